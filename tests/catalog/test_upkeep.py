@@ -3,29 +3,64 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from lakelog.catalog.upkeep import Age, age_millis, retention_of
+from lakelog.catalog import Catalog
+from lakelog.catalog.durations import Age, age_millis
+from lakelog.catalog.upkeep import retention_of
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.expire.expiry import Retention
+from lakelog.filestore.options import check_options
+from lakelog.filestore.options.retention import SNAPSHOT_TIME_RETAINED
 
 OPTIONS = Retention(count_min=10, count_max=20, age_millis=3_600_000, limit=50)
 
 
 @pytest.mark.parametrize(
-    "older_than", [timedelta(hours=2), "2 h", "7200000", datetime.fromtimestamp(1_700_000_000 - 7200, UTC)]
+    "older_than", [timedelta(hours=2), "2 h", "7200000 ms", datetime.fromtimestamp(1_700_000_000 - 7200, UTC)]
 )
 def test_an_age_is_a_timedelta_a_duration_or_a_datetime(older_than: Age) -> None:
     assert age_millis(older_than, now_millis=1_700_000_000_000) == 7_200_000
 
 
 @pytest.mark.parametrize(
-    ("older_than", "said"), [("2 moons", "expected a form such as 2 h"), (7200, "is the int 7200")]
+    ("older_than", "said"),
+    [
+        ("2 moons", "unknown unit 'moons'.*expected a form such as '2 h'"),
+        (7200, "is the int 7200"),
+        ("7200", "a number without a unit; write 7200 d, h, min, s or ms"),
+        ("1.5 h", "'1.5' is not a whole number"),
+    ],
 )
 def test_an_age_of_another_form_is_refused_by_name(older_than: Age, said: str) -> None:
     with pytest.raises(InvalidRequestError, match=f"older_than.*{said}"):
         age_millis(older_than, now_millis=0)
+
+
+@pytest.mark.parametrize("given", ["30", " 30 ", 7, "soon", datetime(2026, 1, 1, tzinfo=UTC)])
+def test_a_tag_and_a_branch_are_not_made_with_a_time_that_is_no_duration(tmp_path: Path, given: Any) -> None:
+    catalog = Catalog(tmp_path)
+    table = catalog.create_table("db.t", schema=pa.schema({"id": pa.int64()}), primary_keys=["id"])
+    table.write(pa.table({"id": [1]}))
+    for make in (table.create_tag, table.create_branch):
+        with pytest.raises(InvalidRequestError, match=r"time_retained \(--time-retained\) is .*expected"):
+            make("short", time_retained=given)
+    table.write(pa.table({"id": [2]}))
+    assert not table.tags()
+    assert not table.branches()
+
+
+def test_an_option_without_a_unit_keeps_its_milliseconds_and_warns_once(caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(2):
+        check_options({"snapshot.time-retained": "3600017", "snapshot.num-retained.min": "5", "bucket": "4"})
+    assert [record.message.split(";")[0] for record in caplog.records] == [
+        "option snapshot.time-retained is '3600017', a number without a unit, which means milliseconds"
+    ]
+    assert SNAPSHOT_TIME_RETAINED.of({"snapshot.time-retained": "3600017"}) == 3_600_017
 
 
 def test_what_a_call_leaves_out_the_options_say() -> None:

@@ -141,6 +141,9 @@ READ = [
 UPKEEP = [
     wrong('airports.expire_snapshots(older_than="two hours")', "InvalidRequestError", "two hours", "2 h"),
     wrong("airports.expire_snapshots(retain_max=0)", "InvalidRequestError", "retain_max", "0", "1"),
+    wrong('airports.expire_snapshots(older_than="2")', "InvalidRequestError", "older_than", "without a unit", "2 d"),
+    wrong('airports.create_tag("noon", time_retained="30")', "InvalidRequestError", "time_retained", "30 d"),
+    wrong('airports.create_tag("noon", time_retained=7)', "InvalidRequestError", "time_retained", "the int 7", "2 h"),
     wrong('airports.remove_orphan_files(older_than="1 min")', "InvalidRequestError", "allow_young"),
     wrong("airports.rescale(0)", "InvalidRequestError", "0"),
     wrong('airports.reset_consumer("c", 99)', "InvalidRequestError", "99"),

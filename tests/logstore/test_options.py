@@ -101,7 +101,8 @@ def test_bad_values_name_key_value_and_type() -> None:
 
 
 def test_every_declared_key_is_known_and_a_misspelt_one_is_not() -> None:
-    check_known(["log.kafka.anything", *(option.key for option in LOGSTORE_OPTIONS)], LOGSTORE_OPTIONS, PREFIXES)
+    known = {"log.kafka.anything": "1"} | dict.fromkeys((option.key for option in LOGSTORE_OPTIONS), "1 s")
+    check_known(known, LOGSTORE_OPTIONS, PREFIXES)
     with pytest.raises(OptionError) as caught:
-        check_known(["log.sytem"], LOGSTORE_OPTIONS, PREFIXES)
+        check_known({"log.sytem": "kafka"}, LOGSTORE_OPTIONS, PREFIXES)
     assert "did you mean 'log.system'?" in str(caught.value)

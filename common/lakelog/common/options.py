@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Generic, TypeVar
 
 from lakelog.common.errors import OptionError
 from lakelog.common.quoting import CAUSE_MAX, cut, shown
+
+logger = logging.getLogger("lakelog.common")
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -31,8 +35,23 @@ def parse_size_bytes(text: str) -> int:
 
 
 def parse_duration_millis(text: str) -> int:
-    """Parse a duration such as `10 min`; a bare number is milliseconds. Raises ValueError."""
+    """Parse a duration such as `10 min`; a bare number is milliseconds, as in options of Paimon. Raises ValueError."""
     return _parse_with_unit(text, _TIME_UNITS_MILLIS, "ms")
+
+
+def parse_given_duration_millis(text: str) -> int:
+    """Parse a duration that an argument of a call gives, such as `10 min`. Raises ValueError for a number without unit.
+
+    Options keep Paimon's milliseconds. Who types `30` for days would delete what 30 milliseconds have made too old.
+    """
+    if has_no_unit(text):
+        raise ValueError(f"a number without a unit; write {text.strip()} d, h, min, s or ms")
+    return parse_duration_millis(text)
+
+
+def has_no_unit(text: str) -> bool:
+    """Whether a duration is a number alone."""
+    return text.strip().isdecimal()
 
 
 def _parse_with_unit(text: str, units: Mapping[str, int], default_unit: str) -> int:
@@ -41,6 +60,8 @@ def _parse_with_unit(text: str, units: Mapping[str, int], default_unit: str) -> 
     unit = compact[len(digits) :] or default_unit
     if unit not in units:
         raise ValueError(f"unknown unit {shown(unit)}; known are {', '.join(units)}")
+    if not digits.isdecimal():
+        raise ValueError(f"{shown(digits)} is not a whole number")
     number = int(digits) * units[unit]
     if number > _LONG_MAX:
         raise ValueError(f"expected at most {_LONG_MAX} {default_unit}")
@@ -76,10 +97,27 @@ class Option(Generic[T_co]):
             raise OptionError.bad_value(self.key, text, detail) from error
 
 
-def check_known(given: Iterable[str], known: Iterable[Option[object]], prefixes: Iterable[str] = ()) -> None:
-    """Raise OptionError for the first key that neither an option nor a declared prefix covers."""
-    keys = {option.key for option in known}
+def check_known(given: Mapping[str, str], known: Iterable[Option[object]], prefixes: Iterable[str] = ()) -> None:
+    """Raise OptionError for the first key that neither an option nor a declared prefix covers.
+
+    For options that a user gives: a duration without a unit is logged as a warning, since it means milliseconds.
+    """
+    options = {option.key: option for option in known}
     starts = tuple(prefixes)
-    for key in given:
-        if key not in keys and not key.startswith(starts or ("\0",)):
-            raise OptionError.unknown(key, keys)
+    for key, text in given.items():
+        option = options.get(key)
+        if option is None and not key.startswith(starts or ("\0",)):
+            raise OptionError.unknown(key, options)
+        if option is not None and option.parse is parse_duration_millis and has_no_unit(text):
+            _warn_of_milliseconds(key, text.strip())
+
+
+@lru_cache(maxsize=256)  # a stream parses its options for each batch: each is named once
+def _warn_of_milliseconds(key: str, number: str) -> None:
+    logger.warning(
+        "option %s is %r, a number without a unit, which means milliseconds; write '%s ms', or the unit that is meant: "
+        "s, min, h or d",
+        key,
+        number,
+        number,
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Unpack
 
-from lakelog.catalog.upkeep import Age, age_millis
+from lakelog.catalog.durations import Age, Duration, age_millis, duration_millis
 from lakelog.common.clock import system_millis
 from lakelog.filestore.options.layout import LOG_BRANCH
 from lakelog.filestore.schema.paths import MAIN_BRANCH
@@ -25,12 +25,12 @@ def create_branch(
     name: str,
     *,
     empty: bool,
-    time_retained: Age | None,
+    time_retained: Duration | None,
     if_not_exists: bool,
     **which: Unpack[SnapshotChoice],
 ) -> Branch:
     """Make a branch. Raises InvalidRequestError at a snapshot that holds a batch of a writer in part."""
-    millis = None if time_retained is None else age_millis(time_retained, now_millis=system_millis())
+    millis = None if time_retained is None else duration_millis(time_retained, argument="time_retained")
     return files.create_branch(
         name,
         empty=empty,

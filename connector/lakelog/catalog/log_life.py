@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from lakelog.catalog.upkeep import Age, age_millis
+from lakelog.catalog.durations import Age, age_millis
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import OptionError
 from lakelog.common.options import check_known

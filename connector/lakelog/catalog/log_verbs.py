@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING
 
-from lakelog.catalog.upkeep import Age, age_millis
+from lakelog.catalog.durations import Age, age_millis
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import listed

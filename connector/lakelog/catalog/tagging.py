@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Unpack
 
+from lakelog.catalog.durations import Duration, duration_millis
 from lakelog.common.errors import InvalidRequestError, NotFoundError
-from lakelog.common.options import parse_duration_millis
 from lakelog.common.quoting import shown
 from lakelog.filestore.refs.auto_tags import default_kept
 from lakelog.filestore.refs.tags import write_tag
@@ -16,11 +16,9 @@ if TYPE_CHECKING:
     from lakelog.filestore.refs.travel import SnapshotChoice
     from lakelog.filestore.table import FileStoreTable
 
-Kept = timedelta | str
-
 
 def create_tag(
-    files: FileStoreTable, name: str, *, time_retained: Kept | None, replaces: bool, **which: Unpack[SnapshotChoice]
+    files: FileStoreTable, name: str, *, time_retained: Duration | None, replaces: bool, **which: Unpack[SnapshotChoice]
 ) -> Tag:
     """Create or replace a tag of the chosen snapshot. See `Table.create_tag`."""
     branch = files.on_branch(which.pop("branch", None))
@@ -31,14 +29,12 @@ def create_tag(
     return write_tag(branch, name, snapshot, time_retained=kept, replace=replaces)
 
 
-def kept_for(time_retained: Kept | None) -> timedelta | None:
-    """The time that a tag is kept; None for ever. Raises InvalidRequestError."""
-    if time_retained is None or isinstance(time_retained, timedelta):
-        return time_retained
+def kept_for(time_retained: Duration) -> timedelta:
+    """The time that a tag is kept. Raises InvalidRequestError."""
+    millis = duration_millis(time_retained, argument="time_retained")
     try:
-        return timedelta(milliseconds=parse_duration_millis(time_retained))
-    except (AttributeError, OverflowError, ValueError) as error:
+        return timedelta(milliseconds=millis)
+    except OverflowError as error:
         raise InvalidRequestError(
-            f"time_retained (--time-retained) is {shown(time_retained)}: {error}; expected a timedelta or a form "
-            "such as '30 d'"
+            f"time_retained (--time-retained) is {shown(time_retained)}: {error}; leave it out to keep the tag for ever"
         ) from error

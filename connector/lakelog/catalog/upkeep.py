@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from lakelog.catalog.durations import Age, age_millis
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import InvalidRequestError
-from lakelog.common.options import parse_duration_millis
-from lakelog.common.quoting import shown
-from lakelog.common.timestamps import to_millis
 from lakelog.filestore.expire.retention import Expired, Retention
 from lakelog.protocol.servers import require_kafka_client
 
@@ -19,9 +16,6 @@ if TYPE_CHECKING:
     from lakelog.filestore.expire.orphans import NamedElsewhere, Orphans
     from lakelog.filestore.table import FileStoreTable
     from lakelog.protocol.table_log import TableLog
-
-Age = timedelta | datetime | str
-_MILLISECOND = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,25 +105,3 @@ def remove_orphan_files(
         allow_young=allow_young,
         named_elsewhere=find_named,
     )
-
-
-def age_millis(older_than: Age, *, now_millis: int) -> int:
-    """The age `older_than` in milliseconds. Pure. Raises InvalidRequestError.
-
-    A datetime without a zone is in the zone of this machine.
-    """
-    if isinstance(older_than, timedelta):
-        return older_than // _MILLISECOND
-    if isinstance(older_than, datetime):
-        return now_millis - to_millis(older_than.astimezone())
-    if not isinstance(older_than, str):
-        raise InvalidRequestError(
-            f"older_than is the {type(older_than).__name__} {shown(older_than)}; expected a timedelta, a duration such "
-            "as '2 h', or a datetime"
-        )
-    try:
-        return parse_duration_millis(older_than)
-    except ValueError as error:
-        raise InvalidRequestError(
-            f"older_than (--older-than) is {older_than!r}: {error}; expected a form such as 2 h"
-        ) from error

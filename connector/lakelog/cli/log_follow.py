@@ -207,13 +207,10 @@ def transactions(
     Each with the command of Apache Kafka that ends it. With --end lakelog's own are aborted, and on the embedded broker
     those of other programs too. Exit code 3 when one is left that is old enough.
     """
-    from lakelog.common.options import parse_duration_millis
+    from lakelog.catalog.durations import duration_millis
 
     opened = find_table(table, warehouse)
-    try:
-        old_millis = parse_duration_millis(older_than)
-    except ValueError as error:
-        raise InvalidRequestError(f"--older-than is {older_than!r}: {error}; expected a form such as 15 min") from error
+    old_millis = duration_millis(older_than, argument="older_than")
     if end:
         done = opened.end_transactions(older_than=older_than)
         for one in done.ended:

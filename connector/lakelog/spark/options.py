@@ -386,6 +386,10 @@ def known_options(given: Mapping[str, str], known: tuple[Option[object], ...]) -
     """The options under their own keys. Raises OptionError for an unknown key."""
     spelled = {option.key.lower(): option.key for option in known}
     options = {spelled.get(key.lower(), key): value for key, value in given.items()}
-    asked = [key for key in options if key.lower() not in _OF_SPARK and not key.startswith(_OPEN_PREFIXES)]
+    asked = {
+        key: value
+        for key, value in options.items()
+        if key.lower() not in _OF_SPARK and not key.startswith(_OPEN_PREFIXES)
+    }
     check_known(asked, known)
     return options

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Self, Unpack
 
-from lakelog.catalog.upkeep import Age
+from lakelog.catalog.durations import Age, Duration
 from lakelog.catalog.verbs.log import TableLogVerbs
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class TableBranches(TableLogVerbs):
         name: str,
         *,
         empty: bool = False,
-        time_retained: Age | None = None,
+        time_retained: Duration | None = None,
         if_not_exists: bool = False,
         **which: Unpack[SnapshotChoice],
     ) -> Branch:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Self
 
-from lakelog.catalog.upkeep import Age
+from lakelog.catalog.durations import Age
 from lakelog.catalog.verbs.handle import TableHandle
 from lakelog.common.errors import InvalidRequestError
 

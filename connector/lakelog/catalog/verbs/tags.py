@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Unpack
 from lakelog.catalog.verbs.handle import TableHandle
 
 if TYPE_CHECKING:
-    from lakelog.catalog.tagging import Kept
+    from lakelog.catalog.durations import Duration
     from lakelog.filestore.metadata.tag_file import Tag
     from lakelog.filestore.refs.travel import SnapshotChoice
 
@@ -16,7 +16,12 @@ class TableTags(TableHandle):
     """The verbs of tags."""
 
     def create_tag(
-        self, name: str, *, time_retained: Kept | None = None, replace: bool = False, **which: Unpack[SnapshotChoice]
+        self,
+        name: str,
+        *,
+        time_retained: Duration | None = None,
+        replace: bool = False,
+        **which: Unpack[SnapshotChoice],
     ) -> Tag:
         """Give a snapshot a name, under which it is read when it has expired; its files are kept.
 
@@ -30,7 +35,7 @@ class TableTags(TableHandle):
 
         return create_tag(self._files, name, time_retained=time_retained, replaces=replace, **which)
 
-    def replace_tag(self, name: str, *, time_retained: Kept | None = None, **which: Unpack[SnapshotChoice]) -> Tag:
+    def replace_tag(self, name: str, *, time_retained: Duration | None = None, **which: Unpack[SnapshotChoice]) -> Tag:
         """Let an existing tag keep another snapshot, see `create_tag`. Raises NotFoundError for an unknown tag."""
         return self.create_tag(name, time_retained=time_retained, replace=True, **which)
 

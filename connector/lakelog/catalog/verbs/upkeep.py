@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Self
 
-from lakelog.catalog.upkeep import Age, ExpiredSnapshots, expire_snapshots, remove_orphan_files
+from lakelog.catalog.durations import Age
+from lakelog.catalog.upkeep import ExpiredSnapshots, expire_snapshots, remove_orphan_files
 from lakelog.catalog.verbs.branches import TableBranches
 
 if TYPE_CHECKING:

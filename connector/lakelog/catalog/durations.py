@@ -1,0 +1,45 @@
+"""Durations and ages in arguments of `Table`'s verbs and of the command line."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from lakelog.common.errors import InvalidRequestError
+from lakelog.common.options import parse_given_duration_millis
+from lakelog.common.quoting import shown
+from lakelog.common.timestamps import to_millis
+
+Duration = timedelta | str
+Age = Duration | datetime
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+def duration_millis(given: Duration, *, argument: str) -> int:
+    """The duration in milliseconds. Pure.
+
+    `argument` is the name of the argument in Python. Raises InvalidRequestError for a number without a unit, for text
+    that is not a duration, and for a value of another type.
+    """
+    if isinstance(given, timedelta):
+        return given // _MILLISECOND
+    named = f"{argument} (--{argument.replace('_', '-')})"
+    if not isinstance(given, str):
+        raise InvalidRequestError(
+            f"{named} is the {type(given).__name__} {shown(given)}; expected a timedelta, or a duration such as '2 h'"
+        )
+    try:
+        return parse_given_duration_millis(given)
+    except ValueError as error:
+        raise InvalidRequestError(
+            f"{named} is {shown(given)}, which is not a duration: {error}; expected a form such as '2 h'"
+        ) from error
+
+
+def age_millis(older_than: Age, *, now_millis: int) -> int:
+    """The age `older_than` in milliseconds; that of a datetime is the time since then. Pure.
+
+    Raises InvalidRequestError as `duration_millis`. A datetime without a zone is in the zone of this machine.
+    """
+    if isinstance(older_than, datetime):
+        return now_millis - to_millis(older_than.astimezone())
+    return duration_millis(older_than, argument="older_than")
