@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
-from lakelog.common.errors import ConflictError, InvalidRequestError
+from lakelog.common.errors import ConflictError, CorruptDataError, InvalidRequestError
 from lakelog.filestore.alter import rescale
 from lakelog.filestore.commit.commit_clock import CommitClock
+from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.read.scan import DataSplit
+from lakelog.filestore.read.split_rows import read_splits
+from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from tests.support.faulty_file_io import FaultyFileIO, InjectedCrash
-from tests.support.small_tables import UNSYNCED, content, content_after, in_new_process, make_table, rows_of
+from tests.support.small_tables import SCHEMA, UNSYNCED, content, content_after, in_new_process, make_table, rows_of
 
 UNTOLD = {"changelog-producer": "lookup", "write-only": "true"}
 TRIGGERS = {"num-sorted-run.compaction-trigger": "2"}
@@ -161,3 +168,65 @@ def test_what_cannot_move_is_refused(tmp_path: Path) -> None:
     schema = replace(table.schema, options={**table.schema.options, "log.system": "kafka"})
     with pytest.raises(InvalidRequestError, match=r"has log\.system=kafka"):
         replace(table, schema=schema).rescale(3)
+
+
+ROWS = [(1, 1), (1, 1), (2, 2), (2, None)]
+
+
+def counted(folder: Path) -> FileStoreTable:
+    """A value-count table as one with a log has its files: equal rows of several commits, and deletes."""
+    schema = build_schema(SCHEMA, primary_keys=[], options={"bucket": "1", "write-mode": "change-log"})
+    plain = FileStoreTable.create(f"{folder}/t", schema, UNSYNCED)
+    rows = pa.table([pa.array(column) for column in zip(*ROWS, strict=True)], names=SCHEMA.names).cast(
+        plain.schema.arrow_schema
+    )
+    for _ in range(3):
+        plain.write(rows)
+    plain.write(rows.slice(2), kinds=pa.array([3, 3], pa.int8()))
+    return replace(plain, schema=replace(plain.schema, options={**plain.options, "log.system": "kafka"}))
+
+
+def test_equal_rows_of_several_commits_keep_their_counts_in_a_table_with_a_log(tmp_path: Path) -> None:
+    table = counted(tmp_path)
+    before = sorted(str(row) for row in table.to_arrow().to_pylist())
+    moved = replace(table, schema=replace(table.schema, options={**table.options, "bucket": "3"}))
+    assert rescale.move_rows(moved, clock=CommitClock()) is not None
+    assert sorted(str(row) for row in moved.to_arrow().to_pylist()) == before
+    assert len(before) == 3 * len(ROWS) - 2
+
+
+@pytest.mark.parametrize("kind", ["keyed", "value count", "append-only"])
+def test_a_rescale_that_would_change_a_row_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """One row fewer, and as many rows of which one is another."""
+    makers = {"keyed": filled, "value count": counted, "append-only": appended}
+    table = makers[kind](tmp_path)
+    moved = replace(table, schema=replace(table.schema, options={**table.options, "bucket": "3"}))
+    before, names = table.snapshots.latest_id(), data_files(table)
+
+    def fewer(table: TableStore, splits: Iterable[DataSplit]) -> list[pa.RecordBatch]:
+        return [batch.slice(1) for batch in read_splits(table, splits)]
+
+    def other(table: TableStore, splits: Iterable[DataSplit]) -> list[pa.RecordBatch]:
+        rows = pa.Table.from_batches(read_splits(table, splits))
+        at = rows.schema.get_field_index("batch")
+        changed: pa.Table = rows.set_column(at, rows.schema.field(at), pc.add(rows["batch"], pa.scalar(70, pa.int32())))
+        return list(changed.to_batches())
+
+    for broken, found in ((fewer, "rows before, [0-9]+ rows after"), (other, "before and after, with other values")):
+        monkeypatch.setattr(rescale, "read_splits", broken)
+        with pytest.raises(CorruptDataError, match=f"the rescale of table .* would change its rows .*{found}"):
+            rescale.move_rows(moved, clock=CommitClock())
+        assert (table.snapshots.latest_id(), data_files(table)) == (before, names)
+
+
+def appended(folder: Path) -> FileStoreTable:
+    schema = build_schema(SCHEMA, primary_keys=[], options={"bucket": "2", "bucket-key": "id"})
+    table = FileStoreTable.create(f"{folder}/t", schema, UNSYNCED)
+    table.write(rows_of(0))
+    return table
+
+
+def data_files(table: FileStoreTable) -> set[str]:
+    return {path.name for path in Path(table.path).glob("bucket-*/*")}

@@ -3,6 +3,8 @@
 After a crash between the two, the table is read as before, and writers are refused by the number of buckets of its
 files, until the rescale is called again. Older snapshots stay as they are. Source: Paimon spec, "Rescale bucket".
 
+The rows of the new files, read back as users see them, are compared with those of the snapshot before the commit.
+
 The moved rows are no changes. In tables whose compactions write changelogs or look up rows, files that are not in a
 changelog yet are compacted first, in a snapshot of their own; then all rows are written to the highest level, whose
 rows are never fresh.
@@ -45,7 +47,8 @@ from lakelog.filestore.options.merging import (
     ChangelogProducer,
 )
 from lakelog.filestore.options.writing import WRITE_BUFFER_SIZE
-from lakelog.filestore.read.scan import plan
+from lakelog.filestore.read.row_digest import check_same_rows, digest_of
+from lakelog.filestore.read.scan import DataSplit, plan
 from lakelog.filestore.read.split_rows import read_splits
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.schema.schema_rules import check_bucket, check_writable
@@ -123,6 +126,7 @@ def move_rows(
             raise
         added = _rewritten(table.stored, base)
         paths = [table.data_path(entry.bucket_id, entry.file) for entry in added]
+        _check_rewritten(table, base, added, paths)
         try:
             return TableCommit(table, clock=clock).commit(
                 _Move(table, base, added, properties).resolve, discard=partial(discard_files, table, paths)
@@ -208,6 +212,24 @@ def _rewritten(table: TableStore, base: Snapshot) -> list[ManifestEntry]:
         for bucket, files in written.items()
         for file in (_as_one_run(plain, bucket, files) if table.schema.primary_keys else files)
     ]
+
+
+def _check_rewritten(table: TableStore, base: Snapshot, added: Sequence[ManifestEntry], paths: Sequence[str]) -> None:
+    """Raise CorruptDataError where the new files do not hold the rows of a snapshot, as users see both."""
+    files: dict[BucketId, list[DataFileMeta]] = {}
+    for entry in added:
+        files.setdefault(entry.bucket_id, []).append(entry.file)
+    has_key = bool(table.stored.schema.primary_keys)
+    splits = [
+        DataSplit(snapshot_id=base.id, bucket_id=bucket, files=tuple(own), raw_convertible=not has_key)
+        for bucket, own in files.items()
+    ]
+    try:
+        expected = digest_of(table, plan(table, base).splits)
+        check_same_rows(digest_of(table, splits), expected, what="the rescale", table_name=table.name)
+    except Exception:  # any error: no snapshot names the new files
+        discard_files(table, paths)
+        raise
 
 
 def _as_one_run(table: TableStore, bucket: BucketId, files: Sequence[DataFileMeta]) -> Sequence[DataFileMeta]:

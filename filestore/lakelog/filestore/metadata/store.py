@@ -48,6 +48,7 @@ class TableStore:
 
     `lineage` is what the statements of this handle record of where their rows come from; None for nothing.
     `listeners_of` gives for the table's name what its commits are told to, see `filestore.metadata.listeners`.
+    `is_stored` says that the schema is that of the files already: see `stored`.
     """
 
     path: str
@@ -56,6 +57,7 @@ class TableStore:
     branch: str = MAIN_BRANCH
     lineage: Mapping[str, object] | None = field(default=None, compare=False, repr=False)
     listeners_of: ListenersOf | None = field(default=None, compare=False, repr=False)
+    is_stored: bool = field(default=False, repr=False)
 
     def __getstate__(self) -> dict[str, object]:
         return {
@@ -64,6 +66,7 @@ class TableStore:
             "schema": self.schema,
             "branch": self.branch,
             "lineage": self.lineage,
+            "is_stored": self.is_stored,
         }
 
     def __setstate__(self, state: dict[str, object]) -> None:
@@ -154,15 +157,18 @@ class TableStore:
         """The table with the schema of its files.
 
         It differs for value-count tables, whose files count rows, and for tables that are merged, or whose changelog
-        is written, with each batch.
+        is written, with each batch. The stored table is its own: a rule of the schema that users see must not be
+        applied to the schema of the files once more.
         """
+        if self.is_stored:
+            return self
         schema = self.schema
         has_others = schema.is_change_log or schema.is_merged_at_write or schema.has_changelog_at_write
         return self._of_files if has_others else self
 
     @cached_property
     def _of_files(self) -> TableStore:
-        stored = replace(self, schema=stored_schema(self.schema))
+        stored = replace(self, schema=stored_schema(self.schema), is_stored=True)
         shared = {"schemas": self.schemas, "snapshots": self.snapshots, "live_files": self.live_files}
         vars(stored).update(shared, state_keeper=self.state_keeper)  # shared, so that they are read once
         return stored

@@ -29,6 +29,7 @@ from lakelog.filestore.options.merging import (
     ChangelogProducer,
     MergeEngine,
 )
+from lakelog.filestore.schema.counted_schema import is_counted
 
 if TYPE_CHECKING:
     from lakelog.filestore.schema.schema import TableSchema
@@ -49,8 +50,13 @@ _OF_FILES = (f".{STATS_MODE}", f".{MAP_LAYOUT}")  # of columns, and no rule of a
 
 
 def is_merged_at_write(schema: TableSchema) -> bool:
-    """Whether a schema, as users see it, is of a table with a log that does not keep the last row of a key."""
+    """Whether a schema, as users see it, is of a table with a log that does not keep the last row of a key.
+
+    The counts in the files of a value-count table are no such rule: their schema has a key and a log too.
+    """
     options = schema.options
+    if is_counted(schema):
+        return False
     keeps_last = MERGE_ENGINE.of(options) is MergeEngine.DEDUPLICATE and not SEQUENCE_FIELD.of(options)
     return has_log(options) and bool(schema.primary_keys) and not (keeps_last and not IGNORE_DELETE.of(options))
 

@@ -1,0 +1,62 @@
+"""How many rows there are, and a digest of them that does not depend on their order: a rewrite is compared by both.
+
+The digest is the sum of the hashes of the rows. It is compared within one process only, and stored nowhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from lakelog.common.errors import CorruptDataError
+from lakelog.filestore.merge.deduplicate import are_adds
+from lakelog.filestore.merge.order import to_series
+from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.read.scan import DataSplit
+from lakelog.filestore.read.split_rows import read_splits_as_changes
+
+_SEED = 0
+_HASHES = 1 << 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowDigest:
+    """A number of rows, and the sum of their hashes; both less what is taken out."""
+
+    count: int = 0
+    total: int = 0
+
+    def with_changes(self, rows: pa.Table | pa.RecordBatch, kinds: pa.Array) -> RowDigest:
+        """The digest after changes of these kinds (int8). Rows are equal when their columns are, in their order."""
+        if not rows.num_rows:
+            return self
+        adds = are_adds(to_series(kinds)).to_numpy()
+        hashes = pl.DataFrame(rows).hash_rows(seed=_SEED).to_numpy()
+        added, removed = (int(hashes[which].sum(dtype=np.uint64)) for which in (adds, ~adds))
+        count = 2 * int(np.count_nonzero(adds)) - rows.num_rows
+        return RowDigest(count=self.count + count, total=(self.total + added - removed) % _HASHES)
+
+
+def digest_of(table: TableStore, splits: Iterable[DataSplit]) -> RowDigest:
+    """The digest of the rows of splits as users see them. Reads them."""
+    found = RowDigest()
+    for rows, kinds in read_splits_as_changes(table, splits):
+        found = found.with_changes(rows, kinds)
+    return found
+
+
+def check_same_rows(found: RowDigest, expected: RowDigest, *, what: str, table_name: str) -> None:
+    """Raise CorruptDataError where a rewrite of rows has not given the rows that it has read."""
+    if found == expected:
+        return
+    numbers = f"{expected.count} rows before, {found.count} rows after"
+    if found.count == expected.count:
+        numbers = f"{expected.count} rows before and after, with other values"
+    raise CorruptDataError(
+        f"{what} of table {table_name} would change its rows ({numbers}): nothing was committed. The table is as it "
+        "was. This is an error of lakelog or a damaged file: keep the table as it is, and report the two numbers"
+    )
