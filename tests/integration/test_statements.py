@@ -321,6 +321,33 @@ def test_partitions_are_replaced_and_dropped_row_by_row(
     check_folds(table, has_key=bool(keys))
 
 
+def test_the_history_names_the_statements_that_the_log_has_brought(
+    bootstrap_servers: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    catalog = Catalog(tmp_path, bootstrap_servers=bootstrap_servers)
+    table = catalog.create_table("db.t", schema=SCHEMA, primary_keys=["k"], options=LOGGED)
+    table.write(table_of([(1, 1), (2, 2)], SCHEMA))
+    table.merge(table_of([(1, 5)], SCHEMA), on=["k"]).when_matched_update_all().execute()
+    table.update({"v": 7}, where="k = 2")
+    table.delete("k = 1")
+    table.write(table_of([(3, 3)], SCHEMA), mode="overwrite")
+    table.compact(full=True)
+    table.restore(snapshot_id=3)
+    expected = ["INSERT", "MERGE", "UPDATE", "DELETE", "OVERWRITE", None, "RESTORE"]
+    assert all(snapshot.operation_name is None for snapshot in table.snapshots())  # the log's appends name nothing
+
+    shown = [entry.operation for entry in table.history().lines[0].entries]
+    assert [one for one in reversed(shown) if one] == [one for one in expected if one]
+    command("table", "log", table.path, "--json")
+    printed = [json.loads(line)["operation"] for line in capsys.readouterr().out.splitlines()]
+    assert printed == shown
+    command("table", "log", table.path)
+    assert "restore" in capsys.readouterr().out.splitlines()[2]
+    assert table.system_table("snapshots").to_arrow()["operation"].to_pylist() == shown[::-1]
+    command("table", "snapshots", table.path)
+    assert " INSERT " in capsys.readouterr().out.splitlines()[1]
+
+
 def test_a_statement_that_nobody_began_is_listed_and_cancelled(
     bootstrap_servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

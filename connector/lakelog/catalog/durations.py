@@ -31,7 +31,7 @@ def duration_millis(given: Duration, *, argument: str) -> int:
         return parse_given_duration_millis(given)
     except ValueError as error:
         raise InvalidRequestError(
-            f"{named} is {shown(given)}, which is not a duration: {error}; expected a form such as '2 h'"
+            f"{named} is {shown(given)}, which is not a duration: {error}; expected a form such as 2 h"
         ) from error
 
 

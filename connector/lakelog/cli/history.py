@@ -150,7 +150,7 @@ def _label(entry: HistoryEntry) -> Text:
     one = entry.snapshot
     label = Text.assemble(
         (f"{one.id:>4}", "bold"),
-        f"  {utc_of(one.time_millis)}  {(one.operation_name or one.commit_kind.value).lower():<12}",
+        f"  {utc_of(one.time_millis)}  {(entry.operation or one.commit_kind.value).lower():<12}",
         f"  {one.delta_record_count:+,} rows in files, {one.total_record_count:,} in all",
         style="" if entry.is_living else "dim",
     )
@@ -171,7 +171,7 @@ def _fields(line: HistoryLine, entry: HistoryEntry) -> dict[str, object]:
         "time": utc_of(one.time_millis),
         "time_millis": one.time_millis,
         "kind": one.commit_kind.value,
-        "operation": one.operation_name,
+        "operation": entry.operation,
         "delta_record_count": one.delta_record_count,
         "total_record_count": one.total_record_count,
         "user": one.commit_user,

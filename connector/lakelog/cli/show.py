@@ -29,6 +29,7 @@ from lakelog.cli.output import print_grid, print_lines, progress, say, to_json
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.progress import counted
 from lakelog.common.timestamps import utc_of
+from lakelog.filestore.metadata.operations import operation_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -182,9 +183,13 @@ def snapshots(table: TableName, branch: Branch = None, as_json: AsJson = False, 
     if as_json:
         print_lines(to_json(row) for row in rows)
         return
-    headings = ("id", "kind", "time (UTC)", "rows in files", "user", "identifier")
-    keys = ("id", "kind", "time", "total_record_count", "user", "identifier")
-    print_grid(headings, [[str(row[key]) for key in keys] for row in rows], right=("id", "rows in files"))
+    headings = ("id", "kind", "time (UTC)", "operation", "rows in files", "user", "identifier")
+    keys = ("id", "kind", "time", "operation", "total_record_count", "user", "identifier")
+    print_grid(
+        headings,
+        [["-" if row[key] is None else str(row[key]) for key in keys] for row in rows],
+        right=("id", "rows in files"),
+    )
 
 
 def schema(table: TableName, branch: Branch = None, as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
@@ -198,6 +203,7 @@ def _snapshot_row(snapshot: Snapshot) -> dict[str, object]:
         "id": snapshot.id,
         "schema_id": snapshot.schema_id,
         "kind": snapshot.commit_kind.value,
+        "operation": operation_of(snapshot),
         "time": utc_of(snapshot.time_millis),
         "time_millis": snapshot.time_millis,
         "total_record_count": snapshot.total_record_count,

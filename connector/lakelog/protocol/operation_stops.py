@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from lakelog.common.errors import ConflictError, CorruptDataError
-from lakelog.common.json_fields import items, member, optional, parse_object, string
-from lakelog.common.quoting import cause
+from lakelog.common.errors import ConflictError
+from lakelog.filestore.metadata.operations import recorded_operations
 from lakelog.filestore.metadata.snapshot import MERGE_OPERATION, RESTORE_OPERATION, BranchVerb, Snapshot
-from lakelog.filestore.metadata.users import LINEAGE_KEY
 from lakelog.protocol.header_files import operation_in
 
 _WAY_OUT = (
@@ -42,7 +40,7 @@ class OperationStops:
         """Raise ConflictError for a snapshot of such an operation, or that took in a batch statement of one."""
         if not self.options:
             return
-        for operation in (snapshot.operation_name, *_statements(snapshot)):
+        for operation in (snapshot.operation_name, *recorded_operations(snapshot)):
             if operation is not None and operation in self.options:
                 did = _IN_FILES.get(operation, "has the rows of a branch")
                 raise ConflictError(
@@ -69,16 +67,3 @@ class OperationStops:
                 )
 
         return check
-
-
-def _statements(snapshot: Snapshot) -> list[str]:
-    """The operations of the batch statements in a snapshot. Raises CorruptDataError."""
-    try:
-        lineage = parse_object(snapshot.properties.get(LINEAGE_KEY, "{}"))
-        batches = items(lineage, "batches") if "batches" in lineage else []
-        found = [optional(string, member({"batch": one}, "batch"), "operation") for one in batches]
-    except (KeyError, ValueError) as error:
-        raise CorruptDataError(
-            f"property {LINEAGE_KEY} of snapshot {snapshot.id} is not readable: {cause(error)}"
-        ) from error
-    return [one for one in found if one is not None]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from lakelog.common.html import html_table
 from lakelog.common.timestamps import shown_millis
 from lakelog.filestore.metadata.forks import PROTECTING_PREFIX
+from lakelog.filestore.metadata.operations import operation_of
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.refs.branches import Branch, branch_list
@@ -26,6 +27,11 @@ class HistoryEntry:
     tags: tuple[str, ...] = ()
     branches: tuple[str, ...] = ()
     is_living: bool = True
+
+    @property
+    def operation(self) -> str | None:
+        """What made the snapshot, such as `DELETE`, also in a table with a log; None is unknown."""
+        return operation_of(self.snapshot)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,13 +70,16 @@ class History:
                 entry.snapshot.id,
                 shown_millis(entry.snapshot.time_millis),
                 entry.snapshot.commit_kind.value,
+                entry.operation or "",
                 ", ".join(entry.tags),
                 ", ".join(entry.branches),
             )
             for line in self.lines
             for entry in line.entries
         ]
-        return html_table(f"history of {self.name}", ("line", "snapshot", "time", "kind", "tags", "branches"), rows)
+        return html_table(
+            f"history of {self.name}", ("line", "snapshot", "time", "kind", "operation", "tags", "branches"), rows
+        )
 
 
 def history_of(table: TableStore, *, name: str, limit: int | None = None) -> History:

@@ -11,6 +11,7 @@ from lakelog.common.quoting import cause
 from lakelog.common.types import field_to_json
 from lakelog.filestore.io.integrity import damaged
 from lakelog.filestore.metadata.consumers import ConsumerManager
+from lakelog.filestore.metadata.operations import operation_of
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.options.field_options import PREFIX as FIELD_PREFIX
@@ -39,7 +40,7 @@ def snapshots(table: TableStore) -> Iterator[Row]:
                 one.changelog_record_count,
                 one.watermark,
                 one.next_row_id,
-                one.operation_name,
+                operation_of(one),
                 one.writer_version,
             )
 
