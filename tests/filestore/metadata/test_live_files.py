@@ -9,7 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakelog.filestore.metadata.live_files import NO_SEQUENCE, LiveFiles
+from lakelog.filestore.metadata.manifest import merge_entries
 from lakelog.filestore.metadata.manifest_entries import BucketId, FileKind, ManifestEntry
+from lakelog.filestore.metadata.manifest_records import ManifestFileMeta, partition_stats
+from lakelog.filestore.metadata.manifest_steps import ManifestStep, net_change
 from tests.support.data_files import plain_entry
 from tests.support.small_tables import make_table, rows_of
 
@@ -49,3 +52,46 @@ def entry_of(number: int, sequence: int, kind: FileKind) -> ManifestEntry:
     """An entry of file `number`, which is in one of three buckets."""
     entry = plain_entry(f"data-{number}.parquet", kind, bucket=number % 3)
     return replace(entry, file=replace(entry.file, max_sequence_number=sequence))
+
+
+LINES = st.lists(st.tuples(st.integers(0, 5), FILE_NUMBERS, st.booleans()), min_size=1, max_size=14)
+
+
+@given(commits=LINES)
+def test_a_step_leads_from_any_state_to_any_other(commits: list[tuple[int, int, bool]]) -> None:
+    """Of any tree of commits, which add or delete a file and may join the manifests of their parent."""
+    manifests: dict[str, list[ManifestEntry]] = {}
+    states: list[list[str]] = [[]]
+    for at, (parent, number, joins) in enumerate(commits):
+        names = list(states[parent % len(states)])
+        live = LiveFiles().apply(entry for name in names for entry in manifests[name])
+        if joins and names:
+            manifests[f"joined-{at}"] = merge_entries([entry for name in names[-3:] for entry in manifests[name]])
+            names[-3:] = [f"joined-{at}"]
+        kind = FileKind.DELETE if live.find(entry_of(number, at, FileKind.ADD)) else FileKind.ADD
+        manifests[f"own-{at}"] = [entry_of(number, at, kind)]
+        states.append([*names, f"own-{at}"])
+
+    whole = [LiveFiles().apply(entry for name in names for entry in manifests[name]) for names in states]
+    for earlier, before in zip(states, whole, strict=True):
+        for later, after in zip(states, whole, strict=True):
+            step = ManifestStep.between(*([meta_of(name, manifests[name]) for name in one] for one in (earlier, later)))
+            parts = (
+                [entry for one in part for entry in manifests[one.file_name]] for part in (step.added, step.dropped)
+            )
+            reached = before.apply(net_change(*parts))
+            assert {entry.identifier for entry in reached.entries()} == {entry.identifier for entry in after.entries()}
+            assert step.entry_count >= abs(len(list(before.entries())) - len(list(after.entries())))
+
+
+def meta_of(name: str, entries: list[ManifestEntry]) -> ManifestFileMeta:
+    """The entry of a manifest in its list."""
+    added = sum(entry.kind is FileKind.ADD for entry in entries)
+    return ManifestFileMeta(
+        file_name=name,
+        file_size_bytes=1,
+        num_added_files=added,
+        num_deleted_files=len(entries) - added,
+        partition_stats=partition_stats((), set()),
+        schema_id=0,
+    )

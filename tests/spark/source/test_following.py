@@ -28,6 +28,7 @@ from lakelog.filestore.schema.schema_manager import SchemaManager
 from lakelog.spark.data_source import LakelogDataSource
 from lakelog.spark.source import source, stream_head
 from lakelog.spark.source.source import LakelogStreamReader
+from tests.support.foreign_engine import fast_forward_as_others_do
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
 Offset = dict[str, Any]
@@ -414,6 +415,25 @@ def test_a_stream_does_not_go_on_behind_a_snapshot_whose_number_another_one_has(
     put(rolled, {3: "y"})
     with pytest.raises(InvalidRequestError, match=ANOTHER):
         drain(reader_of(rolled), reached)
+
+
+def test_a_stream_does_not_go_on_behind_its_snapshot_on_another_line(table: Table) -> None:
+    """Another engine's fast-forward leaves the table's snapshot 2 before the branch's snapshot 3."""
+    put(table, {1: "a"})
+    table.create_branch("b")
+    put(table, {2: "of the table"})
+    reached = drain(reader := reader_of(table), reader.initialOffset())[1]
+    branch = table.branch("b")
+    put(branch, {3: "b"})
+    put(branch, {4: "c"})
+    branch._files.expire_snapshots(retention=Retention(count_min=1, count_max=1, age_millis=0, limit=100))
+    fast_forward_as_others_do(table._files, "b")
+
+    message = r"snapshot 3 of table db\.t does not continue snapshot 2.*new checkpoint location"
+    with pytest.raises(InvalidRequestError, match=message):
+        drain(reader_of(open_table(table.path)), reached)
+    began = reader_of(open_table(table.path), **{"log.scan": "from-snapshot", "scan.snapshot-id": "3"})
+    assert drain(began, began.initialOffset())[0] == [[], [(4, "c")]]
 
 
 def test_a_batch_that_was_planned_before_a_rollback_is_not_run_after_it(table: Table) -> None:

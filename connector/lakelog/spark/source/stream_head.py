@@ -18,7 +18,7 @@ from lakelog.spark.source.offsets import LogOffset
 
 HEAD_SECONDS = 0.1
 REST_SECONDS_MAX = 0.05
-_OTHER_HISTORY = (
+OTHER_HISTORY = (
     "The table was rolled back or created again, or another one is read: use a new checkpoint location, and set a "
     "consumer with `lakelog table reset-consumer`"
 )
@@ -123,7 +123,7 @@ def check_same_commit(table: FileStoreTable, snapshot_id: int, *, found: str | N
     if read is not None and found != read:
         raise InvalidRequestError(
             f"snapshot {snapshot_id} of table {table.name} is not the one that the query has read: that was made by "
-            f"the commit {read}, this one by {found or 'one without a uuid'}. {_OTHER_HISTORY}"
+            f"the commit {read}, this one by {found or 'one without a uuid'}. {OTHER_HISTORY}"
         )
 
 
@@ -132,7 +132,7 @@ def check_is_there(table: FileStoreTable, snapshot_id: int, *, newest: int) -> N
     if snapshot_id > newest:
         there = f"its newest is snapshot {newest}" if newest else "it has no snapshot"
         raise InvalidRequestError(
-            f"the query has read table {table.name} up to snapshot {snapshot_id}, and {there}. {_OTHER_HISTORY}"
+            f"the query has read table {table.name} up to snapshot {snapshot_id}, and {there}. {OTHER_HISTORY}"
         )
 
 

@@ -198,7 +198,7 @@ class _Expiry:
             return ()
         expired = [found for number in range(first, end) if (found := self._history.changelogs.find(number))]
         next_snapshot = [*expired[1:], kept]
-        files = KeptFiles(self._table, expired, living, self._restored)
+        files = KeptFiles(self._table, expired, living, self._restored, is_of_changelogs=self._has_producer)
         for changelog, behind in zip(expired, next_snapshot, strict=True):
             has_deltas = changelog.has_own_changelog or changelog.changelog_manifest_list is None
             if not self._has_producer and has_deltas:

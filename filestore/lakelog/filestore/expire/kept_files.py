@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Sequence
+from itertools import pairwise
 
+from lakelog.common.errors import NotFoundError
 from lakelog.filestore.expire.references import References, history_of
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.store import TableStore
@@ -16,16 +18,37 @@ def _is_own(tag: str) -> bool:
     return tag.startswith(("lakelog-", "."))
 
 
+def _is_one_line(table: TableStore, snapshots: Sequence[Snapshot]) -> bool:
+    """Whether each of these snapshots continues the one before; not where the lists of one are deleted already."""
+    pairs = [(one, other) for one, other in pairwise(snapshots) if other.id == one.id + 1]
+    try:
+        return all(table.live_files.continues(earlier, later) for earlier, later in pairs)
+    except NotFoundError:
+        return False
+
+
 class KeptFiles:
     """The files that an expiry must keep: collected once, after its decision."""
 
-    def __init__(self, table: TableStore, expired: Sequence[Snapshot], kept: Snapshot, restored: int) -> None:
+    def __init__(
+        self,
+        table: TableStore,
+        expired: Sequence[Snapshot],
+        kept: Snapshot,
+        restored: int,
+        *,
+        is_of_changelogs: bool = False,
+    ) -> None:
         """`expired` are the snapshots that expire, oldest first, `kept` is the oldest that stays.
 
+        `is_of_changelogs`: they are changelog files alone, and what their deltas removed is deleted already.
         `restored` is the newest snapshot of a restore, 0 without one: before it a file may be removed and added again.
         """
         references = References(table)
-        references.add_metadata(kept)
+        if is_of_changelogs or _is_one_line(table, [*expired, kept]):
+            references.add_metadata(kept)
+        else:  # a delta may have removed files on another line that this one still has
+            references.add_state(kept)
         tagged = kept_by_tags(table.file_io, history_of(table, table.branch).paths)
         users = sorted((one for name, one in tagged.items() if not _is_own(name)), key=lambda one: one.id)
         # A file that a snapshot removed is in the newest tag before it, or in no tag of that age; after a restore it

@@ -179,20 +179,21 @@ class References:
     def add_branch(self, history: BranchHistory) -> Snapshot | None:
         """All files that a branch names; gives its newest snapshot. Raises CorruptDataError when one is missing.
 
-        Goes from the newest snapshot back: files that a delta removed are files of the snapshot before. An expiry
-        meanwhile deletes the oldest snapshots, and no file that a younger one needs.
+        Goes from the newest snapshot back: files that a delta removed are files of the snapshot before, unless the two
+        are of different lines. An expiry meanwhile deletes the oldest snapshots, and no file that a younger one needs.
         """
         ids = history.snapshots.ids()
         newest = None
         has_deltas = keeps_deltas(self._table, history)
         removed: list[ManifestEntry] = []  # by the delta of the next snapshot
+        following: Snapshot | None = None
         for number in reversed(ids):
             snapshot = history.snapshots.find(number)
             if snapshot is None:
                 break
             self.names.update(names_of(removed))
             try:
-                if newest is None:
+                if following is None or not self._table.live_files.continues(snapshot, following):
                     self.add_state(snapshot)
                 else:
                     self.add_metadata(snapshot)
@@ -209,7 +210,7 @@ class References:
                         f"snapshot {number} of {self._table.name} names a missing file: {error}; restore it"
                     ) from error
                 break  # half expired: all older ones have expired too
-            newest = newest or snapshot
+            newest, following = newest or snapshot, snapshot
         if has_deltas:  # also of the oldest one: they are deleted with its changelog
             self.names.update(names_of(brought_by_appends(removed)))
         self._add_changelogs(history)

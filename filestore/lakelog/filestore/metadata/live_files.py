@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -15,14 +16,14 @@ from lakelog.filestore.metadata.layered import Draft, LayeredMap
 from lakelog.filestore.metadata.manifest import FileIdentifier, FileKind, ManifestEntry, ManifestFiles
 from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.manifest_records import ManifestFileMeta
+from lakelog.filestore.metadata.manifest_steps import ManifestStep, count_entries, net_change
 from lakelog.filestore.metadata.snapshot import Snapshot
-from lakelog.filestore.metadata.snapshot_manager import SnapshotManager
 
 NO_SEQUENCE = -1  # of a bucket without files
 _NO_FILES: LayeredMap[FileIdentifier, ManifestEntry] = LayeredMap()
 _STATES_HELD = 4
 _WHOLE_MAX = 20_000  # entries that become objects even if few are wanted
-_STEPS_MAX = 32  # an older state is loaded again instead
+_StateName = tuple[str, str]  # the manifest lists
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,15 +141,15 @@ class BucketChoice(Protocol):
 
 
 class LiveFilesCache:
-    """A cache of the live files of a few snapshots. A later state is made from an earlier one by the deltas in between.
+    """A cache of the live files of a few states. A further state is made from the nearest one by what differs.
 
+    A state is named by its manifest lists, not by the number of its snapshot, which another line may have got since.
     Safe to share between threads.
     """
 
-    def __init__(self, manifests: ManifestFiles, snapshots: SnapshotManager) -> None:
+    def __init__(self, manifests: ManifestFiles) -> None:
         self._manifests = manifests
-        self._snapshots = snapshots
-        self._held: OrderedDict[int, tuple[Snapshot, LiveFiles]] = OrderedDict()
+        self._held: OrderedDict[_StateName, tuple[Snapshot, LiveFiles]] = OrderedDict()
         self._lock = threading.RLock()
 
     def of(self, snapshot: Snapshot | None) -> LiveFiles:
@@ -156,10 +157,10 @@ class LiveFilesCache:
         if snapshot is None:
             return LiveFiles()
         with self._lock:
-            held = self._held.get(snapshot.id)
-            if held is not None and held[0] == snapshot:
+            held = self._held.get(_name_of(snapshot))
+            if held is not None:
                 return held[1]
-            live = self._step_to(snapshot) or self._load(snapshot)
+            live = self._made(snapshot)
             self.put(snapshot, live)
             return live
 
@@ -170,13 +171,13 @@ class LiveFilesCache:
         are cached, and small ones, are given whole, and cached.
         """
         with self._lock:
-            held = self._held.get(snapshot.id)
-            if (held is not None and held[0] == snapshot) or self._is_near(snapshot):
+            if _name_of(snapshot) in self._held:
                 return self.of(snapshot)
-        manifests = self._manifests_of(snapshot)
+        manifests = self.manifests_of(snapshot)
         needed = [manifest for manifest in manifests if wanted.may_hold_manifest(manifest)]
-        count = sum(manifest.num_added_files + manifest.num_deleted_files for manifest in manifests)
-        if count <= _WHOLE_MAX and len(needed) == len(manifests):
+        nearest = self._nearest(manifests)
+        is_near = nearest is not None and nearest[1].entry_count <= count_entries(needed)
+        if is_near or (count_entries(manifests) <= _WHOLE_MAX and len(needed) == len(manifests)):
             return self.of(snapshot)
         entries = (
             entry
@@ -187,24 +188,59 @@ class LiveFilesCache:
 
     def count(self, snapshot: Snapshot) -> int:
         """How many files are live in a snapshot, by its manifest lists alone."""
-        manifests = self._manifests_of(snapshot)
+        manifests = self.manifests_of(snapshot)
         return sum(manifest.num_added_files - manifest.num_deleted_files for manifest in manifests)
 
     def put(self, snapshot: Snapshot, live: LiveFiles) -> None:
         """Cache a state that the caller has made itself, such as the one it has just committed."""
         with self._lock:
-            self._held[snapshot.id] = (snapshot, live)
-            self._held.move_to_end(snapshot.id)
+            self._held[_name_of(snapshot)] = (snapshot, live)
+            self._held.move_to_end(_name_of(snapshot))
             while len(self._held) > _STATES_HELD:
                 self._held.popitem(last=False)
 
-    def _load(self, snapshot: Snapshot) -> LiveFiles:
-        return self._merged(snapshot, self._manifests.read_entries(self._manifests_of(snapshot)))
+    def continues(self, earlier: Snapshot | None, later: Snapshot) -> bool:
+        """Whether a snapshot was committed to the state of another one, so that its delta leads from there to it.
 
-    def _manifests_of(self, snapshot: Snapshot) -> list[ManifestFileMeta]:
-        base = self._manifests.read_list(snapshot.base_manifest_list, size_bytes=snapshot.base_manifest_list_size)
-        delta = self._manifests.read_list(snapshot.delta_manifest_list, size_bytes=snapshot.delta_manifest_list_size)
-        return [*base, *delta]
+        The snapshot with the number before may be of another line: other engines let a branch take the place of a part
+        of a table's line. Reads manifest lists, and manifests where some were joined. Raises NotFoundError where a
+        list has been deleted.
+        """
+        before = () if earlier is None else self.manifests_of(earlier)
+        step = ManifestStep.between(before, self._read_list(later.base_manifest_list, later.base_manifest_list_size))
+        return step.is_empty or not self._net_change(step)
+
+    def manifests_of(self, snapshot: Snapshot) -> tuple[ManifestFileMeta, ...]:
+        """The manifests of a snapshot: those of its base, then those of its delta. Raises NotFoundError."""
+        base = self._read_list(snapshot.base_manifest_list, snapshot.base_manifest_list_size)
+        return (*base, *self._read_list(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size))
+
+    def _read_list(self, name: str, size_bytes: int | None) -> tuple[ManifestFileMeta, ...]:
+        return self._manifests.read_list(name, size_bytes=size_bytes)
+
+    def _made(self, snapshot: Snapshot) -> LiveFiles:
+        """The state made from the nearest cached one, or from all manifests where that reads fewer entries."""
+        manifests = self.manifests_of(snapshot)
+        nearest = self._nearest(manifests)
+        if nearest is not None and nearest[1].entry_count <= count_entries(manifests):
+            live, step = nearest
+            with contextlib.suppress(NotFoundError, CorruptDataError):  # expired, or a contradiction: all are read
+                change = self._net_change(step) if step.dropped else self._manifests.read_entries(step.added)
+                return live.apply(change)
+        return self._merged(snapshot, self._manifests.read_entries(manifests))
+
+    def _nearest(self, manifests: Sequence[ManifestFileMeta]) -> tuple[LiveFiles, ManifestStep] | None:
+        """The cached state from which the fewest entries lead to these manifests."""
+        with self._lock:
+            held = list(self._held.values())
+        found: list[tuple[LiveFiles, ManifestStep]] = []
+        for snapshot, live in held:
+            with contextlib.suppress(NotFoundError):  # its lists were deleted: it expired, or gave way
+                found.append((live, ManifestStep.between(self.manifests_of(snapshot), manifests)))
+        return min(found, key=lambda one: one[1].entry_count, default=None)
+
+    def _net_change(self, step: ManifestStep) -> list[ManifestEntry]:
+        return net_change(*(self._manifests.read_entries(manifests) for manifests in (step.added, step.dropped)))
 
     def _merged(self, snapshot: Snapshot, entries: Iterable[ManifestEntry]) -> LiveFiles:
         with paused_collection():
@@ -216,24 +252,6 @@ class LiveFilesCache:
                     f"the manifests of snapshot {snapshot.id} contradict each other: {error}"
                 ) from error
 
-    def _is_near(self, snapshot: Snapshot) -> bool:
-        """Whether a state of a few snapshots before is cached."""
-        return any(0 < snapshot.id - held <= _STEPS_MAX for held in self._held)
 
-    def _step_to(self, snapshot: Snapshot) -> LiveFiles | None:
-        """The state made from the nearest earlier one that is still in the table's history."""
-        earlier = max((held for held in self._held if held < snapshot.id), default=None)
-        if earlier is None or snapshot.id - earlier > _STEPS_MAX:
-            return None
-        before, live = self._held[earlier]
-        try:
-            if self._snapshots.get(earlier) != before:  # rolled back, and written again
-                del self._held[earlier]
-                return None
-            between = [self._snapshots.get(number) for number in range(earlier + 1, snapshot.id)]
-            for step in (*between, snapshot):
-                delta = self._manifests.read_list(step.delta_manifest_list, size_bytes=step.delta_manifest_list_size)
-                live = live.apply(self._manifests.read_entries(delta))
-        except (NotFoundError, CorruptDataError):
-            return None
-        return live
+def _name_of(snapshot: Snapshot) -> _StateName:
+    return snapshot.base_manifest_list, snapshot.delta_manifest_list

@@ -144,7 +144,7 @@ class TableStore:
         """The live files of snapshots, cached between calls."""
         from lakelog.filestore.metadata.live_files import LiveFilesCache
 
-        return LiveFilesCache(self.manifests, self.snapshots)
+        return LiveFilesCache(self.manifests)
 
     @cached_property
     def state_keeper(self) -> StateKeeper:

@@ -10,6 +10,7 @@ Source: Paimon spec, "Changelog".
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import pyarrow as pa
 
@@ -84,8 +85,9 @@ def snapshot_of_changes(table: TableStore, snapshot_id: int) -> Snapshot:
 def snapshots_of_changes(table: TableStore, *, after: int | None, up_to: int | None) -> list[Snapshot]:
     """The snapshots after `after` up to and with `up_to`, whose changes exist; None is all that do.
 
-    Raises InvalidRequestError for numbers that are not those of a range, and NotFoundError for snapshots that do not
-    exist yet and for changes that have expired: a range is never given in part.
+    Raises InvalidRequestError for numbers that are not those of a range, and where a snapshot does not continue the one
+    before; NotFoundError for snapshots that do not exist yet and for changes that have expired: a range is never given
+    in part.
     """
     for what, number in (("after", after), ("up_to", up_to)):
         if number is not None and (not isinstance(number, int) or number < 0):
@@ -103,7 +105,34 @@ def snapshots_of_changes(table: TableStore, *, after: int | None, up_to: int | N
     last = newest if up_to is None else up_to
     if after is None and last < first and newest:
         raise _not_kept(table, last)
-    return [snapshot_of_changes(table, number) for number in range(first, last + 1)]
+    found = [snapshot_of_changes(table, number) for number in range(first, last + 1)]
+    before = None if after is None or not found else find_changes(table, after)
+    for earlier, later in pairwise(found if before is None else [before, *found]):
+        if not continues(table, earlier, later):
+            raise InvalidRequestError(
+                f"{not_continued(table, later)} Its changes cannot be followed from there: name a range that ends "
+                f"before it, or after={later.id} or a higher one; the source 'difference' compares the two states"
+            )
+    return found
+
+
+def continues(table: TableStore, earlier: Snapshot, later: Snapshot) -> bool:
+    """Whether the changes of a snapshot lead from the state of the one before; also where that is not known any more.
+
+    It is not known where one of the two has expired with its manifest lists.
+    """
+    try:
+        return table.live_files.continues(earlier, later)
+    except NotFoundError:
+        return True
+
+
+def not_continued(table: TableStore, snapshot: Snapshot) -> str:
+    """A sentence for errors about a snapshot that was not committed to the state of the one before."""
+    return (
+        f"snapshot {snapshot.id} of table {table.name} does not continue snapshot {snapshot.id - 1}: its commit "
+        f"{snapshot.uuid or 'without a uuid'} was made on another line, of which a branch has taken the table's place."
+    )
 
 
 def _not_kept(table: TableStore, snapshot_id: int) -> NotFoundError:

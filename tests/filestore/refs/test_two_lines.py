@@ -1,0 +1,137 @@
+"""A table whose snapshots are of two lines, as other engines leave it: each state is read as it was committed.
+
+Another engine's fast-forward deletes the table's snapshots from the oldest living one of the branch on. Where the
+branch has expired those at its beginning, the table's own snapshots before stay: the number before is of another line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lakelog.common.errors import InvalidRequestError
+from lakelog.filestore.expire.expiry import Retention
+from lakelog.filestore.metadata.live_files import LiveFilesCache
+from lakelog.filestore.read.change_source import ChangeSource
+from lakelog.filestore.table import FileStoreTable
+from tests.support.foreign_engine import fast_forward_as_others_do
+from tests.support.small_tables import SCHEMA, content, in_new_process, make_table
+
+DAY = 24 * 3_600_000
+KEEP_ONE = Retention(count_min=1, count_max=1, age_millis=0, limit=1_000)
+COMMON = {0: 0, 1: 0}
+OLD = COMMON | {500: 5}  # the table's snapshot 3
+NEW = {0: 6, 1: 0, 100: 6, 101: 6}  # the branch's snapshot 4, and the table's then
+
+
+def put(table: FileStoreTable, rows: dict[int, int]) -> None:
+    table.write(pa.table({"id": list(rows), "batch": list(rows.values())}, schema=SCHEMA))
+
+
+def two_lines(folder: Path, *, manifest_min: int = 30) -> tuple[FileStoreTable, str]:
+    """The table, opened and read at its snapshot 3, which stays before the branch's snapshot 4."""
+    options = {"write-only": "true", "manifest.merge-min-count": str(manifest_min)}
+    table = make_table(folder, options=options)
+    put(table, {0: 0})
+    put(table, {1: 0})
+    table.create_branch("b")
+    put(table, {500: 5})
+    branch = table.on_branch("b")
+    put(branch, {100: 6})
+    put(branch, {0: 6, 101: 6})
+    branch.expire_snapshots(retention=KEEP_ONE)
+    opened = in_new_process(table.path)
+    assert content(opened) == OLD
+    fast_forward_as_others_do(in_new_process(table.path), "b")
+    return opened, table.path
+
+
+VERBS: dict[str, Callable[[FileStoreTable], object]] = {
+    "read": lambda _: None,
+    "compact": lambda table: table.compact(full=True),
+    "write": lambda table: put(table, {7: 7}),
+    "overwrite": lambda table: table.write(pa.table({"id": [3], "batch": [3]}, schema=SCHEMA), mode="overwrite"),
+    "delete": lambda table: table.delete("id = 101"),
+}
+AFTER = {
+    "read": NEW,
+    "compact": NEW,
+    "write": NEW | {7: 7},
+    "overwrite": {3: 3},
+    "delete": {key: batch for key, batch in NEW.items() if key != 101},
+}
+
+
+@pytest.mark.parametrize("manifest_min", [2, 30])
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_handle_from_before_reads_and_changes_the_line_that_is_there(
+    tmp_path: Path, verb: str, manifest_min: int
+) -> None:
+    opened, path = two_lines(tmp_path, manifest_min=manifest_min)
+    VERBS[verb](opened)
+    assert content(opened) == AFTER[verb]
+    assert content(in_new_process(path)) == AFTER[verb]
+
+
+def test_each_snapshot_reads_as_it_was_committed(tmp_path: Path) -> None:
+    _, path = two_lines(tmp_path)
+    table = in_new_process(path)
+    for number, rows in ((3, OLD), (4, NEW), (2, COMMON), (3, OLD)):
+        found = table.to_arrow(snapshot_id=number).to_pylist()
+        assert {row["id"]: row["batch"] for row in found} == rows, number
+
+
+def test_a_difference_of_two_lines_has_what_the_older_one_loses(tmp_path: Path) -> None:
+    _, path = two_lines(tmp_path)
+    found = in_new_process(path).diff(3, 4)
+    assert (found.added, found.changed, found.removed) == (2, 1, 1)
+
+
+def test_changes_that_do_not_lead_from_one_snapshot_to_the_next_are_refused(tmp_path: Path) -> None:
+    _, path = two_lines(tmp_path)
+    table = in_new_process(path)
+    for source in (ChangeSource.AUTO, ChangeSource.DELTA):
+        with pytest.raises(InvalidRequestError, match=r"snapshot 4 .* does not continue snapshot 3"):
+            list(table.changes(after=3, up_to=4, source=source))
+    rows = pa.Table.from_batches(list(table.changes(after=3, up_to=4, source=ChangeSource.DIFFERENCE))).to_pylist()
+    kinds = {(row["_row_kind"], row["id"], row["batch"]) for row in rows}
+    assert kinds == {("-D", 500, 5), ("-U", 0, 0), ("+U", 0, 6), ("+I", 100, 6), ("+I", 101, 6)}
+
+
+def test_the_files_of_both_lines_stay_while_their_snapshots_live(tmp_path: Path) -> None:
+    _, path = two_lines(tmp_path)
+    in_new_process(path).remove_orphan_files(older_than_millis=-DAY, dry_run=False, allow_young=True)
+    table = in_new_process(path)
+    assert {row["id"]: row["batch"] for row in table.to_arrow(snapshot_id=3).to_pylist()} == OLD
+    assert content(table) == NEW
+
+
+def test_an_expiry_keeps_the_files_of_the_line_that_stays(tmp_path: Path) -> None:
+    """The older line has compacted files away that the newer one still has."""
+    table = make_table(tmp_path, options={"write-only": "true"})
+    put(table, {0: 0})
+    put(table, {1: 0})
+    table.create_branch("b")
+    table.compact(full=True)
+    branch = table.on_branch("b")
+    put(branch, {100: 6})
+    put(branch, {0: 6, 101: 6})
+    branch.expire_snapshots(retention=KEEP_ONE)
+    fast_forward_as_others_do(in_new_process(table.path), "b")
+    in_new_process(table.path).delete_branch("b")
+    in_new_process(table.path).expire_snapshots(retention=KEEP_ONE)
+    assert content(in_new_process(table.path)) == NEW
+
+
+def test_a_state_is_not_made_by_a_delta_of_another_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The guard taken out: whatever a snapshot has alone is its delta, as if the one before were its parent."""
+    opened, _ = two_lines(tmp_path)
+    monkeypatch.setattr(
+        LiveFilesCache,
+        "_net_change",
+        lambda cache, step: list(cache._manifests.read_entries(step.added[-1:])),
+    )
+    assert content(opened) != NEW
