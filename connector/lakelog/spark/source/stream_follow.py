@@ -46,7 +46,7 @@ class FollowPhase:
         commits: dict[int, str | None] = {}
 
         def added_rows(snapshot_id: int) -> int:
-            snapshot = self._followed(snapshot_id, start)
+            snapshot = self._followed(snapshot_id)
             commits[snapshot_id] = snapshot.uuid
             self._stops.check_snapshot(snapshot)
             return sum(entry.file.row_count for entry in change_files(self._table, snapshot))
@@ -60,7 +60,7 @@ class FollowPhase:
         """As `end`, where a group has decided at which snapshot the batch ends."""
         self._check_read(start, self._head.now())
         for snapshot_id in range(start.consumed + 1, end.consumed + 1):
-            self._stops.check_snapshot(self._followed(snapshot_id, start))
+            self._stops.check_snapshot(self._followed(snapshot_id))
         return end
 
     def _check_read(self, start: FollowOffset, head: Head) -> None:
@@ -79,8 +79,8 @@ class FollowPhase:
                 check_same_commit(self._table, start.consumed, found=found, read=start.commit)
         self._checked = start, head
 
-    def _followed(self, snapshot_id: int, start: FollowOffset) -> Snapshot:
-        """A snapshot of a batch that begins at `start`. Raises NotFoundError, InvalidRequestError."""
+    def _followed(self, snapshot_id: int) -> Snapshot:
+        """A snapshot whose changes are read. Raises NotFoundError, InvalidRequestError."""
         try:
             found = snapshot_of_changes(self._table, snapshot_id)
         except NotFoundError as error:
@@ -89,26 +89,20 @@ class FollowPhase:
                 "changes are lost to it; start the query with a new checkpoint location"
             ) from error
         check_is_of(self._table, found)  # created again since it was read
-        self._check_continues(found, start)
+        self._check_continues(found)
         return found
 
-    def _check_continues(self, snapshot: Snapshot, start: FollowOffset) -> None:
-        """Raise InvalidRequestError where the changes of a snapshot do not lead from the state before, which was read.
-
-        A query that begins at a snapshot has not read the one before: its commit is not named then.
-        """
-        is_first = snapshot.id == start.consumed + 1
+    def _check_continues(self, snapshot: Snapshot) -> None:
+        """Raise InvalidRequestError where the changes of a snapshot do not lead from the state of the one before."""
         before = find_changes(self._table, snapshot.id - 1)
-        if before is None or (is_first and start.commit is None and before.uuid is not None):
-            return
-        if not continues(self._table, before, snapshot):
+        if before is not None and not continues(self._table, before, snapshot):
             raise InvalidRequestError(f"{not_continued(self._table, snapshot)} {OTHER_HISTORY}")
 
     def partitions(self, start: FollowOffset, end: FollowOffset) -> list[InputPartition]:
         """What the tasks of a batch read. Raises InvalidRequestError for one that was planned of another history."""
         buckets: dict[tuple[bytes, int], list[ManifestEntry]] = {}
         for snapshot_id in range(start.consumed + 1, end.consumed + 1):
-            snapshot = self._followed(snapshot_id, start)
+            snapshot = self._followed(snapshot_id)
             if snapshot_id == end.consumed:
                 check_same_commit(self._table, snapshot_id, found=snapshot.uuid, read=end.commit)
             for entry in change_files(self._table, snapshot):
