@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from lakelog.filestore.metadata.row_sources import (
     STATEMENTS,
     LineKey,
+    ReaderState,
     ReadVersion,
     RowSource,
     RowSources,
     SourceBreak,
 )
-from lakelog.lineage.line_state import Break, LineState, Reader, Reading, Reason, SourceState
+from lakelog.lineage.line_state import Break, LineState, Reader, Reading, Reason, SourceState, named_writer, unseen_by
 from lakelog.lineage.record import ReadMode, TableVersion
 from lakelog.lineage.versions import LineVersions
 
@@ -34,10 +35,18 @@ def _state(source: RowSource, versions: LineVersions) -> SourceState:
         state.readings[Reader(user, ReadMode(mode), int(number))] = Reading(
             job=found.job,
             last=None if found.last is None else versions.key(_version(found.last)),
-            broken=_break(found.broken),
+            broken=_break(found.broken) or _unseen(found, user, versions),
             passing=_break(found.passing),
         )
     return state
+
+
+def _unseen(reader: ReaderState, user: str, versions: LineVersions) -> Break | None:
+    """The break of a stream that has passed an overwrite of its source, in a snapshot that has expired."""
+    if reader.since is None or reader.last is None:
+        return None
+    writer = named_writer(reader.job, user)
+    return unseen_by(writer, versions, _version(reader.since), _version(reader.last), reader.snapshot_id)
 
 
 def _version(version: ReadVersion) -> TableVersion:

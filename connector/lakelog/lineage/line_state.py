@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from lakelog.filestore.metadata.row_sources import LineKey
-from lakelog.lineage.record import ReadMode
+from lakelog.lineage.record import ReadMode, TableVersion
 from lakelog.lineage.versions import LineVersions
 
 ABSENT, BROKEN = -1, -2  # instead of a version's key: not a source; a source that is shown at no version
@@ -115,13 +115,28 @@ def named_version(versions: LineVersions, key: int | None) -> str:
     return "the beginning" if key is None else f"snapshot {versions.first(key).snapshot_id}"
 
 
+def named_writer(job: str | None, user: str) -> str:
+    """The writer of a batch in words."""
+    return f"job {job}" if job is not None else f"writer {user}"
+
+
+def unseen_by(writer: str, versions: LineVersions, start: TableVersion, end: TableVersion, number: int) -> Break | None:
+    """The break in a snapshot whose stream has passed an overwrite of its source between two snapshots of that."""
+    passed = versions.unseen_between(start, end)
+    if passed is None:
+        return None
+    named = f"snapshot {passed.last}"
+    if passed.first < passed.last:
+        named = f"one of the snapshots {passed.first} to {passed.last}"
+    return Break(Reason.UNSEEN, number, f"{named} of the source overwrote rows, and {writer} did not see it")
+
+
 def mixed_text(state: SourceState, keys: Collection[int], versions: LineVersions) -> str:
     """Which writer shows which version."""
     found: dict[int, list[str]] = {key: [] for key in sorted(keys)}  # and what a reader with a gap has read last
     for reader, reading in state.readings.items():
         if reading.last is not None:
-            named = f"job {reading.job}" if reading.job is not None else f"writer {reader.user}"
-            found.setdefault(reading.last, []).append(named)
+            found.setdefault(reading.last, []).append(named_writer(reading.job, reader.user))
     for key, number in state.once.items():
         found.setdefault(key, []).append(f"the statement in snapshot {number}")
     return "; ".join(f"{named_version(versions, key)} by {', '.join(names[:3])}" for key, names in found.items())

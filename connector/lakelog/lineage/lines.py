@@ -13,7 +13,7 @@ from functools import partial
 
 from lakelog.filestore.metadata.manifest_entries import FileKind
 from lakelog.filestore.metadata.restored import restored_state
-from lakelog.filestore.metadata.row_changes import KEEPS_ROWS, REPLACES_ROWS, changes_rows
+from lakelog.filestore.metadata.row_changes import REPLACES_ROWS, changes_rows
 from lakelog.filestore.metadata.row_sources import LineKey, RowSources
 from lakelog.filestore.metadata.snapshot import (
     MERGE_OPERATION,
@@ -23,7 +23,15 @@ from lakelog.filestore.metadata.snapshot import (
     Snapshot,
 )
 from lakelog.filestore.metadata.store import TableStore
-from lakelog.filestore.metadata.users import LINEAGE_KEY, LOG_STATE_KEY, PROPERTY_PREFIX, RESTORES_KEY, SOURCES_KEY
+from lakelog.filestore.metadata.unseen_changes import is_unseen
+from lakelog.filestore.metadata.users import (
+    LINEAGE_KEY,
+    LOG_STATE_KEY,
+    PROPERTY_PREFIX,
+    RESTORES_KEY,
+    SOURCES_KEY,
+    UNSEEN_KEY,
+)
 from lakelog.filestore.schema.paths import MAIN_BRANCH
 from lakelog.lineage.edges import LineBatches, WholeBatch, line_snapshots
 from lakelog.lineage.record import ReadMode, Source, TableSource, TableVersion
@@ -71,8 +79,8 @@ class Step:
     branch that is taken as a whole the one at which it began, None where nothing of that is left.
 
     Without `changes_rows` it is the same version as the one before. `is_whole` is False while it holds a batch in part.
-    `is_unseen`: streams of the table are not given its changes. `row_sources` is what its rows come from, as itself
-    says; None for a snapshot that does not.
+    `is_unseen`: streams of the table are not given its changes. `row_sources` is what its rows come from, and `unseen`
+    of which snapshots up to it streams are not given the changes, as itself says; None for a snapshot that does not.
     """
 
     version: TableVersion
@@ -86,6 +94,7 @@ class Step:
     is_unseen: bool = False
     restored: TableVersion | None = None
     row_sources: str | None = None
+    unseen: str | None = None
 
     def told_sources(self) -> RowSources | None:
         """What the snapshot's rows come from, as itself says. Raises CorruptDataError."""
@@ -142,8 +151,12 @@ class StepRun:
         is_whole = not _holds_parts(self._log)
         step = _step(snapshot, self.newest, whole, is_whole=is_whole, replaces_all=self.replaces_all)
         self.newest = snapshot
-        rows = snapshot.properties.get(SOURCES_KEY)
-        return replace(step, is_unseen=not self._log and _is_unseen(snapshot), row_sources=rows)
+        return replace(
+            step,
+            is_unseen=is_unseen(snapshot, log=self._log),
+            row_sources=snapshot.properties.get(SOURCES_KEY),
+            unseen=snapshot.properties.get(UNSEEN_KEY),
+        )
 
 
 def _step(
@@ -173,13 +186,6 @@ def _step(
         is_whole=is_whole,
         restored=_restored(snapshot) if change is Change.RESTORE else None if taken is None else taken.start,
     )
-
-
-def _is_unseen(snapshot: Snapshot) -> bool:
-    """Whether a stream that follows the files passes changes: those of an overwrite, unless a changelog has them."""
-    is_told = snapshot.has_own_changelog or snapshot.changelog_manifest_list is not None
-    keeps_rows = snapshot.operation_name in KEEPS_ROWS
-    return snapshot.commit_kind is CommitKind.OVERWRITE and not is_told and not keeps_rows
 
 
 def _holds_parts(log: str) -> bool:

@@ -24,6 +24,8 @@ from lakelog.lineage.line_state import (
     SourceState,
     mixed_text,
     named_version,
+    named_writer,
+    unseen_by,
 )
 from lakelog.lineage.lines import ORIGIN_MARK, Change, Line, LineBatch, Step, source_key
 from lakelog.lineage.record import ReadMode, TableSource, TableVersion, UnknownSource
@@ -258,10 +260,8 @@ class _Run:
         elif start != reading.last and reading.broken is None:
             details = f"{_writer(batch)} read on from {named_version(versions, start)}, not from "
             reading.broken = Break(Reason.GAP, number, details + named_version(versions, reading.last))
-        passed = None if start is None or end is None else versions.unseen_between(start, end)
-        if passed is not None and reading.broken is None:
-            details = f"snapshot {passed.snapshot_id} of the source overwrote rows, and {_writer(batch)} did not see it"
-            reading.broken = Break(Reason.UNSEEN, number, details)
+        if source.start is not None and source.end is not None and reading.broken is None:
+            reading.broken = unseen_by(_writer(batch), versions, source.start, source.end, number)
         reading.last, reading.job = end, batch.job
         is_whole = source.is_exact and end is not None
         reading.passing = None if is_whole else Break(Reason.INEXACT, number, source.why or "")
@@ -290,7 +290,7 @@ def _is_cut(line: Line, living: int) -> bool:
 
 
 def _writer(batch: LineBatch) -> str:
-    return f"job {batch.job}" if batch.job is not None else f"writer {batch.user}"
+    return named_writer(batch.job, batch.user)
 
 
 def _two_states(batch: LineBatch, versions: LineVersions, before: int | None, now: int) -> str:

@@ -7,8 +7,9 @@ before any edge named them, were rolled back, or are of a table that is not in t
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterable
+from collections.abc import Sequence
 
+from lakelog.filestore.metadata.unseen_changes import UnseenChanges, parse_unseen
 from lakelog.lineage.lines import Step
 from lakelog.lineage.record import TableVersion
 
@@ -16,22 +17,27 @@ from lakelog.lineage.record import TableVersion
 class LineVersions:
     """The versions of one line."""
 
-    def __init__(self, steps: Iterable[Step]) -> None:
+    def __init__(self, steps: Sequence[Step]) -> None:
         self.keys: list[int] = []  # of each step
         self._first: list[TableVersion] = []  # of each version
         self._ids: list[int] = []  # of each step
         self._at: dict[int, tuple[str | None, int]] = {}  # by snapshot: its commit and its step
         self._known = 0
         self._others: dict[TableVersion, int] = {}
-        self._unseen: list[int] = []  # versions whose changes streams of the line are not given
+        self._unseen: list[UnseenChanges] = []  # whose changes streams of the line are not given, oldest first
         for step in steps:
             self._add(step)
+        told = next((step.unseen for step in steps if step.unseen is not None), None)
+        if told is not None:  # of snapshots before it, which have expired, too
+            first = self._unseen[0].first if self._unseen else None
+            older = [one for one in parse_unseen(told) if first is None or one.last < first]
+            self._unseen[:0] = older
 
     def _add(self, step: Step) -> None:
         if step.changes_rows or not self._first:
             self._first.append(step.version)
         if step.is_unseen:
-            self._unseen.append(len(self._first) - 1)
+            self._unseen.append(UnseenChanges(step.version.snapshot_id, step.version.snapshot_id, step.version.commit))
         self._ids.append(step.version.snapshot_id)
         self._at[step.version.snapshot_id] = step.version.commit, len(self.keys)
         self.keys.append(len(self._first) - 1)
@@ -76,11 +82,19 @@ class LineVersions:
             self._first.append(version)
         return found
 
-    def unseen_between(self, start: int, end: int) -> TableVersion | None:
-        """The first version behind one, up to another, whose changes streams of the line are not given."""
-        position = bisect.bisect_right(self._unseen, start)
-        is_found = max(start, end) < self._known and position < len(self._unseen) and self._unseen[position] <= end
-        return self._first[self._unseen[position]] if is_found else None
+    def unseen_between(self, start: TableVersion, end: TableVersion) -> UnseenChanges | None:
+        """The first snapshot behind one, up to another, whose changes streams of the line are not given.
+
+        It is known of expired snapshots too. None where one of the two is of another line.
+        """
+        if self.is_rolled_back(start) or self.is_rolled_back(end):
+            return None
+        position = bisect.bisect_right(self._unseen, start.snapshot_id, key=lambda one: one.last)
+        found = self._unseen[position] if position < len(self._unseen) else None
+        if found is None or found.first > end.snapshot_id:
+            return None
+        is_other = found.last == end.snapshot_id and None not in {found.commit, end.commit}
+        return None if is_other and found.commit != end.commit else found
 
     def first(self, key: int) -> TableVersion:
         """The first snapshot of a version."""

@@ -51,6 +51,7 @@ from lakelog.filestore.metadata.snapshot import (
 )
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.unnamed_files import check_not_removed
+from lakelog.filestore.metadata.unseen_changes import unseen_property
 from lakelog.filestore.metadata.users import NO_USERS, SOURCES_KEY, USERS_KEY, CarriedProperties, lineage_property
 from lakelog.filestore.options.files import MANIFEST_FULL_COMPACTION_SIZE, MANIFEST_MERGE_MIN_COUNT
 from lakelog.filestore.schema.paths import MAIN_BRANCH, FileNames
@@ -382,7 +383,7 @@ class TableCommit:
     def _with_sources(
         self, snapshot: Snapshot, latest: Snapshot | None, state: CarriedProperties, request: CommitRequest
     ) -> Snapshot:
-        """The snapshot with what its rows come from."""
+        """The snapshot with what its rows come from, and with the snapshots whose changes streams are not given."""
         added = sum(entry.file.row_count for entry in request.entries if entry.kind is FileKind.ADD)
         sources = sources_property(
             snapshot,
@@ -392,7 +393,10 @@ class TableCommit:
             own=LineKey(self._table.uuid, None if self._table.branch == MAIN_BRANCH else self._table.branch),
             replaces_all=snapshot.commit_kind is CommitKind.OVERWRITE and added == snapshot.total_record_count,
         )
-        return replace(snapshot, properties={**snapshot.properties, **sources}) if sources else snapshot
+        added_properties = {**sources, **unseen_property(snapshot, state)}
+        if not added_properties:
+            return snapshot
+        return replace(snapshot, properties={**snapshot.properties, **added_properties})
 
     def _lineage(self, request: CommitRequest) -> dict[str, str]:
         """What the handle records of where the rows of its statements come from."""

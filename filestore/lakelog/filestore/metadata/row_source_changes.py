@@ -179,9 +179,11 @@ class _Change:
     def _follow(self, batch: _Batch, read: _Read, before: ReaderState | None, state: ReaderState) -> None:
         """Break what a stream shows where it does not go on from what it has read."""
         if before is None:
+            state.since = read.start or read.end
             has_begun = read.start is not None and bool(batch.number)
             is_gap = has_begun and self.found.is_complete and not batch.is_brought  # that has begun in the branch
         else:
+            state.since = before.since
             is_part = before.batch == batch.identifier  # another part of one batch
             is_gap = not is_part and not _is_same_version(before.last, read.start)
         if is_gap:

@@ -1,12 +1,13 @@
 """What the rows of a snapshot come from, for when the snapshots before it have expired: the property `lakelog.sources`.
 
     {"sources": [{"table", "uuid", "branch", "broken": break, "readers": {reader: state}}, ...], "complete": false}
-    a state is {"at", "to": {"snapshot", "commit"}, "batch", "job", "broken": break, "passing": break},
+    a state is {"at", "to": {"snapshot", "commit"}, "since": {...}, "batch", "job", "broken": break, "passing": break},
     a break {"snapshot", "why", "details"}; what is not known, or not so, is left out
 
 Each commit copies it from the snapshot before and adds what itself has done, so that it is true of its own snapshot. A
 reader is `statements` for all of them, else the mode of a read, its number among those of a batch and the user. `to` is
-the version that it has read last, `at` the snapshot of the table in which it has. A break says since which snapshot the
+the version that it has read last, `at` the snapshot of the table in which it has, `since` the one with which a stream
+began: which overwrites it has passed in between, the source says. A break says since which snapshot the
 rows show the source at no version, and why, with the words of `lakelog.lineage`; one that is `passing` ends with the
 next batch of the reader.
 
@@ -59,12 +60,14 @@ class SourceBreak(NamedTuple):
 class ReaderState:
     """What a reader has read last; `last` None is before the first snapshot.
 
-    `snapshot_id` is that of its own table which has it, `batch` the identifier of its batch.
+    `snapshot_id` is that of its own table which has it, `batch` the identifier of its batch, `since` where a stream has
+    begun: None is not known.
     """
 
     snapshot_id: int
     last: ReadVersion | None
     batch: int
+    since: ReadVersion | None = None
     job: str | None = None
     broken: SourceBreak | None = None
     passing: SourceBreak | None = None
@@ -163,6 +166,7 @@ def _reader_of(fields: Mapping[str, Any]) -> ReaderState:
         snapshot_id=whole(fields, "at", COUNT),
         last=read_version(fields, "to"),
         batch=whole(fields, "batch"),
+        since=read_version(fields, "since"),
         job=optional(string, fields, "job"),
         broken=_break_of(fields, "broken"),
         passing=_break_of(fields, "passing"),
@@ -171,11 +175,16 @@ def _reader_of(fields: Mapping[str, Any]) -> ReaderState:
 
 def _reader_to_json(reader: ReaderState) -> dict[str, object]:
     return {"at": reader.snapshot_id, "batch": reader.batch} | _known(
-        to=None if reader.last is None else _known(snapshot=reader.last.snapshot_id, commit=reader.last.commit),
+        to=_version_to_json(reader.last),
+        since=_version_to_json(reader.since),
         job=reader.job,
         broken=_break_to_json(reader.broken),
         passing=_break_to_json(reader.passing),
     )
+
+
+def _version_to_json(version: ReadVersion | None) -> dict[str, object] | None:
+    return None if version is None else _known(snapshot=version.snapshot_id, commit=version.commit)
 
 
 def _break_of(fields: Mapping[str, Any], key: str) -> SourceBreak | None:

@@ -23,6 +23,7 @@ PROPERTY_PREFIX = "lakelog."
 USERS_KEY = "lakelog.users"
 LINEAGE_KEY = "lakelog.lineage"
 SOURCES_KEY = "lakelog.sources"  # what the rows come from, see `metadata.row_sources`
+UNSEEN_KEY = "lakelog.unseen"  # whose changes streams are not given, see `metadata.unseen_changes`
 LOG_STATE_KEY = "lakelog.log"  # its value belongs to tables with a log, see the protocol; empty once it was removed
 NO_USERS = "{}"
 FORGOTTEN_KEY = "lakelog.users-forgotten"  # epoch milliseconds: the last batch of the youngest user that was dropped

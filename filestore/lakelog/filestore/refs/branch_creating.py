@@ -28,7 +28,14 @@ from lakelog.filestore.metadata.snapshot import DIGEST_KEY, SCHEMA_DIGEST_KEY, S
 from lakelog.filestore.metadata.snapshot_manager import SnapshotManager
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.tag_file import Tag
-from lakelog.filestore.metadata.users import FORGOTTEN_KEY, LINEAGE_KEY, PROPERTY_PREFIX, SOURCES_KEY, USERS_KEY
+from lakelog.filestore.metadata.users import (
+    FORGOTTEN_KEY,
+    LINEAGE_KEY,
+    PROPERTY_PREFIX,
+    SOURCES_KEY,
+    UNSEEN_KEY,
+    USERS_KEY,
+)
 from lakelog.filestore.options.layout import LOG_BRANCH
 from lakelog.filestore.refs.branch_names import check_branch_name
 from lakelog.filestore.refs.branch_removing import delete_step, finish_delete
@@ -39,7 +46,7 @@ from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.schema.schema_manager import SchemaManager
 
 _KEPT = frozenset(
-    {USERS_KEY, FORGOTTEN_KEY, UUID_KEY, SCHEMA_DIGEST_KEY, LINEAGE_KEY, SOURCES_KEY}
+    {USERS_KEY, FORGOTTEN_KEY, UUID_KEY, SCHEMA_DIGEST_KEY, LINEAGE_KEY, SOURCES_KEY, UNSEEN_KEY}
 )  # the others are of a log
 _LOG_PREFIXES = ("log.", "change-tracking")
 
