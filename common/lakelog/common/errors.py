@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from difflib import get_close_matches
 
-from lakelog.common.quoting import shown, without_middle
+from lakelog.common.quoting import escaped, shown, without_middle
 
 MESSAGE_MAX = 8_000
 
@@ -29,11 +29,13 @@ MESSAGE_MAX = 8_000
 class LakelogError(Exception):
     """The root of every error that lakelog raises on purpose.
 
-    What stands in files and topics may be quoted: a message is never longer than about `MESSAGE_MAX`.
+    What stands in files and topics may be quoted: a message is never longer than about `MESSAGE_MAX`, and what does not
+    print is escaped, since a traceback prints it to a terminal.
     """
 
     def __init__(self, message: str = "") -> None:
-        super().__init__(without_middle(message, MESSAGE_MAX))
+        short = escaped(without_middle(message, MESSAGE_MAX), kept="\n")
+        super().__init__(without_middle(short, MESSAGE_MAX))
 
 
 class InvalidRequestError(LakelogError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from lakelog.common.quoting import cut
+from lakelog.common.quoting import cut, escaped
 
 ROWS_MAX = 100
 _LENGTH_MAX = 200
@@ -28,4 +28,4 @@ def _cells(tag: str, values: Sequence[object]) -> str:
 
 
 def _text(value: object) -> str:
-    return "" if value is None else escape(cut(str(value), _LENGTH_MAX))
+    return "" if value is None else escape(escaped(cut(str(value), _LENGTH_MAX)))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
+from unicodedata import category
 
 VALUE_MAX = 80
 NAMES_MAX = 20
 CAUSE_MAX = 500
+_JOINERS = "\u200c\u200d"  # words of some languages and some emoji need them
+_SPACES = "Zs"  # such as the ideographic space
 _LONG = range(-(1 << 63), 1 << 63)
 
 
@@ -20,6 +24,21 @@ def printable(text: str) -> str:
     return text if text.isprintable() else "".join(one if one.isprintable() else "\ufffd" for one in text)
 
 
+def escaped(text: str, *, kept: str = "") -> str:
+    """The text for a terminal, a notebook or a log: what does not print is an escape of JSON, such as \\u001b.
+
+    So control sequences, line ends, marks of direction and halves of characters only show that they are there, and a
+    line of JSON stays the same JSON. `kept` are characters that stay as they are.
+    """
+    if text.isprintable():
+        return text
+    return "".join(one if _is_harmless(one) or one in kept else json.dumps(one)[1:-1] for one in text)
+
+
+def _is_harmless(one: str) -> bool:
+    return one.isprintable() or one in _JOINERS or category(one) == _SPACES
+
+
 def shown(value: object) -> str:
     """A value as errors show it: not much of a large one."""
     if isinstance(value, dict | list):
@@ -30,9 +49,12 @@ def shown(value: object) -> str:
 
 
 def listed(names: Iterable[object], *, names_max: int = NAMES_MAX) -> str:
-    """Names with commas between them, an empty string without names; of many the first, and their number."""
+    """Names with commas between them, an empty string without names; of many the first, and their number.
+
+    What does not print in a name is escaped.
+    """
     shown_names = [str(name) for name in names]
-    few = ", ".join(cut(name) for name in shown_names[:names_max])
+    few = ", ".join(escaped(cut(name)) for name in shown_names[:names_max])
     return few if len(shown_names) <= names_max else f"{few}, ... ({len(shown_names)} in all)"
 
 

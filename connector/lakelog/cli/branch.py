@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakelog.cli.arguments import HERE, AsJson, OfTag, OfTimestamp, SnapshotId, TableName, Warehouse, find_table, state
-from lakelog.cli.output import print_grid, print_lines, say, to_json
+from lakelog.cli.door import print_lines
+from lakelog.cli.output import print_grid, say, to_json
 from lakelog.common.timestamps import utc_of
 
 if TYPE_CHECKING:

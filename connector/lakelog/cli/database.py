@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from lakelog.cli.arguments import HERE, AsJson, Warehouse
+from lakelog.cli.door import ask
 from lakelog.cli.output import say
 
 app = typer.Typer(no_args_is_help=True)
@@ -36,5 +37,5 @@ def drop(  # noqa: PLR0917  # typer's arguments are the command line's
     catalog = Catalog(warehouse)
     if not yes:
         tables = " and all of its tables" if cascade else ""
-        typer.confirm(f"Delete the database {database}{tables} in {catalog.warehouse} for good?", abort=True)
+        ask(f"Delete the database {database}{tables} in {catalog.warehouse} for good?")
     catalog.drop_database(database, cascade=cascade, if_exists=if_exists)

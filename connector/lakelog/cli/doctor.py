@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakelog.cli.arguments import HERE, AsJson, Warehouse, find_table
+from lakelog.cli.door import print_lines
 from lakelog.cli.output import PROBLEM_CODE, say
 from lakelog.common.errors import InvalidRequestError
 
@@ -38,9 +39,10 @@ def doctor(  # typer's arguments are the command line's
     has_problem = False
     for one in _findings(table, warehouse, role, may_write=not read_only):
         has_problem = has_problem or one.status == "problem"
-        advice = f"\n{'':>9}do: {one.advice}" if one.advice else ""
-        text = f"{one.status.value:<8} {one.check}: {one.found}{advice}"
+        text = f"{one.status.value:<8} {one.check}: {one.found}"
         say(as_json, text, check=one.check, status=one.status.value, found=one.found, advice=one.advice)
+        if one.advice and not as_json:
+            print_lines([f"{'':>9}do: {one.advice}"])
     if has_problem:
         raise typer.Exit(PROBLEM_CODE)
 

@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakelog.cli.arguments import HERE, AsJson, Branch, TableName, Warehouse, find_table
-from lakelog.cli.output import print_grid, print_lines, print_tree, progress, to_json
+from lakelog.cli.door import print_lines
+from lakelog.cli.output import Node, Piece, print_grid, print_tree, progress, to_json
 from lakelog.common.timestamps import utc_of
 
 if TYPE_CHECKING:
-    from rich.text import Text
-    from rich.tree import Tree
-
     from lakelog.filestore.system.history import History, HistoryEntry, HistoryLine
     from lakelog.filestore.system.table_diff import TableDiff
 
@@ -105,62 +103,51 @@ def _cell(value: object) -> str:
     return text if len(text) <= _CELL_MAX else f"{text[: _CELL_MAX - 3]}..."
 
 
-def _tree(name: str, history: History) -> Tree:
+def _tree(name: str, history: History) -> Node:
     """The main branch as a list, each branch below the snapshot where it began; others at the end."""
-    from rich.text import Text
-    from rich.tree import Tree
-
-    root = Tree(Text(name, style="bold"))
+    root = Node([name], style="bold")
     lines = {line.name: line for line in history}
     shown: set[str] = set()
     for line in history:
         if line.name == _MAIN:
-            _add_line(root.add(Text(_MAIN, style="bold cyan")), line, lines, shown)
+            _add_line(root.add(_MAIN, style="bold cyan"), line, lines, shown)
     for line in history:
         if line.name not in shown and line.name != _MAIN:
             _add_branch(root, line, lines, shown)
     return root
 
 
-def _add_branch(tree: Tree, line: HistoryLine, lines: dict[str, HistoryLine], shown: set[str]) -> None:
-    from rich.text import Text
-
+def _add_branch(tree: Node, line: HistoryLine, lines: dict[str, HistoryLine], shown: set[str]) -> None:
     shown.add(line.name)
     began = "" if line.began_at is None else f", from snapshot {line.began_at}"
     empty = "" if line.entries else "  no snapshot of its own"
-    label = Text.assemble((f"branch {line.name}", "bold cyan"), f"{began}{empty}")
-    _add_line(tree.add(label), line, lines, shown)
+    node = tree.add((f"branch {line.name}", "bold cyan"), f"{began}{empty}")
+    _add_line(node, line, lines, shown)
 
 
-def _add_line(tree: Tree, line: HistoryLine, lines: dict[str, HistoryLine], shown: set[str]) -> None:
-    from rich.text import Text
-
+def _add_line(tree: Node, line: HistoryLine, lines: dict[str, HistoryLine], shown: set[str]) -> None:
     for entry in line.entries:
-        node = tree.add(_label(entry))
+        node = tree.put(_node(entry))
         for name in entry.branches:
             if name in lines and name not in shown:
                 _add_branch(node, lines[name], lines, shown)
     if line.left_out:
-        tree.add(Text(f"{line.left_out} older snapshots; --limit shows more", style="dim"))
+        tree.add(f"{line.left_out} older snapshots; --limit shows more", style="dim")
 
 
-def _label(entry: HistoryEntry) -> Text:
-    from rich.text import Text
-
+def _node(entry: HistoryEntry) -> Node:
     one = entry.snapshot
-    label = Text.assemble(
+    pieces: list[Piece] = [
         (f"{one.id:>4}", "bold"),
         f"  {utc_of(one.time_millis)}  {(entry.operation or one.commit_kind.value).lower():<12}",
         f"  {one.delta_record_count:+,} rows in files, {one.total_record_count:,} in all",
-        style="" if entry.is_living else "dim",
-    )
+    ]
     if one.commit_identifier != _BATCH_IDENTIFIER:
-        label.append(f"  batch {one.commit_identifier} of {one.commit_user}", style="dim")
-    for tag in entry.tags:
-        label.append(f"  tag {tag}", style="bold yellow")
+        pieces.append((f"  batch {one.commit_identifier} of {one.commit_user}", "dim"))
+    pieces += [(f"  tag {tag}", "bold yellow") for tag in entry.tags]
     if not entry.is_living:
-        label.append("  expired", style="dim")
-    return label
+        pieces.append(("  expired", "dim"))
+    return Node(pieces, style="" if entry.is_living else "dim")
 
 
 def _fields(line: HistoryLine, entry: HistoryEntry) -> dict[str, object]:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakelog.cli.arguments import HERE, AsJson, Warehouse
-from lakelog.cli.output import naming_unreadable, print_grid, print_lines, progress, say, to_json
+from lakelog.cli.door import ask, print_lines
+from lakelog.cli.output import naming_unreadable, print_grid, progress, say, to_json
 
 if TYPE_CHECKING:
     from lakelog.lineage import Job
@@ -135,6 +136,6 @@ def delete(
 
     catalog = Catalog(warehouse)
     if not yes:
-        typer.confirm(f"Delete the lineage of job {job} in {catalog.warehouse} for good?", abort=True)
+        ask(f"Delete the lineage of job {job} in {catalog.warehouse} for good?")
     with naming_unreadable(as_json=as_json):
         delete_job(catalog, job)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any  # Any: values of rows
 import typer
 
 from lakelog.cli.arguments import HERE, AsJson, Branch, TableName, Warehouse, find_table
-from lakelog.cli.output import naming_unreadable, print_grid, print_lines, to_json
+from lakelog.cli.door import print_lines
+from lakelog.cli.output import naming_unreadable, print_grid, to_json
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.common.timestamps import to_millis, utc_of
 

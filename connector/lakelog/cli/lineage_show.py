@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakelog.cli.arguments import HERE, AsJson, Branch, TableName, Warehouse, find_table
-from lakelog.cli.output import naming_unreadable, print_lines, print_tree, to_json
+from lakelog.cli.door import print_lines
+from lakelog.cli.output import Node, naming_unreadable, print_tree, to_json
 from lakelog.common.errors import InvalidRequestError
 
 if TYPE_CHECKING:
-    from rich.text import Text
-    from rich.tree import Tree
-
     from lakelog.lineage.graph import LineageGraph
 
 _COLOURS = {"table": "bold green", "foreign": "bold blue", "unknown": "bold yellow"}
@@ -75,11 +73,9 @@ def _write_picture(graph: LineageGraph, path: Path) -> None:
         raise InvalidRequestError(f"the picture cannot be written to {path}: {error.strerror}") from error
 
 
-def _tree(graph: LineageGraph, *, has_up: bool, has_down: bool) -> Tree:
+def _tree(graph: LineageGraph, *, has_up: bool, has_down: bool) -> Node:
     """What is above the asked table, then what is below it; a table that is there already is not drawn out again."""
-    from rich.tree import Tree
-
-    root = Tree(_label(graph, 0))
+    root = _node(graph, 0)
     for is_asked, is_up, title in ((has_up, True, "made from"), (has_down, False, "made into")):
         if is_asked:
             side = root.add(title)
@@ -89,11 +85,8 @@ def _tree(graph: LineageGraph, *, has_up: bool, has_down: bool) -> Tree:
     return root
 
 
-def _add_jobs(tree: Tree, graph: LineageGraph, place: int, *, is_up: bool, drawn: set[int]) -> None:
+def _add_jobs(tree: Node, graph: LineageGraph, place: int, *, is_up: bool, drawn: set[int]) -> None:
     """The jobs that wrote a node, with what they read; or those that read it, with what they wrote."""
-    from rich.text import Text
-
-    from lakelog.common.quoting import printable
     from lakelog.lineage.wording import job_lines
 
     drawn.add(place)
@@ -106,24 +99,20 @@ def _add_jobs(tree: Tree, graph: LineageGraph, place: int, *, is_up: bool, drawn
         ]
         if not links:
             continue
-        job, batches = map(printable, job_lines(one))
-        branch = tree.add(Text.assemble((job, "cyan"), f"  {batches}"))
+        job, batches = job_lines(one)
+        branch = tree.add((job, "cyan"), f"  {batches}")
         for other in dict.fromkeys(link.source if is_up else link.sink for link in links):
-            label = _label(graph, other)
+            node = branch.put(_node(graph, other))
             if other in drawn:
-                branch.add(label.append("  see above", style="dim"))
+                node.append(("  see above", "dim"))
             else:
-                _add_jobs(branch.add(label), graph, other, is_up=is_up, drawn=drawn)
+                _add_jobs(node, graph, other, is_up=is_up, drawn=drawn)
 
 
-def _label(graph: LineageGraph, place: int) -> Text:
-    from rich.text import Text
-
-    from lakelog.common.quoting import printable
+def _node(graph: LineageGraph, place: int) -> Node:
     from lakelog.lineage.wording import node_lines
 
-    name, *others = map(printable, node_lines(graph, place))
-    label = Text(name, style=_COLOURS[graph.nodes[place].kind.value])
-    for other in others:
-        label.append(f"  {other}", style="not bold default")
-    return label
+    name, *others = node_lines(graph, place)
+    return Node(
+        [name, *((f"  {other}", "not bold default") for other in others)], _COLOURS[graph.nodes[place].kind.value]
+    )

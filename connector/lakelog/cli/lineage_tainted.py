@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakelog.cli.arguments import HERE, AsJson, Branch, TableName, Warehouse, find_table
-from lakelog.cli.output import naming_unreadable, print_grid, print_lines, progress, to_json
+from lakelog.cli.door import print_lines
+from lakelog.cli.output import naming_unreadable, print_grid, progress, to_json
 
 if TYPE_CHECKING:
     from lakelog.lineage import Tainted

@@ -8,7 +8,8 @@ import typer
 
 from lakelog.cli import log_follow
 from lakelog.cli.arguments import HERE, AsJson, TableName, Warehouse, find_table, key_value
-from lakelog.cli.output import PROBLEM_CODE, print_lines, say
+from lakelog.cli.door import print_lines
+from lakelog.cli.output import PROBLEM_CODE, say
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import listed
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import select
-import stat
-import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any  # Any: a key as parsed JSON
 
 import typer
 
 from lakelog.cli.arguments import HERE, AsJson, TableName, Warehouse, find_table
-from lakelog.cli.output import CLOSED_PIPE_CODE, PROBLEM_CODE, print_lines, progress, say
+from lakelog.cli.door import CLOSED_PIPE_CODE, is_pipe_closed, print_lines
+from lakelog.cli.output import PROBLEM_CODE, progress, say
 from lakelog.common.errors import InvalidRequestError
 
 if TYPE_CHECKING:
@@ -69,7 +66,7 @@ def _pieces(read: LogTail, limit: int | None) -> Iterator[pa.RecordBatch]:
         if batch is _ENDED:
             return
         if batch is None:
-            if _is_pipe_closed():
+            if is_pipe_closed():
                 raise SystemExit(CLOSED_PIPE_CODE)
             continue
         batch = batch if left is None else batch.slice(0, left)
@@ -78,19 +75,6 @@ def _pieces(read: LogTail, limit: int | None) -> Iterator[pa.RecordBatch]:
 
 
 _ENDED: Any = object()
-
-
-def _is_pipe_closed() -> bool:
-    """Whether standard output is a pipe that nothing reads any more."""
-    try:
-        descriptor = sys.stdout.fileno()
-        if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
-            return False
-    except (OSError, ValueError):  # not a file, as in a test
-        return False
-    watched = select.poll()
-    watched.register(descriptor, 0)
-    return any(event & (select.POLLERR | select.POLLHUP) for _, event in watched.poll(0))
 
 
 def _json_lines(batch: pa.RecordBatch, read: LogTail) -> list[str]:
@@ -219,8 +203,9 @@ def transactions(
     else:
         left = opened.open_transactions()
     for one in left:
-        text = f"{_transaction(one)}\n  {one.command}"
-        say(as_json, text, ended=False, **_transaction_fields(one))
+        say(as_json, _transaction(one), ended=False, **_transaction_fields(one))
+        if not as_json:
+            print_lines([f"  {one.command}"])
     if not as_json and not left:
         print_lines(["no transaction is open"])
     if any(one.age_millis is None or one.age_millis >= old_millis for one in left):

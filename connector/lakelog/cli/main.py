@@ -10,7 +10,8 @@ import typer
 
 from lakelog.cli import broker, database, ingest, lineage, log, options, statement, table
 from lakelog.cli import doctor as doctor_command
-from lakelog.cli.output import Asked, print_lines, show_error
+from lakelog.cli.door import foreign_lines, print_lines, write_error, write_trace, write_wrong_arguments
+from lakelog.cli.output import Asked, show_error
 from lakelog.common.errors import LakelogError
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
@@ -49,8 +50,16 @@ def root(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line. An error of lakelog is a message and exit code 1; any other is a bug with its trace."""
     asked = Asked()
-    try:
-        app(arguments, prog_name="lakelog", obj=asked)
-    except LakelogError as error:
-        show_error(error, as_json=asked.as_json)
+    with foreign_lines():
+        try:
+            sys.exit(app(arguments, prog_name="lakelog", obj=asked, standalone_mode=False) or 0)
+        except typer.Abort:
+            write_error("Aborted.")
+        except LakelogError as error:
+            show_error(error, as_json=asked.as_json)
+        except Exception as error:  # noqa: BLE001  # the trace goes through the door
+            code = write_wrong_arguments(error)
+            if code is not None:
+                sys.exit(code)
+            write_trace(error)
         sys.exit(1)

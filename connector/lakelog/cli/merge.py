@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakelog.cli.arguments import HERE, AsJson, TableName, Warehouse, find_table, key_value
-from lakelog.cli.output import print_grid, print_lines, progress, to_json
+from lakelog.cli.door import print_lines
+from lakelog.cli.output import print_grid, progress, to_json
 
 if TYPE_CHECKING:
     from lakelog.filestore.refs.branch_merge import BranchMerge

@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 
 from lakelog.cli.arguments import AsJson
-from lakelog.cli.output import print_grid, print_lines, to_json
+from lakelog.cli.door import print_lines
+from lakelog.cli.output import print_grid, to_json
 from lakelog.common.options import Option, parse_duration_millis, parse_size_bytes
 
 _SIZES = (("gb", 1 << 30), ("mb", 1 << 20), ("kb", 1 << 10), ("b", 1))

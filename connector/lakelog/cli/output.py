@@ -1,4 +1,6 @@
-"""What commands print: lines, grids and JSON lines on standard output, progress and errors on standard error.
+"""What commands print: lines, grids, trees and JSON lines on standard output, progress and errors on standard error.
+
+All of it is plain text that `door` escapes; commands know neither the streams nor rich.
 
 With `--json` standard output holds JSON lines, one object a thing, and an error is one object on standard error. When
 the reader of a pipe ends first, as `head` does, the command ends too, with the exit code of a program that was ended
@@ -8,24 +10,25 @@ by SIGPIPE.
 from __future__ import annotations
 
 import json
-import os
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import StringIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 import typer
 
+from lakelog.cli.door import is_error_terminal, is_terminal, print_lines, write_drawn, write_error
 from lakelog.common.errors import LakelogError
 from lakelog.common.progress import listening
+from lakelog.common.quoting import escaped
 
 if TYPE_CHECKING:
+    from rich.table import Table as Grid
+    from rich.text import Text
     from rich.tree import Tree
 
 PROBLEM_CODE = 3  # see `main.root`
-CLOSED_PIPE_CODE = 141  # 128 and the number of SIGPIPE
 _PIPE_WIDTH = 160  # columns of what no terminal shows
 
 
@@ -44,17 +47,6 @@ def remember_json(context: typer.Context, as_json: bool) -> bool:
     return as_json
 
 
-def print_lines(lines: Iterable[str]) -> None:
-    """Write lines to standard output, at once. Ends the program when the reader of a pipe has ended."""
-    try:
-        sys.stdout.writelines(f"{line}\n" for line in lines)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # The interpreter would write the buffer again at its end, and fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(CLOSED_PIPE_CODE) from None
-
-
 def say(as_json: bool, text: str, **fields: object) -> None:
     """Print one line: `text`, or the JSON object of `fields`."""
     print_lines([to_json(fields) if as_json else text])
@@ -69,7 +61,7 @@ def show_error(error: LakelogError, *, as_json: bool, message: str | None = None
     """Print an error to standard error, on one line; `message` says more than the error's own."""
     message = str(error) if message is None else message
     fields = {"error": type(error).__name__, "message": message}
-    sys.stderr.write(f"{to_json(fields) if as_json else f'lakelog: {message}'}\n")
+    write_error(to_json(fields) if as_json else f"lakelog: {message}")
 
 
 @contextmanager
@@ -93,38 +85,79 @@ def print_grid(
     headings: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[str] = (), whole: Sequence[str] = ()
 ) -> None:
     """Print rows under headings; the columns `right` end at their right side, the columns `whole` are not wrapped."""
-    from rich.console import Console
+    from rich.table import Column
     from rich.table import Table as Grid
+
+    columns = (
+        Column(_text(one), overflow="fold", no_wrap=one in whole, justify="right" if one in right else "left")
+        for one in headings
+    )
+    grid = Grid(*columns, box=None, pad_edge=False)
+    for row in rows:
+        grid.add_row(*map(_text, row))
+    _draw(grid)
+
+
+Piece: TypeAlias = str | tuple[str, str]
+
+
+@dataclass(slots=True)
+class Node:
+    """A node of a tree that is printed: pieces of text, each alone or with its style, and the nodes below it."""
+
+    pieces: list[Piece]
+    style: str = ""
+    children: list[Node] = field(default_factory=list)
+
+    def add(self, *pieces: Piece, style: str = "") -> Node:
+        """A new node below this one."""
+        return self.put(Node(list(pieces), style))
+
+    def put(self, node: Node) -> Node:
+        """The node, which stands below this one now."""
+        self.children.append(node)
+        return node
+
+    def append(self, *pieces: Piece) -> Self:
+        """This node with more text."""
+        self.pieces.extend(pieces)
+        return self
+
+
+def print_tree(root: Node) -> None:
+    """Print a tree."""
+    _draw(_tree(root), colours=is_terminal())
+
+
+def _tree(node: Node) -> Tree:
+    from rich.tree import Tree
+
+    tree = Tree(_text(*node.pieces, style=node.style))
+    tree.children.extend(map(_tree, node.children))
+    return tree
+
+
+def _text(*pieces: Piece, style: str = "") -> Text:
+    """Pieces of text that rich draws as they are: escaped, and without its markup."""
     from rich.text import Text
 
-    grid = Grid(*headings, box=None, pad_edge=False)
-    for column in grid.columns:
-        column.overflow = "fold"
-        column.no_wrap = column.header in whole
-        if column.header in right:
-            column.justify = "right"
-    for row in rows:
-        grid.add_row(*(Text(cell) for cell in row))
-    text = StringIO()
-    Console(file=text, width=None if sys.stdout.isatty() else _PIPE_WIDTH).print(grid)
-    print_lines(line.rstrip() for line in text.getvalue().splitlines())
+    pairs = ((piece, "") if isinstance(piece, str) else piece for piece in pieces)
+    return Text.assemble(*((escaped(text), one) for text, one in pairs), style=style)
 
 
-def print_tree(tree: Tree) -> None:
-    """Print a tree."""
+def _draw(drawn: Grid | Tree, *, colours: bool = False) -> None:
     from rich.console import Console
 
     text = StringIO()
-    is_terminal = sys.stdout.isatty()
-    width = None if is_terminal else _PIPE_WIDTH
-    Console(file=text, width=width, force_terminal=is_terminal, highlight=False).print(tree)
-    print_lines(line.rstrip() for line in text.getvalue().splitlines())
+    width = None if is_terminal() else _PIPE_WIDTH
+    Console(file=text, width=width, force_terminal=colours, highlight=False).print(drawn)
+    write_drawn(line.rstrip() for line in text.getvalue().split("\n")[:-1])
 
 
 @contextmanager
 def progress(what: str) -> Iterator[None]:
     """Show the progress of the work in this block, when standard error is a terminal."""
-    if not sys.stderr.isatty():
+    if not is_error_terminal():
         yield
         return
     from rich.console import Console
@@ -132,16 +165,16 @@ def progress(what: str) -> Iterator[None]:
 
     columns = (
         SpinnerColumn(),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        bar = bars.add_task(what, total=None)
+        bar = bars.add_task(escaped(what), total=None)
 
         def show(counted: str, done: int, total: int | None) -> None:
-            bars.update(bar, description=f"{what}: {counted}", completed=done, total=total)
+            bars.update(bar, description=escaped(f"{what}: {counted}"), completed=done, total=total)
 
         with listening(show):
             yield

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,7 +24,8 @@ from lakelog.cli.arguments import (
     state,
 )
 from lakelog.cli.describe import partition_spec
-from lakelog.cli.output import print_grid, print_lines, progress, say, to_json
+from lakelog.cli.door import is_terminal, print_lines
+from lakelog.cli.output import print_grid, progress, say, to_json
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.progress import counted
 from lakelog.common.timestamps import utc_of
@@ -80,7 +80,7 @@ def cat(  # noqa: PLR0917  # typer's arguments are the command line's
             raise InvalidRequestError("--after and --up-to go with --changes")
         batches = found.to_batches(columns=names, where=where, **which)
     schema = found.schema if version is None else found._files.travelled(version=version)[0].schema  # a branch's
-    if sys.stdout.isatty():  # the printed rows show the progress
+    if is_terminal():  # the printed rows show the progress
         _print_rows(schema, batches, limit)
         return
     with progress(f"reading {found.name}"):
@@ -195,7 +195,7 @@ def snapshots(table: TableName, branch: Branch = None, as_json: AsJson = False, 
 def schema(table: TableName, branch: Branch = None, as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
     """Print the newest schema as JSON."""
     text = find_table(table, warehouse, branch=branch).schema.to_json()
-    print_lines([json.dumps(json.loads(text), ensure_ascii=False) if as_json else text])
+    print_lines([to_json(json.loads(text))] if as_json else text.split("\n"))
 
 
 def _snapshot_row(snapshot: Snapshot) -> dict[str, object]:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from lakelog.cli.arguments import HERE, AsJson, TableName, Warehouse, find_table
-from lakelog.cli.output import print_lines, say
+from lakelog.cli.door import print_lines
+from lakelog.cli.output import say
 from lakelog.common.timestamps import shown_millis
 
 if TYPE_CHECKING:

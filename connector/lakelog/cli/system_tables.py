@@ -23,7 +23,8 @@ from lakelog.cli.arguments import (
     find_table,
     state,
 )
-from lakelog.cli.output import print_grid, print_lines, to_json
+from lakelog.cli.door import print_lines
+from lakelog.cli.output import print_grid, to_json
 from lakelog.common.errors import InvalidRequestError
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ import typer
 from lakelog.cli import branch, describe, history, merge, restore, show, system_tables, tag, upkeep
 from lakelog.cli.alter import alter
 from lakelog.cli.arguments import HERE, AsJson, Warehouse, key_value
-from lakelog.cli.output import print_lines, say, to_json
+from lakelog.cli.door import ask, print_lines
+from lakelog.cli.output import say, to_json
 from lakelog.common.errors import InvalidRequestError
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def drop(  # noqa: PLR0917  # likewise
 
     catalog = Catalog(warehouse)
     if not yes:
-        typer.confirm(f"Delete {identifier} in {catalog.warehouse} for good?", abort=True)
+        ask(f"Delete {identifier} in {catalog.warehouse} for good?")
     catalog.drop_table(identifier, if_exists=if_exists, keep_topic=keep_topic)
 
 

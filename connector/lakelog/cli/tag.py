@@ -19,7 +19,8 @@ from lakelog.cli.arguments import (
     find_table,
     state,
 )
-from lakelog.cli.output import print_grid, print_lines, say, to_json
+from lakelog.cli.door import print_lines
+from lakelog.cli.output import print_grid, say, to_json
 from lakelog.common.timestamps import utc_of
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from lakelog.cli.arguments import HERE, AsJson, TableName, Warehouse, find_table
-from lakelog.cli.output import print_lines, progress, say, to_json
+from lakelog.cli.door import print_lines
+from lakelog.cli.output import progress, say, to_json
 
 
 def compact(

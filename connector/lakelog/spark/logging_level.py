@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
 
+from lakelog.common.log_lines import HarmlessFormatter
 from lakelog.common.options import Option
 
 VARIABLE = "LAKELOG_LOGGING_LEVEL"
@@ -54,5 +55,5 @@ def show_log(level: LoggingLevel | None) -> None:
     logger.setLevel(level)
     if not logger.hasHandlers():
         handler = logging.StreamHandler()
-        handler.setFormatter(logging.Formatter(_FORMAT))
+        handler.setFormatter(HarmlessFormatter(_FORMAT))
         logger.addHandler(handler)

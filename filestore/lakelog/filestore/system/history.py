@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lakelog.common.html import html_table
+from lakelog.common.quoting import listed
 from lakelog.common.timestamps import shown_millis
 from lakelog.filestore.metadata.forks import PROTECTING_PREFIX
 from lakelog.filestore.metadata.operations import operation_of
@@ -59,7 +60,7 @@ class History:
         return iter(self.lines)
 
     def __repr__(self) -> str:
-        lines = ", ".join(f"{line.name}: {len(line.entries)} snapshots" for line in self.lines)
+        lines = listed(f"{line.name}: {len(line.entries)} snapshots" for line in self.lines)
         return f"History({self.name!r}, {lines})"
 
     def _repr_html_(self) -> str:
