@@ -19,6 +19,8 @@ from lakelog.spark import error_of, ingest, replay_dead_letters
 from tests.support.debezium_fixtures import FIXTURES, Fixture
 from tests.support.foreign_topics import fill, new_topic, records_of
 from tests.support.malformed import DDL, malformed
+from tests.support.mutated import DDL as MUTATED_DDL
+from tests.support.mutated import ROW, mutated
 from tests.support.promises import check_log_equals_files
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
@@ -191,3 +193,51 @@ def test_what_does_not_fit_is_refused_before_anything_starts(
             run(spark, topic, table, tmp_path, **options)
     with pytest.raises(NotFoundError):
         run(spark, KafkaTopic(client_config=topic.client_config, name="no.such.topic"), table, tmp_path)
+
+
+NESTED = f"{DDL}, s STRUCT<p: BIGINT>, items ARRAY<STRUCT<n: INT>>"
+
+
+def test_nested_documents_grow_with_the_records(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
+    """One record with a member that the table does not know ended every run of an ingest."""
+    topic = new_topic(bootstrap_servers)
+    old = [order(number, s={"p": number}, items=[{"n": number}]) for number in range(200)]
+    grown = [order(number, s={"p": 1, "new": number}, items=[{"n": 1, "tag": "x"}]) for number in range(200, 203)]
+    fill(topic, [(None, value) for value in [*old, *grown]])
+    table = table_of(tmp_path, bootstrap_servers, Fixture(name="", ddl=NESTED, keys=("id",)), LOG)
+
+    run(spark, topic, table, tmp_path, on_error="dead-letter")
+
+    assert table.count() == 200
+    letters = open_table("db.t_dead_letters", tmp_path / "lake").to_arrow(columns=["offset", "reason"])
+    assert sorted(letters["offset"].to_pylist()) == [200, 201, 202]
+    assert all(reason.startswith("unknown member 's.new'") for reason in letters["reason"].to_pylist())
+
+    done = replay_dead_letters(spark, table, checkpoint_location=tmp_path / "replay", merge_schema=True)
+
+    assert (done.letters, done.accepted, done.dead) == (3, 3, 0)
+    found = open_table("db.t", tmp_path / "lake")
+    rows = {row["id"]: row for row in found.to_arrow().to_pylist()}
+    assert rows[5]["s"] == {"p": 5, "new": None}
+    assert rows[201]["s"] == {"p": 1, "new": 201}
+    assert rows[201]["items"] == [{"n": 1, "tag": "x"}]
+    check_log_equals_files(found)
+
+
+@pytest.mark.parametrize("count", [300, pytest.param(10_000, marks=pytest.mark.full)])
+def test_no_record_ends_an_ingest(count: int, spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> None:
+    """Records that were changed at random, into a table with a log: each is taken in or a letter."""
+    topic = new_topic(bootstrap_servers)
+    values = list(mutated(count, ROW, seed=37))
+    fill(topic, [(None, value) for value in values])
+    table = table_of(tmp_path, bootstrap_servers, Fixture(name="", ddl=MUTATED_DDL, keys=("id",)), LOG)
+
+    run(spark, topic, table, tmp_path, on_error="dead-letter", merge_schema=True, max_offsets_per_trigger=5_000)
+
+    found = open_table("db.t", tmp_path / "lake")
+    letters = open_table("db.t_dead_letters", tmp_path / "lake").to_arrow(columns=["offset", "value"])
+    assert 0 < len(letters) < count
+    by_offset = dict(zip(letters["offset"].to_pylist(), letters["value"].to_pylist(), strict=True))
+    assert all(values[offset] == value for offset, value in by_offset.items())
+    assert found.count() > 0
+    check_log_equals_files(found)

@@ -38,7 +38,7 @@ def _hashable(value: object) -> object:
     """A value that a row may be counted by: lists, maps and structs are tuples."""
     if isinstance(value, dict):
         return tuple((name, _hashable(one)) for name, one in value.items())
-    return tuple(map(_hashable, value)) if isinstance(value, list) else value
+    return tuple(map(_hashable, value)) if isinstance(value, list | tuple) else value
 
 
 def read_headers(table: Table) -> list[tuple[int, CommitHeader]]:

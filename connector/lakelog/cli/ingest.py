@@ -24,6 +24,9 @@ DeadLetterTable = Annotated[
     str | None, typer.Option("--dead-letter-table", help="Table of the dead letters; <table>_dead_letters without it.")
 ]
 MergeSchema = Annotated[bool, typer.Option("--merge-schema", help="Add columns that the table lacks, nullable.")]
+DropUnknownMembers = Annotated[
+    bool, typer.Option("--drop-unknown-members", help="Leave out members that nested columns lack, and count them.")
+]
 IgnoreColumn = Annotated[
     list[str] | None, typer.Option("--ignore-column", help="Leave out this column of the records; may be repeated.")
 ]
@@ -47,6 +50,7 @@ def ingest(  # noqa: PLR0917  # typer's arguments are the command line's
     ] = "fail",
     dead_letter_table: DeadLetterTable = None,
     merge_schema: MergeSchema = False,
+    drop_unknown_members: DropUnknownMembers = False,
     ignore_column: IgnoreColumn = None,
     starting_offsets: Annotated[
         str, typer.Option("--starting-offsets", help="Where a new checkpoint begins: earliest or latest.")
@@ -83,6 +87,7 @@ def ingest(  # noqa: PLR0917  # typer's arguments are the command line's
         on_error=on_error,
         dead_letter_table=dead_letter_table,
         merge_schema=merge_schema,
+        drop_unknown_members=drop_unknown_members,
         ignore_columns=ignore_column or (),
         starting_offsets=starting_offsets,
         max_offsets_per_trigger=max_offsets_per_trigger,
@@ -110,6 +115,7 @@ def replay(  # noqa: PLR0917  # typer's arguments are the command line's
     where: Annotated[str | None, typer.Option("--where", help="Only letters that meet this SQL condition.")] = None,
     dead_letter_table: DeadLetterTable = None,
     merge_schema: MergeSchema = False,
+    drop_unknown_members: DropUnknownMembers = False,
     ignore_column: IgnoreColumn = None,
     max_record_bytes: MaxRecordBytes = RECORD_SIZE,
     binary_handling_mode: BinaryMode = "bytes",
@@ -134,6 +140,7 @@ def replay(  # noqa: PLR0917  # typer's arguments are the command line's
             dead_letter_table=dead_letter_table,
             where=where,
             merge_schema=merge_schema,
+            drop_unknown_members=drop_unknown_members,
             ignore_columns=ignore_column or (),
             max_record_bytes=max_record_bytes,
             binary_handling_mode=binary_handling_mode,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -19,12 +19,14 @@ from pyspark.sql import functions as sf
 from lakelog.catalog import Catalog, Table
 from lakelog.common.column_names import given_names
 from lakelog.common.types import ROW_KIND_COLUMN
+from lakelog.logstore.codec.foreign_members import MemberPath
 from lakelog.logstore.codec.foreign_records import RECORD_BYTES_MAX, UNAVAILABLE
 from lakelog.spark.data_source import register
 from lakelog.spark.failures import sentence_first
 from lakelog.spark.ingesting.counts import Counts, counted
 from lakelog.spark.ingesting.dead_letters import LetterBox, letter_box
 from lakelog.spark.ingesting.decoding import Decoder
+from lakelog.spark.ingesting.growing import grown
 from lakelog.spark.ingesting.old_values import with_old_values
 from lakelog.spark.ingesting.rules import RulesOf, parse_binary_form, parse_size
 from lakelog.spark.session import FORMAT
@@ -55,6 +57,7 @@ def replay_dead_letters(
     dead_letter_table: Table | str | None = None,
     where: str | None = None,
     merge_schema: bool = False,
+    drop_unknown_members: bool = False,
     ignore_columns: str | Sequence[str] = (),
     max_record_bytes: int | str = RECORD_BYTES_MAX,
     unavailable_value: str = UNAVAILABLE,
@@ -76,6 +79,7 @@ def replay_dead_letters(
     register(spark)
     rules = RulesOf(
         takes_new_columns=merge_schema,
+        drops_members=drop_unknown_members,
         ignored=given_names(ignore_columns, what="ignore_columns"),
         bytes_max=parse_size(max_record_bytes, what="max_record_bytes"),
         unavailable=unavailable_value,
@@ -116,6 +120,7 @@ class ReplaySink:
     letters: LetterBox
     where: str | None
     counts: Counts = field(default_factory=Counts)
+    _refused: Mapping[MemberPath, str] = field(default_factory=dict)
 
     @sentence_first()
     def __call__(self, letters: DataFrame, batch_id: int) -> None:
@@ -126,9 +131,9 @@ class ReplaySink:
         ordered = asked.coalesce(1).sortWithinPartitions(*_PLACE).persist(StorageLevel.MEMORY_AND_DISK)
         decoded, counts = self._decoded(ordered)
         try:
-            if counts.new_columns:
+            if counts.has_new:
                 decoded.unpersist()
-                self.sink.table = counts.with_new_columns(self.sink.table)
+                self.sink.table, self._refused = grown(self.sink.table, counts)
                 decoded, counts = self._decoded(ordered)
             if counts.unavailable:
                 decoded = with_old_values(decoded, self.sink.table, counts.unavailable).persist()
@@ -144,6 +149,7 @@ class ReplaySink:
 
     def _decoded(self, letters: DataFrame) -> tuple[DataFrame, Counts]:
         table = self.sink.table
-        decoder = Decoder.of(table, self.rules(table), orders_truncations=False)
+        rules = replace(self.rules(table), refused=self._refused)
+        decoder = Decoder.of(table, rules, orders_truncations=False)
         records = letters.select("key", "value", "topic", "partition", "offset", "timestamp", "topic_id")
         return counted(records.mapInArrow(decoder, decoder.schema))

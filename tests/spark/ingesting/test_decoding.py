@@ -6,17 +6,23 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any  # Any: rules of any type
 
 import pyarrow as pa
+import pytest
 
 from lakelog.catalog import Catalog, Table
+from lakelog.common.errors import InvalidRequestError
 from lakelog.spark.ingesting.counts import Counts
 from lakelog.spark.ingesting.dead_letters import LettersWrite, letter_box
 from lakelog.spark.ingesting.decoding import Decoder
+from lakelog.spark.ingesting.growing import grown
 from lakelog.spark.ingesting.rules import RulesOf
 from lakelog.spark.source.kafka_records import RECORD_SCHEMA
 from lakelog.spark.types import spark_arrow_schema
 from tests.support.malformed import DDL, envelope, row
+from tests.support.mutated import DDL as MUTATED_DDL
+from tests.support.mutated import ROW, mutated
 
 
 def table_of(folder: Path) -> Table:
@@ -132,5 +138,86 @@ def test_counts_travel_as_they_are(tmp_path: Path) -> None:
     assert Counts.of_json(counts.to_json()) == counts
     assert {name: str(kind) for name, kind in counts.new_columns.items()} == {"tags": "STRING", "big": "DOUBLE"}
     assert json.loads(counts.to_json())["input"] == 3
-    changed = counts.with_new_columns(table)
+    changed, refused = grown(table, counts)
     assert changed.schema.field_names[-2:] == ("tags", "big")
+    assert refused == {}
+
+
+def counts_of(table: Table, rules: RulesOf, values: Sequence[bytes], **changes: Any) -> Counts:
+    decoder = Decoder.of(table, replace(rules(table), **changes), orders_truncations=True)
+    return run(decoder, batch_of(values))[1]
+
+
+def test_members_that_nested_columns_lack_are_added_to_them(tmp_path: Path) -> None:
+    ddl = f"{DDL}, s STRUCT<p: BIGINT>, items ARRAY<STRUCT<n: INT>>, m MAP<STRING, STRUCT<v: INT>>"
+    table = Catalog(str(tmp_path)).create_table("db.t", schema=ddl, primary_keys=["id"])
+    values = [
+        row(id=1, s={"p": 1, "new": 2}, items=[{"n": 1, "tag": "x"}]),
+        row(id=2, s={"p": 1, "new": 1.5}, m={"k": {"v": 1, "flag": True}}, added="x"),
+    ]
+    rules = RulesOf(takes_new_columns=True)
+
+    changed, refused = grown(table, counts_of(table, rules, values))
+    counts = counts_of(changed, rules, values)
+
+    assert refused == {}
+    assert (counts.accepted, counts.dead, counts.has_new) == (2, 0, False)
+    assert [str(one.type) for one in changed.schema.fields[4:]] == [
+        "ROW<p BIGINT, new DOUBLE>",
+        "ARRAY<ROW<n INT, tag STRING>>",
+        "MAP<STRING NOT NULL, ROW<v INT, flag BOOLEAN>>",
+        "STRING",
+    ]
+
+
+def test_a_column_that_the_table_cannot_get_makes_its_records_bad(tmp_path: Path) -> None:
+    """Names that the format keeps for itself: one record with such a column would end every run."""
+    table = table_of(tmp_path)
+    rules = RulesOf(takes_new_columns=True)
+    values = [row(id=1, _KEY_id=1), row(id=2, added=1), row(id=3, **{"": 1}), row(id=4, _row_kind="x")]
+
+    changed, refused = grown(table, counts_of(table, rules, values))
+    counts = counts_of(changed, rules, values, refused=refused)
+
+    assert changed.schema.field_names[-1] == "added"
+    assert (counts.accepted, counts.dead, counts.has_new) == (1, 3, False)
+    assert counts.first_bad is not None
+    assert counts.first_bad.reason.startswith("unknown column '_KEY_id': it cannot be added to the table: ")
+
+
+def test_members_that_are_left_out_are_counted(tmp_path: Path) -> None:
+    table = Catalog(str(tmp_path)).create_table("db.t", schema=f"{DDL}, s STRUCT<p: BIGINT>", primary_keys=["id"])
+    values = [row(id=number, s={"p": 1, "new": 2, "nil": None}) for number in range(100)]
+
+    counts = counts_of(table, RulesOf(drops_members=True), values)
+
+    assert (counts.accepted, counts.dead, counts.left_out) == (100, 0, 100)
+    with pytest.raises(InvalidRequestError, match="give one"):
+        RulesOf(takes_new_columns=True, drops_members=True)
+
+
+def test_a_timestamp_that_spark_cannot_hold_is_a_bad_record(tmp_path: Path) -> None:
+    table = table_of(tmp_path)
+    values = [row(id=1), row(id=2, at=9_000_000_000_000_000_000), row(id=3)]
+
+    made, counts = run(decoder_of(table), batch_of(values))
+
+    assert [one["id"] for one in made["row"].drop_null().to_pylist()] == [1, 3]
+    assert counts.first_bad is not None
+    assert counts.first_bad.reason.startswith("wrong type: column 'at': ")
+
+
+@pytest.mark.parametrize("count", [300, pytest.param(10_000, marks=[pytest.mark.full, pytest.mark.timeout(900)])])
+@pytest.mark.parametrize("rules", [RulesOf(), RulesOf(takes_new_columns=True), RulesOf(drops_members=True)])
+def test_mutated_records_are_rows_or_letters(rules: RulesOf, count: int, tmp_path: Path) -> None:
+    table = Catalog(str(tmp_path)).create_table("db.t", schema=MUTATED_DDL, primary_keys=["id"])
+    values = list(mutated(count, ROW, seed=31))
+
+    made, counts = run(
+        Decoder.of(table, rules(table), orders_truncations=True),
+        *(batch_of(values[at : at + 50], first=at) for at in range(0, count, 50)),
+    )
+
+    assert (counts.input, counts.accepted + counts.dead) == (count, count)
+    assert made["reason"].null_count == len(made) - counts.dead
+    assert 0 < counts.dead < count

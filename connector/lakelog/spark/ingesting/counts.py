@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any  # Any: parsed JSON
+from typing import Any, TypeVar  # Any: parsed JSON
 
-import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from lakelog.catalog import Table
-from lakelog.common.arrow import to_arrow_field
 from lakelog.common.json_fields import items, member, parse_object, whole
-from lakelog.common.quoting import listed
-from lakelog.common.types import DataField, DataType, parse_type, type_to_json
+from lakelog.common.types import DataType, parse_type, type_to_json
+from lakelog.logstore.codec.foreign_members import MemberPath
 from lakelog.logstore.codec.foreign_rules import joined_type
 from lakelog.spark.failures import error_of
 
-logger = logging.getLogger("lakelog.spark")
+Name = TypeVar("Name")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +35,8 @@ class Counts:
     """What some records became: `input` of them were read; `accepted` and `dead` add up to it.
 
     `kept` of the dead ones are dead letters since an earlier attempt of the batch. `unavailable` rows lack an old
-    value,
-    `truncations` is the last offset at which the table is truncated.
+    value, `truncation` is the last offset at which the table is truncated. `left_out` counts values of members that
+    the table's nested columns lack.
     """
 
     input: int = 0
@@ -51,12 +47,11 @@ class Counts:
     unavailable: tuple[str, ...] = ()
     truncation: int | None = None
     new_columns: Mapping[str, DataType] = field(default_factory=dict)
+    new_members: Mapping[MemberPath, DataType] = field(default_factory=dict)
+    left_out: int = 0
     first_bad: BadRecord | None = None
 
     def __add__(self, other: Counts) -> Counts:
-        new_columns = dict(self.new_columns)
-        for name, kind in other.new_columns.items():
-            new_columns[name] = joined_type(new_columns.get(name), kind)
         return Counts(
             input=self.input + other.input,
             accepted=self.accepted + other.accepted,
@@ -65,15 +60,16 @@ class Counts:
             rows=self.rows + other.rows,
             unavailable=tuple(dict.fromkeys((*self.unavailable, *other.unavailable))),
             truncation=max((one for one in (self.truncation, other.truncation) if one is not None), default=None),
-            new_columns=new_columns,
+            new_columns=_joined(self.new_columns, other.new_columns),
+            new_members=_joined(self.new_members, other.new_members),
+            left_out=self.left_out + other.left_out,
             first_bad=self.first_bad or other.first_bad,
         )
 
-    def with_new_columns(self, table: Table) -> Table:
-        """The table after the columns that it lacked were added, nullable, in one schema change."""
-        fields = [DataField(id=0, name=name, type=kind) for name, kind in self.new_columns.items()]
-        logger.info("table %s gets the column(s) %s", table.name, listed(self.new_columns))
-        return table._with_new_columns(pa.schema([*table.schema.arrow_schema, *map(to_arrow_field, fields)]))
+    @property
+    def has_new(self) -> bool:
+        """Whether the table lacks columns, or members of columns, that are to be added."""
+        return bool(self.new_columns or self.new_members)
 
     def to_json(self) -> str:
         """One line, as it travels to the driver."""
@@ -88,6 +84,8 @@ class Counts:
                 "unavailable": list(self.unavailable),
                 "truncation": self.truncation,
                 "new_columns": {name: type_to_json(kind) for name, kind in self.new_columns.items()},
+                "new_members": [[list(path), type_to_json(kind)] for path, kind in self.new_members.items()],
+                "left_out": self.left_out,
                 "first_bad": None if bad is None else [bad.topic, bad.partition, bad.offset, bad.reason],
             }
         )
@@ -106,8 +104,17 @@ class Counts:
             unavailable=tuple(items(found, "unavailable")),
             truncation=found["truncation"],
             new_columns={name: parse_type(kind) for name, kind in member(found, "new_columns").items()},
+            new_members={tuple(path): parse_type(kind) for path, kind in items(found, "new_members")},
+            left_out=whole(found, "left_out"),
             first_bad=None if bad is None else BadRecord(topic=bad[0], partition=bad[1], offset=bad[2], reason=bad[3]),
         )
+
+
+def _joined(one: Mapping[Name, DataType], other: Mapping[Name, DataType]) -> dict[Name, DataType]:
+    joined = dict(one)
+    for name, kind in other.items():
+        joined[name] = joined_type(joined.get(name), kind)
+    return joined
 
 
 def counted(decoded: DataFrame) -> tuple[DataFrame, Counts]:

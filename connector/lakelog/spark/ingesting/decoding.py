@@ -136,6 +136,7 @@ class Decoder:
             decoded.refuse(dict.fromkeys(decoded.truncations, _NOT_ORDERED))
         if self.limit is not None:
             decoded.refuse(self.limit.too_large(decoded, self.rules))
+        decoded.refuse(_beyond_spark(decoded, schema.field("row").type))
         made = []
         if len(decoded.records):
             made.append(self._rows(decoded, records, schema))
@@ -152,6 +153,8 @@ class Decoder:
             unavailable=tuple(dict.fromkeys(name for names in decoded.unavailable.values() for name in names)),
             truncation=max((offsets[number] for number in decoded.truncations), default=None),
             new_columns=decoded.new_columns,
+            new_members=decoded.new_members,
+            left_out=int(decoded.left_out.sum()),
             first_bad=None
             if first is None
             else BadRecord(
@@ -186,6 +189,26 @@ class Decoder:
             for name in ("timestamp", "key", "value"):
                 found[name] = records.column(name).take(of_lacking)
         return _batch(found, count, schema)
+
+
+def _beyond_spark(decoded: ForeignRows, row_type: pa.DataType) -> dict[int, str]:
+    """Record -> why Spark cannot hold its row: a timestamp that is out of its range. Halves the rows down to these."""
+    bad: dict[int, str] = {}
+    parts = [(0, decoded.rows.num_rows)]
+    while parts:
+        start, end = parts.pop()
+        rows = decoded.rows.slice(start, end - start)
+        for one in row_type:
+            try:
+                _as_spark(rows.column(one.name), one.type)
+            except pa.ArrowInvalid as error:
+                if end - start == 1:
+                    bad[int(decoded.records[start])] = f"wrong type: column {one.name!r}: {error}"
+                else:
+                    middle = (start + end) // 2
+                    parts += [(start, middle), (middle, end)]
+                break
+    return bad
 
 
 def _chunks(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

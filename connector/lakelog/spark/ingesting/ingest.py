@@ -48,6 +48,7 @@ def ingest(
     on_error: str = "fail",
     dead_letter_table: Table | str | None = None,
     merge_schema: bool = False,
+    drop_unknown_members: bool = False,
     ignore_columns: str | Sequence[str] = (),
     max_record_bytes: int | str = RECORD_BYTES_MAX,
     unavailable_value: str = UNAVAILABLE,
@@ -70,8 +71,9 @@ def ingest(
     `<table>_dead_letters`, before anything of its batch is written; see `replay_dead_letters`.
 
     Columns that the table lacks are added to it with `merge_schema`, nullable; those in `ignore_columns` are left
-    out; in others a record is bad. Values that an update left out as unchanged, `unavailable_value`, are taken from
-    the row before.
+    out; in others a record is bad. The same holds for members of nested columns, which `ignore_columns` names by their
+    path (`s.new`, `items.element.new`); `drop_unknown_members` leaves all of them out, and the log counts them.
+    Values that an update left out as unchanged, `unavailable_value`, are taken from the row before.
     `binary_handling_mode` is the option of that name of the connector.
     `available_now`, `processing_time`, `query_name`, `commit_user` and `task_count` are those of `write_stream`.
 
@@ -93,6 +95,7 @@ def ingest(
         opened,
         RulesOf(
             takes_new_columns=merge_schema,
+            drops_members=drop_unknown_members,
             ignored=given_names(ignore_columns, what="ignore_columns"),
             bytes_max=parse_size(max_record_bytes, what="max_record_bytes"),
             unavailable=unavailable_value,

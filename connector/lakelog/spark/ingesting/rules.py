@@ -17,10 +17,17 @@ class RulesOf:
     """The rules of an ingest for a table whose columns may grow."""
 
     takes_new_columns: bool = False
+    drops_members: bool = False
     ignored: tuple[str, ...] = ()
     bytes_max: int = RECORD_BYTES_MAX
     unavailable: str = UNAVAILABLE
     binaries: BinaryForm = BinaryForm.BYTES
+
+    def __post_init__(self) -> None:
+        if self.takes_new_columns and self.drops_members:
+            raise InvalidRequestError(
+                "merge_schema adds unknown members of nested columns, drop_unknown_members leaves them out: give one"
+            )
 
     def __call__(self, table: Table) -> ForeignRules:
         schema = table.schema
@@ -30,6 +37,7 @@ class RulesOf:
             key_fields=() if schema.is_counted else tuple(schema.primary_keys),
             takes_removals=takes_removals,
             takes_new_columns=self.takes_new_columns,
+            drops_members=self.drops_members,
             ignored=frozenset(self.ignored),
             bytes_max=self.bytes_max,
             unavailable=self.unavailable,

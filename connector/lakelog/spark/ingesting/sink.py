@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from pyspark import StorageLevel
@@ -14,11 +14,13 @@ from pyspark.sql import functions as sf
 from lakelog.catalog import Table
 from lakelog.common.errors import CorruptDataError
 from lakelog.common.types import ROW_KIND_COLUMN
+from lakelog.logstore.codec.foreign_members import MemberPath
 from lakelog.logstore.codec.foreign_rules import ForeignRules
 from lakelog.spark.failures import sentence_first
 from lakelog.spark.ingesting.counts import BadRecord, Counts, counted
 from lakelog.spark.ingesting.dead_letters import LetterBox
 from lakelog.spark.ingesting.decoding import Decoder
+from lakelog.spark.ingesting.growing import grown
 from lakelog.spark.ingesting.old_values import NOT_FOUND, ORDER_COLUMN, behind_truncation, with_old_values
 from lakelog.spark.sink.alignment import identify_batch
 from lakelog.spark.sink.sink import LakelogSink
@@ -38,25 +40,30 @@ class OnError(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestedBatch:
-    """What a batch became: `input` records were read, `accepted` taken in, `dead` put aside or skipped."""
+    """What a batch became: `input` records were read, `accepted` taken in, `dead` put aside or skipped.
+
+    `left_out` values of members that the table's nested columns lack were dropped, as drop_unknown_members says.
+    """
 
     table: str
     batch_id: int
     input: int
     accepted: int
     dead: int
+    left_out: int = 0
 
     def log(self) -> None:
-        """Write one line, a warning where records are bad."""
-        level = logging.WARNING if self.dead else logging.INFO
+        """Write one line, a warning where records are bad or lose members."""
+        level = logging.WARNING if self.dead or self.left_out else logging.INFO
         logger.log(
             level,
-            "batch %d of table %s: %d records, %d taken in, %d bad",
+            "batch %d of table %s: %d records, %d taken in, %d bad%s",
             self.batch_id,
             self.table,
             self.input,
             self.accepted,
             self.dead,
+            f", {self.left_out} values of unknown members left out" if self.left_out else "",
         )
 
 
@@ -78,6 +85,7 @@ class IngestSink:
     task_count: int | None = None
     last: IngestedBatch | None = None
     _visited_run: str | None = None
+    _refused: Mapping[MemberPath, str] = field(default_factory=dict)
 
     @property
     def table(self) -> Table:
@@ -93,9 +101,9 @@ class IngestSink:
             kept = self.letters.kept(topic_id=self.topic_id, writer=micro.user, batch_id=batch_id)
         decoded, counts = self._decoded(records, kept)
         try:
-            if counts.new_columns:
+            if counts.has_new:
                 decoded.unpersist()
-                self.sink.table = counts.with_new_columns(self.table)
+                self.sink.table, self._refused = grown(self.table, counts)
                 decoded, counts = self._decoded(records, kept)
             decoded, counts = self._with_old_values(decoded, counts)
             assert counts.accepted + counts.dead == counts.input, f"{counts} does not add up"
@@ -110,12 +118,13 @@ class IngestSink:
             input=counts.input,
             accepted=counts.accepted,
             dead=counts.dead,
+            left_out=counts.left_out,
         )
         self.last.log()
 
     def _decoded(self, records: DataFrame, kept: frozenset[tuple[int, int]]) -> tuple[DataFrame, Counts]:
         """The rows of the records, kept in Spark, and their counts. Runs the batch's only pass over the topic."""
-        rules = self.make_rules(self.table)
+        rules = replace(self.make_rules(self.table), refused=self._refused)
         decoder = replace(Decoder.of(self.table, rules, orders_truncations=self.orders_truncations), kept=kept)
         return counted(records.mapInArrow(decoder, decoder.schema))
 

@@ -11,18 +11,33 @@ from dataclasses import dataclass, field
 from typing import Any  # Any: numpy arrays of any element type
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 
 from lakelog.common.arrow import to_arrow_type
+from lakelog.common.quoting import cause, cut, printable
 from lakelog.common.types import DataType
 from lakelog.logstore.codec.foreign_arrow import read_columns
+from lakelog.logstore.codec.foreign_members import MemberPath
 from lakelog.logstore.codec.foreign_misfits import misfits, without
 from lakelog.logstore.codec.foreign_parts import Part, parts_of
 from lakelog.logstore.codec.foreign_records import BadRecordError, Marker
-from lakelog.logstore.codec.foreign_rules import Columns, ForeignRules, Piece
+from lakelog.logstore.codec.foreign_rules import Columns, ForeignRules, NewColumns, Piece
 from lakelog.logstore.codec.foreign_single import SingleRecords
 from lakelog.logstore.codec.json_columns import NotColumnarError
 
+REASON_MAX = 500
+UNEXPECTED = "not readable"
+FOREIGN_ERRORS = (
+    pa.ArrowException,
+    pl.exceptions.PolarsError,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+)
 _SMALL = 64
 
 
@@ -32,7 +47,8 @@ class ForeignRows:
 
     `bad` has the reasons of bad records; `silent` the numbers of good ones without rows: tombstones, messages of the
     database's log, and `truncations`, which delete all rows before them. Each record is in one of the three.
-    `unavailable` for a row the columns whose old value stays. `new_columns` are columns that the table lacks.
+    `unavailable` for a row the columns whose old value stays. `new_columns` are columns that the table lacks, and
+    `new_members` members of its nested columns. `left_out` counts the unknown members that each row has lost.
     """
 
     rows: pa.Table
@@ -43,16 +59,26 @@ class ForeignRows:
     truncations: list[int] = field(default_factory=list)
     unavailable: dict[int, tuple[str, ...]] = field(default_factory=dict)
     new_columns: dict[str, DataType] = field(default_factory=dict)
+    new_members: dict[MemberPath, DataType] = field(default_factory=dict)
+    left_out: np.ndarray[Any, np.dtype[np.int64]] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def refuse(self, bad: Mapping[int, str]) -> None:
         """Make records bad after all, and drop their rows."""
+        if not bad:
+            return
         kept = ~np.isin(self.records, list(bad))
         places = np.cumsum(kept) - 1
         self.rows, self.kinds, self.records = self.rows.filter(pa.array(kept)), self.kinds[kept], self.records[kept]
         self.unavailable = {int(places[row]): names for row, names in self.unavailable.items() if kept[row]}
         self.truncations = [number for number in self.truncations if number not in bad]
+        self.left_out = self.left_out[kept]
         self.silent -= bad.keys()
-        self.bad |= bad
+        self.bad |= {number: reason_of(text) for number, text in bad.items()}
+
+
+def reason_of(text: str) -> str:
+    """Why a record is bad, as its dead letter has it: bounded, and harmless where it is printed."""
+    return printable(cut(text, REASON_MAX))
 
 
 def decode_foreign(values: Sequence[bytes | None], keys: Sequence[bytes | None], rules: ForeignRules) -> ForeignRows:
@@ -78,7 +104,7 @@ class _Batch:
     bad: dict[int, str] = field(default_factory=dict)
     silent: set[int] = field(default_factory=set)
     truncations: list[int] = field(default_factory=list)
-    new_columns: dict[str, DataType] = field(default_factory=dict)
+    new_columns: NewColumns = field(default_factory=NewColumns)
 
     def read(self, part: Part) -> None:
         """Read records of one schema: in columns, or in halves, or one by one."""
@@ -87,7 +113,9 @@ class _Batch:
             numbers, payloads = left.pop()
             try:
                 self._keep(read_columns(numbers, payloads, part.columns, self.rules, self.new_columns))
-            except NotColumnarError:
+            except MemoryError:
+                raise
+            except (NotColumnarError, *FOREIGN_ERRORS):  # one by one says what it is
                 if len(numbers) <= _SMALL:
                     self.read_one_by_one(numbers, payloads, part.columns)
                 else:
@@ -102,6 +130,10 @@ class _Batch:
                 marker = reader.add(number, payload, self.keys[number], columns)
             except BadRecordError as error:
                 self.bad[number] = str(error)
+            except MemoryError:
+                raise
+            except FOREIGN_ERRORS as error:
+                self.bad[number] = f"{UNEXPECTED}: {cause(error)}"
             else:
                 if marker is not None:
                     self.silent.add(number)
@@ -116,20 +148,11 @@ class _Batch:
 
     def finish(self) -> ForeignRows:
         """All rows in the order of their records."""
-        pieces = [piece for piece in self.pieces if len(piece.records)]
         schema = pa.schema([(column.name, to_arrow_type(column.type)) for column in self.rules.fields])
-        if not pieces:
-            return ForeignRows(
-                rows=schema.empty_table(),
-                kinds=np.zeros(0, np.int8),
-                records=np.zeros(0, np.int64),
-                bad=self.bad,
-                silent=self.silent,
-                truncations=sorted(self.truncations),
-                new_columns=self.new_columns,
-            )
+        pieces = [piece for piece in self.pieces if len(piece.records)] or [_no_rows(schema)]
         records = np.concatenate([piece.records for piece in pieces])
         kinds = np.concatenate([piece.kinds for piece in pieces])
+        left_out = np.concatenate([piece.left_out for piece in pieces])
         starts = np.cumsum([0, *(len(piece.records) for piece in pieces)])
         unavailable = {
             int(start) + row: names
@@ -142,14 +165,26 @@ class _Batch:
             place = np.empty_like(order)
             place[order] = np.arange(len(order))
             rows, kinds, records = rows.take(pa.array(order)), kinds[order], records[order]
+            left_out = left_out[order]
             unavailable = {int(place[row]): names for row, names in unavailable.items()}
         return ForeignRows(
             rows=rows,
             kinds=kinds,
             records=records,
-            bad=self.bad,
+            bad={number: reason_of(text) for number, text in self.bad.items()},
             silent=self.silent,
             truncations=sorted(self.truncations),
             unavailable=unavailable,
-            new_columns=self.new_columns,
+            new_columns=self.new_columns.columns,
+            new_members=self.new_columns.members,
+            left_out=left_out,
         )
+
+
+def _no_rows(schema: pa.Schema) -> Piece:
+    return Piece(
+        records=np.zeros(0, np.int64),
+        kinds=np.zeros(0, np.int8),
+        arrays={one.name: pa.nulls(0, one.type) for one in schema},
+        left_out=np.zeros(0, np.int64),
+    )

@@ -6,6 +6,7 @@ Whatever is odd raises NotColumnarError, and `foreign_single` finds out what it 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any  # Any: numpy arrays of any element type
 
 import numpy as np
@@ -14,14 +15,22 @@ import pyarrow.compute as pc
 
 from lakelog.common.types import DataType, RowKind
 from lakelog.logstore.codec.foreign_columns import BoundColumn
+from lakelog.logstore.codec.foreign_members import (
+    MemberPath,
+    declared_type,
+    inferred_type,
+    known_in_columns,
+    shown_path,
+)
 from lakelog.logstore.codec.foreign_records import BadRecordError
 from lakelog.logstore.codec.foreign_rules import (
     Columns,
     ForeignRules,
+    NewColumns,
     Piece,
-    add_new,
     all_columns,
     bound_columns,
+    joined_type,
     type_of_value,
 )
 from lakelog.logstore.codec.json_columns import NotColumnarError, convert_columns, parse_lines
@@ -37,14 +46,14 @@ def read_columns(
     payloads: Sequence[bytes],
     connect: Columns,
     rules: ForeignRules,
-    new_columns: dict[str, DataType],
+    new_columns: NewColumns,
 ) -> Piece:
     """Raises NotColumnarError."""
     samples = {} if connect is not None else _samples(payloads)
     names = samples if connect is None else [column.name for column in connect]
     try:
         bound, unknown = bound_columns(names, connect, samples, rules)
-        add_new(new_columns, _types_of_unknown(unknown, connect, samples), rules)
+        new_columns.add(_types_of_unknown(unknown, connect, samples), rules)
     except BadRecordError as error:
         raise NotColumnarError from error
     wires = [column.wire for column in bound if column.wire is not None]
@@ -64,7 +73,30 @@ def read_columns(
     if len(payloads) > _FIRST:
         table = parse_lines(pa.py_buffer(text), len(payloads), _envelope_of(table.schema), unknown="error")
     before, after, op = (table[name].combine_chunks() for name in ("before", "after", "op"))
-    return _rows_of_images(np.array(numbers, np.int64), before, after, op, bound, rules)
+    members = _UnknownMembers(connect=connect, rules=rules)
+    piece = _rows_of_images(np.array(numbers, np.int64), before, after, op, bound, members)
+    for path, kind in members.found.items():
+        new_columns.members[path] = joined_type(new_columns.members.get(path), kind)
+    return piece
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _UnknownMembers:
+    """What becomes of members that the table's columns lack: `found` are those to be added."""
+
+    connect: Columns
+    rules: ForeignRules
+    found: dict[MemberPath, DataType] = field(default_factory=dict)
+
+    def __call__(self, path: MemberPath, kind: pa.DataType) -> bool:
+        """Whether values of a member are left out and counted. Raises NotColumnarError where they make records bad."""
+        if shown_path(path) in self.rules.ignored:
+            return False
+        if not self.rules.drops_members:
+            if not self.rules.takes_new_columns or path in self.rules.refused:
+                raise NotColumnarError
+            self.found[path] = declared_type(path, self.connect or ()) or inferred_type(kind)
+        return self.rules.drops_members
 
 
 def _types_of_unknown(unknown: Sequence[str], connect: Columns, samples: Mapping[str, Json]) -> dict[str, DataType]:
@@ -117,19 +149,20 @@ def _rows_of_images(  # noqa: PLR0917  # the parts of the envelope
     after: pa.StructArray,
     op: pa.Array,
     bound: Sequence[BoundColumn],
-    rules: ForeignRules,
+    members: _UnknownMembers,
 ) -> Piece:
     """Raises NotColumnarError for an op, or an image that is missing, which only one record can explain."""
+    rules = members.rules
     has_before, has_after = (np.asarray(image.is_valid()) for image in (before, after))
     letters = op.fill_null("").to_numpy(zero_copy_only=False)
     adds, updates, deletes = np.isin(letters, ("c", "r")), letters == "u", letters == "d"
     takes_after, takes_before = adds | updates, deletes.copy()
-    olds, news = _columns_of(before, bound), _columns_of(after, bound)
+    (olds, left_out_of_olds), (news, left_out_of_news) = (_columns_of(one, bound, members) for one in (before, after))
     moved = np.zeros(len(letters), np.bool_)
     if not rules.key_fields:
         takes_before |= updates
     elif (updates & has_before).any():
-        moved = updates & has_before & _differ(olds, news, bound, rules.key_fields)
+        moved = updates & has_before & _differ(olds, news, bound, rules.key_fields, count=len(letters))
         takes_before |= moved
     if not (takes_after | takes_before).all() or (takes_after & ~has_after).any() or (takes_before & ~has_before).any():
         raise NotColumnarError
@@ -148,19 +181,40 @@ def _rows_of_images(  # noqa: PLR0917  # the parts of the envelope
         arrays = {column.target.name: column.fit(array) for column, array in zip(bound, converted, strict=True)}
     except pa.ArrowInvalid as error:
         raise NotColumnarError from error
-    return Piece(records=numbers[places], kinds=kinds[chosen], arrays=all_columns(arrays, len(chosen), rules))
+    return Piece(
+        records=numbers[places],
+        kinds=kinds[chosen],
+        arrays=all_columns(arrays, len(chosen), rules),
+        left_out=np.concatenate([left_out_of_olds, left_out_of_news])[places + is_after * count],
+    )
 
 
-def _columns_of(image: pa.StructArray, bound: Sequence[BoundColumn]) -> list[pa.Array]:
+def _columns_of(
+    image: pa.StructArray, bound: Sequence[BoundColumn], members: _UnknownMembers
+) -> tuple[list[pa.Array], np.ndarray[Any, np.dtype[np.int64]]]:
+    """The columns in their wire types, and how many members were left out of each row. Raises NotColumnarError."""
     flat = image.flatten()
-    return [flat[image.type.get_field_index(column.name)] for column in bound]
+    left_out = np.zeros(len(image), np.int64)
+    arrays = []
+    for column in bound:
+        assert column.wire is not None
+        values = flat[image.type.get_field_index(column.name)]
+        known, of_column = known_in_columns(values, column.wire.type, (column.target.name,), members)
+        arrays.append(known)
+        left_out += of_column
+    return arrays, left_out
 
 
 def _differ(
-    olds: Sequence[pa.Array], news: Sequence[pa.Array], bound: Sequence[BoundColumn], key_fields: Sequence[str]
+    olds: Sequence[pa.Array],
+    news: Sequence[pa.Array],
+    bound: Sequence[BoundColumn],
+    key_fields: Sequence[str],
+    *,
+    count: int,
 ) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Where both images have a whole key, and not the same."""
-    differ, whole = np.zeros(len(olds[0]), np.bool_), np.ones(len(olds[0]), np.bool_)
+    differ, whole = np.zeros(count, np.bool_), np.ones(count, np.bool_)
     for column, old, new in zip(bound, olds, news, strict=True):
         if column.target.name in key_fields:
             if pa.types.is_nested(old.type):

@@ -48,6 +48,7 @@ def without(piece: Piece, bad: Mapping[int, str]) -> Piece:
         records=piece.records[kept],
         kinds=piece.kinds[kept],
         arrays={name: array.filter(mask) for name, array in piece.arrays.items()},
+        left_out=piece.left_out[kept],
         unavailable={int(places[row]): names for row, names in piece.unavailable.items() if kept[row]},
     )
 

@@ -11,9 +11,11 @@ import pyarrow as pa
 
 from lakelog.common.arrow import to_arrow_type
 from lakelog.common.column_names import matching
+from lakelog.common.quoting import cut
 from lakelog.common.types import FIELDS_MAX, DataField, DataType, TypeRoot
 from lakelog.logstore.codec.connect_types import STRING, ConnectColumn
 from lakelog.logstore.codec.foreign_columns import BinaryForm, BoundColumn, bind
+from lakelog.logstore.codec.foreign_members import MemberPath, shown_path
 from lakelog.logstore.codec.foreign_records import RECORD_BYTES_MAX, UNAVAILABLE, BadRecordError
 from lakelog.logstore.codec.json_value import Json
 
@@ -28,14 +30,18 @@ class ForeignRules:
     """What foreign records become. `fields` are the table's columns, `key_fields` its primary key.
 
     `takes_removals` is False for a table that only takes inserts. Columns that the table lacks are left out where
-    `ignored` names them, and make a record bad otherwise; with `takes_new_columns` they are reported instead.
+    `ignored` names them, and make a record bad otherwise; with `takes_new_columns` they are reported instead, but for
+    those that the table has `refused`, with the reason. So are members of nested values, which `ignored` names by
+    their path; `drops_members` leaves all of them out, and counts them.
     """
 
     fields: tuple[DataField, ...]
     key_fields: tuple[str, ...]
     takes_removals: bool = True
     takes_new_columns: bool = False
+    drops_members: bool = False
     ignored: frozenset[str] = frozenset()
+    refused: Mapping[MemberPath, str] = field(default_factory=dict)
     bytes_max: int = RECORD_BYTES_MAX
     unavailable: str = UNAVAILABLE
     binaries: BinaryForm = BinaryForm.BYTES
@@ -43,11 +49,12 @@ class ForeignRules:
 
 @dataclass(slots=True, kw_only=True)
 class Piece:
-    """Some rows: numbers of their records, kinds, and columns in the table's types."""
+    """Some rows: numbers of their records, kinds, columns in the table's types, how many members were left out."""
 
     records: np.ndarray[Any, np.dtype[np.int64]]
     kinds: np.ndarray[Any, np.dtype[np.int8]]
     arrays: dict[str, pa.Array]
+    left_out: np.ndarray[Any, np.dtype[np.int64]]
     unavailable: dict[int, tuple[str, ...]] = field(default_factory=dict)
 
 
@@ -93,17 +100,45 @@ def joined_type(one: DataType | None, other: DataType) -> DataType:
     return DataType(root=TypeRoot.DOUBLE) if {one.root, other.root} == numbers else STRING
 
 
-def add_new(new_columns: dict[str, DataType], unknown: Mapping[str, DataType], rules: ForeignRules) -> None:
-    """Report columns that the table lacks. Raises BadRecordError where they are not asked for."""
-    if not unknown:
-        return
-    if not rules.takes_new_columns:
-        names = ", ".join(map(repr, list(unknown)[:_NAMED_MAX]))
+@dataclass(slots=True)
+class NewColumns:
+    """Columns, and members of nested columns, that the table lacks."""
+
+    columns: dict[str, DataType] = field(default_factory=dict)
+    members: dict[MemberPath, DataType] = field(default_factory=dict)
+
+    def add(self, unknown: Mapping[str, DataType], rules: ForeignRules) -> None:
+        """Report columns. Raises BadRecordError where they are not asked for, or were refused."""
+        if not unknown:
+            return
+        if not rules.takes_new_columns:
+            names = ", ".join(cut(repr(name)) for name in list(unknown)[:_NAMED_MAX])
+            raise BadRecordError(
+                f"unknown column {names}: the table has no such column; add it (merge_schema), or name it in"
+                " ignore_columns"
+            )
+        for name in unknown:
+            _check_not_refused((name,), rules)
+        for name, kind in unknown.items():
+            self.columns[name] = joined_type(self.columns.get(name), kind)
+
+    def add_member(self, path: MemberPath, kind: DataType, rules: ForeignRules) -> None:
+        """Report a member of a nested column. Raises BadRecordError where it is not asked for, or was refused."""
+        if not rules.takes_new_columns:
+            raise BadRecordError(
+                f"unknown member {cut(shown_path(path))!r}: the table's column has no such member; add it"
+                " (merge_schema), name it in ignore_columns, or leave out all such members (drop_unknown_members)"
+            )
+        _check_not_refused(path, rules)
+        self.members[path] = joined_type(self.members.get(path), kind)
+
+
+def _check_not_refused(path: MemberPath, rules: ForeignRules) -> None:
+    if path in rules.refused:
         raise BadRecordError(
-            f"unknown column {names}: the table has no such column; add it (merge_schema), or name it in ignore_columns"
+            f"unknown column {cut(shown_path(path))!r}: it cannot be added to the table: {rules.refused[path]}; name it"
+            " in ignore_columns"
         )
-    for name, kind in unknown.items():
-        new_columns[name] = joined_type(new_columns.get(name), kind)
 
 
 def all_columns(arrays: Mapping[str, pa.Array], count: int, rules: ForeignRules) -> dict[str, pa.Array]:

@@ -12,6 +12,7 @@ from lakelog.common.column_names import matching
 from lakelog.common.quoting import cut
 from lakelog.common.types import DataType, RowKind
 from lakelog.logstore.codec.foreign_columns import BoundColumn
+from lakelog.logstore.codec.foreign_members import MemberPath, declared_type, known_members, shown_path
 from lakelog.logstore.codec.foreign_records import (
     BadRecordError,
     Envelope,
@@ -23,8 +24,8 @@ from lakelog.logstore.codec.foreign_records import (
 from lakelog.logstore.codec.foreign_rules import (
     Columns,
     ForeignRules,
+    NewColumns,
     Piece,
-    add_new,
     all_columns,
     bound_columns,
     type_of_value,
@@ -37,13 +38,14 @@ _ERROR_MAX = 200
 class SingleRecords:
     """Gathers the rows of single records; a record that fails leaves none."""
 
-    def __init__(self, rules: ForeignRules, new_columns: dict[str, DataType]) -> None:
+    def __init__(self, rules: ForeignRules, new_columns: NewColumns) -> None:
         self._rules = rules
         self._new_columns = new_columns
         self._marks = marks_of_unavailable(rules.unavailable)
         self._rows: list[dict[str, pa.Array]] = []
         self._kinds: list[RowKind] = []
         self._records: list[int] = []
+        self._left_out: list[int] = []
         self._unavailable: dict[int, tuple[str, ...]] = {}
 
     def add(self, number: int, value: bytes, key: bytes | None, connect: Columns) -> Marker | None:
@@ -54,12 +56,13 @@ class SingleRecords:
         if envelope.marker is Marker.TRUNCATION and not rules.takes_removals:
             raise BadRecordError("op 't' truncates, and the table takes no removals")
         made = [self._row(kind, image, envelope) for kind, image in envelope.images]
-        for kind, (arrays, names) in zip((kind for kind, _ in envelope.images), made, strict=True):
+        for kind, (arrays, names, left_out) in zip((kind for kind, _ in envelope.images), made, strict=True):
             if names:
                 self._unavailable[len(self._rows)] = names
             self._rows.append(arrays)
             self._kinds.append(kind)
             self._records.append(number)
+            self._left_out.append(left_out)
         return envelope.marker
 
     def _key_of(self, image: Mapping[str, Json]) -> tuple[Json, ...] | None:
@@ -71,26 +74,46 @@ class SingleRecords:
 
     def _row(
         self, kind: RowKind, image: Mapping[str, Json], envelope: Envelope
-    ) -> tuple[dict[str, pa.Array], tuple[str, ...]]:
+    ) -> tuple[dict[str, pa.Array], tuple[str, ...], int]:
+        """The columns of an image, those whose old value stays, and how many members were left out."""
         if not kind.is_add and not self._rules.takes_removals:
             raise BadRecordError("an update or a delete, and the table takes inserts only")
         bound, unknown = bound_columns(image, envelope.columns, image, self._rules)
         if not envelope.is_key:
             types = {name: self._new_type(name, image, envelope.columns) for name in unknown}
-            add_new(self._new_columns, {name: one for name, one in types.items() if one is not None}, self._rules)
-        arrays, names = {}, []
+            self._new_columns.add({name: one for name, one in types.items() if one is not None}, self._rules)
+        arrays, names, left_out = {}, [], 0
         for column in bound:
-            arrays[column.target.name], is_missing = self._value(column, image, kind)
+            members: dict[MemberPath, Json] = {}
+            arrays[column.target.name], is_missing = self._value(column, image, kind, members)
             if is_missing:
                 names.append(column.target.name)
-        return all_columns(arrays, 1, self._rules), tuple(names)
+            if members and not envelope.is_key:
+                left_out += self._unknown_members(members, envelope.columns)
+        return all_columns(arrays, 1, self._rules), tuple(names), left_out
+
+    def _unknown_members(self, members: Mapping[MemberPath, Json], columns: Columns) -> int:
+        """How many of them are left out and counted; others are reported. Raises BadRecordError."""
+        unknown = {path: value for path, value in members.items() if shown_path(path) not in self._rules.ignored}
+        if self._rules.drops_members:
+            return len(unknown)
+        for path, value in unknown.items():
+            kind = declared_type(path, columns or ()) or type_of_value(value)
+            assert kind is not None, "a null is no unknown member"
+            self._new_columns.add_member(path, kind, self._rules)
+        return 0
 
     def _new_type(self, name: str, image: Mapping[str, Json], columns: Columns) -> DataType | None:
         declared = next((column for column in columns or () if column.name == name), None)
         return type_of_value(image[name]) if declared is None else declared.column_type
 
-    def _value(self, column: BoundColumn, image: Mapping[str, Json], kind: RowKind) -> tuple[pa.Array, bool]:
-        """The value as an array of one, and whether it is the placeholder. Raises BadRecordError."""
+    def _value(
+        self, column: BoundColumn, image: Mapping[str, Json], kind: RowKind, members: dict[MemberPath, Json]
+    ) -> tuple[pa.Array, bool]:
+        """The value as an array of one, and whether it is the placeholder. Raises BadRecordError.
+
+        Members that the column lacks go into `members`.
+        """
         final = to_arrow_type(column.target.type)
         try:
             value = value_of(image, column.name)
@@ -101,6 +124,8 @@ class SingleRecords:
                         " key has no old value to take. Set REPLICA IDENTITY FULL in the database"
                     )
                 return pa.nulls(1, final), kind.is_add
+            if column.source.is_nested:
+                value = known_members(value, column.source, (column.target.name,), members.__setitem__)
             return column.fit(pa.array([column.parse(value)], to_arrow_type(column.source))), False
         except BadRecordError:
             raise
@@ -122,5 +147,6 @@ class SingleRecords:
             records=np.array(self._records, np.int64),
             kinds=np.array(self._kinds, np.int8),
             arrays=arrays,
+            left_out=np.array(self._left_out, np.int64),
             unavailable=self._unavailable,
         )

@@ -84,13 +84,17 @@ def value_of(row: Mapping[str, Json], name: str) -> Json:
     return row.get(name)
 
 
-# NaN and Infinity, which are not JSON, become floats: as strings they could be taken for base64.
+def _no_number(text: str) -> Json:
+    """JSON has no NaN and no Infinity; writers that have such values write them as strings."""
+    raise JsonValueError(f"{text} is not JSON")
+
+
 def _whole(text: str) -> int | Decimal:
     """A whole number; `-0` as a Decimal, whose sign a float column keeps."""
     return Decimal(text) if text == "-0" else int(text)
 
 
-_DECODER = json.JSONDecoder(parse_float=Decimal, parse_int=_whole, parse_constant=float, object_pairs_hook=_object)
+_DECODER = json.JSONDecoder(parse_float=Decimal, parse_int=_whole, parse_constant=_no_number, object_pairs_hook=_object)
 
 
 def parser_of(kind: DataType) -> Parse:
@@ -140,7 +144,7 @@ def _not_null_parser(kind: DataType) -> Parse:
             return partial(_to_timestamp, number_unit=time_unit(max(precision, 1)), unit=time_unit(precision))
         case TypeRoot.ARRAY:
             assert kind.element is not None
-            return partial(_to_list, element=parser_of(kind.element))
+            return partial(_to_list, element=_element_parser(kind.element))
         case TypeRoot.MAP | TypeRoot.MULTISET:
             key, value = entry_types(kind)
             return partial(_to_entries, key=_key_parser(key), member=parser_of(value))
@@ -338,6 +342,20 @@ def _to_list(value: Json, *, element: Parse) -> list[Any]:
     if not isinstance(value, list):
         raise TypeError
     return [element(member) for member in value]
+
+
+def _element_parser(kind: DataType) -> Parse:
+    """The parser of a list's values. A list in the place of a string is a list of more dimensions, and no JSON."""
+    parse = parser_of(kind)
+    if kind.root not in (TypeRoot.CHAR, TypeRoot.VARCHAR):
+        return parse
+
+    def parse_text(value: Json) -> Any:
+        if isinstance(value, list):
+            raise JsonValueError(f"{_shown(value)} is a list inside of a list, and not of the type {kind}")
+        return parse(value)
+
+    return parse_text
 
 
 def _to_entries(value: Json, *, key: Parse, member: Parse) -> list[tuple[Any, Any]]:

@@ -1,0 +1,50 @@
+"""Columns that records have and a table lacks, added to it; those that it cannot take make their records bad."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from lakelog.catalog import Table
+from lakelog.common.arrow import to_arrow_field
+from lakelog.common.errors import InvalidRequestError, UnsupportedError
+from lakelog.common.quoting import listed
+from lakelog.common.types import DataField, DataType
+from lakelog.logstore.codec.foreign_members import MemberPath, shown_path
+from lakelog.spark.ingesting.counts import Counts
+
+logger = logging.getLogger("lakelog.spark")
+
+
+def grown(table: Table, counts: Counts) -> tuple[Table, dict[MemberPath, str]]:
+    """The table with the columns and members that it lacked, nullable, and those that it refuses, with the reason.
+
+    They are added in one schema change, or where some are refused in several: a name that nobody may give, or a limit.
+    """
+    new: dict[MemberPath, DataType] = {(name,): kind for name, kind in counts.new_columns.items()}
+    new |= counts.new_members
+    refused: dict[MemberPath, str] = {}
+    left = [new]
+    while left:
+        part = left.pop()
+        try:
+            table = _with_new(table, part)
+        except (InvalidRequestError, UnsupportedError) as error:
+            paths = list(part)
+            if len(paths) == 1:
+                refused[paths[0]] = str(error)
+                logger.warning("table %s cannot get the column %s: %s", table.name, shown_path(paths[0]), error)
+            else:
+                middle = len(paths) // 2
+                left += [{path: part[path] for path in half} for half in (paths[middle:], paths[:middle])]
+        else:
+            logger.info("table %s gets the column(s) %s", table.name, listed(map(shown_path, part)))
+    return table, refused
+
+
+def _with_new(table: Table, new: Mapping[MemberPath, DataType]) -> Table:
+    fields = [DataField(id=0, name=path[0], type=kind) for path, kind in new.items() if len(path) == 1]
+    found = pa.schema([*table.schema.arrow_schema, *map(to_arrow_field, fields)])
+    return table._with_new_columns(found, members={path: kind for path, kind in new.items() if len(path) > 1})
