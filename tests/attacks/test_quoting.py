@@ -43,7 +43,7 @@ def _schema(fields: Mapping[str, object]) -> object:
 
 CASES: Mapping[str, Callable[[], object]] = {
     "kind of a snapshot": lambda: _snapshot({"commitKind": LONG}),
-    "digest of a snapshot": lambda: _snapshot({"properties": {"lakelog.digest": LONG}}),
+    "digest of a snapshot": lambda: _snapshot({"writerVersion": "lakelog", "properties": {"lakelog.digest": LONG}}),
     "file of a snapshot": lambda: _snapshot({"baseManifestList": f"../{LONG}"}),
     "digest of a schema": lambda: _schema({"lakelogDigest": LONG}),
     "key of a schema": lambda: _schema({"lakelogDigest": None, "primaryKeys": ["nope"]}),

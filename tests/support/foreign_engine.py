@@ -5,6 +5,7 @@ Its snapshots have no property of lakelog. Its expiry keeps what a consumer has 
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace
@@ -56,6 +57,25 @@ def foreign_snapshot(
     assert table.snapshots.create_new(foreign)
     table.snapshots.write_latest_hint(foreign.id)
     return foreign
+
+
+def carrying_snapshot(table: FileStoreTable, source: Snapshot, kind: CommitKind = CommitKind.COMPACT) -> Snapshot:
+    """A snapshot of the same files by another engine, with every property of the file of `source`, digest included.
+
+    So do `compact_manifest`, with the newest snapshot's properties, and `rollback_to_as_latest`, with those of the
+    snapshot that comes back. Source: Paimon, `FileStoreCommitImpl`.
+    """
+    made = foreign_snapshot(table, kind)
+    path = table.paths.snapshot(made.id)
+    fields = json.loads(table.file_io.read_bytes(path))
+    for key, name in (("baseManifestList", made.base_manifest_list), ("deltaManifestList", made.delta_manifest_list)):
+        fields[key] = f"manifest-list-{uuid.uuid4()}-0"  # without a digest, as others name it
+        table.file_io.write_bytes(
+            table.paths.manifest(fields[key]), table.file_io.read_bytes(table.paths.manifest(name))
+        )
+    fields["properties"] = json.loads(source.to_json())["properties"]
+    table.file_io.write_bytes(path, json.dumps(fields).encode())
+    return table.snapshots.get(made.id)
 
 
 def expire_as_others_do(table: FileStoreTable) -> None:

@@ -17,6 +17,7 @@ from lakelog.filestore.metadata.row_changes import REPLACES_ROWS, changes_rows
 from lakelog.filestore.metadata.row_sources import LineKey, RowSources
 from lakelog.filestore.metadata.snapshot import (
     MERGE_OPERATION,
+    PROPERTY_PREFIX,
     RESTORE_OPERATION,
     BranchVerb,
     CommitKind,
@@ -27,7 +28,6 @@ from lakelog.filestore.metadata.unseen_changes import is_unseen
 from lakelog.filestore.metadata.users import (
     LINEAGE_KEY,
     LOG_STATE_KEY,
-    PROPERTY_PREFIX,
     RESTORES_KEY,
     SOURCES_KEY,
     UNSEEN_KEY,

@@ -10,9 +10,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from lakelog.filestore.metadata.snapshot import CommitKind, Snapshot
+from lakelog.filestore.metadata.snapshot import PROPERTY_PREFIX, CommitKind, Snapshot
 from lakelog.filestore.metadata.store import TableStore
-from lakelog.filestore.metadata.users import PROPERTY_PREFIX
 
 _WITHOUT_ROWS = (CommitKind.COMPACT, CommitKind.ANALYZE)
 _log = logging.getLogger(__name__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 from typing import Any  # Any: parsed JSON
@@ -14,10 +14,11 @@ from lakelog.common.html import html_table
 from lakelog.common.json_fields import COUNT, parse_object, string, string_map, whole
 from lakelog.common.quoting import cause, shown
 from lakelog.common.timestamps import shown_millis
-from lakelog.filestore.io.integrity import damaged, json_digest
+from lakelog.filestore.io.integrity import damaged, has_digest, json_digest
 
 SNAPSHOT_VERSION = 3
 BATCH_COMMIT_IDENTIFIER = 9_223_372_036_854_775_807
+PROPERTY_PREFIX = "lakelog."
 DIGEST_KEY = "lakelog.digest"
 SCHEMA_DIGEST_KEY = "lakelog.schema-digest"  # the digest of the schema file of the snapshot
 RESTORE_OPERATION = "RESTORE"  # of a snapshot that brings an older state back; its changes are in changelog files
@@ -91,7 +92,9 @@ class Snapshot:
     ignored. The live files are those of the base list, then of the delta list. `commit_identifier` is the micro-batch
     id when a Spark query wrote it. Record counts are raw rows of files. `watermark` None is unknown. `operation` is one
     of PAIMON_OPERATIONS: Paimon reads no table with another one.
-    The file has the property `lakelog.digest` too, see `lakelog.filestore.io.integrity`.
+    The file has the property `lakelog.digest` too, see `lakelog.filestore.io.integrity`. Some procedures of Paimon,
+    such as `compact_manifest` and `rollback_to_as_latest`, copy all properties of an older snapshot into a new one. Its
+    digest is wrong then, and the properties of lakelog are left out.
     Source: Paimon spec, "Snapshot".
     """
 
@@ -143,6 +146,16 @@ class Snapshot:
         return self.properties.get(OPERATION_KEY, self.operation)
 
     @property
+    def names_lakelog(self) -> bool:
+        """Whether it names lakelog as its writer. Tags of older releases of Paimon name no writer."""
+        return str(self.writer_version).startswith(_OWN_WRITER)
+
+    def without_own_properties(self) -> Snapshot:
+        """The snapshot without the properties of lakelog."""
+        kept = {key: text for key, text in self.properties.items() if not key.startswith(PROPERTY_PREFIX)}
+        return replace(self, properties=kept)
+
+    @property
     def has_own_changelog(self) -> bool:
         """Whether its changes are in changelog files, if it has any, whatever the changelog producer of the table is.
 
@@ -190,13 +203,14 @@ class Snapshot:
             if not isinstance(values["schema_id"], int):
                 raise TypeError(f"its schema is {shown(values['schema_id'])}, expected a number")
             snapshot = cls(**values | {"properties": properties})
-            is_own = str(snapshot.writer_version).startswith(_OWN_WRITER)
-            expected = snapshot.digest if digest is not None or is_own else None
+            expected = snapshot.digest if digest is not None or snapshot.names_lakelog else None
         except (KeyError, TypeError, ValueError) as error:
             raise damaged(path, f"it is not a readable snapshot: {cause(error)}") from error
-        if digest != expected:
+        if digest == expected:
+            return snapshot
+        if snapshot.names_lakelog or has_digest(snapshot.delta_manifest_list):
             raise damaged(path, f"it names the digest {shown(digest)}, its fields have {expected}")
-        return snapshot
+        return snapshot.without_own_properties()
 
 
 _JSON_KEYS = {

@@ -15,11 +15,10 @@ from lakelog.common.errors import CorruptDataError, InvalidRequestError
 from lakelog.common.json_fields import items, member, optional, parse_object, string, whole
 from lakelog.common.quoting import cause, cut, shown
 from lakelog.common.timestamps import shown_millis
-from lakelog.filestore.metadata.snapshot import OPERATION_KEY, Snapshot
+from lakelog.filestore.metadata.snapshot import OPERATION_KEY, PROPERTY_PREFIX, Snapshot
 from lakelog.filestore.metadata.snapshot_manager import SnapshotManager
 from lakelog.filestore.options.retention import USERS_TIME_RETAINED
 
-PROPERTY_PREFIX = "lakelog."
 USERS_KEY = "lakelog.users"
 LINEAGE_KEY = "lakelog.lineage"
 SOURCES_KEY = "lakelog.sources"  # what the rows come from, see `metadata.row_sources`

@@ -24,14 +24,13 @@ from lakelog.common.quoting import cause
 from lakelog.filestore.metadata.forks import PROTECTING_PREFIX, Fork
 from lakelog.filestore.metadata.identity import PLACE_KEY, UUID_KEY, carried_by, check_same_table
 from lakelog.filestore.metadata.row_sources import kept_sources
-from lakelog.filestore.metadata.snapshot import DIGEST_KEY, SCHEMA_DIGEST_KEY, Snapshot
+from lakelog.filestore.metadata.snapshot import DIGEST_KEY, PROPERTY_PREFIX, SCHEMA_DIGEST_KEY, Snapshot
 from lakelog.filestore.metadata.snapshot_manager import SnapshotManager
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.tag_file import Tag
 from lakelog.filestore.metadata.users import (
     FORGOTTEN_KEY,
     LINEAGE_KEY,
-    PROPERTY_PREFIX,
     SOURCES_KEY,
     UNSEEN_KEY,
     USERS_KEY,
