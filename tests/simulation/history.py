@@ -202,9 +202,9 @@ def _attempt(
 
 
 def _unread_buckets(world: World, line: Line) -> set[int]:
-    line.ask()
+    ends = {bucket: line.ask_offset(len(entries)) for bucket, entries in enumerate(world.log)}
     log = world.snapshots[-1].state.logged
-    return {b for b in range(world.bucket_count) if len(world.log[b]) != log.position(b).offset}
+    return {bucket for bucket, end in ends.items() if end != log.position(bucket).offset}
 
 
 def _run_tasks(

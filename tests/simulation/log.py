@@ -130,7 +130,9 @@ class SimLog:
         high_watermark = len(entries)
         pauses = 0
         self.world.pause()
-        self.line.ask()
+        high_watermark = self.line.ask_offset(high_watermark)
+        if base > high_watermark:
+            raise LogTruncatedError(f"bucket {bucket} does not hold offset {base}, it ends at {high_watermark}")
         log_start = self.world.log_starts[bucket]
         if not can_hold_nothing(base, log_start, len(entries), is_after_record=base > 0):
             raise LogTruncatedError(f"bucket {bucket} does not hold offset {base}, it starts at {log_start}")

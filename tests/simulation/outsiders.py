@@ -12,7 +12,7 @@ from lakelog.protocol.new_identity import restarted_log
 from tests.simulation.backups import let_backups_come_back
 from tests.simulation.lake import PlacedTable
 from tests.simulation.model import History, Reader, Stream, expect, random_batches, stop_all
-from tests.simulation.world import SimSnapshot, World
+from tests.simulation.world import AwayError, Line, SimSnapshot, World
 
 EXPIRE_SHARE = 0.03
 FOREIGN_SHARE = 0.01
@@ -121,11 +121,15 @@ def _expire(world: World) -> None:
     is_copy = PlacedTable(world.path, world.table_uuid, world.site.lake).is_copy(last.place)
     if is_copy or world.is_broker_away or any(state.topic_id != world.topic_id for state in states):
         return
+    try:
+        starts = [Line(world).ask_offset(start) for start in world.log_starts]
+    except AwayError:
+        return
     for bucket in range(world.bucket_count):
         since = rng.choice((None, None, rng.randint(0, len(world.log[bucket]))))
         needed = log_expiry.first_needed(bucket, snapshots=states, leases=world.leases, since=since)
         kept = min(needed, len(world.log[bucket]))
-        if kept > world.log_starts[bucket]:
+        if kept > starts[bucket]:
             world.log_starts[bucket] = kept
             world.events["records expired"] += 1
 

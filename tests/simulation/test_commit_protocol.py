@@ -15,6 +15,7 @@ import pytest
 from lakelog.common.patience import Patience
 from lakelog.filestore.commit import batches
 from lakelog.filestore.metadata.state_keeping import StateKeeper
+from lakelog.logstore.kafka import offsets
 from lakelog.protocol import driver, log_expiry, place, state, statement_task, statements, task
 from lakelog.protocol.header import CommitHeader
 from lakelog.protocol.kept_producers import ProducerPool
@@ -77,6 +78,7 @@ def test_every_interleaving_keeps_the_promises() -> None:
         "cancel: finished", "a statement was cancelled", "a statement was prepared again", "a statement was forgotten",
         "asked a broker that is away", "attempt failed: AwayError", "away at produce", "away at flush",
         "away at commit, not committed", "away at commit, yet committed", "a reader waited for the broker",
+        "an offset was not known",
     ):  # fmt: skip
         assert events[event] > 0, f"the simulation never saw {event!r}: it proves nothing about it"
 
@@ -215,6 +217,11 @@ def test_a_writer_that_does_not_wait_for_its_broker_breaks_promises(
             raise error
 
     monkeypatch.setattr(Patience, broken, at_once)
+    assert breaks_within(SEEDS_TO_SEE_A_BREAK)
+
+
+def test_an_offset_that_is_not_known_and_is_taken_for_one_breaks_promises(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offsets, "is_known_offset", lambda _offset: True)
     assert breaks_within(SEEDS_TO_SEE_A_BREAK)
 
 

@@ -21,6 +21,7 @@ from lakelog.common.errors import UnavailableError
 from lakelog.common.patience import Patience
 from lakelog.filestore.metadata.data_file import EMPTY_STATS, DataFileMeta
 from lakelog.filestore.metadata.identity import StateLostError
+from lakelog.logstore.kafka import offsets
 from lakelog.logstore.kafka.transaction_timeout import TIMEOUT_MILLIS_MAX
 from lakelog.protocol.header import BucketFile
 from lakelog.protocol.kept_producers import KeptProducers
@@ -44,6 +45,8 @@ SLEEP_SECONDS = (600.0, 5400.0)
 TRANSACTION_SECONDS_MAX = TIMEOUT_MILLIS_MAX / 1000
 UNAVAILABLE_SECONDS = 30.0  # how long writers go on trying; an absence is shorter or longer than that
 AWAY_SECONDS = (2.0, 10.0, 20.0, 60.0)
+UNKNOWN_OFFSET_SHARE = 0.002
+UNKNOWN_OFFSET = -1001  # what librdkafka answers, without an error, where a broker is stopped while it is asked
 
 
 class AwayError(UnavailableError):
@@ -104,6 +107,16 @@ class Line:
             self.silent_since = now if self.silent_since is None else self.silent_since
             raise AwayError(now - self.silent_since)
 
+    def ask_offset(self, offset: int) -> int:
+        """The answer of Kafka's client to a question whose answer is `offset`. Raises AwayError."""
+        self.ask()
+        answer = self.world.answer_of(offset)
+        if not offsets.is_known_offset(answer):
+            self.world.events["an offset was not known"] += 1
+            self.silent_since = self.world.now if self.silent_since is None else self.silent_since
+            raise AwayError(self.world.now - self.silent_since)
+        return answer
+
     def went_well(self) -> None:
         """Something took effect over the line, so that a later silence is a new one."""
         self.silent_since = None
@@ -119,6 +132,7 @@ class World:
     rng: random.Random = field(init=False)
     outsiders: random.Random = field(init=False)  # of expiry and readers, who change nothing in what writers do
     silences: random.Random = field(init=False)  # of parts that have files and nothing to log
+    answers: random.Random = field(init=False)  # of the client to questions for offsets
     log: list[list[Transaction | None]] = field(init=False)
     log_starts: list[int] = field(init=False)
     first_snapshot: int = 0  # those before it have expired
@@ -147,6 +161,7 @@ class World:
         self.rng = random.Random(self.seed)
         self.outsiders = random.Random(f"outsiders {self.seed}")
         self.silences = random.Random(f"silences {self.seed}")
+        self.answers = random.Random(f"answers {self.seed}")
         self.begin_log()
         empty = TableState(snapshot_id=0, users={}, log=LogState(topic_id=self.topic_id), place=self.path)
         self.snapshots = [SimSnapshot(empty, ((),) * self.bucket_count)]
@@ -203,6 +218,10 @@ class World:
         if not self.is_broker_away:
             self.site.away_until = self.now + self.outsiders.choice(AWAY_SECONDS)
             self.events["the broker went away"] += 1
+
+    def answer_of(self, offset: int) -> int:
+        """What Kafka's client answers to a question whose answer is `offset`."""
+        return UNKNOWN_OFFSET if self.answers.random() < UNKNOWN_OFFSET_SHARE else offset
 
     def newest(self) -> TableState:
         """The newest snapshot's state, at the time of the answer."""

@@ -47,7 +47,7 @@ def expire_snapshots(
         require_kafka_client()
         from lakelog.protocol.log_expiry import expire_log  # needs the extra
 
-        starts = expire_log(files, log, now_millis=now_millis)
+        starts = expire_log(files, log, now_millis=now_millis, patience=log.patience())
     return ExpiredSnapshots(**{one.name: getattr(expired, one.name) for one in fields(expired)}, log_starts=starts)
 
 

@@ -26,7 +26,7 @@ from lakelog.filestore.options.layout import TABLE_UUID
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.options import TOPIC, TOPIC_ID
-from lakelog.protocol.log_ends import LogEnd, is_there
+from lakelog.protocol.log_ends import LogEnd, is_lost
 from lakelog.protocol.log_generations import (
     GENERATIONS_KEY,
     NO_LOG_STATE,
@@ -121,7 +121,7 @@ def finish(table: FileStoreTable, topic_of: NameTopic, kafka: Mapping[str, str] 
     A topic that does not exist any more is made anew: nothing was in it.
     """
     end = LogEnd.of(table, older_log(table, kafka))
-    if not is_there(present_log(table, kafka)):
+    if is_lost(present_log(table, kafka)):
         table = create_next(table, next_schema(table, table.schema.options), topic_of, kafka)
     return begin(table, end)
 

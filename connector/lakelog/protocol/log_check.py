@@ -134,15 +134,15 @@ class LogRepair:
 
 
 def check_log(table: FileStoreTable, log: TableLog) -> LogReport:
-    """Compare topic and newest snapshot, without changes.
+    """Compare topic and newest snapshot, without changes. Questions are repeated as `TableLog.patience` allows.
 
     Raises NotFoundError without the topic, CorruptDataError for another one of its name, UnavailableError.
     """
     log.check_topic()
     state = newest_state(table, topic_id=log.topic_id).logged
     count = table.bucket_count
-    starts = log_start_offsets(kafka_topic(log), count)
-    ends = high_watermarks(kafka_topic(log), count)
+    starts = log.patience().keep_trying(lambda: log_start_offsets(kafka_topic(log), count))
+    ends = log.patience().keep_trying(lambda: high_watermarks(kafka_topic(log), count))
     return LogReport(
         topic=log.topic,
         deletes_by=describe_topic(kafka_topic(log)).deletes_by,

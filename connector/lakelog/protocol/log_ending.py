@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import ConflictError, FencedError, InvalidRequestError, LakelogError
+from lakelog.common.patience import Patience
 from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.codec.debezium import EncodedRecords
 from lakelog.protocol.driver import BucketConflictError, take_answers
@@ -104,7 +105,12 @@ def fenced_buckets(
 
         producers = list(threads.map(fence, numbers))
         state = newest_state(table, topic_id=target.topic_id, allows_foreign=allows_foreign)
-        tails = list(threads.map(lambda bucket: log.read_tail(bucket, state.logged.position(bucket)), numbers))
+
+        def read_tail(bucket: int) -> BucketTail:
+            patience = Patience(target.unavailable_seconds)
+            return patience.keep_trying(lambda: log.read_tail(bucket, state.logged.position(bucket)))
+
+        tails = list(threads.map(read_tail, numbers))
         for bucket, tail in zip(numbers, tails, strict=True):
             task = _visit(table, target, batch, bucket)
             check_tail(task, state, tail)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -13,6 +14,9 @@ from lakelog.protocol.log_check import check_log
 from lakelog.protocol.log_generations import older_schema, state_of_log
 from lakelog.protocol.table_log import TableLog, kafka_topic
 
+_LOOKS = 3
+_LOOK_AGAIN_SECONDS = 0.3
+
 
 def is_there(log: TableLog) -> bool:
     """Whether the topic exists, and is the table's."""
@@ -23,9 +27,18 @@ def is_there(log: TableLog) -> bool:
     return True
 
 
+def is_lost(log: TableLog) -> bool:
+    """Whether the topic does not exist, or is another's, at several looks: one broker may not know it for a while."""
+    for _ in range(_LOOKS - 1):
+        if is_there(log):
+            return False
+        time.sleep(_LOOK_AGAIN_SECONDS)
+    return not is_there(log)
+
+
 def cut_buckets(table: FileStoreTable, log: TableLog) -> frozenset[int]:
     """The buckets of the newest snapshot's log that have lost records which it holds: all of them without the topic."""
-    if not is_there(log):
+    if is_lost(log):
         return frozenset(range(log.bucket_count))
     schema = older_schema(table, log.topic_id)  # the newest one may have another number of buckets
     found = check_log(table if schema is None else replace(table, schema=schema), log).buckets
@@ -44,7 +57,10 @@ class LogEnd:
 
     @classmethod
     def of(cls, table: FileStoreTable, log: TableLog | None) -> LogEnd:
-        """The end of a log that the newest snapshot has still. Raises UnavailableError."""
+        """The end of a log that the newest snapshot has still; asked again as `TableLog.patience` allows.
+
+        Raises UnavailableError.
+        """
         if log is None:
             return cls()
         cut = cut_buckets(table, log)
@@ -53,6 +69,6 @@ class LogEnd:
         state = state_of_log(carried_properties(latest, table.snapshots).properties, where=where)
         held = {} if state is None else {bucket: state.position(bucket).offset for bucket in cut}
         if len(cut) < log.bucket_count:
-            ends = high_watermarks(kafka_topic(log), log.bucket_count)
+            ends = log.patience().keep_trying(lambda: high_watermarks(kafka_topic(log), log.bucket_count))
             held |= {bucket: at.offset for bucket, at in ends.items() if bucket not in cut}
         return cls(offsets=held, is_lost=bool(cut))

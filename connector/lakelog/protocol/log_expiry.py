@@ -15,6 +15,7 @@ from threading import Lock
 
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import LakelogError, NotFoundError
+from lakelog.common.patience import Patience
 from lakelog.filestore.io.path_forms import warehouse_of
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.logstore.kafka.offsets import log_start_offsets, offsets_since
@@ -48,8 +49,12 @@ def first_needed(
     return min([*held, *leased, *young]) if held else 0
 
 
-def expire_log(table: TableStore, log: TableLog, *, now_millis: int) -> dict[int, int]:
+def expire_log(
+    table: TableStore, log: TableLog, *, now_millis: int, patience: Patience | None = None
+) -> dict[int, int]:
     """Delete the records of a table's log that no snapshot and no stream needs.
+
+    Questions are repeated as long as `patience` allows, by default not at all.
 
     Gives bucket -> the first offset that stays, for the buckets whose records were deleted.
 
@@ -70,8 +75,9 @@ def expire_log(table: TableStore, log: TableLog, *, now_millis: int) -> dict[int
         return {}
     count = table.bucket_count
     young = now_millis - RETENTION.of(table.schema.options)
-    since = offsets_since(kafka_topic(log), count, young)
-    starts = log_start_offsets(kafka_topic(log), count)
+    again = Patience(0) if patience is None else patience
+    since = again.keep_trying(lambda: offsets_since(kafka_topic(log), count, young))
+    starts = again.keep_trying(lambda: log_start_offsets(kafka_topic(log), count))
     logs = [state.logged for state in states]
     kept = {b: first_needed(b, snapshots=logs, leases=leases, since=since[b]) for b in range(count)}
     moved = {bucket: offset for bucket, offset in kept.items() if offset > starts[bucket].offset}

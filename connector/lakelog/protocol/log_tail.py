@@ -129,7 +129,7 @@ def tail_of(
     """
     wanted = None if key is None else _key_of(table, key)
     log.check_topic()
-    starts = _starts(table, log, start)
+    starts = log.patience().keep_trying(lambda: _starts(table, log, start))
     if wanted is not None and wanted.bucket is not None:
         starts = {bucket: at for bucket, at in starts.items() if bucket == wanted.bucket}
     return LogTail(table=table, log=log, starts=starts, key=wanted, until_end=not follow_on)

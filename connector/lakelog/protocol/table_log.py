@@ -71,6 +71,10 @@ class TableLog:
         """The brokers, as host:port with commas. Starts the embedded broker as `client_config` does."""
         return self.client_config["bootstrap.servers"]
 
+    def patience(self) -> Patience:
+        """How long a question to Kafka is asked again, by `log.unavailable-timeout`."""
+        return Patience(self.unavailable_seconds)
+
     def check_topic(self) -> None:
         """Compare the topic with the table: its id, its partitions, and what Kafka deletes and compacts in it.
 
@@ -125,7 +129,7 @@ def await_topic(log: TableLog) -> None:
     An embedded broker that does not start is not waited for.
     """
     log.client_config  # noqa: B018  # raises
-    patience = Patience(log.unavailable_seconds)
+    patience = log.patience()
     is_said = False
     while True:
         try:

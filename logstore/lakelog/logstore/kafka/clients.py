@@ -128,6 +128,15 @@ class ClientPool(Generic[Client]):
         self._lock = Lock()
 
 
+class _UnknownAnswerError(Exception):
+    """A client has answered without an error, and the answer means that it does not know."""
+
+
+def any_answer(_answer: object) -> bool:
+    """The test of answers that either hold what was asked, or are errors."""
+    return True
+
+
 _admins: ClientPool[AdminClient] = ClientPool(4, close=lambda _admin: None)
 
 
@@ -139,10 +148,12 @@ def ask(
     may_repeat: bool = True,
     seconds: float = ANSWER_SECONDS,
     rights: Sequence[Right] = (),
+    is_known: Callable[[Answer], bool] = any_answer,
 ) -> list[Answer]:
     """The answers to an admin request, in its order, after `seconds` at most.
 
-    `rights` are what the answers need, in their order; the last one is that of all further answers.
+    `rights` are what the answers need, in their order; the last one is that of all further answers. An answer that is
+    not `is_known` counts as none: a broker that dies while it is asked leaves answers without an error.
 
     All threads share one client. After a restart of the broker a client that was open before may fail forever. So a
     kept client gets half of the time, and when it fails a new one the other half; a request that may not be repeated
@@ -152,13 +163,13 @@ def ask(
     kept = _admins.look(key) if may_repeat else None
     if kept is not None:
         try:
-            return _ask(kept, request, seconds / 2, [])
-        except (KafkaException, TimeoutError):
+            return _ask(kept, request, seconds / 2, [], is_known)
+        except (KafkaException, TimeoutError, _UnknownAnswerError):
             _admins.drop(key, kept)
     limit_seconds = seconds if kept is None else seconds / 2
     answers: list[Answer] = []
     try:
-        return _ask(_new_admin(client_config, key, limit_seconds), request, limit_seconds, answers)
+        return _ask(_new_admin(client_config, key, limit_seconds), request, limit_seconds, answers, is_known)
     except KafkaException as error:
         right = rights[min(len(answers), len(rights) - 1)] if rights else None
         raise kafka_error(error.args[0], doing, client_config, right=right) from error
@@ -167,14 +178,28 @@ def ask(
             f"{doing}: Kafka at {servers_of(client_config)} did not answer in {seconds:.0f} s; check that the"
             " brokers run and that log.kafka.bootstrap.servers names them, then try again"
         ) from error
+    except _UnknownAnswerError as error:
+        raise UnavailableError(
+            f"{doing}: Kafka at {servers_of(client_config)} gave neither an answer nor an error, as when a broker is"
+            " stopped while it is asked; check that the brokers run, then try again"
+        ) from error
 
 
-def _ask(admin: AdminClient, request: Request[Answer], seconds: float, answers: list[Answer]) -> list[Answer]:
+def _ask(
+    admin: AdminClient,
+    request: Request[Answer],
+    seconds: float,
+    answers: list[Answer],
+    is_known: Callable[[Answer], bool],
+) -> list[Answer]:
     """Ask, and add the answers one by one."""
     try:
         for future in request(admin, seconds).values():
-            answers.append(future.result(seconds + _GRACE_SECONDS))  # what came before an error is counted
-    except (KafkaException, TimeoutError):
+            answer = future.result(seconds + _GRACE_SECONDS)
+            if not is_known(answer):
+                raise _UnknownAnswerError
+            answers.append(answer)  # what came before an error is counted
+    except (KafkaException, TimeoutError, _UnknownAnswerError):
         collect_errors(admin)
         raise
     return answers
