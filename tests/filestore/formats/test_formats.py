@@ -201,3 +201,18 @@ def test_a_file_of_many_blocks_is_verified_where_it_is_read(tmp_path: Path, exte
     path.write_bytes(data)
     with pytest.raises(CorruptDataError, match="have the checksum"):
         read(str(path), fields, written)
+
+
+@pytest.mark.parametrize("extension", ["parquet", "orc", "avro"])
+def test_chunks_without_rows_are_written(tmp_path: Path, extension: str) -> None:
+    """Filters leave them."""
+    fields = fields_named({"a": "BIGINT"})
+    empty, full = pa.chunked_array([[]], pa.int64()), pa.chunked_array([[1, 2], [], [3]], pa.int64())
+    for name, column in (("empty", empty), ("first", pa.chunked_array([[], *full.chunks], pa.int64()))):
+        table = pa.table([column], names=["a"])
+        path = str(tmp_path / f"{name}.{extension}")
+        with create_data_file(IO, path, fields, compression="zstd", compression_level=1) as writer:
+            writer.write(table)
+            writer.write(table.slice(0, 0))
+            written = (writer.finish(), writer.checksums)
+        assert read(path, fields, written)["a"].to_pylist() == column.to_pylist()

@@ -33,6 +33,15 @@ KINDS = {
     "append": ([], {"bucket": "-1"}),
     "value count": ([], {"bucket": "1", "write-mode": "change-log", "bucket-key": "id"}),
 }
+KINDS |= {
+    f"{kind}, {file_format}": (KINDS[kind][0], KINDS[kind][1] | {"file.format": file_format})
+    for kind, file_format in (
+        ("value count", "avro"),
+        ("value count", "orc"),
+        ("input changelog", "avro"),
+        ("append", "avro"),
+    )
+}
 
 
 def make(folder: Path, kind: str) -> FileStoreTable:

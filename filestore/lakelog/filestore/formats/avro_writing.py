@@ -100,6 +100,8 @@ class AvroWriter:
         stored = stored_rows(table, self._schema, self._path)
         self._begin()
         for batch in stored.to_batches(max_chunksize=_ROWS_AT_ONCE):
+            if not batch.num_rows:  # tables may have chunks without rows, and a block has rows
+                continue
             for count, data in _blocks(encode_rows(batch, self._fields)):
                 packed = self._packed(data)
                 self._output.sink.write(long_bytes(count) + long_bytes(len(packed)) + packed + self._sync)
