@@ -15,7 +15,7 @@ from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogErr
 from lakelog.filestore.alter.schema_changes import AddColumn, SetOption
 from lakelog.filestore.expire.expiry import Retention
 from lakelog.filestore.metadata.users import CommitUser, read_users
-from lakelog.filestore.refs.tags import write_tag
+from lakelog.filestore.refs.tags import drop_tag, write_tag
 from lakelog.filestore.table import FileStoreTable
 from tests.support.faulty_file_io import FaultyFileIO, InjectedCrash
 from tests.support.paimon_tables import expected, unpack
@@ -313,3 +313,45 @@ def test_a_writer_that_slept_through_it_does_not_bring_the_older_line_back(tmp_p
         found = content(in_new_process(path))
         assert {key for key in found if key >= 200} <= {500} or not sleeper.is_committed
         assert {100, *content_after(2)} <= found.keys() or not sleeper.is_committed
+
+
+# Tags of both lines
+
+
+@pytest.mark.parametrize("theirs", [0, 2])
+@pytest.mark.parametrize("action", ACTIONS)
+def test_a_tag_of_the_branch_on_its_base_is_the_tables_then(tmp_path: Path, action: str, theirs: int) -> None:
+    table = lines(tmp_path, theirs=theirs)
+    branch = table.on_branch("b")
+    write_tag(branch, "base", branch.snapshots.get(2))
+    getattr(table, action)("b")
+    table = in_new_process(table.path)
+    assert [tag for tag in table.snapshots.tags() if not tag.startswith("lakelog-")] == ["base"]
+    assert {row["batch"] for row in table.to_arrow(tag="base").to_pylist()} == {0, 1}
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_a_tag_of_both_lines_on_one_commit_stays_as_the_table_has_it(tmp_path: Path, action: str) -> None:
+    table = lines(tmp_path, theirs=1)
+    for line in (table, table.on_branch("b")):
+        write_tag(line, "base", line.snapshots.get(2))
+    before = Path(table.paths.tag("base")).read_bytes()
+    getattr(table, action)("b")
+    assert Path(table.paths.tag("base")).read_bytes() == before
+
+
+@pytest.mark.parametrize("ours", [1, 3])
+@pytest.mark.parametrize("action", ACTIONS)
+def test_a_tag_of_both_lines_on_two_commits_is_refused_before_anything(tmp_path: Path, action: str, ours: int) -> None:
+    table = lines(tmp_path, ours=0 if action == "fast_forward" else 1, theirs=2)
+    branch = table.on_branch("b")
+    ours = min(ours, max(table.snapshots.ids()))
+    write_tag(table, "twice", table.snapshots.get(ours))
+    write_tag(branch, "twice", branch.snapshots.get(4))
+    files = sorted(str(path) for path in Path(table.path).rglob("*"))
+    with pytest.raises(ConflictError, match=rf"tag 'twice'.*snapshot {ours} of .*snapshot 4 of .*Nothing was changed"):
+        getattr(in_new_process(table.path), action)("b")
+    assert sorted(str(path) for path in Path(table.path).rglob("*")) == files
+    drop_tag(in_new_process(table.path), "twice")
+    getattr(in_new_process(table.path), action)("b")
+    assert in_new_process(table.path).snapshots.tagged("twice").id == 4

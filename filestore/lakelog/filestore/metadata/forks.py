@@ -15,6 +15,7 @@ from lakelog.common.file_names import check_file_name
 from lakelog.common.json_fields import COUNT, LONG, optional, parse_object, string, whole
 from lakelog.common.quoting import cause
 from lakelog.filestore.io.fileio import FileIO
+from lakelog.filestore.metadata.snapshot import Snapshot, is_same_commit
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.schema.paths import TablePaths
 
@@ -75,6 +76,16 @@ _KEYS = {
     "tag": "tag",
     "retained_millis": "retainedMillis",
 }
+
+
+def is_fork_commit(fork: Fork, snapshot: Snapshot | None, *, protected: Snapshot | None) -> bool:
+    """Whether a snapshot is the one at which a branch began, and not another one with its number.
+
+    Snapshots of other engines may have no uuid: these are compared with `protected`, what the protecting tag keeps.
+    """
+    if snapshot is None or snapshot.id != fork.snapshot_id or snapshot.uuid != fork.commit_uuid:
+        return False
+    return fork.commit_uuid is not None or protected is None or is_same_commit(snapshot, protected)
 
 
 def read_fork(table: TableStore, branch: str) -> Fork | None:

@@ -21,21 +21,16 @@ from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.refs.branch_finishing import finish_cut_off
 from lakelog.filestore.refs.branch_removing import check_unnamed
 from lakelog.filestore.refs.branch_steps import check_is_main
-from lakelog.filestore.refs.line_plan import Lines, plan_change
+from lakelog.filestore.refs.line_plan import plan_change
+from lakelog.filestore.refs.lines import Lines
+from lakelog.filestore.refs.restored_state import StateDifference
 
 
 def fast_forward(table: TableStore, branch: TableStore, *, now_millis: int | None = None) -> Snapshot:
     """Give the table what the branch has since it began. Raises ConflictError where the table has changed since."""
     table, branch = _settled(table, branch)
     lines = Lines.of(table, branch)
-    newer = lines.newer_of_main()
-    if newer or lines.has_two_schemas():
-        what = f"the snapshots {listed(map(str, newer))}" if newer else "columns or options"
-        raise ConflictError(
-            f"{table.name} has got {what} since {branch.name} began, and a fast-forward would lose that: merge_changes "
-            "(`lakelog table merge`) keeps the changes of both, merge_branch and replace_main (`lakelog table branch "
-            "merge`, `replace-main`) let those of the table give way"
-        )
+    _check_loses_nothing(lines)
     return _take_over(lines, drops_branch=False, now_millis=now_millis)
 
 
@@ -50,6 +45,44 @@ def replace_main(table: TableStore, branch: TableStore, *, now_millis: int | Non
     check_unnamed(table, branch.branch, "moved into the table")
     table, branch = _settled(table, branch)
     return _take_over(Lines.of(table, branch), drops_branch=True, now_millis=now_millis)
+
+
+def _check_loses_nothing(lines: Lines) -> None:
+    """Raise ConflictError where the table has something that the branch has not."""
+    table, branch = lines.main, lines.branch
+    ways = (
+        "merge_changes (`lakelog table merge`) keeps the changes of both, merge_branch and replace_main "
+        "(`lakelog table branch merge`, `replace-main`) let those of the table give way"
+    )
+    lost = lines.lost_base()
+    if lost is not None:
+        commit = "" if lines.base is None or lines.base.uuid is None else f", of the commit {lines.base.uuid}"
+        raise ConflictError(
+            f"{branch.name} began at snapshot {lines.base_id}{commit}, and {lost}: a line was rolled back, or another "
+            f"branch took the table's place since, and a fast-forward would lose what the table has: {ways}"
+        )
+    newer = lines.newer_of_main()
+    if newer or lines.has_two_schemas():
+        what = f"the snapshots {listed(map(str, newer))}" if newer else "columns or options"
+        raise ConflictError(
+            f"{table.name} has got {what} since {branch.name} began, and a fast-forward would lose that: {ways}"
+        )
+    if not lines.main_follows_base and _has_other_rows(lines):
+        raise ConflictError(
+            f"snapshots of {table.name} since {branch.name} began at snapshot {lines.base_id} have expired, and the "
+            f"rows of the table are not those of that snapshot: a fast-forward would lose changes: {ways}"
+        )
+
+
+def _has_other_rows(lines: Lines) -> bool:
+    """Whether the rows of the table are not those of the base, as far as that is known."""
+    newest = lines.main.snapshots.latest()
+    if newest is None or lines.base_id == 0:
+        return any(lines.main.live_files.of(newest).entries())
+    if lines.base is None:
+        return True
+    between = StateDifference(lines.main, newest, lines.base, lines.branch)
+    return next(between.rows(is_followed=False), None) is not None
 
 
 def _settled(table: TableStore, branch: TableStore) -> tuple[TableStore, TableStore]:

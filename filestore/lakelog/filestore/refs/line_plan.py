@@ -10,110 +10,40 @@ from __future__ import annotations
 
 import json
 import uuid
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 
-from lakelog.common.errors import InvalidRequestError
+from lakelog.common.errors import ConflictError
+from lakelog.common.quoting import shown
 from lakelog.filestore.expire.references import history_of
-from lakelog.filestore.metadata.forks import PROTECTING_PREFIX, Fork, read_fork
+from lakelog.filestore.metadata.forks import PROTECTING_PREFIX
 from lakelog.filestore.metadata.identity import carried_anyhow
 from lakelog.filestore.metadata.line_change import DELETE, DELETE_TREE, WRITE, Act, LineChange, new_change
+from lakelog.filestore.metadata.restored import RESTORED_KEY, parse_restored
 from lakelog.filestore.metadata.row_sources import kept_sources
-from lakelog.filestore.metadata.snapshot import SCHEMA_DIGEST_KEY, CommitKind, Snapshot, is_same_commit
+from lakelog.filestore.metadata.snapshot import SCHEMA_DIGEST_KEY, Snapshot, is_same_commit
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.tag_file import Tag
 from lakelog.filestore.metadata.users import LOG_STATE_KEY, USERS_KEY, later_users, parse_users, users_to_json
 from lakelog.filestore.options.tagging import TAG_CREATE_SUCCESS_FILE
+from lakelog.filestore.refs.lines import Lines
 from lakelog.filestore.refs.tags import tags_of
 from lakelog.filestore.schema.schema import DIGEST_KEY
 from lakelog.filestore.schema.stored_schema import stored_schema
 
 _GENERATIONS_KEY = "lakelog.log-generations"  # of a log that the table had, see the protocol
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lines:
-    """A table and a branch of it, as they are now: their living snapshots, and the last one that both have.
-
-    `base_id` is 0 for a branch that began empty. `kept` are the snapshots of the table that stay, `new` those of the
-    branch that it gets.
-    """
-
-    main: TableStore
-    branch: TableStore
-    fork: Fork | None
-    base_id: int
-    main_ids: tuple[int, ...]
-    branch_ids: tuple[int, ...]
-
-    @classmethod
-    def of(cls, main: TableStore, branch: TableStore) -> Lines:
-        """Read both. Raises InvalidRequestError for lines that have no snapshot in common, and for an empty branch."""
-        fork = read_fork(main, branch.branch)
-        ours, theirs = tuple(main.snapshots.ids()), tuple(branch.snapshots.ids())
-        if not theirs:
-            raise InvalidRequestError(f"{branch.name} has no snapshot that {main.name} could get: write it first")
-        base_id = _common_id(main, branch, ours, theirs) if fork is None else fork.snapshot_id or 0
-        return cls(main=main, branch=branch, fork=fork, base_id=base_id, main_ids=ours, branch_ids=theirs)
-
-    @property
-    def head(self) -> int:
-        """The newest snapshot of the branch."""
-        return self.branch_ids[-1]
-
-    @property
-    def kept(self) -> tuple[int, ...]:
-        """The snapshots of the table up to the base; none where the branch has expired the one after it."""
-        kept = tuple(number for number in self.main_ids if number <= self.base_id)
-        after = [number for number in self.branch_ids if number > self.base_id]
-        has_gap = not kept or kept[-1] != self.base_id or (bool(after) and after[0] != self.base_id + 1)
-        return () if has_gap else kept
-
-    @property
-    def new(self) -> tuple[int, ...]:
-        """The snapshots of the branch that the table gets."""
-        return tuple(number for number in self.branch_ids if number > self.base_id or not self.kept)
-
-    def newer_of_main(self) -> list[int]:
-        """The snapshots of the table since the base that have changed rows."""
-        found = (self.main.snapshots.find(number) for number in self.main_ids if number > self.base_id)
-        return [one.id for one in found if one is not None and one.commit_kind is not CommitKind.COMPACT]
-
-    def has_two_schemas(self) -> bool:
-        """Whether the table has a schema that the branch has not."""
-        theirs = set(self.branch.schemas.list_ids())
-        return any(
-            number not in theirs or self.main.schemas.digest_of(number) != self.branch.schemas.digest_of(number)
-            for number in self.main.schemas.list_ids()
-        )
-
-
-def _common_id(main: TableStore, branch: TableStore, ours: tuple[int, ...], theirs: tuple[int, ...]) -> int:
-    """The newest snapshot that both lines have, also in a tag, for a branch of another engine."""
-    found = {one.id: one for line in (branch,) for one in (*_living(line, theirs), *_tagged(line))}
-    for snapshot in sorted((*_living(main, ours), *_tagged(main)), key=lambda one: one.id, reverse=True):
-        if is_same_commit(snapshot, found.get(snapshot.id)):
-            return snapshot.id
-    if not ours:
-        return 0
-    raise InvalidRequestError(
-        f"{branch.name} was made by another engine, and has no snapshot in common with {main.name} any more: it is not "
-        "known where it began. Write its rows into the table"
-    )
-
-
-def _living(table: TableStore, ids: tuple[int, ...]) -> list[Snapshot]:
-    return [found for number in ids if (found := table.snapshots.find(number)) is not None]
-
-
-def _tagged(table: TableStore) -> list[Snapshot]:
-    return [tag.snapshot for tag in tags_of(table)]
+WHOLE_LINE_MARK = "line-"  # in `lakelog.restored`, before the number of a head that came with its whole line
 
 
 def plan_change(lines: Lines, *, drops_branch: bool, now_millis: int) -> LineChange:
-    """The change by which the table gets the branch's snapshots, tags and schemas."""
+    """The change by which the table gets the branch's snapshots, tags and schemas.
+
+    Raises ConflictError for a tag that both lines have, of different commits.
+    """
+    tags = _tag_acts(lines)
     schemas, schema_id, digest = _schema_acts(lines, now_millis)
     head = _head(lines, schema_id, digest)
-    acts = [*schemas, *_snapshot_acts(lines, head), *_changelog_acts(lines), *_tag_acts(lines)]
+    acts = [*schemas, *_snapshot_acts(lines, head), *_changelog_acts(lines), *tags]
     acts += _dropping_acts(lines) if drops_branch else _fork_acts(lines, head)
     return new_change(lines.branch.branch, acts, drops_branch=drops_branch)
 
@@ -149,12 +79,22 @@ def _head(lines: Lines, schema_id: int | None, digest: str | None) -> Snapshot:
     ours = carried_anyhow(lines.main, lines.main.snapshots.latest()).properties
     users = later_users(parse_users(theirs), parse_users(ours))
     kept = {key: ours[key] for key in (LOG_STATE_KEY, _GENERATIONS_KEY) if key in ours}
-    properties = {**kept, **theirs, **head.properties, **kept_sources(carried, ours)}
+    properties = {**kept, **theirs, **head.properties, **kept_sources(carried, ours), **_restored(lines, ours, theirs)}
     if users:
         properties[USERS_KEY] = users_to_json(users)
     if schema_id is not None and digest is not None:
         properties[SCHEMA_DIGEST_KEY] = digest
     return replace(head, properties=properties, schema_id=head.schema_id if schema_id is None else schema_id)
+
+
+def _restored(lines: Lines, ours: Mapping[str, str], theirs: Mapping[str, str]) -> dict[str, str]:
+    """The restores of both lines. Where the table's snapshots all give way, its older tags may be of the other line:
+    then this counts as one, so that an expiry asks all of the tags before it.
+    """
+    found = {**parse_restored(ours), **parse_restored(theirs)}
+    if not lines.has_base and lines.base_id:
+        found[f"{WHOLE_LINE_MARK}{lines.head}"] = lines.head
+    return {RESTORED_KEY: json.dumps(found, separators=(",", ":"))} if found else {}
 
 
 def _snapshot_acts(lines: Lines, head: Snapshot) -> list[Act]:
@@ -178,11 +118,16 @@ def _snapshot_acts(lines: Lines, head: Snapshot) -> list[Act]:
 
 
 def _changelog_acts(lines: Lines) -> list[Act]:
-    """Changelogs that outlive their snapshots: the branch's since the base in place of the table's."""
+    """Changelogs that outlive their snapshots: the branch's since the base in place of the table's.
+
+    The table's up to the base stay where the branch's changes go on behind them.
+    """
     main, branch = lines.main, lines.branch
     ours, theirs = history_of(main, main.branch).changelogs, history_of(branch, branch.branch).changelogs
-    taken = [number for number in theirs.ids() if number > lines.base_id]
-    left = [number for number in ours.ids() if number <= lines.base_id]
+    goes_on = lines.base_id + 1 in {*theirs.ids(), *lines.branch_ids} or lines.head == lines.base_id
+    is_kept = lines.has_base or (goes_on and is_same_commit(ours.find(lines.base_id), lines.base))
+    taken = [number for number in theirs.ids() if number > lines.base_id or not is_kept]
+    left = [number for number in ours.ids() if number <= lines.base_id and is_kept]
     acts: list[Act] = []
     for number in taken:
         text = branch.file_io.read_bytes(branch.paths.changelog(number)).decode()
@@ -196,19 +141,54 @@ def _changelog_acts(lines: Lines) -> list[Act]:
 
 
 def _tag_acts(lines: Lines) -> list[Act]:
-    """The tags of the branch since the base in place of the table's; those that keep the forks of branches stay."""
+    """The tags of the branch in place of those that the table has since; those that keep forks of branches stay.
+
+    Taken are the tags of the base and of what the branch has since, and with its whole line all of them. Raises
+    ConflictError for a name that both lines have, with different commits.
+    """
     main, branch = lines.main, lines.branch
-    theirs = {tag.name: tag for tag in tags_of(branch) if tag.snapshot.id > lines.base_id and not _is_own(tag.name)}
+    ours = {tag.name: tag.snapshot for tag in tags_of(main) if not _is_own(tag.name)}
+    theirs = {tag.name: tag.snapshot for tag in tags_of(branch) if not _is_own(tag.name)}
+    taken = {name: one for name, one in theirs.items() if one.id >= lines.base_id or not lines.has_base}
+    _check_tags(lines, ours, taken)
     acts: list[Act] = []
-    for tag in tags_of(main):
-        if tag.snapshot.id > lines.base_id and tag.name not in theirs and not _is_own(tag.name):
+    for name, snapshot in ours.items():
+        if name not in taken and not _stays(lines, snapshot):
             if TAG_CREATE_SUCCESS_FILE.of(main.schema.options):
-                acts.append((DELETE, _below(main, main.paths.tag_success(tag.name)), None))
-            acts.append((DELETE, _below(main, main.paths.tag(tag.name)), None))
-    for name in theirs:
+                acts.append((DELETE, _below(main, main.paths.tag_success(name)), None))
+            acts.append((DELETE, _below(main, main.paths.tag(name)), None))
+    for name in taken.keys() - ours.keys():
         text = branch.file_io.read_bytes(branch.paths.tag(name)).decode()
         acts.append((WRITE, _below(main, main.paths.tag(name)), text))
     return acts
+
+
+def _check_tags(lines: Lines, ours: Mapping[str, Snapshot], taken: Mapping[str, Snapshot]) -> None:
+    """Raise ConflictError for a name that both lines have, with different commits."""
+    main, branch = lines.main, lines.branch
+    for name in sorted(ours.keys() & taken.keys()):
+        if not is_same_commit(ours[name], taken[name]):
+            raise ConflictError(
+                f"{main.name} and {branch.name} both have a tag {shown(name)}, of different commits: snapshot "
+                f"{ours[name].id} of {main.name} ({ours[name].uuid or 'no uuid'}) and snapshot {taken[name].id} of "
+                f"{branch.name} ({taken[name].uuid or 'no uuid'}). Nothing was changed: rename or delete one of the "
+                "two tags, then call this again"
+            )
+
+
+def _stays(lines: Lines, snapshot: Snapshot) -> bool:
+    """Whether a tag of the table stays: of the base, or of an older snapshot that the branch does not contradict.
+
+    Where the table's line does not lead to the base, an older tag may be of either line: it stays where the branch has
+    neither another commit of its number nor another schema.
+    """
+    if snapshot.id > lines.base_id:
+        return False
+    if lines.has_base:
+        return True
+    is_base = lines.base is not None and is_same_commit(snapshot, lines.base)
+    is_older = snapshot.id < min(lines.base_id, lines.branch_ids[0])
+    return (is_base or is_older) and lines.has_schema(snapshot.schema_id)
 
 
 def _is_own(name: str) -> bool:

@@ -1,0 +1,245 @@
+"""A branch whose base is no longer in a line: its number is another commit's, or it has expired."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lakelog.common.errors import ConflictError
+from lakelog.filestore.alter.schema_changes import AddColumn
+from lakelog.filestore.expire.expiry import Retention
+from lakelog.filestore.read.change_source import ChangeSource
+from lakelog.filestore.refs import lines as lines_module
+from lakelog.filestore.refs.tags import write_tag
+from lakelog.filestore.table import FileStoreTable
+from tests.support.foreign_engine import roll_back_as_others_do
+from tests.support.small_tables import SCHEMA, content, in_new_process, make_table
+
+DAY = 24 * 3_600_000
+KEEP_ONE = Retention(count_min=1, count_max=1, age_millis=0, limit=1_000)
+BASE = {1: 0, 2: 0, 3: 0}
+OF_BRANCH = BASE | {4: 4, 5: 5}
+TAKING = ("merge_branch", "replace_main")
+
+
+def put(table: FileStoreTable, *ids: int, batch: int = 0) -> None:
+    table.write(pa.table({"id": list(ids), "batch": [batch] * len(ids)}, schema=SCHEMA))
+
+
+def with_branch(folder: Path) -> FileStoreTable:
+    """Snapshots 1 to 3; branch `b` of 3, with 4 and 5."""
+    table = make_table(folder, options={"write-only": "true"})
+    for key in BASE:
+        put(table, key)
+    table.create_branch("b")
+    put(table.on_branch("b"), 4, batch=4)
+    put(table.on_branch("b"), 5, batch=5)
+    return table
+
+
+def rolled_back(table: FileStoreTable) -> None:
+    """Snapshot 3 is of another commit then."""
+    table.rollback(snapshot_id=1)
+    put(table, 9, batch=9)
+    put(table, 9, batch=10)
+
+
+def rolled_back_by_others(table: FileStoreTable) -> None:
+    roll_back_as_others_do(table, 1)
+    rows = pa.table({"id": [9], "batch": [9]}, schema=SCHEMA)
+    for batch in (9, 10):
+        in_new_process(table.path).write(rows.set_column(1, SCHEMA.field("batch"), pa.array([batch], pa.int32())))
+
+
+def rolled_back_and_left(table: FileStoreTable) -> None:
+    """No snapshot has the number 3."""
+    table.rollback(snapshot_id=1)
+    put(table, 9, batch=10)
+
+
+def replaced(table: FileStoreTable) -> None:
+    """Another branch, of snapshot 1, takes the table's place."""
+    table.create_branch("other", snapshot_id=1)
+    put(table.on_branch("other"), 9, batch=9)
+    put(table.on_branch("other"), 9, batch=10)
+    table.merge_branch("other")
+
+
+MOVES: dict[str, Callable[[FileStoreTable], None]] = {
+    "rollback": rolled_back,
+    "rollback of another engine": rolled_back_by_others,
+    "rollback, and the number is free": rolled_back_and_left,
+    "another branch": replaced,
+}
+OF_OTHERS = "rollback of another engine"  # deletes files that the branch needs too, as Paimon's does
+OWN_MOVES = [move for move in MOVES if move != OF_OTHERS]
+OF_TABLE = {1: 0, 9: 10}
+
+
+def check_line(path: str, table: FileStoreTable) -> None:
+    """Each snapshot reads, and the changes lead from each to the next."""
+    ids = table.snapshots.ids()
+    state = rows_at(in_new_process(path), ids[0])
+    for number in ids[1:]:
+        for row in in_new_process(path).changes(after=number - 1, up_to=number, source=ChangeSource.DELTA):
+            state |= {one["id"]: one["batch"] for one in row.to_pylist()}
+        assert rows_at(in_new_process(path), number) == state, number
+
+
+def rows_at(table: FileStoreTable, number: int) -> dict[int, int]:
+    return {row["id"]: row["batch"] for row in table.to_arrow(snapshot_id=number).to_pylist()}
+
+
+def tags_of(table: FileStoreTable) -> list[str]:
+    return [name for name in table.snapshots.tags() if not name.startswith("lakelog-")]
+
+
+def clean(path: str) -> None:
+    in_new_process(path).remove_orphan_files(older_than_millis=-DAY, dry_run=False, allow_young=True)
+
+
+@pytest.mark.parametrize("move", MOVES)
+def test_a_fast_forward_from_a_base_that_is_not_there_is_refused_with_both_commits(tmp_path: Path, move: str) -> None:
+    table = with_branch(tmp_path)
+    began = table.snapshots.get(3).uuid
+    MOVES[move](table)
+    table = in_new_process(table.path)
+    living = table.snapshots.find(3)
+    now = r"ends at snapshot 2 now" if living is None else f"of the commit {living.uuid} now"
+    with pytest.raises(ConflictError, match=f"began at snapshot 3, of the commit {began}, and .*{now}"):
+        table.fast_forward("b")
+    assert content(in_new_process(table.path)) == OF_TABLE
+
+
+@pytest.mark.parametrize("move", OWN_MOVES)
+@pytest.mark.parametrize("action", TAKING)
+def test_the_whole_line_of_a_branch_takes_the_tables_place(tmp_path: Path, move: str, action: str) -> None:
+    table = with_branch(tmp_path)
+    commits = [table.on_branch("b").snapshots.get(number).uuid for number in (3, 4, 5)]
+    MOVES[move](table)
+    write_tag(table, "first", table.snapshots.get(1))
+    getattr(in_new_process(table.path), action)("b")
+    table = in_new_process(table.path)
+    assert content(table) == OF_BRANCH
+    assert table.snapshots.ids() == [3, 4, 5]
+    assert [table.snapshots.get(number).uuid for number in (3, 4, 5)] == commits
+    check_line(table.path, table)
+    assert tags_of(table) == ["first"]
+    clean(table.path)
+    in_new_process(table.path).compact(full=True)
+    in_new_process(table.path).expire_snapshots(retention=KEEP_ONE)
+    assert content(in_new_process(table.path)) == OF_BRANCH
+    assert {row["id"] for row in in_new_process(table.path).to_arrow(tag="first").to_pylist()} == {1}
+
+
+@pytest.mark.parametrize("move", OWN_MOVES)
+def test_a_three_way_merge_has_the_protected_base(tmp_path: Path, move: str) -> None:
+    """The rollback took 2 and 3 out of the table, and the branch did not change them."""
+    table = with_branch(tmp_path)
+    MOVES[move](table)
+    in_new_process(table.path).merge_changes("b")
+    assert content(in_new_process(table.path)) == OF_TABLE | {4: 4, 5: 5}
+
+
+def test_tags_of_another_line_that_the_branch_contradicts_give_way(tmp_path: Path) -> None:
+    table = with_branch(tmp_path)
+    rolled_back(table)
+    for number in (1, 2, 3):
+        write_tag(table, f"t{number}", table.snapshots.get(number))
+    table.merge_branch("b")
+    table = in_new_process(table.path)
+    assert tags_of(table) == ["t1", "t2"]
+    in_new_process(table.path).compact(full=True)
+    in_new_process(table.path).expire_snapshots(retention=KEEP_ONE)
+    rows = {
+        tag: {row["id"] for row in in_new_process(table.path).to_arrow(tag=tag).to_pylist()} for tag in ("t1", "t2")
+    }
+    assert rows == {"t1": {1}, "t2": {1, 9}}
+
+
+@pytest.mark.parametrize("action", TAKING)
+def test_columns_of_both_lines_damage_no_snapshot(tmp_path: Path, action: str) -> None:
+    table = with_branch(tmp_path)
+    table.on_branch("b").alter(AddColumn("theirs", "BIGINT"))
+    in_new_process(table.path).on_branch("b").write(
+        pa.table({"id": [6], "batch": pa.array([6], pa.int32()), "theirs": [6]})
+    )
+    rolled_back(table)
+    altered = table.alter(AddColumn("mine", "STRING"))
+    altered.write(pa.table({"id": [8], "batch": pa.array([8], pa.int32()), "mine": ["x"]}))
+    write_tag(altered, "first", altered.snapshots.get(1))
+    write_tag(altered, "altered", altered.snapshots.get(4))
+    with pytest.raises(ConflictError):
+        in_new_process(table.path).fast_forward("b")
+    getattr(in_new_process(table.path), action)("b")
+    table = in_new_process(table.path)
+    assert table.schema.field_names == ("id", "batch", "theirs")
+    assert content(table) == OF_BRANCH | {6: 6}
+    for number in table.snapshots.ids():
+        assert rows_at(in_new_process(table.path), number).keys() >= BASE.keys()
+    assert tags_of(table) == ["first"]
+    assert in_new_process(table.path).to_arrow(tag="first").num_rows == 1
+
+
+def test_a_fast_forward_of_a_table_whose_newer_rows_have_expired_with_their_snapshots_is_refused(
+    tmp_path: Path,
+) -> None:
+    """The table has a compaction alone since the base, of rows whose own snapshot has expired."""
+    table = with_branch(tmp_path)
+    put(table, 9, batch=9)
+    table.compact(full=True)
+    table.expire_snapshots(retention=KEEP_ONE)
+    with pytest.raises(ConflictError, match="have expired"):
+        in_new_process(table.path).fast_forward("b")
+    assert content(in_new_process(table.path)) == BASE | {9: 9}
+
+
+def test_a_fast_forward_of_a_table_with_the_rows_of_an_expired_base_goes_on(tmp_path: Path) -> None:
+    table = with_branch(tmp_path)
+    table.compact(full=True)
+    table.compact(full=True)
+    table.expire_snapshots(retention=KEEP_ONE)
+    assert table.snapshots.ids() == [4]
+    in_new_process(table.path).fast_forward("b")
+    assert content(in_new_process(table.path)) == OF_BRANCH
+
+
+def test_a_branch_that_was_rolled_back_behind_its_base_takes_no_rows_away(tmp_path: Path) -> None:
+    table = with_branch(tmp_path)
+    table.fast_forward("b")
+    in_new_process(table.path).on_branch("b").rollback(snapshot_id=4)
+    with pytest.raises(ConflictError, match=r"\$branch_b ends at snapshot 4 now"):
+        in_new_process(table.path).fast_forward("b")
+    put(in_new_process(table.path).on_branch("b"), 6, batch=6)
+    put(in_new_process(table.path).on_branch("b"), 7, batch=7)
+    with pytest.raises(ConflictError, match=r"snapshot 5 of .*\$branch_b is of the commit"):
+        in_new_process(table.path).fast_forward("b")
+    assert content(in_new_process(table.path)) == OF_BRANCH
+    in_new_process(table.path).merge_branch("b")
+    table = in_new_process(table.path)
+    assert content(table) == BASE | {4: 4, 6: 6, 7: 7}
+    check_line(table.path, table)
+
+
+@pytest.mark.parametrize("action", TAKING)
+def test_a_branch_without_snapshots_of_its_own_since_its_base_gives_that(tmp_path: Path, action: str) -> None:
+    table = with_branch(tmp_path)
+    table.create_branch("still", snapshot_id=2)
+    rolled_back(table)
+    getattr(in_new_process(table.path), action)("still")
+    table = in_new_process(table.path)
+    assert content(table) == {1: 0, 2: 0}
+    put(table, 7)
+    assert content(in_new_process(table.path)) == {1: 0, 2: 0, 7: 0}
+
+
+def test_a_base_that_is_found_by_its_number_loses_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The guard taken out: what has the base's number is the base."""
+    table = with_branch(tmp_path)
+    rolled_back(table)
+    monkeypatch.setattr(lines_module, "is_fork_commit", lambda *_, **__: True)
+    in_new_process(table.path).fast_forward("b")
+    assert content(in_new_process(table.path)).keys() == OF_BRANCH.keys()
