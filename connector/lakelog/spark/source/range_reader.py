@@ -63,7 +63,7 @@ class RangeReader(DataSourceReader):
         buckets: dict[tuple[bytes, int], list[ManifestEntry]] = {}
         for snapshot in changed_snapshots(table, *ends):
             if takes_states(table, snapshot, shown.source):
-                found += self._differences(state_before(table, snapshot), snapshot)
+                found += self._differences(state_before(table, snapshot), snapshot, is_followed=True)
                 continue
             for entry in change_files(table, snapshot, shown.source):
                 buckets.setdefault(entry.bucket_id, []).append(entry)
@@ -105,9 +105,11 @@ class RangeReader(DataSourceReader):
             )
         return periods.name_of(max(before))
 
-    def _differences(self, old: Snapshot | None, new: Snapshot | None) -> list[InputPartition]:
+    def _differences(
+        self, old: Snapshot | None, new: Snapshot | None, *, is_followed: bool = False
+    ) -> list[InputPartition]:
         before, after = (TableState(table=self._rows.table, snapshot=one) for one in (old, new))
-        return [DifferencePartition(unit) for unit in unshared(before, after)]
+        return [DifferencePartition(unit) for unit in unshared(before, after, is_followed=is_followed)]
 
 
 def _version(end: RangeEnd, snapshots: SnapshotManager) -> TableVersion | None:

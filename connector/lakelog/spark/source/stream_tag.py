@@ -127,7 +127,7 @@ class TagStart:
                 "to it; start the query with a new checkpoint location"
             )
         before, after = (TableState(table=self._table, snapshot=one) for one in (old, new))
-        return [DifferencePartition(unit) for unit in unshared(before, after)]
+        return [DifferencePartition(unit) for unit in unshared(before, after, is_followed=self._target is None)]
 
     def _reaches_back(self, snapshot: Snapshot) -> bool:
         """Whether all changes behind a snapshot are in the log or in files."""

@@ -18,7 +18,13 @@ from lakelog.filestore.metadata.levels import Section
 from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.manifest_records import ManifestFileMeta
 from lakelog.filestore.metadata.store import TableStore
-from lakelog.filestore.options.merging import DELETION_VECTORS, MERGE_ENGINE, MergeEngine
+from lakelog.filestore.options.merging import (
+    CHANGELOG_PRODUCER,
+    DELETION_VECTORS,
+    MERGE_ENGINE,
+    ChangelogProducer,
+    MergeEngine,
+)
 from lakelog.filestore.predicate import (
     ColumnBounds,
     Predicate,
@@ -48,16 +54,34 @@ def is_merged_on_read(schema: TableSchema) -> bool:
     return bool(schema.primary_keys) and not is_compacted_first
 
 
+def is_merged_for(schema: TableSchema, *, is_followed: bool) -> bool:
+    """Whether several files of a bucket that a reader takes may hold one key.
+
+    A follower of changes that come with the writes must begin with every row that is written: also with those in level
+    0 that batch reads leave out until a compaction, since the compaction writes no change of them.
+    """
+    comes_with_writes = CHANGELOG_PRODUCER.of(schema.options) in (ChangelogProducer.NONE, ChangelogProducer.INPUT)
+    return is_merged_on_read(schema) or (is_followed and comes_with_writes and bool(schema.primary_keys))
+
+
 class Pruning:
     """The manifests and files of a table that a filter and a choice of buckets leave."""
 
-    def __init__(self, table: TableStore, where: Predicate | None, buckets: Set[int] | None = None) -> None:
+    def __init__(
+        self,
+        table: TableStore,
+        where: Predicate | None,
+        buckets: Set[int] | None = None,
+        *,
+        is_followed: bool = False,
+    ) -> None:
         schema = table.schema
         self._schema = schema
         self._wanted_buckets = buckets
         self._bound = None if where is None else bind(where, schema.fields)
         self._keys = None if where is None else equal_rows(where, schema.fields, schema.bucket_keys)
-        self.min_level = 0 if not schema.primary_keys or is_merged_on_read(schema) else 1
+        self.is_merged = is_merged_for(schema, is_followed=is_followed)
+        self.min_level = 0 if not schema.primary_keys or self.is_merged else 1
         self._merges_whole_rows = MERGE_ENGINE.of(schema.options) is MergeEngine.DEDUPLICATE
         self._partitions: dict[bytes, dict[str, ColumnBounds]] = {}
         self._open_partitions: dict[bytes, bool] = {}

@@ -22,7 +22,7 @@ from lakelog.filestore.options.merging import DELETION_VECTORS_MERGE_ON_READ
 from lakelog.filestore.options.reading import SOURCE_SPLIT_OPEN_FILE_COST, SOURCE_SPLIT_TARGET_SIZE
 from lakelog.filestore.predicate import Predicate, check_filter
 from lakelog.filestore.read.changes import files_in_changelogs
-from lakelog.filestore.read.file_pruning import Pruning, is_merged_on_read
+from lakelog.filestore.read.file_pruning import Pruning
 from lakelog.filestore.schema.paths import MAIN_BRANCH
 
 FileGroup = tuple[tuple[DataFileMeta, ...], bool]  # files, and whether their rows are the table's rows
@@ -74,8 +74,9 @@ def plan(
 ) -> Plan:
     """The splits of a snapshot that may hold rows which pass `where`, of the given buckets or all.
 
-    `where` only skips files; the reader filters rows. `is_followed` leaves out rows that are in later changelogs: for a
-    reader that continues with the changes after the snapshot. Raises InvalidRequestError for a filter that does not fit
+    `where` only skips files; the reader filters rows. `is_followed` leaves out rows that are in later changelogs, and
+    takes in those that wait for a compaction and are in none: for a reader that continues with the changes after the
+    snapshot. Raises InvalidRequestError for a filter that does not fit
     the table and UnsupportedError for tables that lakelog cannot read correctly yet.
     """
     table = table.stored
@@ -85,7 +86,7 @@ def plan(
     check_schema(table, snapshot)
     if where is not None:
         check_filter(where, table.schema.fields)
-    wanted = Pruning(table, where, buckets)
+    wanted = Pruning(table, where, buckets, is_followed=is_followed)
     with paused_collection():
         return Plan(snapshot=snapshot, splits=tuple(_splits(table, snapshot, wanted, is_followed=is_followed)))
 
@@ -129,7 +130,7 @@ def _groups(table: TableStore, partition: bytes, files: Sequence[DataFileMeta], 
     """The files of a bucket as splits, and for each whether its rows are the table's rows."""
     options = table.schema.options
     sizes = SOURCE_SPLIT_TARGET_SIZE.of(options), SOURCE_SPLIT_OPEN_FILE_COST.of(options)
-    if is_merged_on_read(table.schema):
+    if wanted.is_merged:
         sections = sections_of_files(files, table.key_types)
         return _packed(((wanted.left_of(partition, section), section.is_raw) for section in sections), *sizes)
     if has_row_groups(table.schema):

@@ -108,13 +108,18 @@ def compared_fields(before: TableSchema, after: TableSchema, columns: Sequence[s
 
 
 def differences(
-    before: TableState, after: TableState, fields: Sequence[DataField], *, budget_bytes: int | None = None
+    before: TableState,
+    after: TableState,
+    fields: Sequence[DataField],
+    *,
+    budget_bytes: int | None = None,
+    is_followed: bool = False,
 ) -> Iterator[Difference]:
     """The rows in which two states differ, in columns of `after`; a column that `before` lacks is null there.
 
-    With a primary key `fields` must have its columns.
+    With a primary key `fields` must have its columns. `is_followed` is that of `unshared`.
     """
-    for unit in unshared(before, after):
+    for unit in unshared(before, after, is_followed=is_followed):
         yield from unit_differences(before.table, after.table, unit, fields, budget_bytes=budget_bytes)
 
 

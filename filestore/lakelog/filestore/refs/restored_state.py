@@ -85,8 +85,7 @@ class StateDifference:
     def rows(self, *, is_followed: bool) -> Iterator[tuple[BucketId, Difference]]:
         """The rows that differ, bucket by bucket, of a large bucket in parts. Memory: `read.memory-budget`.
 
-        `is_followed` compares what readers of changelogs have seen of the two states: without rows that are in no
-        changelog yet.
+        `is_followed` compares what followers have seen of the two states, see `lakelog.filestore.read.scan.plan`.
         """
         before = TableState(table=self.table, snapshot=self.base)
         after = TableState(table=self._of_target, snapshot=self.target)

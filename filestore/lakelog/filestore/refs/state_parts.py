@@ -19,7 +19,7 @@ from lakelog.filestore.metadata.levels import sections_of_files
 from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.read.changes import files_in_changelogs
-from lakelog.filestore.read.file_pruning import is_merged_on_read
+from lakelog.filestore.read.file_pruning import is_merged_for
 from lakelog.filestore.read.scan import POSTPONE_BUCKET, DataSplit, check_readable
 from lakelog.filestore.refs.table_state import TableState
 
@@ -37,8 +37,8 @@ def unshared(
 ) -> Iterator[Unit]:
     """The units in which the two states have different files. Reads manifests, and no data file.
 
-    `by_bucket` makes each bucket a unit, also where keys may move from one to another. `is_followed` leaves out rows
-    that are in later changelogs, see `lakelog.filestore.read.scan.plan`. Raises UnsupportedError for tables that
+    `by_bucket` makes each bucket a unit, also where keys may move from one to another. `is_followed` compares
+    what followers begin with, see `lakelog.filestore.read.scan.plan`. Raises UnsupportedError for tables that
     lakelog cannot read.
     """
     parts = [_parts(state, is_followed=is_followed) for state in (before, after)]
@@ -81,14 +81,16 @@ def _parts(state: TableState, *, is_followed: bool) -> _Parts:
                 raw_convertible=is_raw,
                 deletions={file.file_name: deletions[file.file_name] for file in group if file.file_name in deletions},
             )
-            for group, is_raw in _groups(table, files)
+            for group, is_raw in _groups(table, files, is_followed=is_followed)
         }
     return found
 
 
-def _groups(table: TableStore, files: Iterable[DataFileMeta]) -> Iterator[tuple[tuple[DataFileMeta, ...], bool]]:
+def _groups(
+    table: TableStore, files: Iterable[DataFileMeta], *, is_followed: bool
+) -> Iterator[tuple[tuple[DataFileMeta, ...], bool]]:
     """The files of a bucket that are read together, and whether their rows are the table's."""
-    if is_merged_on_read(table.schema):
+    if is_merged_for(table.schema, is_followed=is_followed):
         yield from ((section.files, section.is_raw) for section in sections_of_files(files, table.key_types))
     elif has_row_groups(table.schema):
         yield from ((group, len(group) == 1) for group in groups_by_row_id(list(files)))

@@ -79,7 +79,10 @@ def _of_states(table: TableStore, snapshot: Snapshot, fields: Sequence[DataField
     keys = [field for field in table.schema.fields if field.name in table.schema.primary_keys]
     compared = [*fields, *(key for key in keys if key not in fields)]
     names = [ROW_KIND, *(field.name for field in fields)]
-    for found in differences(before, TableState(table=table, snapshot=snapshot), compared):
+    after = TableState(table=table, snapshot=snapshot)
+    # What compactions write to a changelog later must not be among the changes of an overwrite too.
+    is_followed = CHANGELOG_PRODUCER.of(table.schema.options) is not ChangelogProducer.NONE
+    for found in differences(before, after, compared, is_followed=is_followed):
         yield found.changes().rename_columns([ROW_KIND, *(field.name for field in compared)]).select(names)
 
 

@@ -7,7 +7,8 @@
 | `difference` | one delete, insert or update a key that differs, whatever was in between; needs both states alone |
 
 An overwrite adds no row for those that it removes: where it has no changelog, its changes are the difference to the
-state before. Source: Paimon, `IncrementalDiffStartingScanner`.
+state before, of what followers have seen of the two: what compactions write to a changelog later is not among them.
+Source: Paimon, `IncrementalDiffStartingScanner`.
 """
 
 from __future__ import annotations
@@ -141,7 +142,7 @@ def _of_snapshots(
     schema = _schema(fields)
     for snapshot in snapshots:
         if takes_states(table, snapshot, source):
-            yield from _difference(table, fields, state_before(table, snapshot), snapshot)
+            yield from _difference(table, fields, state_before(table, snapshot), snapshot, is_followed=True)
             continue
         for entry in change_files(table, snapshot, source):
             for batch in read_change_file(table, entry, fields, kind_name=ROW_KIND_COLUMN):
@@ -150,13 +151,18 @@ def _of_snapshots(
 
 
 def _difference(
-    table: TableStore, fields: Sequence[DataField], old: Snapshot | None, new: Snapshot | None
+    table: TableStore,
+    fields: Sequence[DataField],
+    old: Snapshot | None,
+    new: Snapshot | None,
+    *,
+    is_followed: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     keys = [field for field in table.schema.fields if field.name in table.schema.primary_keys]
     compared = [*fields, *(key for key in keys if key not in fields)]
     schema = _schema(fields)
     before, after = (TableState(table=table, snapshot=snapshot) for snapshot in (old, new))
-    for found in differences(before, after, compared):
+    for found in differences(before, after, compared, is_followed=is_followed):
         changes = found.changes().select(schema.names)
         for batch in changes.combine_chunks().to_batches():
             yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
