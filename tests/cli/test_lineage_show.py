@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -151,3 +152,17 @@ def test_snapshots_that_go_together_are_printed_with_what_they_are_made_from(run
     assert json.loads(out) == {"snapshots": {"db.sums": 2, "db.orders": 2}, "versions": {}, "reasons": {}}
     code, _, err = run("lineage", "consistent", "db.sums", "--at", "now", "--at", "db.orders=1")
     assert (code, "--at takes one time" in err) == (1, True)
+
+
+def test_a_picture_is_not_written_through_a_link(run: Run, tmp_path: Path) -> None:
+    """In a folder that others may write, a link may lead to a file of the user's own."""
+    (tmp_path / "own").write_text("own")
+    (tmp_path / "picture.svg").symlink_to(tmp_path / "own")
+    code, _, err = run("lineage", "show", "db.sums", "--svg", "picture.svg")
+    assert (code, "it is no plain file" in err) == (1, True)
+    assert (tmp_path / "own").read_text() == "own"
+
+    (tmp_path / "picture.svg").unlink()
+    os.link(tmp_path / "own", tmp_path / "picture.svg")
+    assert run("lineage", "show", "db.sums", "--svg", "picture.svg")[0] == 0
+    assert (tmp_path / "own").read_text() == "own"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +12,7 @@ import typer
 from lakelog.cli.arguments import HERE, AsJson, Branch, TableName, Warehouse, find_table
 from lakelog.cli.door import print_lines
 from lakelog.cli.output import Node, naming_unreadable, print_tree, to_json
-from lakelog.common.errors import InvalidRequestError
+from lakelog.common.errors import InvalidRequestError, UnavailableError
 
 if TYPE_CHECKING:
     from lakelog.lineage.graph import LineageGraph
@@ -67,10 +68,17 @@ def _fields(graph: LineageGraph, snapshot: int | None) -> dict[str, object]:
 
 
 def _write_picture(graph: LineageGraph, path: Path) -> None:
+    """Write the picture in place of a file of this name; not through a link, whose target another user may choose."""
+    from lakelog.filestore.io.local_files import LocalFileIO
+
+    if not path.parent.is_dir():
+        raise InvalidRequestError(f"the picture cannot be written to {path}: No such file or folder {path.parent}")
+    if os.path.lexists(path) and (path.is_symlink() or not path.is_file()):
+        raise InvalidRequestError(f"the picture cannot be written to {path}: it is no plain file; name another")
     try:
-        path.write_text(graph.to_svg(), encoding="utf-8")
-    except OSError as error:
-        raise InvalidRequestError(f"the picture cannot be written to {path}: {error.strerror}") from error
+        LocalFileIO().write_bytes(str(path.absolute()), graph.to_svg().encode())
+    except UnavailableError as error:
+        raise InvalidRequestError(f"the picture cannot be written: {error}") from error
 
 
 def _tree(graph: LineageGraph, *, has_up: bool, has_down: bool) -> Node:

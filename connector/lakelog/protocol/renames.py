@@ -31,7 +31,7 @@ def record_rename(file_io: FileIO, source: str, target: str, table_uuid: str) ->
     Raises UnavailableError, and CorruptDataError for a record that is not readable.
     """
     folder = renames_folder(source)
-    files = bounded(file_io, folder, ())
+    files = _warehouse_files(file_io, source)
     older = [place for place in read_renames(files, source, table_uuid) if place != target]
     files.make_dirs(folder)
     data = json.dumps({"places": [*older, target][-PLACES_MAX:]}).encode()
@@ -41,7 +41,12 @@ def record_rename(file_io: FileIO, source: str, target: str, table_uuid: str) ->
 def forget_renames(file_io: FileIO, place: str, table_uuid: str) -> None:
     """Delete the record of a table that is dropped; one that is not there is fine. Raises UnavailableError."""
     folder = renames_folder(place)
-    bounded(file_io, folder, ()).delete(f"{folder}/{table_uuid}")
+    _warehouse_files(file_io, place).delete(f"{folder}/{table_uuid}")
+
+
+def _warehouse_files(file_io: FileIO, place: str) -> FileIO:
+    """The files of the warehouse alone: a link in `.lakelog` that leads out of it is not followed."""
+    return bounded(file_io, warehouse_of(place).rstrip("/"), ())
 
 
 def read_renames(files: FileIO, place: str, table_uuid: str) -> Sequence[str]:

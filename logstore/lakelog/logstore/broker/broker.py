@@ -40,6 +40,7 @@ from lakelog.logstore.broker.broker_config import (
     java_command,
     server_properties,
 )
+from lakelog.logstore.broker.broker_files import check_no_links, check_way, open_new, read_pid, write_new
 from lakelog.logstore.broker.file_lock import exclusive_lock, is_locked, wait_until_free
 from lakelog.logstore.broker.java import find_java
 from lakelog.logstore.broker.kafka_jars import ensure_jars
@@ -51,7 +52,7 @@ _FENCED = re.compile(r"Fencing broker \d+ at epoch")
 _CLEAN_END = ".kafka_cleanshutdown"  # Kafka leaves it in the data folder when it is stopped, not killed
 _LOG_TAIL_LINES = 15
 # The inner shell becomes Java, so its process id is Java's; the outer one ends at once, so Java is not a child process.
-_LAUNCH = """/bin/sh -c 'echo $$ > "$0.new" && mv "$0.new" "$0" && exec "$@"' "$@" &"""
+_LAUNCH = """/bin/sh -C -c 'echo $$ > "$0.new" && mv "$0.new" "$0" && exec "$@"' "$@" &"""  # -C: follows no link
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,8 +89,10 @@ class EmbeddedBroker:
         """Start the broker, unless it runs, and wait until it serves.
 
         It outlives the calling process, and gets no Ctrl-C. `port` None takes the port of the last start, at first a
-        free one. Raises UnavailableError, with the end of the broker's log, when it does not serve in time.
+        free one. Raises UnavailableError, with the end of the broker's log, when it does not serve in time, and
+        CorruptDataError for a link in its folder.
         """
+        check_way(self.folder, self._home)
         with exclusive_lock(self._start_lock, timeout_seconds=self._patience(), purpose="start of the broker"):
             info = self._wait_until_serving() if is_locked(self._running_lock) else None
             if info is None:  # None also while it is being killed
@@ -106,6 +109,7 @@ class EmbeddedBroker:
 
     def stop(self) -> bool:
         """Stop the broker and wait for its end; False when none was running. Its data and ports stay."""
+        check_way(self.folder, self._home)
         if not self._home.is_dir():
             return False
         with exclusive_lock(self._start_lock, timeout_seconds=self._patience(), purpose="start or stop of the broker"):
@@ -141,23 +145,24 @@ class EmbeddedBroker:
         return chosen
 
     def _launch(self, endpoint: Endpoint) -> None:
+        check_no_links(self.folder, self._home)
         java = find_java(self._environ)
         jars = ensure_jars(self._environ)
-        self._log4j_path.write_text(LOG4J_PROPERTIES, "ascii")
+        write_new(self._log4j_path, LOG4J_PROPERTIES)
         if not (self._data_dir / "meta.properties").is_file():
             self._format(java, jars, endpoint)
         elif not (self._data_dir / _CLEAN_END).exists():
             self._fence_killed_broker(java, jars, endpoint)
-        properties = self._home / "server.properties"
-        properties.write_text(server_properties(endpoint, self._data_dir), "ascii")
+        write_new(properties := self._home / "server.properties", server_properties(endpoint, self._data_dir))
         endpoint.write(self._endpoint_path)
         self._pid_path.unlink(missing_ok=True)
+        self._pid_path.with_suffix(".pid.new").unlink(missing_ok=True)
         if self._log_path.exists():
             self._log_path.replace(self._log_path.with_suffix(".log.1"))
         command = java_command(java, jars, self._log4j_path, "kafka.Kafka", properties)
         with (
             exclusive_lock(self._running_lock, timeout_seconds=5.0, purpose="the broker itself") as descriptor,
-            self._log_path.open("wb") as log,
+            open_new(self._log_path) as log,
         ):
             subprocess.run(
                 ["/bin/sh", "-c", _LAUNCH, "sh", self._pid_path, *command],
@@ -179,13 +184,12 @@ class EmbeddedBroker:
         takes their partitions for deleted and drops the markers: the records would stay hidden forever, and all after
         them (Kafka 4.3.1, `TransactionMarkerChannelManager`; docs/rfcs/0007).
         """
-        properties = self._home / "controller.properties"
-        properties.write_text(controller_properties(endpoint, self._data_dir), "ascii")
+        write_new(properties := self._home / "controller.properties", controller_properties(endpoint, self._data_dir))
         command = java_command(java, jars, self._log4j_path, "kafka.Kafka", properties)
         log_path = self._log_path.with_suffix(".log.0")
         with (
             exclusive_lock(self._running_lock, timeout_seconds=5.0, purpose="the broker itself") as descriptor,
-            log_path.open("wb") as log,
+            open_new(log_path) as log,
             subprocess.Popen(
                 command,
                 cwd=self._home,
@@ -198,7 +202,7 @@ class EmbeddedBroker:
             ) as controller,
         ):
             try:
-                self._pid_path.write_text(f"{controller.pid}\n", "ascii")
+                write_new(self._pid_path, f"{controller.pid}\n")
                 deadline = time.monotonic() + _BURIAL_SECONDS
                 while controller.poll() is None and time.monotonic() < deadline:
                     if _FENCED.search(log_path.read_text("utf-8", errors="replace")):
@@ -213,7 +217,7 @@ class EmbeddedBroker:
         unfinished = self._home / "data.new"
         shutil.rmtree(unfinished, ignore_errors=True)
         properties = self._home / "format.properties"
-        properties.write_text(server_properties(endpoint, unfinished), "ascii")
+        write_new(properties, server_properties(endpoint, unfinished))
         arguments = ("format", "--cluster-id", endpoint.cluster_id, "--config", properties)
         command = java_command(java, jars, self._log4j_path, "kafka.tools.StorageTool", *arguments)
         answer = subprocess.run(
@@ -252,7 +256,7 @@ class EmbeddedBroker:
         deadline = time.monotonic() + 5.0
         while True:
             try:
-                return int(self._pid_path.read_text("ascii"))
+                return read_pid(self._pid_path)
             except FileNotFoundError:
                 if time.monotonic() > deadline:
                     raise UnavailableError(

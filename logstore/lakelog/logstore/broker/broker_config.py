@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import random
+import re
 import socket
 import uuid
 from collections.abc import Mapping, Sequence
@@ -13,12 +14,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from lakelog.common.errors import CorruptDataError
-from lakelog.common.json_fields import parse_object
+from lakelog.common.json_fields import parse_object, string, whole
+from lakelog.common.quoting import cause, shown
+from lakelog.logstore.broker.broker_files import write_new
 
 HOST = "127.0.0.1"
 # Below the ports that operating systems give to outgoing connections, so that a port is still free after a restart.
 _PORTS = range(20_000, 32_000)
 _NODE_ID = 1
+_PORT_NUMBERS = range(1, 1 << 16)
+_CLUSTER_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{21}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,18 +42,28 @@ class Endpoint:
     def write(self, path: Path) -> None:
         """Replace the file at `path`, in one step."""
         temporary = path.with_name(f".{path.name}-{os.getpid()}")
-        temporary.write_text(json.dumps(asdict(self)), "utf-8")
+        write_new(temporary, json.dumps(asdict(self)))
         temporary.replace(path)
 
     @classmethod
     def read(cls, path: Path) -> Endpoint | None:
-        """The endpoint in the file, or None when there is no file. Raises CorruptDataError."""
+        """The endpoint in the file, or None when there is no file. Raises CorruptDataError.
+
+        The file may come from others, and its values go into Kafka's properties: they are what they must be.
+        """
         try:
-            return cls(**parse_object(path.read_bytes()))
+            found = parse_object(path.read_bytes())
+            port, controller_port = (whole(found, key, _PORT_NUMBERS) for key in ("port", "controller_port"))
+            cluster_id = string(found, "cluster_id")
+            if not _CLUSTER_ID.fullmatch(cluster_id):
+                raise ValueError(f"cluster_id {shown(cluster_id)} is not a UUID of Kafka")
+            return cls(port=port, controller_port=controller_port, cluster_id=cluster_id)
         except FileNotFoundError:
             return None
-        except (ValueError, TypeError) as error:
-            raise CorruptDataError(f"{path} is not readable ({error}); delete it and start the broker again") from error
+        except (KeyError, ValueError) as error:
+            raise CorruptDataError(
+                f"{path} is not readable ({cause(error)}); delete it and start the broker again"
+            ) from error
 
 
 def choose_endpoint(rng: random.Random, *, port: int | None = None, cluster_id: str | None = None) -> Endpoint:

@@ -19,11 +19,11 @@ def exclusive_lock(path: Path, *, timeout_seconds: float, purpose: str) -> Itera
     """Hold the lock file `path` and give its descriptor; waits for another holder.
 
     A child process that inherits the descriptor holds the lock too, until it ends. Raises UnavailableError,
-    naming `purpose`, when the lock is not free in time or its folder cannot be written.
+    naming `purpose`, when the lock is not free in time, its folder cannot be written, or the path is a link.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
     except OSError as error:
         raise UnavailableError(f"the lock {path} ({purpose}) cannot be made: {error}") from error
     try:
@@ -42,11 +42,16 @@ def is_locked(path: Path) -> bool:
 
 
 def wait_until_free(path: Path, *, timeout_seconds: float) -> bool:
-    """Wait until no process holds the lock file `path`; False when one still does after the time."""
+    """Wait until no process holds the lock file `path`; False when one still does after the time.
+
+    Raises UnavailableError for a file that cannot be opened, and for a link.
+    """
     try:
-        descriptor = os.open(path, os.O_RDWR)
+        descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
     except FileNotFoundError:
         return True
+    except OSError as error:
+        raise UnavailableError(f"the lock {path} cannot be opened: {error}") from error
     try:
         return _wait_for(descriptor, fcntl.LOCK_SH, timeout_seconds)
     finally:
