@@ -21,14 +21,16 @@ from typing import Any  # Any: parsed JSON
 
 from lakelog.common.errors import ConflictError, CorruptDataError, InvalidRequestError, NotFoundError
 from lakelog.common.file_names import check_file_names
-from lakelog.common.json_fields import items, parse_object, string
-from lakelog.common.quoting import cause
+from lakelog.common.json_fields import items, optional, parse_object, string
+from lakelog.common.quoting import cause, shown
 from lakelog.filestore.io.fileio import FileIO
-from lakelog.filestore.schema.paths import MAIN_BRANCH
+from lakelog.filestore.schema.paths import BRANCH_PREFIX, MAIN_BRANCH
 
 WRITE, DELETE, DELETE_TREE = "write", "delete", "delete-tree"
 _GO, _CANCELLED = b"go", b"cancelled"
 _BYTES_MAX = 15 << 20
+ACTS_MAX = 10_000  # whoever meets a decided change does all of them first, in about 10 seconds
+_FOLDERS = ("branch", "changelog", "schema", "snapshot", "tag")  # below the table's, of the files that a change has
 _DECISION_MILLIS = 24 * 3_600_000
 Act = tuple[str, str, str | None]  # what is done, the path below the table's folder, and the text or a commit's uuid
 
@@ -81,23 +83,42 @@ def read_change(file_io: FileIO, root: str) -> LineChange | None:
 
 
 def _parsed(given: Mapping[str, Any]) -> LineChange:
-    acts: list[Act] = []
-    for kind, path, text in items(given, "acts"):
-        check_file_names(path.split("/"))
-        acts.append((kind, path, text))
+    """Raises ValueError, KeyError for anything that lakelog does not write: the acts are done by whoever meets them."""
     change_id, branch = string(given, "id"), string(given, "branch")
-    check_file_names([change_id])
-    return LineChange(id=change_id, branch=branch, drops_branch=given.get("dropsBranch") is True, acts=acts)
+    check_file_names([change_id, branch])
+    acts = items(given, "acts")
+    if len(acts) > ACTS_MAX:
+        raise ValueError(f"it has {len(acts)} acts, a change has {ACTS_MAX} at most")
+    drops_branch = given.get("dropsBranch") is True
+    return LineChange(id=change_id, branch=branch, drops_branch=drops_branch, acts=[_act(one, branch) for one in acts])
+
+
+def _act(given: object, branch: str) -> Act:
+    """One act, if a change of the line has such a one. Raises ValueError, KeyError."""
+    if type(given) is not list or len(given) != 3:
+        raise ValueError(f"an act must be a list of three, found {shown(given)}")
+    fields = dict(zip(("act", "path", "text"), given, strict=True))
+    kind, path, text = string(fields, "act"), string(fields, "path"), optional(string, fields, "text")
+    parts = check_file_names(path.split("/"))
+    if kind == DELETE_TREE:
+        is_known = path == f"branch/{BRANCH_PREFIX}{branch}"
+    else:
+        is_known = kind in (WRITE, DELETE) and (kind == DELETE or text is not None)
+        is_known = is_known and len(parts) > 1 and parts[0] in _FOLDERS
+    if not is_known:
+        raise ValueError(f"a change of the line has no act {shown(given)}")
+    return kind, path, text
 
 
 def begin_change(file_io: FileIO, root: str, change: LineChange) -> None:
     """Write the file of a change. Raises ConflictError while another one is running."""
     fields = {"id": change.id, "branch": change.branch, "dropsBranch": change.drops_branch, "acts": change.acts}
     data = json.dumps(fields).encode()
-    if len(data) > _BYTES_MAX:
+    if len(data) > _BYTES_MAX or len(change.acts) > ACTS_MAX:
         raise InvalidRequestError(
             f"branch {change.branch!r} has too many snapshots to take their place at once ({len(data)} bytes of "
-            "metadata); expire the older ones of the branch first"
+            f"metadata in {len(change.acts)} files, at most {_BYTES_MAX} in {ACTS_MAX}); expire older snapshots of the "
+            "branch and of the table first"
         )
     if not file_io.create_new(change_path(root), data):
         raise ConflictError(f"the line of the table in {root} is changed by another call: call this again")

@@ -14,10 +14,11 @@ import contextlib
 import json
 import uuid
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any  # Any: parsed JSON
 
 from lakelog.common.errors import ConflictError, CorruptDataError, NotFoundError, UnsupportedError
+from lakelog.common.file_names import check_file_names
 from lakelog.common.json_fields import INT, items, member, optional, string, string_map, whole
 from lakelog.common.log_system import has_log
 from lakelog.common.quoting import cause
@@ -103,34 +104,84 @@ def finish_create(table: TableStore, name: str, step: Mapping[str, Any]) -> None
     """Do what a step that was begun has left undone. Raises CorruptDataError, NotFoundError."""
     paths, file_io = TablePaths(table.path, name), table.file_io
     schemas = SchemaManager(file_io, paths)
-    try:
-        fork = Fork.of_fields(dict(member(step, "fork")))
-        ids = [whole({"id": number}, "id", INT) for number in items(step, "schemas")]
-        snapshot_text, protected = optional(string, step, "snapshot"), optional(string, step, "protected")
-        tags = string_map(step, "tags") if "tags" in step else {}
-        options = string_map(step, "options") if "options" in step else None
-    except (KeyError, ValueError) as error:
-        raise CorruptDataError(
-            f"{paths.branch_step} is not the step of a branch: {cause(error)}; delete the file, then the branch"
-        ) from error
-    if fork.protecting_tag is not None and protected is not None:
-        _protect(table, fork.protecting_tag, Snapshot.from_json(protected, path=paths.branch_step))
+    plan = _parsed(step, path=paths.branch_step)
+    fork = plan.fork
+    if fork.protecting_tag is not None and plan.protected is not None:
+        _protect(table, fork.protecting_tag, plan.protected)
     file_io.create_new(paths.fork_file, fork.to_json())
-    for tag, text in tags.items():
+    for tag, text in plan.tags.items():
         file_io.create_new(paths.tag(tag), text.encode())
-    if snapshot_text is not None and fork.snapshot_id is not None:
-        file_io.create_new(paths.snapshot(fork.snapshot_id), snapshot_text.encode())
+    if plan.snapshot is not None and fork.snapshot_id is not None:
+        file_io.create_new(paths.snapshot(fork.snapshot_id), plan.snapshot.to_json().encode())
         manager = SnapshotManager(file_io, paths)
         if manager.latest_id() == fork.snapshot_id:
             manager.write_latest_hint(fork.snapshot_id)
             manager.write_earliest_hint(fork.snapshot_id)
-    for number in ids:
+    for number in plan.schemas:
         file_io.create_new(paths.schema(number), file_io.read_bytes(table.paths.schema(number)))
-    if options is not None and ids[-1] + 1 not in schemas.list_ids():
-        newest = schemas.get(ids[-1])
-        without = replace(newest, id=newest.id + 1, options=options, time_millis=whole(step, "timeMillis"))
-        _create_schema(schemas, without)
+    newest_id = plan.schemas[-1]
+    if plan.options is not None and newest_id + 1 not in schemas.list_ids():
+        newest = schemas.get(newest_id)
+        _create_schema(schemas, replace(newest, id=newest.id + 1, options=plan.options, time_millis=plan.time_millis))
     end_step(table, name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    """A parsed step: the fork, the table's schemas to copy, and the branch's snapshot, tags and options.
+
+    `protected` is the snapshot that the protecting tag of the table keeps.
+    """
+
+    fork: Fork
+    schemas: tuple[int, ...]
+    snapshot: Snapshot | None
+    protected: Snapshot | None
+    tags: Mapping[str, str]
+    options: Mapping[str, str] | None
+    time_millis: int
+
+
+def _parsed(step: Mapping[str, Any], *, path: str) -> _Plan:
+    """Raises CorruptDataError."""
+    try:
+        fork = Fork.of_fields(dict(member(step, "fork")))
+        ids = tuple(whole({"id": number}, "id", INT) for number in items(step, "schemas"))
+        if not ids:
+            raise ValueError("it names no schema")
+        texts = {key: optional(string, step, key) for key in ("snapshot", "protected")}
+        tags = string_map(step, "tags") if "tags" in step else {}
+        check_file_names(tags)
+        options = string_map(step, "options") if "options" in step else None
+        time_millis = 0 if options is None else whole(step, "timeMillis")
+    except (KeyError, ValueError) as error:
+        raise CorruptDataError(
+            f"{path} is not the step of a branch: {cause(error)}; delete the file, then the branch"
+        ) from error
+    found = [None if text is None else _snapshot_in(text, fork, path=path) for text in texts.values()]
+    return _Plan(
+        fork=fork,
+        schemas=ids,
+        snapshot=found[0],
+        protected=found[1],
+        tags=tags,
+        options=options,
+        time_millis=time_millis,
+    )
+
+
+def _snapshot_in(text: str, fork: Fork, *, path: str) -> Snapshot:
+    """A snapshot in the step at `path`. Raises CorruptDataError, also for another one than that of the fork."""
+    try:
+        found = Snapshot.from_json(text, path=path)
+    except CorruptDataError as error:
+        raise CorruptDataError(f"{error}. It is the step of a branch: delete the file, then the branch") from error
+    if found.id != fork.snapshot_id:
+        raise CorruptDataError(
+            f"{path} is not the step of a branch: it holds snapshot {found.id}, expected {fork.snapshot_id}; delete "
+            "the file, then the branch"
+        )
+    return found
 
 
 def _protect(table: TableStore, tag: str, snapshot: Snapshot) -> None:

@@ -22,6 +22,7 @@ from lakelog.filestore.refs.branch_steps import (
     MOVE,
     RENAME,
     dropped_folders,
+    protecting_tag_of,
     read_step,
     stepping,
 )
@@ -55,9 +56,7 @@ def finish_step(table: TableStore, name: str) -> None:
         try:
             finish_create(table, name, step)
         except NotFoundError:  # a schema that was to be copied: the table's line was replaced meanwhile
-            fork = step.get("fork")
-            tag = fork.get("protectingTag") if isinstance(fork, dict) else None
-            finish_delete(table, name, delete_step(tag))
+            finish_delete(table, name, delete_step(protecting_tag_of(step)))
     elif action == DELETE:
         finish_delete(table, name, step)
     elif action == RENAME:
@@ -78,10 +77,9 @@ def drop_stale_tags(table: TableStore) -> list[str]:
     tags = [tag for tag in table.snapshots.tags() if tag.startswith(PROTECTING_PREFIX)]
     if not tags:
         return []
-    used = set()
+    used: set[str | None] = set()
     for name in stepping(table.file_io.list_names(table.paths.branches_dir)):
-        fork = (read_step(table, name) or {}).get("fork")
-        used.add(fork.get("protectingTag") if isinstance(fork, dict) else None)
+        used.add(protecting_tag_of(read_step(table, name) or {}))
     for name in table.branch_names()[1:]:
         found = read_fork(table, name)
         used.add(None if found is None else found.protecting_tag)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any  # Any: parsed JSON
 
 from lakelog.common.errors import ConflictError, CorruptDataError, NotFoundError
-from lakelog.common.file_names import check_file_names
+from lakelog.common.file_names import check_file_name
 from lakelog.common.json_fields import string
 from lakelog.common.quoting import cause, listed
 from lakelog.filestore.metadata.snapshot_manager import SnapshotManager
@@ -104,9 +104,15 @@ def is_branch(table: TableStore, name: str) -> bool:
 
 def _copy(table: TableStore, source: TablePaths, target: TablePaths) -> None:
     for folder in _FOLDERS:
-        for name in check_file_names(table.file_io.list_names(f"{source.own_root}/{folder}")):
+        for name in table.file_io.list_names(f"{source.own_root}/{folder}"):
             if name.startswith(".") or f"{folder}/{name}" in _FOLDERS:
                 continue
+            try:
+                check_file_name(name)
+            except ValueError as error:
+                raise CorruptDataError(
+                    f"{source.own_root}/{folder} has a file {cause(error)}: it is not one of the branch; delete it"
+                ) from error
             try:
                 data = table.file_io.read_bytes(f"{source.own_root}/{folder}/{name}")
             except NotFoundError:  # expired meanwhile

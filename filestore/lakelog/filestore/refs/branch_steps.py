@@ -13,7 +13,7 @@ from typing import Any  # Any: parsed JSON
 
 from lakelog.common.errors import ConflictError, CorruptDataError, InvalidRequestError, NotFoundError
 from lakelog.common.json_fields import check_json_size, parse_object
-from lakelog.common.quoting import cause
+from lakelog.common.quoting import cause, shown
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.schema.paths import BRANCH_PREFIX, BRANCH_STEP_PREFIX, MAIN_BRANCH, TablePaths
 
@@ -53,15 +53,33 @@ def end_step(table: TableStore, branch: str) -> None:
 
 def read_step(table: TableStore, branch: str) -> Mapping[str, Any] | None:
     """The step of a branch that was begun; None without one. Raises CorruptDataError."""
-    path = TablePaths(table.path, branch).branch_step
+    path = f"{table.paths.branches_dir}/{BRANCH_STEP_PREFIX}{branch}"
     try:
-        return parse_object(table.file_io.read_bytes(path))
+        data = table.file_io.read_bytes(path)
+        if branch == MAIN_BRANCH or not _can_be_branch(table, branch):
+            raise ValueError(f"{shown(branch)} is not the name of a branch, and the table itself has no such steps")
+        return parse_object(data)
     except NotFoundError:
         return None
     except ValueError as error:
         raise CorruptDataError(
             f"{path} is not the step of a branch: {cause(error)}; delete the file, then the branch"
         ) from error
+
+
+def _can_be_branch(table: TableStore, name: str) -> bool:
+    try:
+        TablePaths(table.path, name)
+    except InvalidRequestError:
+        return False
+    return True
+
+
+def protecting_tag_of(step: Mapping[str, Any]) -> str | None:
+    """The tag that keeps the fork snapshot of a branch that is made; None where the step names none."""
+    fork = step.get("fork")
+    tag = fork.get("protectingTag") if isinstance(fork, dict) else None
+    return tag if isinstance(tag, str) else None
 
 
 def stepping(names: list[str]) -> list[str]:
