@@ -75,22 +75,24 @@ def _check(schema: TableSchema) -> None:
     check_change_tracking(schema, table_name="that gets a log")
 
 
-def remove_log(table: FileStoreTable, *, keep_topic: bool, kafka: Mapping[str, str]) -> FileStoreTable:
+def remove_log(
+    table: FileStoreTable, *, keep_topic: bool, skip_unreadable: bool, kafka: Mapping[str, str]
+) -> FileStoreTable:
     """See `Table.remove_log`."""
     require_kafka_client()
     from lakelog.protocol.log_life import remove_log as remove
 
-    return remove(table, keep_topic=keep_topic, kafka=kafka)
+    return remove(table, keep_topic=keep_topic, skip_unreadable=skip_unreadable, kafka=kafka)
 
 
 def renew_log(
-    table: FileStoreTable, identifier: Identifier, *, keep_topic: bool, kafka: Mapping[str, str]
+    table: FileStoreTable, identifier: Identifier, *, keep_topic: bool, skip_unreadable: bool, kafka: Mapping[str, str]
 ) -> FileStoreTable:
     """See `Table.renew_log`."""
     require_kafka_client()
     from lakelog.protocol.log_life import renew_log as renew
 
-    return renew(table, topic_of=identifier.topic, keep_topic=keep_topic, kafka=kafka)
+    return renew(table, topic_of=identifier.topic, keep_topic=keep_topic, skip_unreadable=skip_unreadable, kafka=kafka)
 
 
 def rescale_log(

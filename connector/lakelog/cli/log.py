@@ -103,7 +103,8 @@ def repair(table: TableName, as_json: AsJson = False, warehouse: Warehouse = HER
     if not as_json:
         made = "" if done.snapshot_id is None else f", snapshot {done.snapshot_id}"
         has_done = bool(done.buckets or done.settings)
-        print_lines([f"{len(done.buckets)} buckets repaired{made}" if has_done else "nothing to repair"])
+        nothing = f"{len(done.left)} problems are left" if done.left else "nothing to repair"
+        print_lines([f"{len(done.buckets)} buckets repaired{made}" if has_done else nothing])
     if done.left:
         raise typer.Exit(PROBLEM_CODE)
 
@@ -132,6 +133,9 @@ def abandon(
 
 
 Options = Annotated[list[str] | None, typer.Option("--option", "-o", help="KEY=VALUE of the log; repeat.")]
+SkipUnreadable = Annotated[
+    bool, typer.Option("--skip-unreadable", help="Leave out records of other programs, and what follows them.")
+]
 KeepTopic = Annotated[bool, typer.Option("--keep-topic", help="Leave the topic in Kafka.")]
 
 
@@ -147,25 +151,34 @@ def add(table: TableName, option: Options = None, as_json: AsJson = False, wareh
 
 @app.command()
 def remove(
-    table: TableName, keep_topic: KeepTopic = False, as_json: AsJson = False, warehouse: Warehouse = HERE
+    table: TableName,
+    keep_topic: KeepTopic = False,
+    skip_unreadable: SkipUnreadable = False,
+    as_json: AsJson = False,
+    warehouse: Warehouse = HERE,
 ) -> None:
     """Take a log into its table's files, delete the topic.
 
     Stop streams that write the table before; start those that read it again.
     """
-    changed = find_table(table, warehouse).remove_log(keep_topic=keep_topic)
+    changed = find_table(table, warehouse).remove_log(keep_topic=keep_topic, skip_unreadable=skip_unreadable)
     say(as_json, f"table {changed.name} has no log", name=changed.name, topic=None)
 
 
 @app.command()
 def renew(
-    table: TableName, keep_topic: KeepTopic = False, as_json: AsJson = False, warehouse: Warehouse = HERE
+    table: TableName,
+    keep_topic: KeepTopic = False,
+    skip_unreadable: SkipUnreadable = False,
+    as_json: AsJson = False,
+    warehouse: Warehouse = HERE,
 ) -> None:
     """Make a new topic for a table's log.
 
     For a topic that was lost. It begins at the newest snapshot. Start streams that write or read the table again.
     """
-    _say_log(find_table(table, warehouse).renew_log(keep_topic=keep_topic), as_json=as_json)
+    changed = find_table(table, warehouse).renew_log(keep_topic=keep_topic, skip_unreadable=skip_unreadable)
+    _say_log(changed, as_json=as_json)
 
 
 @app.command()

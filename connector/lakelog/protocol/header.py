@@ -13,6 +13,7 @@ from lakelog.common.json_fields import COUNT, binary, items, member, optional, p
 from lakelog.common.quoting import cause, shown
 from lakelog.filestore.metadata.data_file import SEQUENCE_MAX, DataFileMeta
 from lakelog.filestore.metadata.manifest_entries import BucketId
+from lakelog.logstore.errors import SKIP_UNREADABLE
 
 HEADER_VERSION = 1
 
@@ -47,7 +48,8 @@ class LostFilesError(CorruptDataError):
 def unreadable_header(where: str, error: Exception) -> CorruptDataError:
     """The error for a header, or the name of its file, in a record at `where` that is not as lakelog writes it."""
     return CorruptDataError(
-        f"the commit header at {where} is not readable: {cause(error)}; the topic must only be written by lakelog"
+        f"the commit header at {where} is not readable: {cause(error)}; the topic must only be written by lakelog. "
+        f"{SKIP_UNREADABLE}"
     )
 
 

@@ -27,6 +27,7 @@ from lakelog.common.json_fields import member, optional, parse_object, string, w
 from lakelog.filestore.io.integrity import read_checked
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.schema.paths import FileNames
+from lakelog.logstore.errors import SKIP_UNREADABLE
 from lakelog.protocol.batch_marks import BatchMark
 from lakelog.protocol.header import CommitHeader, LogMark, LostFilesError, mark_of, unreadable_header
 
@@ -148,6 +149,6 @@ class HeaderFiles:
         if table_uuid != self.table.uuid:
             raise CorruptDataError(
                 f"the log at {where} was written for another table than {self.table.uuid}: a topic serves one table; "
-                "give a copied table a log of its own"
+                f"give a copied table a log of its own, or: {SKIP_UNREADABLE}"
             )
         return name

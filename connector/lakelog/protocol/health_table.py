@@ -16,7 +16,7 @@ from lakelog.logstore.kafka.topic import describe_topic
 from lakelog.logstore.options import MAX_RECORD_SIZE, RETENTION
 from lakelog.protocol.health import Check, Finding, HealthReport, ok, problem, run_checks, warning
 from lakelog.protocol.health_kafka import CLOCK_MILLIS_MAX, KafkaChecks, Result, rights_check
-from lakelog.protocol.log_check import check_log
+from lakelog.protocol.log_check import BucketCheck, check_log
 from lakelog.protocol.log_transactions import list_transactions
 from lakelog.protocol.place import check_no_copy
 from lakelog.protocol.reader_guard import TOPIC_RETENTION, find_readers_behind
@@ -64,8 +64,8 @@ class TableChecks:
         if found.partition_count != buckets:
             yield problem(
                 f"the topic has {found.partition_count} partitions, the table {buckets} buckets",
-                "partitions were added by another program, and lakelog writes none of them: `lakelog table"
-                " new-identity` gives the table a new topic",
+                "partitions were added by another program, and lakelog writes none of them: `lakelog log renew"
+                f" {self.table.path}` gives the table a new topic",
             )
         if copies.without_leader:
             yield problem(f"partitions {copies.without_leader} have no leader", "start the brokers that are missing")
@@ -131,18 +131,21 @@ class TableChecks:
         report = check_log(self.table, self.log)
         for bucket in report.buckets:
             if bucket.problem is not None:
-                is_cut = bucket.missing is not None or bucket.is_rewritten
-                yield problem(
-                    f"bucket {bucket.bucket}: {bucket.problem}",
-                    f"`lakelog log renew {self.table.path}`, then start writers and streams again"
-                    if is_cut
-                    else f"`lakelog log repair {self.table.path}` lets writers go on, and prints what is lost",
-                )
+                yield problem(f"bucket {bucket.bucket}: {bucket.problem}", _way_out(bucket, self.table.path))
         if all(bucket.problem is None for bucket in report.buckets):
             yield ok(f"{len(report.buckets)} buckets continue where the newest snapshot ends")
 
     def _table(self) -> Iterator[Result]:
         yield from table_results(self.table, self.log.topic_id, self.clock)
+
+
+def _way_out(bucket: BucketCheck, path: str) -> str:
+    """What solves the problem of a bucket of the table at `path`."""
+    if bucket.unreadable is not None:
+        return f"`lakelog log renew {path} --skip-unreadable`, then start writers and streams again"
+    if bucket.missing is not None or bucket.is_rewritten:
+        return f"`lakelog log renew {path}`, then start writers and streams again"
+    return f"`lakelog log repair {path}` lets writers go on, and prints what is lost"
 
 
 def table_results(table: FileStoreTable, topic_id: str | None, clock: Callable[[], int]) -> Iterator[Result]:

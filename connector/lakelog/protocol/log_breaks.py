@@ -20,8 +20,9 @@ from lakelog.filestore.metadata.identity import carried_by
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.table import FileStoreTable
 from lakelog.protocol.driver import BucketConflictError, take_answers
+from lakelog.protocol.fenced_buckets import FencedBucket, fenced_buckets
 from lakelog.protocol.header import CommitHeader, LogMark
-from lakelog.protocol.log_ending import FencedBucket, fenced_buckets, log_mark, mark_header
+from lakelog.protocol.log_ending import log_mark, mark_header
 from lakelog.protocol.log_generations import check_goes_on
 from lakelog.protocol.ports import SnapshotChange
 from lakelog.protocol.state import Batch, LogState, TableState

@@ -25,6 +25,7 @@ from lakelog.protocol.header_files import HeaderFiles
 from lakelog.protocol.place import check_no_copy, recorded_place
 from lakelog.protocol.ports import SnapshotChange
 from lakelog.protocol.prepared import names_of
+from lakelog.protocol.readable_tails import UnreadablePart, unreadable_part
 from lakelog.protocol.state import Batch, LogPosition, TableState
 from lakelog.protocol.stores import DriverSnapshots, newest_state
 from lakelog.protocol.table_log import TableLog, kafka_topic
@@ -41,6 +42,7 @@ class BucketCheck:
     log_start: int
     high_watermark: int
     is_rewritten: bool = False  # cut before an offset that it had reached: may hold other records now
+    unreadable: UnreadablePart | None = None
     decides: bool = True  # False in an eventual log: a batch without a snapshot runs again, and repeats its records
 
     @property
@@ -78,6 +80,8 @@ class BucketCheck:
                 " records now. This is not repaired: `lakelog log renew` gives the table another topic, and streams"
                 " that start again read from the files what was lost"
             )
+        if self.unreadable is not None:
+            return f"writers refuse the log, with all of its buckets, for {self.unreadable}"
         if self.gap is not None:
             return (
                 f"offsets {self.gap[0]} to {self.gap[1]} (exclusive) were deleted before a snapshot took them in: a"
@@ -139,23 +143,27 @@ def check_log(table: FileStoreTable, log: TableLog) -> LogReport:
     Raises NotFoundError without the topic, CorruptDataError for another one of its name, UnavailableError.
     """
     log.check_topic()
-    state = newest_state(table, topic_id=log.topic_id).logged
-    count = table.bucket_count
+    newest = newest_state(table, topic_id=log.topic_id)
+    state, count = newest.logged, table.bucket_count
     starts = log.patience().keep_trying(lambda: log_start_offsets(kafka_topic(log), count))
     ends = log.patience().keep_trying(lambda: high_watermarks(kafka_topic(log), count))
+    checks = [
+        BucketCheck(
+            bucket=bucket,
+            offset=state.position(bucket).offset,
+            log_start=starts[bucket].offset,
+            high_watermark=ends[bucket].offset,
+            is_rewritten=_is_rewritten(log, bucket, state.position(bucket), ends[bucket]),
+            decides=not log.is_eventual,
+        )
+        for bucket in range(count)
+    ]
     return LogReport(
         topic=log.topic,
         deletes_by=describe_topic(kafka_topic(log)).deletes_by,
         buckets=tuple(
-            BucketCheck(
-                bucket=bucket,
-                offset=state.position(bucket).offset,
-                log_start=starts[bucket].offset,
-                high_watermark=ends[bucket].offset,
-                is_rewritten=_is_rewritten(log, bucket, state.position(bucket), ends[bucket]),
-                decides=not log.is_eventual,
-            )
-            for bucket in range(count)
+            one if one.problem else replace(one, unreadable=unreadable_part(table, log, newest, one.bucket))
+            for one in checks
         ),
     )
 

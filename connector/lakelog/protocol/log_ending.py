@@ -8,33 +8,32 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Collection, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from lakelog.common.clock import system_millis
-from lakelog.common.errors import ConflictError, FencedError, InvalidRequestError, LakelogError
-from lakelog.common.patience import Patience
+from lakelog.common.errors import (
+    ConflictError,
+    FencedError,
+    InvalidRequestError,
+    LakelogError,
+)
 from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.codec.debezium import EncodedRecords
+from lakelog.logstore.kafka.topic import describe_topic, keep_all_records
+from lakelog.logstore.options import COMPACTION
 from lakelog.protocol.driver import BucketConflictError, take_answers
+from lakelog.protocol.fenced_buckets import FencedBucket, fenced_buckets
 from lakelog.protocol.header import CommitHeader, LogMark
-from lakelog.protocol.kept_producers import KeptProducers
-from lakelog.protocol.log_generations import is_ended
-from lakelog.protocol.ports import BucketTail, LoggedTransaction, SnapshotChange
+from lakelog.protocol.ports import SnapshotChange
 from lakelog.protocol.state import Batch, TableState
-from lakelog.protocol.steps import silent
 from lakelog.protocol.stores import (
     DriverSnapshots,
-    Encoded,
     LogTarget,
-    TaskFiles,
     TaskLog,
     TaskProducer,
-    newest_state,
 )
-from lakelog.protocol.task import BucketAnswer, BucketTask, check_files, check_tail, unfinished
+from lakelog.protocol.task import BucketAnswer
 
 logger = logging.getLogger("lakelog.protocol")
 
@@ -43,122 +42,34 @@ _USER = "lakelog-log"
 _TRIES_MAX = 10
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FencedBucket:
-    """A bucket of which this process has the producer, and what the log has behind the newest snapshot."""
-
-    number: int
-    producer: TaskProducer
-    base: int
-    tail: BucketTail
-
-    @property
-    def is_ended(self) -> bool:
-        """Whether the log has the mark already."""
-        return is_ended(one.header for one in self.tail.transactions)
-
-    @property
-    def adopted(self) -> Sequence[LoggedTransaction]:
-        """The transactions of the tail, without the mark at its end."""
-        found = self.tail.transactions
-        if not self.is_ended:
-            return found
-        last = max(number for number, one in enumerate(found) if one.header.mark is LogMark.END)
-        return found[:last]
-
-    @property
-    def answer(self) -> BucketAnswer:
-        """What a snapshot takes in of the tail."""
-        return BucketAnswer(
-            bucket=self.number,
-            base=self.base,
-            end=self.adopted[-1].end_offset if self.adopted else self.base,
-            leader_epoch=self.tail.leader_epoch,
-            epoch_offset=self.tail.epoch_offset,
-            transactions=tuple(one.header for one in self.adopted),
-            has_fenced=True,
-        )
-
-
-@contextmanager
-def fenced_buckets(
+def end_log(
     table: FileStoreTable,
     target: LogTarget,
-    batch: Batch,
     *,
-    allows_foreign: bool = False,
+    takes_parts: bool,
     without: Collection[int] = (),
-) -> Iterator[tuple[TableState, list[FencedBucket]]]:
-    """The newest state and every bucket, fenced before it is looked at. The producers are closed at the end.
-
-    `allows_foreign` is that of `read_state`; buckets in `without` are left out. Raises UnavailableError, NotFoundError
-    without the topic, and CorruptDataError for a tail that no snapshot may take.
-    """
-    log = TaskLog(table, target)
-    numbers = [bucket for bucket in range(table.bucket_count) if bucket not in without]
-    with ExitStack() as opened, ThreadPoolExecutor(max(len(numbers), 1)) as threads:
-
-        def fence(bucket: int) -> TaskProducer:
-            producer = log.fence(bucket, patience=0)
-            opened.callback(producer.close)
-            return producer
-
-        producers = list(threads.map(fence, numbers))
-        state = newest_state(table, topic_id=target.topic_id, allows_foreign=allows_foreign)
-
-        def read_tail(bucket: int) -> BucketTail:
-            patience = Patience(target.unavailable_seconds)
-            return patience.keep_trying(lambda: log.read_tail(bucket, state.logged.position(bucket)))
-
-        tails = list(threads.map(read_tail, numbers))
-        for bucket, tail in zip(numbers, tails, strict=True):
-            task = _visit(table, target, batch, bucket)
-            check_tail(task, state, tail)
-            check_files(task, tail)
-            left = unfinished(state, (one.header for one in tail.transactions))
-            if left:
-                raise InvalidRequestError(
-                    f"the log of table {table.name} holds the unfinished batch statement {left[0]!r}: finish it first, "
-                    "with `lakelog statement finish`, or the next batch of a stream that writes"
-                )
-        yield (
-            state,
-            [
-                FencedBucket(number=bucket, producer=producer, base=state.logged.position(bucket).offset, tail=tail)
-                for bucket, producer, tail in zip(numbers, producers, tails, strict=True)
-            ],
-        )
-
-
-def _visit(table: FileStoreTable, target: LogTarget, batch: Batch, bucket: int) -> BucketTask[Encoded, EncodedRecords]:
-    return BucketTask(
-        table_uuid=table.uuid,
-        schema_id=table.schema.id,
-        batch=batch,
-        bucket=bucket,
-        rows=None,
-        log=TaskLog(table, target),
-        files=TaskFiles(table, target),
-        kept=KeptProducers(),
-        observe=silent,
-    )
-
-
-def end_log(table: FileStoreTable, target: LogTarget, *, takes_parts: bool, without: Collection[int] = ()) -> None:
+    skips_unreadable: bool = False,
+) -> None:
     """End the log of a table, and take all of it into a snapshot; of buckets in `without` nothing can be read.
 
     A table without a snapshot gets one.
 
     With `takes_parts` batches may be in a part of the buckets alone. Otherwise they raise InvalidRequestError, and the
-    log goes on. Raises ConflictError for a writer that logs meanwhile; then the log goes on too.
+    log goes on. With `skips_unreadable` what cannot be taken in is left out, and reported as a warning. Raises
+    ConflictError for a writer that logs meanwhile; then the log goes on too.
     """
+    _let_it_be_written(target)
     for _ in range(_TRIES_MAX):
         batch = Batch(user=f"{_USER}-{uuid.uuid4()}", identifier=0, source_digest=None)
-        with fenced_buckets(table, target, batch, without=without) as (state, buckets):
+        with fenced_buckets(table, target, batch, without=without, skips_unreadable=skips_unreadable) as (
+            state,
+            buckets,
+        ):
             answers = [bucket.answer for bucket in buckets]
             if not takes_parts:
                 _check_whole(table, target, state, batch, buckets)
             _end(table, target, state, batch, buckets)
+            _warn_of_left(table, buckets)
             if state.snapshot_id and not any(answer.transactions for answer in answers):
                 return
             try:
@@ -170,6 +81,18 @@ def end_log(table: FileStoreTable, target: LogTarget, *, takes_parts: bool, with
     raise ConflictError(
         f"table {table.name} was changed by other writers {_TRIES_MAX} times while its log was ended; try again"
     )
+
+
+def _let_it_be_written(target: LogTarget) -> None:
+    """Take back that Kafka compacts the topic: it refuses records without a key then, as marks are."""
+    if COMPACTION in describe_topic(target.topic).deletes_by:
+        keep_all_records(target.topic)
+
+
+def _warn_of_left(table: FileStoreTable, buckets: Sequence[FencedBucket]) -> None:
+    for bucket in buckets:
+        if bucket.left is not None:
+            logger.warning("the log of table %s is left out from here on: %s", table.name, bucket.left)
 
 
 def adopt(table: FileStoreTable, target: LogTarget, batch: Batch, answers: Sequence[BucketAnswer]) -> int | None:
@@ -209,7 +132,7 @@ def _end(
     """Log the mark in every bucket that lacks it."""
     ended = [bucket for bucket in buckets if bucket.is_ended]
     for bucket in buckets:
-        if bucket.is_ended:
+        if bucket.is_ended or bucket.left is not None:  # which refuses every writer too
             continue
         try:
             log_mark(bucket.producer, mark_header(table, state, batch, LogMark.END))

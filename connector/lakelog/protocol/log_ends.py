@@ -12,6 +12,9 @@ from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.kafka.offsets import high_watermarks
 from lakelog.protocol.log_check import check_log
 from lakelog.protocol.log_generations import older_schema, state_of_log
+from lakelog.protocol.readable_tails import asked_again, is_taken_in
+from lakelog.protocol.state import LogPosition
+from lakelog.protocol.statement_runs import target_of
 from lakelog.protocol.table_log import TableLog, kafka_topic
 
 _LOOKS = 3
@@ -45,9 +48,15 @@ def cut_buckets(table: FileStoreTable, log: TableLog) -> frozenset[int]:
     return frozenset(one.bucket for one in found if one.missing is not None or one.is_rewritten)
 
 
+def _is_taken_in(table: FileStoreTable, log: TableLog, bucket: int, at: LogPosition) -> bool:
+    target = target_of(log)
+    return asked_again(target, lambda: is_taken_in(table, target, bucket, at))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogEnd:
-    """Where a log ended: its high watermarks; where it lost records, the offsets of the newest snapshot.
+    """Where a log ended: its high watermarks; where it lost records, or holds some that the newest snapshot does not,
+    the offsets of that snapshot.
 
     A time without a log has no offsets.
     """
@@ -67,6 +76,12 @@ class LogEnd:
         latest = table.snapshots.latest()
         where = f"table {table.path}, snapshot {latest.id if latest else 0}"
         state = state_of_log(carried_properties(latest, table.snapshots).properties, where=where)
+        if state is not None:
+            cut |= {
+                bucket
+                for bucket in range(log.bucket_count)
+                if bucket not in cut and not _is_taken_in(table, log, bucket, state.position(bucket))
+            }
         held = {} if state is None else {bucket: state.position(bucket).offset for bucket in cut}
         if len(cut) < log.bucket_count:
             ends = log.patience().keep_trying(lambda: high_watermarks(kafka_topic(log), log.bucket_count))

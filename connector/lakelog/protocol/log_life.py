@@ -87,9 +87,15 @@ def _own_identity(table: FileStoreTable) -> dict[str, str]:
 
 
 def remove_log(
-    table: FileStoreTable, *, keep_topic: bool = False, kafka: Mapping[str, str] | None = None
+    table: FileStoreTable,
+    *,
+    keep_topic: bool = False,
+    skip_unreadable: bool = False,
+    kafka: Mapping[str, str] | None = None,
 ) -> FileStoreTable:
     """End the log of a table and take it into the files; gives the changed table. `keep_topic` leaves its topic.
+
+    With `skip_unreadable` records that cannot be taken in are left out, all of them where the topic is lost.
 
     Raises InvalidRequestError for a table without a log, and for one with a batch that only its stream can finish;
     ConflictError while a stream writes the table; NotFoundError without the topic; UnavailableError.
@@ -107,9 +113,8 @@ def remove_log(
         check_not_cut_off(newest)
         log: TableLog | None = present_log(newest, kafka)
         assert log is not None
-        log.check_topic()
         check_no_copy(newest, recorded_place(newest))
-        end_log(newest, target_of(log), takes_parts=False)
+        _end(newest, log, takes_parts=False, skip_unreadable=skip_unreadable)
         left = {key: value for key, value in newest.schema.options.items() if not key.startswith(_LOG_PREFIXES)}
         left.pop(PLACE_KEY, None)
         without = next_schema(newest, left)
@@ -128,13 +133,15 @@ def renew_log(
     *,
     topic_of: NameTopic,
     keep_topic: bool = False,
+    skip_unreadable: bool = False,
     kafka: Mapping[str, str] | None = None,
 ) -> FileStoreTable:
     """Give a table with a log a new topic, which begins at its newest snapshot; gives the changed table.
 
     The older topic is taken in first, and deleted unless `keep_topic`. Where it does not exist, or a bucket has lost
     records that snapshots hold, batches that were logged there and in no snapshot are written again by their streams,
-    and streams that had not read what snapshots hold read it from the files. Raises InvalidRequestError for a table
+    and streams that had not read what snapshots hold read it from the files. With `skip_unreadable` the same holds for
+    records that cannot be taken in, and for those behind them. Raises InvalidRequestError for a table
     without a log, ConflictError while a stream writes the table, UnavailableError.
     """
     newest = newest_of(table)
@@ -158,13 +165,24 @@ def renew_log(
                 ", ".join(str(bucket) for bucket in sorted(cut)),
             )
         if len(cut) < log.bucket_count:
-            end_log(newest, target_of(log), takes_parts=True, without=cut)
+            end_log(newest, target_of(log), takes_parts=True, without=cut, skips_unreadable=skip_unreadable)
         wanted = next_schema(newest, newest.schema.options)
         end = LogEnd.of(newest, log)
         done = begin(create_next(newest, wanted, topic_of, kafka), end)
     if not keep_topic and log is not None:
         drop_topic(log)
     return done
+
+
+def _end(table: FileStoreTable, log: TableLog, *, takes_parts: bool, skip_unreadable: bool) -> None:
+    """End a log, of which nothing needs to be left with `skip_unreadable`. Raises as `end_log` and `check_topic`."""
+    if not skip_unreadable:
+        log.check_topic()
+        end_log(table, target_of(log), takes_parts=takes_parts)
+        return
+    cut = cut_buckets(table, log)
+    if len(cut) < log.bucket_count:
+        end_log(table, target_of(log), takes_parts=takes_parts, without=cut, skips_unreadable=True)
 
 
 def check_can_begin(schema: TableSchema, *, table_name: str) -> None:

@@ -10,6 +10,7 @@ from lakelog.common.errors import CorruptDataError
 from lakelog.filestore.expire.orphans import NamedElsewhere
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.table import FileStoreTable
+from lakelog.logstore.errors import SKIP_UNREADABLE
 from lakelog.logstore.kafka.reader import read_tail
 from lakelog.protocol.header_files import HeaderFiles
 from lakelog.protocol.log_beginning import is_cut_off, newest_of
@@ -53,7 +54,9 @@ def files_in_log(table: TableStore, log: TableLog) -> Iterator[str]:
                 yield header_file
             header = headers.read(transaction.header, where=where)
             if header.table_uuid != table.uuid:
-                raise CorruptDataError(f"the commit header at {where} is of table {header.table_uuid}, not of this one")
+                raise CorruptDataError(
+                    f"the commit header at {where} is of table {header.table_uuid}, not of this one. {SKIP_UNREADABLE}"
+                )
             for file in (*header.files, *header.changelog, *header.removed):
                 yield file.meta.file_name
                 yield from file.meta.extra_files

@@ -89,7 +89,9 @@ class TableLog:
         if found.topic_id != self.topic_id:
             raise CorruptDataError(
                 f"topic {self.topic} at {self.bootstrap_servers} has the id {found.topic_id}, table {self._path}"
-                f" expects {self.topic_id}: the topic was deleted and created again, or this is another Kafka"
+                f" expects {self.topic_id}: the topic was deleted and created again, or this is another Kafka. Correct"
+                " the servers; or `lakelog log renew TABLE` gives the table another topic, which begins at its newest"
+                " snapshot"
             )
         if found.partition_count < self.bucket_count:
             raise CorruptDataError(

@@ -19,7 +19,7 @@ from lakelog.common.errors import (
 )
 from lakelog.common.patience import Patience
 from lakelog.filestore.metadata.unnamed_files import AGE_MILLIS_MIN
-from lakelog.logstore.errors import LogTruncatedError
+from lakelog.logstore.errors import SKIP_UNREADABLE, LogTruncatedError
 from lakelog.logstore.kafka.transaction_timeout import TIMEOUT_MILLIS_MAX
 from lakelog.protocol.header import GOES_WITH_ANOTHER_FOLDER, CommitHeader, LostFilesError
 from lakelog.protocol.kept_producers import KeptProducers
@@ -442,12 +442,13 @@ def check_tail(task: TailReader, state: TableState, tail: BucketTail) -> None:
         if header.table_uuid != task.table_uuid:
             raise CorruptDataError(
                 f"the log at {where} was written for table {header.table_uuid}, this is table {task.table_uuid}: "
-                "a topic serves one table; give a copied table a log of its own"
+                f"a topic serves one table; give a copied table a log of its own, or: {SKIP_UNREADABLE}"
             )
         if header.record_count != transaction.record_count:
             raise CorruptDataError(
                 f"the transaction at {where} has {transaction.record_count} records, its header says "
-                f"{header.record_count}: it is not taken in"
+                f"{header.record_count}, as where another program writes to the topic: it is not taken in. "
+                f"{SKIP_UNREADABLE}"
             )
         if header.base_snapshot_id > newest_id:
             # Another writer may have committed since the newest snapshot was read.
@@ -461,7 +462,8 @@ def check_tail(task: TailReader, state: TableState, tail: BucketTail) -> None:
         first = min((file.meta.min_sequence_number for file in header.files), default=sequence)
         if first < sequence:
             raise CorruptDataError(
-                f"the transaction at {where} has sequence numbers from {first}, expected {sequence} or more"
+                f"the transaction at {where} has sequence numbers from {first}, expected {sequence} or more: its "
+                f"header is not one of lakelog. {SKIP_UNREADABLE}"
             )
         sequence = max(sequence, header.next_sequence)
 

@@ -280,7 +280,8 @@ def kafka_options(options: Mapping[str, str]) -> dict[str, str]:
 
 
 # Kafka itself must compact and delete nothing in a topic: it cannot know which records are still needed.
-TOPIC_KEEPS = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+COMPACTION = "cleanup.policy"
+TOPIC_KEEPS = {COMPACTION: "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 
 
 COMPRESSION_SETTING = "compression.type"  # of clients and of topics

@@ -103,32 +103,39 @@ class TableLogVerbs(TableHandle):
             add_log(self._files, name, options or {}, kafka=self.kafka, bootstrap_servers=self._bootstrap_servers)
         )
 
-    def remove_log(self, *, keep_topic: bool = False) -> Self:
+    def remove_log(self, *, keep_topic: bool = False, skip_unreadable: bool = False) -> Self:
         """End the log of the table, and delete its topic unless `keep_topic`; gives the changed table.
 
         What is logged and in no snapshot yet is taken into one first. Writers and streams that opened the table before
         end with an error; when they are started again they continue with the files. A stream that had not read the log
         up to its end needs the topic, or reads on from the snapshot that it had reached. A call that was cut off is
-        made again. Raises InvalidRequestError for a table without a log, and while a batch is logged in a part of the
-        buckets alone, which only its stream can finish; ConflictError while a stream writes the table; NotFoundError
-        without the topic, see `renew_log`; UnavailableError.
+        made again. With `skip_unreadable` records that cannot be taken in, such as those of another program, and what
+        follows them in their bucket are left out, and all that is in no snapshot where the topic is lost; a warning
+        has the offsets. Raises CorruptDataError for such records, InvalidRequestError for a table without a log, and
+        while a batch is logged in a part of the buckets alone, which only its stream can finish; ConflictError while a
+        stream writes the table; NotFoundError without the topic, see `renew_log`; UnavailableError.
         """
         from lakelog.catalog.log_life import remove_log
 
-        return self._of(remove_log(self._files, keep_topic=keep_topic, kafka=self.kafka))
+        return self._of(
+            remove_log(self._files, keep_topic=keep_topic, skip_unreadable=skip_unreadable, kafka=self.kafka)
+        )
 
-    def renew_log(self, *, keep_topic: bool = False) -> Self:
+    def renew_log(self, *, keep_topic: bool = False, skip_unreadable: bool = False) -> Self:
         """Give the table a new topic, which begins at its newest snapshot; gives the changed table.
 
         For a topic that was lost, or that is to be made with other settings. The older topic is ended and deleted as by
         `remove_log`. Where it does not exist, batches that were logged and in no snapshot are lost with it, and their
-        streams write them again. Raises InvalidRequestError for a table without a log, ConflictError while a stream
-        writes the table, UnavailableError.
+        streams write them again; the same holds for what `skip_unreadable` leaves out, see `remove_log`. Raises
+        CorruptDataError for records that cannot be taken in, InvalidRequestError for a table without a log,
+        ConflictError while a stream writes the table, UnavailableError.
         """
         from lakelog.catalog.log_life import identifier_for_topics, renew_log
 
         name = identifier_for_topics(self.identifier, self.path, self._files.branch)
-        return self._of(renew_log(self._files, name, keep_topic=keep_topic, kafka=self.kafka))
+        return self._of(
+            renew_log(self._files, name, keep_topic=keep_topic, skip_unreadable=skip_unreadable, kafka=self.kafka)
+        )
 
     def drop_ended_logs(self, *, older_than: Age | None = None) -> list[str]:
         """Delete the topics that the table had before, and that are still in Kafka; gives their names.

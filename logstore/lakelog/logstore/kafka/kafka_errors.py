@@ -154,6 +154,14 @@ def too_slow(open_seconds: float, timeout_millis: int, doing: str) -> Transactio
     )
 
 
+def refused_record(doing: str, client_config: Mapping[str, str]) -> InvalidRequestError:
+    """The error for a record without a key in a topic that Kafka compacts; nothing of its transaction is committed."""
+    return InvalidRequestError(
+        f"{doing}: Kafka at {servers_of(client_config)} refuses a record without a key (INVALID_RECORD): the topic"
+        " is compacted (cleanup.policy=compact), which a log must not be; `lakelog log repair TABLE` takes that back"
+    )
+
+
 def unknown_outcome(reason: str, doing: str, client_config: Mapping[str, str]) -> UnknownOutcomeError:
     """The error for a transaction that may be in the log."""
     return UnknownOutcomeError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from types import MappingProxyType
@@ -16,6 +17,7 @@ from lakelog.common.errors import CorruptDataError, UnavailableError
 from lakelog.common.patience import Patience
 from lakelog.common.types import ROW_KIND_COLUMN, DataField
 from lakelog.logstore.codec.debezium import decode_records
+from lakelog.logstore.errors import SKIP_UNREADABLE
 from lakelog.logstore.kafka.authors import LiveRecords, OnAuthor
 from lakelog.logstore.kafka.consumer import HoldsNothing, commit_header, nothing_known, open_consumer, truncated
 from lakelog.logstore.kafka.epochs import check_not_rewritten
@@ -86,6 +88,24 @@ def read_tail(
         end = consumer.position
     assert end is not None
     return _tail(builder.finish(), end, newest)
+
+
+def begun_transactions(
+    partition: KafkaPartition, base: int, *, timeout_seconds: float = 10.0
+) -> tuple[tuple[TailTransaction, ...], Position]:
+    """The transactions of a tail before the first record that belongs to none, and the high watermark.
+
+    Records of another program behind a transaction count as its own. Arguments and errors are those of `read_tail`,
+    but for the CorruptDataError.
+    """
+    newest = high_watermark(partition)
+    if newest.offset <= base + (1 if base else 0):
+        return (), newest
+    builder = _TailBuilder(partition)
+    with open_consumer(partition) as consumer, suppress(CorruptDataError):
+        for messages in consumer.read(base, newest.offset, timeout_seconds, is_tail=True):
+            builder.add(messages)
+    return builder.finish(), newest
 
 
 def _tail(transactions: tuple[TailTransaction, ...], high_watermark: int, asked: Position) -> Tail:
@@ -215,7 +235,8 @@ class _TailBuilder:
             elif self._header is None:
                 raise CorruptDataError(
                     f"{self._partition}: the record at offset {offset} belongs to no transaction of lakelog, the first"
-                    f" record of which has the header {COMMIT_HEADER!r}; nothing else may write to this topic"
+                    f" record of which has the header {COMMIT_HEADER!r}; nothing else may write to this topic. "
+                    f"{SKIP_UNREADABLE}"
                 )
             self._end_offset = offset + 1
             self._record_count += 1

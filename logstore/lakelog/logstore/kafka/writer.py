@@ -21,6 +21,7 @@ from lakelog.logstore.kafka.kafka_errors import (
     is_fenced,
     is_missing_right,
     kafka_error,
+    refused_record,
     too_slow,
     transaction_error,
     unknown_outcome,
@@ -281,6 +282,9 @@ class TransactionalProducer:
             return too_slow(open_seconds, self.timeout_millis, self._doing(doing))
         if is_missing_right(error):
             return self._error(error, doing)
+        if error.code() == KafkaError.INVALID_RECORD:
+            self.close()
+            return refused_record(self._doing(doing), self.client_config)
         return transaction_error(error, self._doing(doing), self.client_config)
 
     def _error(self, error: KafkaError, doing: str) -> LakelogError:
