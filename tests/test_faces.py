@@ -61,6 +61,7 @@ FACES = {
         "known_edges",
         "lineage_graph",
         "made_from",
+        "mended",
         "rebuild",
         "table_graph",
         "tainted",

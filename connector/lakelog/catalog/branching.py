@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from lakelog.catalog.durations import Age, Duration, age_millis, duration_millis
 from lakelog.common.clock import system_millis
+from lakelog.filestore.expire.before_expiry import take_lineage_of_deleted
 from lakelog.filestore.options.layout import LOG_BRANCH
 from lakelog.filestore.schema.paths import MAIN_BRANCH
 from lakelog.protocol.servers import require_kafka_client
@@ -61,6 +62,8 @@ def expire_branches(table: TableBranches, older_than: Age | None) -> list[str]:
     now = system_millis()
     age = None if older_than is None else age_millis(older_than, now_millis=now)
     topics = {branch.name: _logs_of(table.branch(branch.name)) for branch in table.branches()}
+    for name in topics:
+        take_lineage_of_deleted(table.branch(name)._files)
     deleted = table._files.expire_branches(age_millis=age, now_millis=now)
     for name in deleted:
         drop_topics(topics.get(name, ()))
@@ -71,6 +74,8 @@ def delete_branch(table: TableBranches, name: str, *, if_exists: bool) -> None:
     """Delete a branch, and the topics of its log."""
     is_there = name in {branch.name for branch in table.branches()}
     logs = _logs_of(table.branch(name)) if is_there else ()
+    if is_there:
+        take_lineage_of_deleted(table.branch(name)._files)
     table._files.delete_branch(name, if_exists=if_exists)
     drop_topics(logs)
 

@@ -15,6 +15,7 @@ from lakelog.catalog.restoring import STATEMENT_BYTES_MAX, LogToAdd, become, siz
 from lakelog.catalog.statements import after_statement, check_takes_statements, logged_table
 from lakelog.common.errors import ConflictError, InvalidRequestError
 from lakelog.common.quoting import listed
+from lakelog.filestore.expire.before_expiry import take_lineage_of_deleted
 from lakelog.filestore.metadata.identity import latest_of
 from lakelog.filestore.metadata.snapshot import BranchVerb, is_same_commit
 
@@ -35,6 +36,8 @@ def take_branch(table: TableBranches, name: str, method: str, *, max_bytes: int 
     """Give the table what a branch has, as the `method` of `Table` says."""
     left = LogToAdd(table)
     left.finish_cut_off()
+    take_lineage_of_deleted(table.branch(name)._files)
+    take_lineage_of_deleted(table._files)
     if table.log is None and left.read() is None:
         of_files: Snapshot = getattr(table._files, method)(name)
         return of_files

@@ -33,7 +33,7 @@ def run_statement(
     `properties` are further ones of its snapshot, on a table with a log.
     """
     if table.log is None:
-        return recording(table._files, operation)._change(plan)
+        return recording(table._files, operation)._change(operation, plan)
     logged = logged_table(table)
     snapshot = logged.run(operation, plan, commits_nothing=commits_nothing, properties=properties)
     if snapshot is not None:

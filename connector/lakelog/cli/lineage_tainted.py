@@ -35,6 +35,28 @@ def tainted(
         _print(found, as_json)
 
 
+def mended(  # noqa: PLR0917  # options of a command
+    table: TableName,
+    of: Annotated[list[str], typer.Option("--of", help="A wrong snapshot, such as db.orders@3; may be repeated.")],
+    by: Annotated[str | None, typer.Option("--by", help="Who says it, by default the user of this process.")] = None,
+    branch: Branch = None,
+    as_json: AsJson = False,
+    warehouse: Warehouse = HERE,
+) -> None:
+    """Record that a table holds no rows of wrong snapshots any more.
+
+    For tables whose wrong rows were deleted or updated one by one: `lineage tainted` counts them as mended then. The
+    record is a snapshot of its own, with who says it and when.
+    """
+    from lakelog.lineage import mended as record_mended
+
+    snapshot = record_mended(find_table(table, warehouse, branch=branch), *of, by=by)
+    found = {"table": table, "snapshot": snapshot.id, "of": of}
+    print_lines(
+        [to_json(found) if as_json else f"snapshot {snapshot.id} says that {table} holds no rows of {', '.join(of)}"]
+    )
+
+
 def _print(found: Tainted, as_json: bool) -> None:
     tables, snapshots = found.tables.to_pylist(), found.snapshots.to_pylist()
     if as_json:
@@ -46,7 +68,7 @@ def _print(found: Tainted, as_json: bool) -> None:
     rows = [
         [
             row["table"],
-            ", ".join(wrong[row["uuid"], row["branch"]]),
+            ", ".join(wrong.get((row["uuid"], row["branch"]), [])),
             "" if row["last_clean"] is None else str(row["last_clean"]),
             "yes" if row["holds_tainted_rows"] else "no",
             row["why"] or "",

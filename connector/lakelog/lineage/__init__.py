@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lakelog.lineage.feeding import Fed, feed
     from lakelog.lineage.job_verbs import Job, delete_job, end_job, jobs
     from lakelog.lineage.known import known_edges
+    from lakelog.lineage.mending import mended
     from lakelog.lineage.questions import downstream, lineage_graph, upstream
     from lakelog.lineage.rebuilding import Rebuilt, rebuild
     from lakelog.lineage.taint import Tainted, tainted
@@ -38,6 +39,7 @@ __all__ = [
     "known_edges",
     "lineage_graph",
     "made_from",
+    "mended",
     "rebuild",
     "table_graph",
     "tainted",
@@ -66,6 +68,7 @@ _HOMES = {
     "jobs": "lakelog.lineage.job_verbs",
     "known_edges": "lakelog.lineage.known",
     "made_from": "lakelog.lineage.declared",
+    "mended": "lakelog.lineage.mending",
     "rebuild": "lakelog.lineage.rebuilding",
 }
 

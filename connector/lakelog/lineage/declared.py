@@ -80,6 +80,11 @@ def declared_table(name: str, warehouse: str) -> Table:
     return open_table(text) if "/" in text else open_table(text, warehouse)
 
 
+def declared_number(name: str) -> int | None:
+    """The number of the snapshot that a declared source names; None without one."""
+    return _parts_of(name)[1]
+
+
 def _source(name: str, warehouse: str) -> Source:
     """Raises NotFoundError, and what opening a table raises."""
     _, number = _parts_of(name)

@@ -8,7 +8,7 @@ the arrays.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -42,7 +42,7 @@ class EdgeArrays:
         self.sink_commit, self.to_commit = commits, to_commits
         self.start, self.end = _ints(found["source_from"]), _ints(found["source_to"])
         self.time = _ints(found["sink_time"])
-        self.start = np.where(_truths(pc.equal(found["mode"], ReadMode.BATCH.value)), _NONE, self.start)
+        self.start = np.where(_is_state(found), _NONE, self.start)
         self._generations: dict[int, Generations] = {}
         self._by_commit = {commit: code for code, commit in enumerate(self._commits)}
         self._by_line = {name: code for code, name in enumerate(self.lines)}
@@ -51,6 +51,10 @@ class EdgeArrays:
     def line(self, key: LineKey) -> int | None:
         """The number of a line; None for one that no edge names."""
         return self._by_line.get(_line_name(key.uuid, key.branch))
+
+    def lines_of(self, uuid: str) -> list[int]:
+        """The numbers of the lines of a table."""
+        return [number for number in range(len(self.lines)) if self.key(number).uuid == uuid]
 
     def key(self, line: int) -> LineKey:
         """The line of a number."""
@@ -68,10 +72,20 @@ class EdgeArrays:
             depth = None if depth is None else depth - 1
 
     def down(
-        self, line: int, version: TableVersion, depth: int | None = None, time_millis: int | None = None
+        self,
+        line: int,
+        version: TableVersion,
+        depth: int | None = None,
+        time_millis: int | None = None,
+        also: Collection[int] = (),
     ) -> Iterator[Ints]:
-        """The edges that read a snapshot, then those that read what they wrote, and so on; each edge once."""
+        """The edges that read a snapshot, then those that read what they wrote, and so on; each edge once.
+
+        `also` are further lines that have the snapshot.
+        """
         found = self._readers_of(line, version, time_millis)
+        for other in also:
+            found |= self._readers_of(other, version, time_millis)
         seen = np.zeros(len(found), dtype=np.bool_)
         while found.any() and depth != 0:
             yield np.flatnonzero(found)
@@ -84,17 +98,26 @@ class EdgeArrays:
         return bool(self._written_to(line, version).any())
 
     def lines_below(self, key: LineKey, name: str) -> dict[LineKey, str]:
-        """A line with its name, and all lines that were ever made from it with their last names, near ones first."""
+        """A line with its name, and all lines that were ever made from it with their last names, near ones first.
+
+        With the other lines of these tables that edges name: a snapshot may be in several of them.
+        """
         found, waiting = {key: name}, [key]
         for one in waiting:
             number = self.line(one)
             sinks = self.sink_line[self.source_line == (_NONE - 1 if number is None else number)]
-            for sink in np.unique(sinks).tolist():
-                below = self.key(sink)
+            for line in (*np.unique(sinks).tolist(), *self.lines_of(one.uuid)):
+                below = self.key(line)
                 if below not in found:
-                    at = np.flatnonzero(self.sink_line == sink)
-                    found[below] = self.edges["sink_table"][int(at[np.argmax(self.time[at])])].as_py()
+                    found[below] = self._last_name(line)
                     waiting.append(below)
+        return found
+
+    def _last_name(self, line: int) -> str:
+        """The name of a line's table in the newest edge that names it."""
+        side = "sink" if (self.sink_line == line).any() else "source"
+        at = np.flatnonzero((self.sink_line if side == "sink" else self.source_line) == line)
+        found: str = self.edges[f"{side}_table"][int(at[np.argmax(self.time[at])])].as_py()
         return found
 
     def line_named(self, table: str, branch: str | None) -> LineKey | None:
@@ -140,7 +163,8 @@ class EdgeArrays:
                 (self.time, self.time),
             )
         ]
-        self._generations = generations_of(*named)
+        written = np.arange(len(named[0])) < len(self.sink_line)
+        self._generations = generations_of(*named, written=written)
         copies = Copies(nodes, self._generations)
         self._copied = copies.nodes
         self.node_count = len(nodes[0])
@@ -204,6 +228,13 @@ class EdgeArrays:
         at = generations.of((version.snapshot_id, _NONE if commit is None else commit), time_millis)
         found &= np.isin(self._reader, generations.visible_in(version.snapshot_id, at))
         return found
+
+
+def _is_state(edges: pa.Table) -> Mask:
+    """Whether edges read a state: a batch does, but for the merge of a branch, which takes changes of it."""
+    is_batch = _truths(pc.equal(edges["mode"], ReadMode.BATCH.value))
+    is_own = _truths(pc.equal(edges["source_uuid"], edges["sink_uuid"]))
+    return is_batch & ~(is_own & _truths(pc.is_valid(edges["source_branch"])))
 
 
 def _line_name(uuid: str, branch: str | None) -> str:

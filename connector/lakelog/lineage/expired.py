@@ -16,6 +16,7 @@ from lakelog.catalog.system_database import SystemDatabase, plain_times
 from lakelog.filestore.metadata.row_sources import LineKey
 from lakelog.filestore.predicate.tree import And, Compare, Comparison, Literal, LiteralKind, Predicate
 from lakelog.filestore.schema.paths import MAIN_BRANCH
+from lakelog.lineage.forking import FORK_OPERATION
 from lakelog.lineage.lines import Change, Step, line_batch, taken_branch
 from lakelog.lineage.record import ForeignSource, ReadMode, Source, TableSource, TableVersion, UnknownSource
 
@@ -46,14 +47,21 @@ class ExpiredSteps:
 
 def steps_of_rows(rows: Sequence[Row]) -> list[Step]:
     """The steps that rows of `snapshot_edges` of one line make; of two commits under one number the newest counts."""
-    ordered = sorted(rows, key=lambda row: (*(row[name] for name in _BATCH), row["source_number"]))
     newest: dict[int, Step] = {}
-    for _, found in groupby(ordered, key=lambda row: (row["sink_snapshot"], row["sink_commit"])):
-        step = _step(list(found))
+    for step in steps_by_commit(rows):
         before = newest.get(step.version.snapshot_id)
         if before is None or before.time_millis <= step.time_millis:
             newest[step.version.snapshot_id] = step
     return [newest[number] for number in sorted(newest)]
+
+
+def steps_by_commit(rows: Sequence[Row]) -> list[Step]:
+    """As `steps_of_rows`, but of two commits under one number both."""
+    batches = (row for row in rows if row["operation"] != FORK_OPERATION)
+    ordered = sorted(batches, key=lambda row: (*(row[name] for name in _BATCH), row["source_number"]))
+    return [
+        _step(list(found)) for _, found in groupby(ordered, key=lambda row: (row["sink_snapshot"], row["sink_commit"]))
+    ]
 
 
 def _step(rows: Sequence[Row]) -> Step:

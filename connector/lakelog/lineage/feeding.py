@@ -8,7 +8,7 @@ and changes nothing twice. See `lakelog.lineage.progress` for what is held until
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -18,8 +18,10 @@ from lakelog.catalog.system_database import SystemDatabase
 from lakelog.common.errors import InvalidRequestError, LakelogError
 from lakelog.filestore.io.path_forms import warehouse_of
 from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.schema.paths import MAIN_BRANCH
 from lakelog.lineage.edges import Edge
 from lakelog.lineage.following import follow_tables
+from lakelog.lineage.forking import fork_edge, fork_key, fork_keys
 from lakelog.lineage.job_status import JobStatus, job_statuses
 from lakelog.lineage.progress import Line, Unfed, lines_of
 from lakelog.lineage.projecting import OF_JOBS, OF_SNAPSHOTS, job_rows, keep_first, key_of, numbered, snapshot_rows
@@ -112,6 +114,9 @@ def feed_line(table: TableStore) -> None:
     feeder.dropped = database.dropped(is_done=True)  # the next feed of all tables finishes the others
     feeder.take_line(line)
     feeder.flush()
+    if table.branch != MAIN_BRANCH:
+        began = fork_edge(table, table.branch)
+        feeder.put_forks([] if began is None or not feeder.has_data else [began])
 
 
 def hold_lineage(table: TableStore) -> None:
@@ -171,6 +176,7 @@ class Feeder:
         before = self.fed.batches
         for line in lines_of(table):
             self.take_line(line, start=start)
+        self.take_forks(table)
         self.fed = Fed(
             tables=self.fed.tables + (self.fed.batches > before), batches=self.fed.batches, edges=self.fed.edges
         )
@@ -187,6 +193,19 @@ class Feeder:
             )
             if len(self._edges) >= GROUP_EDGES:
                 self.flush()
+
+    def take_forks(self, table: TableStore) -> None:
+        """Record where the branches of a table began, of those of which it is not recorded yet."""
+        found = [edge for one in table.branch_names()[1:] if (edge := fork_edge(table, one)) is not None]
+        if self.has_data and found:
+            known = fork_keys(self.database)
+            self.put_forks([edge for edge in found if fork_key(edge) not in known])
+
+    def put_forks(self, edges: Sequence[Edge]) -> None:
+        """Commit the edges of branches, which are no batches of jobs: other system tables do not have them."""
+        if edges:
+            self.database.change(SNAPSHOT_EDGES, upserts=numbered(edges))
+            self.on_step(f"branches in {SNAPSHOT_EDGES.name}")
 
     def flush(self) -> None:
         """Commit the group, then move the consumers of its lines."""

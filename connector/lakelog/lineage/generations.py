@@ -1,7 +1,7 @@
 """Generations of a line: a rollback gives the numbers of snapshots again, to other commits.
 
 A reader of a generation can read its snapshots, and those of the generations before it below the number where it began.
-A generation is known by a number that edges name with two commits.
+A generation is known by a number that edges name with two commits, or that was written after a larger one.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 _NONE = -1
 
 
@@ -48,27 +49,34 @@ class Generations:
         return found
 
 
-def generations_of(lines: Ints, ids: Ints, commits: Ints, times: Ints) -> dict[int, Generations]:
-    """The generations of the lines that have two commits under one number. -1 is an unknown commit."""
+def generations_of(lines: Ints, ids: Ints, commits: Ints, times: Ints, *, written: Mask) -> dict[int, Generations]:
+    """The generations of the lines that have several. -1 is an unknown commit.
+
+    `written` says where the time is that of the commit, and not of one that read it.
+    """
     known = commits != _NONE
     named, _ = unique_rows(lines[known], ids[known], commits[known])
     is_again = (named[0][1:] == named[0][:-1]) & (named[1][1:] == named[1][:-1])
     found = {}
-    for line in np.unique(named[0][1:][is_again]):
+    order = np.flatnonzero(known & written)
+    order = order[np.lexsort((ids[order], times[order], lines[order]))]
+    is_back = (lines[order][1:] == lines[order][:-1]) & (ids[order][1:] < ids[order][:-1])
+    for line in np.union1d(named[0][1:][is_again], lines[order][1:][is_back]):
         of_line = known & (lines == line)
-        found[int(line)] = _generations(ids[of_line], commits[of_line], times[of_line])
+        found[int(line)] = _generations(ids[of_line], commits[of_line], times[of_line], written[of_line])
     return found
 
 
-def _generations(ids: Ints, commits: Ints, times: Ints) -> Generations:
+def _generations(ids: Ints, commits: Ints, times: Ints, written: Mask) -> Generations:
     current: dict[int, int] = {}
     born: dict[tuple[int, int], int] = {}
     first_ids, first_times = [_NONE], [_NONE]
-    for at in np.argsort(times, kind="stable"):
+    for at in np.lexsort((ids, times)):
         number, commit = int(ids[at]), int(commits[at])
         if (number, commit) in born:
             continue
-        if current.get(number, commit) != commit:
+        is_back = bool(written[at]) and max(current, default=number) > number
+        if current.get(number, commit) != commit or is_back:
             first_ids.append(number)
             first_times.append(int(times[at]))
             current = {one: of for one, of in current.items() if one < number}

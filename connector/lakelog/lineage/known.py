@@ -14,6 +14,7 @@ from lakelog.catalog.system_database import SystemDatabase
 from lakelog.common.errors import LakelogError
 from lakelog.filestore.schema.paths import MAIN_BRANCH
 from lakelog.lineage.edges import EDGE_SCHEMA, Edge, edge_table
+from lakelog.lineage.forking import FORK_OPERATION
 from lakelog.lineage.job_status import job_statuses
 from lakelog.lineage.progress import lines_of
 from lakelog.lineage.unreadable import note_unreadable, readable_tables
@@ -57,6 +58,7 @@ def _stored(database: SystemDatabase) -> pl.DataFrame:
     """The edges of the system tables."""
     return (
         _frame(database.rows(SNAPSHOT_EDGES))
+        .filter(pl.col("operation").ne_missing(FORK_OPERATION))
         .with_columns(
             pl.when(pl.col("sink_line") != MAIN_BRANCH).then(pl.col("sink_line")).alias("sink_branch"),
             pl.when(pl.col("sink_commit") != "").then(pl.col("sink_commit")).alias("sink_commit"),

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 
+from lakelog.filestore.metadata.cleared_rows import CLEARS_ROWS
 from lakelog.filestore.metadata.manifest_entries import FileKind
 from lakelog.filestore.metadata.restored import restored_state
 from lakelog.filestore.metadata.row_changes import REPLACES_ROWS, changes_rows
@@ -26,6 +27,7 @@ from lakelog.filestore.metadata.snapshot import (
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.unseen_changes import is_unseen
 from lakelog.filestore.metadata.users import (
+    CLEARED_KEY,
     LINEAGE_KEY,
     LOG_STATE_KEY,
     RESTORES_KEY,
@@ -81,6 +83,8 @@ class Step:
     Without `changes_rows` it is the same version as the one before. `is_whole` is False while it holds a batch in part.
     `is_unseen`: streams of the table are not given its changes. `row_sources` is what its rows come from, and `unseen`
     of which snapshots up to it streams are not given the changes, as itself says; None for a snapshot that does not.
+    `replaces_all`: no row from before is in it, whatever its batches read. `cleared` is which snapshots up to it took
+    rows out as a whole, as itself says.
     """
 
     version: TableVersion
@@ -95,6 +99,8 @@ class Step:
     restored: TableVersion | None = None
     row_sources: str | None = None
     unseen: str | None = None
+    replaces_all: bool = False
+    cleared: str | None = None
 
     def told_sources(self) -> RowSources | None:
         """What the snapshot's rows come from, as itself says. Raises CorruptDataError."""
@@ -156,6 +162,7 @@ class StepRun:
             is_unseen=is_unseen(snapshot, log=self._log),
             row_sources=snapshot.properties.get(SOURCES_KEY),
             unseen=snapshot.properties.get(UNSEEN_KEY),
+            cleared=snapshot.properties.get(CLEARED_KEY),
         )
 
 
@@ -170,7 +177,9 @@ def _step(
     is_changed = changes_rows(snapshot, before)
     found = [_line_batch(one) for one in whole]
     change = _change(snapshot, found, changes_rows=is_changed)
-    if change is Change.OVERWRITE and not replaces_all(snapshot):
+    is_overwrite = snapshot.commit_kind is CommitKind.OVERWRITE and snapshot.operation_name in CLEARS_ROWS
+    is_whole_overwrite = is_overwrite and replaces_all(snapshot)
+    if change is Change.OVERWRITE and not is_whole_overwrite:
         change = Change.BATCHES
     recorded = [one.batch.lineage.operation or "" for one in whole]
     taken = taken_branch(found, recorded)
@@ -185,6 +194,7 @@ def _step(
         batches=[one for one in found if one.sources] if change is Change.RESTORE else found,
         is_whole=is_whole,
         restored=_restored(snapshot) if change is Change.RESTORE else None if taken is None else taken.start,
+        replaces_all=is_whole_overwrite,
     )
 
 

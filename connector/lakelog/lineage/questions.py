@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.schema.paths import BRANCH_INFIX
 from lakelog.lineage.edge_arrays import EdgeArrays, Ints
 from lakelog.lineage.edges import EDGE_SCHEMA
+from lakelog.lineage.forking import fork_edges, owning_line
 from lakelog.lineage.known import known_edges
 from lakelog.lineage.line_graph import FoundTables
 from lakelog.lineage.lines import line_key
@@ -26,9 +28,12 @@ ANSWER_SCHEMA = pa.schema([pa.field("depth", pa.int64(), nullable=False), *EDGE_
 
 
 def lineage_graph(*catalogs: Catalog) -> EdgeArrays:
-    """All known edges of catalogs, for several questions. `unreadable` has the tables that could not be read."""
+    """All known edges of catalogs and of their branches' beginnings, for several questions.
+
+    `unreadable` has the tables that could not be read.
+    """
     with unreadable_tables() as unreadable:
-        edges = pa.concat_tables([known_edges(catalog) for catalog in catalogs])
+        edges = pa.concat_tables([one for catalog in catalogs for one in (known_edges(catalog), fork_edges(catalog))])
     return EdgeArrays(edges, unreadable)
 
 
@@ -73,8 +78,9 @@ def downstream(
     arguments are those of `upstream`.
     """
     start = _Start([catalog, *catalogs], table, snapshot_id, commit=commit, graph=graph)
-    found = () if start.line is None else start.graph.down(start.line, start.version, depth, start.time_millis)
-    return start.answer(found)
+    if start.line is None:
+        return start.answer(())
+    return start.answer(start.graph.down(start.line, start.version, depth, start.time_millis, also=start.other_lines()))
 
 
 class _Start:
@@ -87,8 +93,10 @@ class _Start:
         self._store = _opened(catalogs, table)
         if self._store is not None:
             check_is_read(self._store, self.graph.unreadable)
-        key = line_key(self._store) if self._store is not None else named_line(self.graph, table)
-        self.line = self.graph.line(key)
+        if self._store is not None:
+            self._store = owning_line(self._store, snapshot_id)
+        self._key = line_key(self._store) if self._store is not None else named_line(self.graph, table)
+        self.line = self.graph.line(self._key)
         self._living = None if self._store is None else self._store.snapshots.find(snapshot_id)
         if self._living is not None and commit not in {None, self._living.uuid}:
             self._living = None
@@ -105,6 +113,30 @@ class _Start:
     def time_millis(self) -> int | None:
         """When the snapshot was committed; None where it does not live."""
         return None if self._living is None else self._living.time_millis
+
+    def other_lines(self) -> list[int]:
+        """Further lines of the table that have the snapshot: branches that began at it, or were taken since."""
+        version, lines = self.version, self.graph.lines_of(self._key.uuid)
+        if version.commit is None:
+            return []
+        there = self._living_lines()
+        return [
+            line
+            for line in lines
+            if line != self.line
+            and (line in there or version.commit in self.graph.commits_of(line, version.snapshot_id))
+        ]
+
+    def _living_lines(self) -> set[int | None]:
+        """The lines of the table in which the snapshot lives."""
+        table, version = self._store, self.version
+        found: set[int | None] = set()
+        for branch in [] if table is None else table.branch_names():
+            line = replace(table, branch=branch) if table is not None else None
+            living = None if line is None else line.snapshots.find(version.snapshot_id)
+            if line is not None and living is not None and living.uuid == version.commit:
+                found.add(self.graph.line(line_key(line)))
+        return found
 
     def writing(self) -> TableVersion:
         """The snapshot, or the one before that wrote its rows, where it has written none itself."""

@@ -13,6 +13,7 @@ from lakelog.catalog.system_tables import all_tables
 from lakelog.filestore.metadata.snapshot_manager import SnapshotManager
 from lakelog.filestore.schema.paths import TablePaths
 from lakelog.lineage.feeding import feed_tables
+from lakelog.lineage.forking import FORK_OPERATION
 from lakelog.lineage.progress import Line, lines_of
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ def _living(line: Line) -> list[tuple[object, ...]]:
 
 def _kept(database: SystemDatabase, living: Mapping[tuple[object, ...], set[tuple[object, ...]]]) -> Mapping[str, int]:
     columns = [*_SNAPSHOT, "user", "identifier", "sink_table"]
-    batches = {tuple(row[name] for name in columns) for row in database.found(SNAPSHOT_EDGES, columns)}
+    rows = (row for row in database.found(SNAPSHOT_EDGES, [*columns, "operation"]))
+    batches = {tuple(row[name] for name in columns) for row in rows if row["operation"] != FORK_OPERATION}
     gone = (batch for batch in batches if batch[2:4] not in living.get(batch[:2], set()))
     return dict(sorted(Counter(str(batch[-1]) for batch in gone).items()))

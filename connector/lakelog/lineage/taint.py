@@ -1,8 +1,9 @@
 """What a wrong snapshot has reached: the snapshots made from it, the last clean one of each table, and the way back.
 
-A batch is tainted that read a range of snapshots with a tainted one in it, or a state that holds tainted rows. A table
-holds tainted rows from its first tainted batch on, until it is restored to a clean snapshot, or overwritten by a batch
-that read nothing tainted. Where it is not known any more what a stream has read before, it is taken to have read all.
+A table holds tainted rows from its first tainted batch on, until it is restored to a clean snapshot, truncated or
+overwritten, or until a person says that it is mended; a branch does from its beginning, where its table did then. Where
+it is not known any more what a stream has read before, it is taken to have read all. How taint spreads says
+`lakelog.lineage.taint_spread`.
 """
 
 from __future__ import annotations
@@ -10,22 +11,27 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 
 from lakelog.catalog.catalog import Catalog
 from lakelog.common.errors import LakelogError, NotFoundError
 from lakelog.filestore.io.path_forms import warehouse_of
+from lakelog.filestore.metadata.cleared_rows import WrongSnapshot
+from lakelog.filestore.metadata.manifest_entries import FileKind
 from lakelog.filestore.metadata.row_sources import LineKey
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.schema.line_names import line_name
 from lakelog.lineage.edge_arrays import EdgeArrays
+from lakelog.lineage.forking import owning_line
 from lakelog.lineage.line_graph import FoundTables, read_line
-from lakelog.lineage.lines import Change, Line, Step, line_key, source_key
+from lakelog.lineage.line_history import LineHistories, LineNodes
+from lakelog.lineage.lines import Line, Step, line_key
 from lakelog.lineage.questions import lineage_graph
-from lakelog.lineage.record import ReadMode, TableSource, TableVersion
+from lakelog.lineage.record import TableVersion
+from lakelog.lineage.taint_spread import ANYWHERE, Held, Spread
 from lakelog.lineage.unreadable import note_unreadable
-from lakelog.lineage.versions import LineVersions
 
 SNAPSHOTS_SCHEMA = pa.schema(
     [
@@ -78,198 +84,140 @@ def tainted(
     table: str,
     snapshot_id: int,
     *,
+    commit: str | None = None,
     catalogs: Sequence[Catalog] = (),
     graph: EdgeArrays | None = None,
 ) -> Tainted:
     """What the wrong rows of one snapshot have reached, at any depth, in this catalog and in `catalogs`.
 
-    Reads the living snapshots of all tables below; what has expired is known from the system tables. `graph` is
+    Reads the living snapshots of all tables below; what has expired or was rolled back is known from the system tables.
+    `commit` tells apart snapshots whose number was given again: by default it is the living one. `graph` is
     `lineage_graph` of the same catalogs, for who asks more than once. Raises NotFoundError for a snapshot that neither
     lives nor is known to lineage.
     """
     found = FoundTables([catalog, *catalogs])
     edges = lineage_graph(catalog, *catalogs) if graph is None else graph
-    start = line_key(found.named(table))
-    below = {key: _read(key, name, found, start) for key, name in edges.lines_below(start, table).items()}
-    run = Spread([line for line, _ in below.values()])
-    position = run.position(start, snapshot_id)
-    if position is None:
+    store = owning_line(found.named(table), snapshot_id)
+    asked = line_key(store)
+    below = {key: _read(key, name, found, asked) for key, name in edges.lines_below(asked, store.name).items()}
+    histories = LineHistories([line for line, _ in below.values()], edges)
+    stores = {key: store for key, (_, store) in below.items() if store is not None}
+    run = Spread(histories, partial(_partitions_of, stores))
+    start = histories.lines[asked].find(TableVersion(snapshot_id=snapshot_id, commit=commit))
+    if start is None or commit not in {None, histories.nodes[start].step.version.commit}:
+        named = f"snapshot {snapshot_id} of {table}{'' if commit is None else f' of commit {commit}'}"
         raise NotFoundError(
-            f"snapshot {snapshot_id} of {table} does not live, and no lineage names it; of a snapshot that was rolled "
-            "back lakelog.lineage.downstream knows what was made from it, by the uuid of its commit"
+            f"{named} does not live, and no lineage names it; `lakelog table log` lists those that live"
         )
-    run.spread(start, position)
-    warehouses = {key: warehouse_of(store.path) for key, (_, store) in below.items() if store is not None}
-    return Tainted(snapshots=run.snapshots(), tables=run.tables(warehouses))
+    version = histories.nodes[start].step.version
+    run.spread(start, wrong_snapshot(asked, version))
+    warehouses = {key: warehouse_of(store.path) for key, store in stores.items()}
+    lines = [_TaintedLine(histories, histories.lines[key], run) for key in below]
+    lines = [line for line in lines if line.is_tainted]
+    return Tainted(
+        snapshots=pa.Table.from_pylist([row for line in lines for row in line.snapshots()], schema=SNAPSHOTS_SCHEMA),
+        tables=pa.Table.from_pylist([line.row(warehouses.get(line.key)) for line in lines], schema=TABLES_SCHEMA),
+    )
+
+
+def wrong_snapshot(line: LineKey, version: TableVersion) -> WrongSnapshot:
+    """A snapshot as mends name it."""
+    return WrongSnapshot(uuid=line.uuid, branch=line.branch, snapshot_id=version.snapshot_id, commit=version.commit)
 
 
 def _read(key: LineKey, name: str, tables: FoundTables, asked: LineKey) -> tuple[Line, TableStore | None]:
     """A line and its table; of one that cannot be read what was fed. Raises the error of the asked line."""
     try:
         store = tables.find(key, name)
-        return read_line(key, store, tables.expired, name=name), store
+        return read_line(key, store, tables.expired, name=line_name(name, key.branch)), store
     except LakelogError as error:
         if key == asked:
             raise
         note_unreadable(line_name(name, key.branch), None, error)
-        return read_line(key, None, tables.expired, name=name), None
+        return read_line(key, None, tables.expired, name=line_name(name, key.branch)), None
 
 
-class Spread:
-    """How taint spreads over lines."""
+def _partitions_of(stores: Mapping[LineKey, TableStore], key: LineKey, step: Step) -> Held:
+    """The partitions that a living snapshot has written rows to."""
+    store = stores.get(key)
+    snapshot = None if store is None else store.snapshots.find(step.version.snapshot_id)
+    if store is None or snapshot is None or not store.schema.partition_keys:
+        return ANYWHERE
+    files = store.manifests
+    listed = files.read_list(snapshot.delta_manifest_list, size_bytes=snapshot.delta_manifest_list_size)
+    return frozenset(entry.partition for entry in files.read_entries(listed) if entry.kind is FileKind.ADD)
 
-    def __init__(self, lines: Sequence[Line]) -> None:
-        self._lines = {line.key: line for line in lines}
-        self._versions = {line.key: LineVersions(line.steps) for line in lines}
-        self._written: dict[LineKey, set[int]] = {line.key: set() for line in lines}  # steps with tainted batches
-        self._held = {line.key: [False] * len(line.steps) for line in lines}  # whether a step holds tainted rows
 
-    def position(self, line: LineKey, snapshot_id: int) -> int | None:
-        """The step of a snapshot; None for one that is not known."""
-        return self._versions[line].position(TableVersion(snapshot_id=snapshot_id))
+class _TaintedLine:
+    """What has reached one line."""
 
-    def spread(self, start: LineKey, position: int) -> None:
-        """Taint a step, and all that was made from it, until nothing more is tainted."""
-        self._written[start].add(position)
-        self._hold(self._lines[start])
-        while any(self._take(line) for line in self._lines.values()):
-            pass
+    def __init__(self, histories: LineHistories, line: LineNodes, run: Spread) -> None:
+        self.key = line.line.key
+        self._nodes = histories.nodes
+        self._line = line
+        self._written = [node for node in (*line.chain, *line.gone) if node in run.written]
+        self._held = run.held
+        self._dirty = [node for node in line.chain if node in run.written or run.held[node]]
 
-    def _take(self, line: Line) -> bool:
-        """Search a line for more tainted batches; whether there are."""
-        known = self._written[line.key]
-        new = {
-            at
-            for at, step in enumerate(line.steps)
-            if at not in known and any(self._is_tainted(source, step) for source in _tables_of(step, line.key))
-        }
-        if 0 not in known and any(self._is_held(source, step) for source, step in _begun_before(line)):
-            new.add(0)
-        known.update(new)
-        if new:
-            self._hold(line)
-        return bool(new)
+    @property
+    def is_tainted(self) -> bool:
+        """Whether any of its snapshots is tainted, or holds tainted rows."""
+        return bool(self._written or self._dirty)
 
-    def _hold(self, line: Line) -> None:
-        held, written = self._held[line.key], self._written[line.key]
-        is_held = False
-        for at, step in enumerate(line.steps):
-            if step.change is Change.RESTORE and step.restored is not None:
-                target = self._versions[line.key].position(step.restored)
-                is_held = is_held if target is None else held[target]
-            elif step.change is Change.TAKEN:
-                target = None if step.restored is None else self._versions[line.key].at_or_before(step.restored)
-                is_held = held[target] if target is not None else is_held and step.restored is not None
-            elif step.change is Change.OVERWRITE:
-                is_held = is_held and _reads_itself(step, line.key)
-            is_held = is_held or at in written
-            held[at] = is_held
+    def snapshots(self) -> Iterator[dict[str, object]]:
+        """The tainted snapshots, without the one of its table at which a branch began."""
+        for node in self._written:
+            step = self._nodes[node].step
+            if node != self._line.began:
+                yield {
+                    **self._named(),
+                    "snapshot_id": step.version.snapshot_id,
+                    "commit": step.version.commit,
+                    "time": step.time_millis,
+                    "jobs": sorted({batch.job or batch.user for batch in step.batches}),
+                    "is_living": step.is_living,
+                }
 
-    def _is_tainted(self, source: TableSource, step: Step) -> bool:
-        """Whether what a batch has read of a source is tainted: a range of changes, or a state.
-
-        What it has read up to is not known exactly everywhere: then it is all that was there.
-        """
-        key = source_key(source)
-        if key not in self._lines:
-            return False
-        written, held = self._written[key], self._held[key]
-        end = self._read_up_to(key, source.end, step)
-        if source.mode is ReadMode.BATCH or source.start is None:
-            return end >= 0 and held[end]
-        if not source.is_exact:
-            end = max(end, self._read_up_to(key, None, step))
-        start = self._read_up_to(key, source.start, step)
-        return any(start < at <= end for at in written)
-
-    def _is_held(self, source: TableSource, step: Step) -> bool:
-        """Whether the state of a source that a batch has read up to holds tainted rows."""
-        key = source_key(source)
-        return key in self._lines and any(self._held[key][: self._read_up_to(key, source.end, step) + 1][-1:])
-
-    def _read_up_to(self, key: LineKey, version: TableVersion | None, step: Step) -> int:
-        """The step of a version; where it was rolled back or is not known the last one that was there before it."""
-        found = None if version is None else self._versions[key].position(version)
-        if found is not None:
-            return found
-        last = -1
-        for at, one in enumerate(self._lines[key].steps):
-            is_before = version is None or one.version.snapshot_id < version.snapshot_id
-            if is_before and one.time_millis <= step.time_millis:
-                last = at
-        return last
-
-    def snapshots(self) -> pa.Table:
-        """The tainted snapshots."""
-        rows = [
-            {
-                "table": line.name,
-                "uuid": line.key.uuid,
-                "branch": line.key.branch,
-                "snapshot_id": line.steps[at].version.snapshot_id,
-                "commit": line.steps[at].version.commit,
-                "time": line.steps[at].time_millis,
-                "jobs": sorted({batch.job or batch.user for batch in line.steps[at].batches}),
-                "is_living": line.steps[at].is_living,
-            }
-            for line in self._lines.values()
-            for at in sorted(self._written[line.key])
-        ]
-        return pa.Table.from_pylist(rows, schema=SNAPSHOTS_SCHEMA)
-
-    def tables(self, warehouses: Mapping[LineKey, str]) -> pa.Table:
-        """The tables with tainted snapshots. `warehouses` are those of tables that a catalog has."""
-        rows = [self._row(line, warehouses.get(line.key)) for line in self._lines.values() if self._written[line.key]]
-        return pa.Table.from_pylist(rows, schema=TABLES_SCHEMA)
-
-    def _row(self, line: Line, warehouse: str | None) -> dict[str, object]:
-        first, held = min(self._written[line.key]), self._held[line.key]
-        clean = [at for at, step in enumerate(line.steps[:first]) if step.is_living and step.is_whole and not held[at]]
-        clean_id = line.steps[clean[-1]].version.snapshot_id if clean else None
-        is_dirty = held[-1]
-        command = why = None
-        if not is_dirty:
-            why = "it holds no tainted rows any more"
-        elif warehouse is None:
-            why = "it is in none of the catalogs"
-        elif clean_id is None:
-            why = "no living snapshot before the first tainted one is clean: overwrite the table, or fill it anew"
-        else:
-            command = shlex.join(
-                ["lakelog", "table", "restore", line.name, "--snapshot-id", str(clean_id), "--warehouse", warehouse]
-            )
+    def row(self, warehouse: str | None) -> dict[str, object]:
+        """The row of the table. `warehouse` is None where no catalog has it."""
+        chain = self._line.chain
+        firsts = [self._nodes[node].step.version.snapshot_id for node in (*self._dirty[:1], *self._written)]
+        first = firsts[0] if self._dirty else min(firsts)
+        before = chain[: chain.index(self._dirty[0])] if self._dirty else chain
+        clean_id = next((self._id(node) for node in reversed(before) if self._is_clean(node, first)), None)
+        is_dirty = bool(chain and self._held[chain[-1]])
+        why = self._why(is_dirty, clean_id, warehouse)
+        command = None
+        if why is None:
+            parts = ["lakelog", "table", "restore", self._line.line.name, "--snapshot-id", str(clean_id)]
+            command = shlex.join([*parts, "--warehouse", str(warehouse)])
         return {
-            "table": line.name,
-            "uuid": line.key.uuid,
-            "branch": line.key.branch,
-            "first_tainted": line.steps[first].version.snapshot_id,
+            **self._named(),
+            "first_tainted": first,
             "last_clean": clean_id,
             "holds_tainted_rows": is_dirty,
             "command": command,
             "why": why,
         }
 
+    def _why(self, is_dirty: bool, clean_id: int | None, warehouse: str | None) -> str | None:
+        """Why there is no command."""
+        if not is_dirty:
+            return "it holds no tainted rows any more"
+        if warehouse is None:
+            return "it is in none of the catalogs"
+        if clean_id is None and self._dirty[0] == self._line.began:
+            return "the branch began with tainted rows: overwrite it, or make it again of a clean snapshot of its table"
+        if clean_id is None:
+            return "no living snapshot before the first tainted one is clean: overwrite the table, or fill it anew"
+        return None
 
-def _tables_of(step: Step, own: LineKey) -> Iterator[TableSource]:
-    """The tables that the batches of a step read, without its own."""
-    for source in (source for batch in step.batches for source in batch.read):
-        if isinstance(source, TableSource) and source_key(source) != own:
-            yield source
+    def _is_clean(self, node: int, first: int) -> bool:
+        step = self._nodes[node].step
+        return step.is_living and step.is_whole and not self._held[node] and step.version.snapshot_id < first
 
+    def _id(self, node: int) -> int:
+        return self._nodes[node].step.version.snapshot_id
 
-def _begun_before(line: Line) -> Iterator[tuple[TableSource, Step]]:
-    """What streams read in their first known batch, where their batches before it have expired unknown."""
-    if not line.steps or line.steps[0].version.snapshot_id == 1:
-        return
-    seen: set[str] = set()
-    for step in line.steps:
-        for batch in step.batches:
-            is_brought = any(one.merged for one in step.batches)
-            if batch.user not in seen and batch.number and not is_brought:
-                yield from ((source, step) for source in batch.sources if isinstance(source, TableSource))
-            seen.add(batch.user)
-
-
-def _reads_itself(step: Step, key: LineKey) -> bool:
-    sources = (source for batch in step.batches for source in batch.sources)
-    return any(isinstance(source, TableSource) and source_key(source) == key for source in sources)
+    def _named(self) -> dict[str, object]:
+        return {"table": self._line.line.name, "uuid": self.key.uuid, "branch": self.key.branch}

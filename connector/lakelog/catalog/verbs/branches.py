@@ -195,4 +195,8 @@ class TableBranches(TableLogVerbs):
         writers of other engines before. Data files are deleted by `remove_orphan_files`.
         Raises InvalidRequestError for a table with a log, NotFoundError for a state that has expired.
         """
+        from lakelog.filestore.expire.before_expiry import take_lineage_of_deleted
+
+        if not dry_run:
+            take_lineage_of_deleted(self._files)
         return self._files.rollback(rewind_writers=rewind_writers, dry_run=dry_run, **which)

@@ -25,6 +25,7 @@ from lakelog.filestore.commit.giving_way import check_stays
 from lakelog.filestore.commit.outcomes import UnknownAttempts, continues_table
 from lakelog.filestore.index.hash_index import HashIndexChange
 from lakelog.filestore.index.index_manifest import BucketDeletions, index_after
+from lakelog.filestore.metadata.cleared_rows import cleared_property
 from lakelog.filestore.metadata.identity import (
     UUID_KEY,
     OutdatedSnapshotError,
@@ -88,7 +89,7 @@ class CommitRequest:
     restores: Snapshot | None = None
 
 
-_OF_STATEMENTS = frozenset({None, "WRITE", "OVERWRITE"})
+_OF_STATEMENTS = frozenset({None, "DELETE", "MERGE", "OVERWRITE", "UPDATE", "WRITE"})
 
 Resolve = Callable[[Snapshot | None], CommitRequest | None]
 
@@ -327,6 +328,7 @@ class TableCommit:
             operation=request.operation if request.operation in PAIMON_OPERATIONS else None,
         )
         snapshot = self._with_sources(snapshot, latest, state, request)
+        snapshot = _with_cleared(snapshot, carried, request)
         table.state_keeper.before_commit(snapshot.id, snapshot.properties, carried=carried)
         added = sum(entry.kind is FileKind.ADD for entry in request.entries)
         self._file_counts[snapshot.id] = added, len(request.entries) - added
@@ -418,6 +420,18 @@ class TableCommit:
                 self._table.file_io.delete(self._table.paths.manifest(name))
             except UnavailableError as error:
                 logger.warning("%s: manifest %s is left behind: %s", self._table.name, name, error)
+
+
+def _with_cleared(snapshot: Snapshot, carried: Mapping[str, str], request: CommitRequest) -> Snapshot:
+    """The snapshot with what it takes out of its table as a whole."""
+    added = sum(entry.file.row_count for entry in request.entries if entry.kind is FileKind.ADD)
+    cleared = cleared_property(
+        snapshot,
+        carried,
+        replaced={entry.partition for entry in request.entries if entry.kind is FileKind.DELETE},
+        replaces_all=added == snapshot.total_record_count,
+    )
+    return replace(snapshot, properties={**snapshot.properties, **cleared}) if cleared else snapshot
 
 
 def _later(previous: int | None, given: int | None) -> int | None:

@@ -34,10 +34,15 @@ def has_lineage_taken() -> bool:
     return bool(_takers)
 
 
-def take_lineage(table: TableStore) -> None:
-    """Have the lineage of a line taken. Errors are logged: then its snapshots stay."""
+def take_lineage(table: TableStore, *, so: str = "its snapshots stay") -> None:
+    """Have the lineage of a line taken. Errors are logged, with what follows from them: by default snapshots stay."""
     for name, take in _takers.items():
         try:
             take(table)
         except LakelogError as error:
-            logger.warning("%s: its lineage was not taken by %s, so its snapshots stay: %s", table.name, name, error)
+            logger.warning("%s: its lineage was not taken by %s, so %s: %s", table.name, name, so, error)
+
+
+def take_lineage_of_deleted(table: TableStore) -> None:
+    """Have the lineage of a line taken before a call of a user deletes snapshots of it. Errors are logged."""
+    take_lineage(table, so="that of the deleted snapshots is not known any more")

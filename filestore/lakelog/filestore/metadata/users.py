@@ -30,7 +30,11 @@ UNTRACKED_KEY = "lakelog.untracked"  # what of a snapshot of a table with a log 
 # What of a branch is merged, see `filestore.refs`; empty once the branch was deleted.
 MERGED_PREFIX = f"{PROPERTY_PREFIX}merged."
 RESTORES_KEY = "lakelog.restores"  # the state that the snapshot of a restore brings back, see `metadata.restored`
-_NOT_CARRIED = {LINEAGE_KEY, UNTRACKED_KEY, OPERATION_KEY, RESTORES_KEY}  # they belong to one snapshot alone
+CLEARED_KEY = "lakelog.cleared"  # which snapshots took rows out as a whole, see `metadata.cleared_rows`
+REPLACES_KEY = "lakelog.replaces"  # by which a statement says that it takes out all rows, where its files do not say it
+MENDED_KEY = "lakelog.mended"  # the wrong snapshots of which a table holds no row any more, as a person has said
+# They belong to one snapshot alone.
+_NOT_CARRIED = {LINEAGE_KEY, UNTRACKED_KEY, OPERATION_KEY, RESTORES_KEY, REPLACES_KEY, MENDED_KEY}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

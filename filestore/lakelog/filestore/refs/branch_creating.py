@@ -30,6 +30,7 @@ from lakelog.filestore.metadata.snapshot_manager import SnapshotManager
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.tag_file import Tag
 from lakelog.filestore.metadata.users import (
+    CLEARED_KEY,
     FORGOTTEN_KEY,
     LINEAGE_KEY,
     SOURCES_KEY,
@@ -46,7 +47,7 @@ from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.schema.schema_manager import SchemaManager
 
 _KEPT = frozenset(
-    {USERS_KEY, FORGOTTEN_KEY, UUID_KEY, SCHEMA_DIGEST_KEY, LINEAGE_KEY, SOURCES_KEY, UNSEEN_KEY}
+    {USERS_KEY, FORGOTTEN_KEY, UUID_KEY, SCHEMA_DIGEST_KEY, LINEAGE_KEY, SOURCES_KEY, UNSEEN_KEY, CLEARED_KEY}
 )  # the others are of a log
 _LOG_PREFIXES = ("log.", "change-tracking")
 

@@ -56,7 +56,7 @@ class MergeCommit(TableChange):
         self._recorded: dict[str, object] = {}
         self._taken_out: list[ManifestEntry] = []
         self._changelog: list[ManifestEntry] = []
-        super().__init__(table, lambda latest: merger.plan(latest).changes)
+        super().__init__(table, lambda latest: merger.plan(latest).changes, MERGE_OPERATION)
 
     def resolve(self, latest: Snapshot | None) -> CommitRequest | None:
         """The commit after `latest`; None when the branch has nothing new. Raises BranchConflictError."""

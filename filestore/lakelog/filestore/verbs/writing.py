@@ -70,9 +70,9 @@ class WritableTable(KeptTable):
         from lakelog.filestore.write.deleting import check_deletable
 
         check_deletable(self.schema, table_name=self.name)
-        return self._change(delete_plan(self, required_predicate(where)), clock=clock)
+        return self._change("DELETE", delete_plan(self, required_predicate(where)), clock=clock)
 
-    def _change(self, plan: Plan, *, clock: CommitClock | None = None) -> Snapshot | None:
+    def _change(self, operation: str, plan: Plan, *, clock: CommitClock | None = None) -> Snapshot | None:
         """Commit the changes of a statement of `lakelog.filestore.write.changing`; None when there are none.
 
         Planned again when another commit came first. Afterwards buckets are compacted and snapshots expire as after a
@@ -82,7 +82,7 @@ class WritableTable(KeptTable):
         from lakelog.filestore.write.deleting import TableChange
 
         latest_of(self)  # raises for a table that was created again
-        return self._committed(TableChange(self, plan), clock)
+        return self._committed(TableChange(self, plan, operation), clock)
 
     def _committed(self, write: TableWrite | TableChange, clock: CommitClock | None) -> Snapshot | None:
         """Commit, then compact and expire what is due. None when nothing is to be committed."""

@@ -12,7 +12,7 @@ from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.unnamed_files import discard_files
 from lakelog.filestore.options.merging import IGNORE_DELETE, MERGE_ENGINE, ROWKIND_FIELD, MergeEngine
 from lakelog.filestore.schema.schema import TableSchema
-from lakelog.filestore.write.changing import Plan
+from lakelog.filestore.write.changing import Changes, Plan
 from lakelog.filestore.write.table_write import TableWrite
 
 
@@ -39,9 +39,10 @@ def check_deletable(schema: TableSchema, *, table_name: str) -> None:
 class TableChange:
     """One statement on a table without a log: planned on the newest snapshot, again when another commit came first."""
 
-    def __init__(self, table: TableStore, plan: Plan) -> None:
+    def __init__(self, table: TableStore, plan: Plan, operation: str) -> None:
         """`plan` gives the changes of a snapshot, which must fit in memory."""
         self._table = table
+        self._operation = operation
         self._plan = plan
         self._write: TableWrite | None = None
         self._base: Snapshot | None = None
@@ -55,9 +56,12 @@ class TableChange:
             changes = self._plan(latest)
             assert not changes.removed.num_rows, "rows are removed from tables with a log alone"
             has_rows = changes.rows.num_rows > 0
-            self._write = TableWrite(self._table, changes.rows, changes.kinds, replaces=None) if has_rows else None
+            self._write = self._written(changes) if has_rows else None
             self._base, self._is_read = latest, True
         return None if self._write is None else self._write.resolve(latest)
+
+    def _written(self, changes: Changes) -> TableWrite:
+        return TableWrite(self._table, changes.rows, changes.kinds, replaces=None, operation=self._operation)
 
     @property
     def superseded(self) -> list[str]:

@@ -97,14 +97,24 @@ class TableWrite:
     """
 
     def __init__(
-        self, table: TableStore, rows: Rows, kinds: RowKinds | None = None, *, replaces: Replaced | None
+        self,
+        table: TableStore,
+        rows: Rows,
+        kinds: RowKinds | None = None,
+        *,
+        replaces: Replaced | None,
+        operation: str | None = None,
     ) -> None:
-        """Write the files. `replaces` None adds the rows to the table. Raises InvalidRequestError."""
+        """Write the files. `replaces` None adds the rows to the table. `operation` is that of a statement.
+
+        Raises InvalidRequestError.
+        """
         self._table = table
         self._rows = row_source(rows)
         self._kinds = parsed_kinds(kinds)
         check_columns(table.schema, self._rows.columns, table_name=table.name)
         self._replaces = replaces
+        self._operation = operation or ("WRITE" if replaces is None else "OVERWRITE")
         self._user = str(uuid.uuid4())
         self._base = latest_of(table)
         self._room = ROOM
@@ -139,7 +149,7 @@ class TableWrite:
             ],
             changelog=self._written.changelog,
             hashes=None if self._hashes is None else replace(self._hashes, replaced=replaced | self._hashes.replaced),
-            operation="OVERWRITE" if is_overwrite else "WRITE",
+            operation=self._operation,
         )
 
     @property

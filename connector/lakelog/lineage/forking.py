@@ -1,0 +1,139 @@
+"""Where branches began, as edges: the rows that a branch began with are made from a snapshot of its table.
+
+Such an edge is written to the snapshot at which the branch began, as the branch has it, by no job. It is a question's
+alone: batches of jobs are other edges.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lakelog.catalog.lineage_tables import SNAPSHOT_EDGES
+from lakelog.catalog.system_database import SystemDatabase
+from lakelog.common.errors import LakelogError
+from lakelog.filestore.metadata.forks import read_fork
+from lakelog.filestore.metadata.snapshot import is_same_commit
+from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.schema.paths import MAIN_BRANCH
+from lakelog.lineage.edges import EDGE_SCHEMA, Edge, edge_table
+from lakelog.lineage.record import ReadMode, TableVersion
+from lakelog.lineage.sources import uuid_of
+from lakelog.lineage.unreadable import note_unreadable, readable_tables
+
+if TYPE_CHECKING:
+    from lakelog.catalog.catalog import Catalog
+
+FORK_OPERATION = "BRANCH"  # of the edge of a fork
+_USER = "branch"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beginning:
+    """The snapshot of its table at which a branch began, and when the branch was made, as far as that is known."""
+
+    version: TableVersion
+    time_millis: int
+
+
+def beginning_of(table: TableStore, branch: str) -> Beginning | None:
+    """Where a branch began; None for one that began empty, or shares no living snapshot with its table.
+
+    Branches of other engines have no record of it: they begin at the newest snapshot that both lines have. Raises
+    CorruptDataError.
+    """
+    fork = read_fork(table, branch)
+    if fork is not None:
+        if fork.snapshot_id is None:
+            return None
+        version = TableVersion(snapshot_id=fork.snapshot_id, commit=fork.commit_uuid)
+        return Beginning(version=version, time_millis=fork.created_millis)
+    main, own = replace(table, branch=MAIN_BRANCH).snapshots, replace(table, branch=branch).snapshots
+    common = None
+    for number in own.ids():
+        snapshot = main.find(number)
+        if snapshot is None or not is_same_commit(snapshot, own.find(number)):
+            break
+        common = snapshot
+    if common is None:
+        return None
+    version = TableVersion(snapshot_id=common.id, commit=common.uuid)
+    return Beginning(version=version, time_millis=common.time_millis)
+
+
+def owning_line(table: TableStore, snapshot_id: int) -> TableStore:
+    """The line that has made a snapshot of a line: the table for the one at which a branch began."""
+    if table.branch == MAIN_BRANCH:
+        return table
+    began = beginning_of(table, table.branch)
+    is_beginning = began is not None and began.version.snapshot_id == snapshot_id
+    return replace(table, branch=MAIN_BRANCH) if is_beginning else table
+
+
+def fork_edges(catalog: Catalog) -> pa.Table:
+    """The edges of the branches of a warehouse, of deleted ones too where they were fed.
+
+    A branch that cannot be read has none, unless it was fed, and is named as unreadable.
+    """
+    stored = SystemDatabase.of(catalog).find(SNAPSHOT_EDGES)
+    fed = [] if stored is None else stored.to_arrow(where=f"operation = '{FORK_OPERATION}'").to_pylist()
+    found = {(row["sink_uuid"], row["sink_line"], row["sink_snapshot"]): _of_row(row) for row in fed}
+    for _, _, table in readable_tables(catalog):
+        for branch in table._files.branch_names()[1:]:
+            try:
+                edge = fork_edge(table._files, branch)
+            except LakelogError as error:
+                note_unreadable(replace(table._files, branch=branch).name, table.path, error)
+                continue
+            if edge is not None:
+                found[edge["sink_uuid"], branch, edge["sink_snapshot"]] = edge
+    return edge_table(found.values())
+
+
+def fork_key(edge: Edge) -> tuple[object, ...]:
+    """What the edge of a branch is known by."""
+    return edge["sink_uuid"], edge["sink_branch"], edge["sink_snapshot"], edge["sink_commit"]
+
+
+def fork_keys(database: SystemDatabase) -> set[tuple[object, ...]]:
+    """The keys of the branches whose edges were fed."""
+    stored = database.find(SNAPSHOT_EDGES)
+    fed = [] if stored is None else stored.to_arrow(where=f"operation = '{FORK_OPERATION}'").to_pylist()
+    return {fork_key(_of_row(row)) for row in fed}
+
+
+def _of_row(row: Edge) -> Edge:
+    commit = row["sink_commit"] or None
+    return {name: row[name] for name in EDGE_SCHEMA.names if name in row} | {
+        "sink_branch": row["sink_line"],
+        "sink_commit": commit,
+    }
+
+
+def fork_edge(table: TableStore, branch: str) -> Edge | None:
+    """The edge of a branch; None for one that began with nothing. Raises CorruptDataError."""
+    began = beginning_of(table, branch)
+    if began is None:
+        return None
+    version, name = began.version, replace(table, branch=MAIN_BRANCH).name
+    return {
+        "operation": FORK_OPERATION,
+        "sink_uuid": uuid_of(table),
+        "sink_table": name,
+        "sink_branch": branch,
+        "sink_snapshot": version.snapshot_id,
+        "sink_commit": version.commit,
+        "sink_time": began.time_millis,
+        "user": _USER,
+        "identifier": 0,
+        "source_kind": "table",
+        "source_uuid": uuid_of(table),
+        "source_table": name,
+        "source_path": table.path,
+        "mode": ReadMode.BATCH.value,
+        "source_to": version.snapshot_id,
+        "source_to_commit": version.commit,
+        "exact": True,
+    }

@@ -1,0 +1,223 @@
+"""What `tainted` says behind forks, rollbacks and expiry, and which changes by hand it takes for a mend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lakelog.catalog import Catalog, Table
+from lakelog.common.errors import InvalidRequestError, NotFoundError
+from lakelog.filestore.metadata.cleared_rows import parse_cleared
+from lakelog.filestore.metadata.users import CLEARED_KEY
+from lakelog.lineage import downstream, feed, made_from, mended, tainted, upstream
+
+SCHEMA = pa.schema(
+    [pa.field("part", pa.int64(), nullable=False), pa.field("id", pa.int64(), nullable=False), ("v", pa.int64())]
+)
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Catalog:
+    """A warehouse whose lineage is fed before it is deleted."""
+    found = Catalog(tmp_path, options={"data-lineage": "true"})
+    feed(found)
+    return found
+
+
+def make(catalog: Catalog, name: str) -> Table:
+    options = {"bucket": "1", "write-only": "true", "snapshot.num-retained.min": "1"}
+    return catalog.create_table(
+        f"db.{name}", schema=SCHEMA, primary_keys=["part", "id"], partition_keys=["part"], options=options
+    )
+
+
+def rows(*ids: int, part: int = 0) -> pa.Table:
+    return pa.table({"part": [part] * len(ids), "id": list(ids), "v": list(ids)}, schema=SCHEMA)
+
+
+def copy(source: Table, sink: Table) -> None:
+    found = source.snapshot()
+    assert found is not None
+    made_from(sink, f"{source.name}@{found.id}", job="copy").write(source.to_arrow())
+
+
+def reached(catalog: Catalog, table: str, snapshot_id: int) -> dict[str, bool]:
+    """The tables with tainted snapshots, and whether they hold tainted rows."""
+    found = tainted(catalog, table, snapshot_id).tables.to_pylist()
+    return {row["table"]: row["holds_tainted_rows"] for row in found}
+
+
+@pytest.fixture
+def tables(catalog: Catalog) -> tuple[Table, Table]:
+    """Table b is made of a; snapshot 2 of a is wrong, in partition 1."""
+    a, b = make(catalog, "a"), make(catalog, "b")
+    a.write(rows(1))
+    b.write(rows(100))
+    a.write(rows(2, part=1))
+    copy(a, b)
+    return a, b
+
+
+def test_a_branch_begins_with_the_wrong_rows_of_its_table(catalog: Catalog, tables: tuple[Table, Table]) -> None:
+    _, b = tables
+    c = make(catalog, "c")
+    b.create_branch("trial")
+    b.branch("trial").write(rows(3))
+    copy(b.branch("trial"), c)
+
+    found = {row["table"]: row for row in tainted(catalog, "db.a", 2).tables.to_pylist()}
+
+    assert {name: row["holds_tainted_rows"] for name, row in found.items()} == dict.fromkeys(
+        ("db.a", "db.b", "db.b$branch_trial", "db.c"), True
+    )
+    assert found["db.b$branch_trial"]["last_clean"] is None
+    assert "the branch began with tainted rows" in found["db.b$branch_trial"]["why"]
+    assert "db.c" in downstream(catalog, "db.a", 2)["sink_table"].to_pylist()
+    assert "db.a" in upstream(catalog, "db.c", 1)["source_table"].to_pylist()
+
+
+def test_a_branch_that_was_deleted_since_is_crossed_too(catalog: Catalog, tables: tuple[Table, Table]) -> None:
+    _, b = tables
+    c = make(catalog, "c")
+    b.create_branch("trial")
+    b.branch("trial").write(rows(3))
+    copy(b.branch("trial"), c)
+    feed(catalog)
+    b.delete_branch("trial")
+
+    assert reached(catalog, "db.a", 2)["db.c"]
+    assert "db.c" in downstream(catalog, "db.a", 2)["sink_table"].to_pylist()
+
+
+def test_what_was_made_of_a_snapshot_that_was_rolled_back_stays_tainted(
+    catalog: Catalog, tables: tuple[Table, Table]
+) -> None:
+    _, b = tables
+    c = make(catalog, "c")
+    copy(b, c)
+    b.rollback(snapshot_id=1)
+    b.write(rows(7))
+
+    assert reached(catalog, "db.a", 2) == {"db.a": True, "db.b": False, "db.c": True}
+
+
+def overwrite(table: Table) -> None:
+    table.write(rows(9), mode="overwrite")
+
+
+def truncate(table: Table) -> None:
+    table.truncate()
+    table.write(rows(9))
+
+
+def overwrite_of_the_partition(table: Table) -> None:
+    table.write(rows(9, part=1), mode="overwrite-partitions")
+
+
+def drop_of_the_partition(table: Table) -> None:
+    table.drop_partitions("part = 1")
+
+
+def overwrite_from_nothing(table: Table) -> None:
+    made_from(table).write(rows(9), mode="overwrite")
+
+
+def restore(table: Table) -> None:
+    table.restore(snapshot_id=1)
+
+
+CLEARING = [overwrite, truncate, overwrite_from_nothing, restore]
+OF_PARTITIONS = [overwrite_of_the_partition, drop_of_the_partition]
+
+
+@pytest.mark.parametrize("mend", [*CLEARING, *OF_PARTITIONS])
+def test_a_mend_by_hand_is_believed(
+    catalog: Catalog, tables: tuple[Table, Table], mend: Callable[[Table], None]
+) -> None:
+    mend(tables[0])
+
+    found = tainted(catalog, "db.a", 2)
+
+    assert reached(catalog, "db.a", 2) == {"db.a": False, "db.b": True}
+    assert [command for command in found.commands if " db.a " in command] == []
+
+
+@pytest.mark.parametrize("mend", CLEARING)
+def test_a_mend_that_has_expired_is_believed(
+    catalog: Catalog, tables: tuple[Table, Table], mend: Callable[[Table], None]
+) -> None:
+    mend(tables[1])
+    tables[1].write(rows(11))
+    tables[1].expire_snapshots(retain_min=1, retain_max=1)
+
+    assert reached(catalog, "db.a", 2) == {"db.a": True, "db.b": False}
+
+
+def test_a_restore_that_has_expired_brings_wrong_rows_back(catalog: Catalog, tables: tuple[Table, Table]) -> None:
+    _, b = tables
+    overwrite(b)
+    b.restore(snapshot_id=2)
+    b.write(rows(11))
+    b.expire_snapshots(retain_min=1, retain_max=1)
+
+    assert reached(catalog, "db.a", 2) == {"db.a": True, "db.b": True}
+
+
+def delete(table: Table) -> None:
+    table.delete("part = 1")
+
+
+def update(table: Table) -> None:
+    table.update({"v": 0}, where="part = 1")
+
+
+def overwrite_of_another_partition(table: Table) -> None:
+    table.write(rows(9, part=0), mode="overwrite-partitions")
+
+
+def overwrite_with_its_own_rows(table: Table) -> None:
+    newest = table.snapshot()
+    assert newest is not None
+    made_from(table, f"{table.name}@{newest.id}").write(table.to_arrow(), mode="overwrite")
+
+
+@pytest.mark.parametrize("change", [delete, update, overwrite_of_another_partition, overwrite_with_its_own_rows])
+def test_other_changes_are_no_mend(
+    catalog: Catalog, tables: tuple[Table, Table], change: Callable[[Table], None]
+) -> None:
+    change(tables[0])
+
+    assert reached(catalog, "db.a", 2)["db.a"]
+
+
+def test_a_person_says_that_a_table_is_mended_of_one_wrong_snapshot(
+    catalog: Catalog, tables: tuple[Table, Table]
+) -> None:
+    a, b = tables
+    delete(a)
+    snapshot = mended(a, "db.a@2", by="ann")
+
+    assert reached(catalog, "db.a", 2) == {"db.a": False, "db.b": True}
+    assert reached(catalog, "db.a", 1) == {"db.a": True, "db.b": True}
+    (event,) = parse_cleared(snapshot.properties[CLEARED_KEY])
+    assert (event.mended_by, event.snapshot_id, event.time_millis) == ("ann", snapshot.id, snapshot.time_millis)
+    assert a.to_arrow()["id"].to_pylist() == [1]
+
+    a.write(rows(12))
+    a.expire_snapshots(retain_min=1, retain_max=1)
+    mended(b, "db.a@2")
+    assert reached(catalog, "db.a", 2) == {"db.a": False, "db.b": False}
+    copy(a, b)
+    assert reached(catalog, "db.a", 2) == {"db.a": False, "db.b": False}
+
+
+def test_a_mend_needs_a_wrong_snapshot(tables: tuple[Table, Table]) -> None:
+    with pytest.raises(InvalidRequestError, match=r"needs a wrong snapshot, such as db\.orders@3"):
+        mended(tables[0])
+    with pytest.raises(InvalidRequestError, match="names no snapshot"):
+        mended(tables[0], "db.a")
+    with pytest.raises(NotFoundError, match=r"snapshot 99 of db\.a does not live"):
+        mended(tables[0], "db.a@99")

@@ -1,0 +1,355 @@
+"""Random histories of real tables, of whose rows a model knows from which commits they came.
+
+The model has the rows of each commit, with all commits that each row was made from, and the commit that each one came
+after. A row that was deleted one by one stays as a shadow: nobody knows which rows it stood for, so that what holds it
+counts as tainted. An overwrite, a truncate, and of its partitions an overwrite of partitions, take shadows out too; a
+mend takes a wrong commit out of all rows.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import count
+from pathlib import Path
+from typing import Any  # Any: values of edges
+
+import pyarrow as pa
+
+from lakelog.catalog import Catalog, Table
+from lakelog.common.errors import ConflictError, InvalidRequestError
+from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.lineage import feed, known_edges, made_from, mended
+from tests.support.lineage_jobs import commit_rows, read_of
+from tests.support.lineage_records import LINEAGE_ON
+
+SCHEMA = pa.schema(
+    [pa.field("part", pa.int64(), nullable=False), pa.field("id", pa.int64(), nullable=False), ("v", pa.int64())]
+)
+PARTS = 2
+TABLES = ("a", "b", "c", "d")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the model; `is_there` is False for a shadow."""
+
+    part: int
+    value: int
+    origins: frozenset[str]
+    is_there: bool = True
+
+
+State = dict[int, Row]
+
+
+@dataclass
+class Commit:
+    """A commit of the model: the rows that it wrote, those of its snapshot, and the commit before it."""
+
+    id: int
+    uuid: str
+    before: str | None
+    added: State
+    state: State
+    edges: list[dict[str, Any]] = field(default_factory=list)
+    is_restore: bool = False
+
+
+class RowHistory:
+    """Tables of which each is made from those before it, and their branches."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.choose = random.Random(seed)
+        self.catalog = Catalog(folder, options=LINEAGE_ON)
+        self.commits: dict[str, Commit] = {}
+        self.has_partitions = self.choose.random() < 0.4
+        self.cleared_partitions = False
+        self.told: list[str] = []
+        self.names = [f"db.{name}" for name in TABLES]
+        self._numbers = count(1)
+        self._bases: dict[str, tuple[str | None, str | None]] = {}  # of branches: the merged states of both sides
+        for name in self.names:
+            self.catalog.create_table(
+                name,
+                schema=SCHEMA,
+                primary_keys=["part", "id"],
+                partition_keys=["part"] if self.has_partitions else [],
+                options={"bucket": "1", "write-only": "true", "snapshot.num-retained.min": "1"},
+            )
+            self._write(self.catalog.table(name))
+        feed(self.catalog)
+
+    # What is known.
+
+    def lines(self) -> Iterator[Table]:
+        """All tables and branches."""
+        for name in self.names:
+            table = self.catalog.table(name)
+            yield table
+            yield from (table.branch(one.name) for one in table.branches())
+
+    def newest(self, table: Table) -> Commit | None:
+        """The newest commit of a line."""
+        snapshot = table._files.snapshots.latest()
+        return None if snapshot is None or snapshot.uuid is None else self.commits[snapshot.uuid]
+
+    def path(self, commit: Commit | None) -> list[Commit]:
+        """A commit and all before it, the newest first."""
+        found = []
+        while commit is not None:
+            found.append(commit)
+            commit = None if commit.before is None else self.commits[commit.before]
+        return found
+
+    def living(self) -> dict[str, list[Commit]]:
+        """The living commits of each line, oldest first, by its name."""
+        return {
+            table.name: [self.commits[one.uuid] for one in table._files.snapshots.living() if one.uuid is not None]
+            for table in self.lines()
+        }
+
+    # What happens.
+
+    def step(self) -> str:
+        """One event, by its name."""
+        events: list[tuple[int, Callable[[Table], None]]] = [
+            (6, self._write),
+            (10, self._copy),
+            (10, self._follow),
+            (2, self._overwrite),
+            (1, self._truncate),
+            (2, self._delete),
+            (2, self._update),
+            (2, self._restore),
+            (2, self._roll_back),
+            (3, self._fork),
+            (3, self._merge_changes),
+            (2, self._take_branch),
+            (1, self._delete_branch),
+            (2, self._expire),
+            (1, self._mend),
+        ]
+        if self.has_partitions:
+            events.append((3, self._overwrite_partitions))
+        ((_, event),) = self.choose.choices(events, [weight for weight, _ in events])
+        line = self.choose.choice(list(self.lines()))
+        before = set(self.commits)
+        event(line)
+        self.told.append(f"{event.__name__} {line.name} {sorted(self.commits.keys() - before)}")
+        return event.__name__
+
+    def _rows(self, parts: int | None = None) -> dict[int, tuple[int, int]]:
+        numbers = [next(self._numbers) for _ in range(self.choose.choice([1, 2, 3]))]
+        part = self.choose.randrange(PARTS) if parts is None else parts
+        return {number: (part, number) for number in numbers}
+
+    def _write(self, table: Table) -> None:
+        rows, state = self._rows(), self._state(table)
+        self._put(table, table.write(arrow(rows)), own(rows), state)
+
+    def _overwrite(self, table: Table) -> None:
+        rows = self._rows()
+        self._put(table, table.write(arrow(rows), mode="overwrite"), own(rows), {})
+
+    def _overwrite_partitions(self, table: Table) -> None:
+        rows = self._rows()
+        parts = {part for part, _ in rows.values()}
+        state = {number: row for number, row in self._state(table).items() if row.part not in parts}
+        self._put(table, table.write(arrow(rows), mode="overwrite-partitions"), own(rows), state)
+        self.cleared_partitions = True
+
+    def _truncate(self, table: Table) -> None:
+        snapshot = table.truncate()
+        if snapshot is not None:
+            self._put(table, snapshot, {}, {})
+
+    def _delete(self, table: Table) -> None:
+        there = [number for number, row in self._state(table).items() if row.is_there]
+        if there:
+            chosen = self.choose.choice(there)
+            state = self._state(table)
+            state[chosen] = replace(state[chosen], is_there=False)
+            snapshot = table.delete(f"id = {chosen}")
+            assert snapshot is not None
+            self._put(table, snapshot, {}, state)
+
+    def _update(self, table: Table) -> None:
+        state = self._state(table)
+        if any(row.is_there for row in state.values()):
+            value = next(self._numbers)
+            snapshot = table.update({"v": value})
+            assert snapshot is not None
+            self._put(table, snapshot, {number: replace(row, value=value) for number, row in state.items()}, state)
+
+    def _copy(self, sink: Table) -> None:
+        """A batch that reads a state of a table before it, or of a branch."""
+        source, commit = self._source(sink)
+        if commit is None:
+            return
+        made = self._made(sink, commit.state)
+        state = self._state(sink)
+        table = made_from(sink, f"{source.name}@{commit.id}", job="copy")
+        self._put(sink, table.write(arrow(there(made))), made, state)
+
+    def _follow(self, sink: Table) -> None:
+        """A batch of a stream that has read a table up to some snapshot."""
+        source, commit = self._source(sink)
+        if commit is None:
+            return
+        living = {one.uuid for one in self.living()[source.name]}
+        path = [one for one in self.path(commit)[1:] if one.uuid in living]
+        start = self.choose.choice([None, *path])
+        read: State = dict(commit.state) if start is None else {}
+        for one in [] if start is None else self.path(commit):
+            if one is start:
+                break
+            read = {**one.added, **read}
+        made, state = self._made(sink, read), self._state(sink)
+        source_read = read_of(source, start=None if start is None else start.id, end=commit.id)
+        snapshot = commit_rows(sink, arrow(there(made)), source_read, user=f"job-{next(self._numbers)}")
+        self._put(sink, snapshot, made, state)
+
+    def _restore(self, table: Table) -> None:
+        target = self.choose.choice(self.living()[table.name])
+        restored = table.restore(snapshot_id=target.id)
+        if restored.snapshot is not None:
+            self._put(table, restored.snapshot, dict(target.state), dict(target.state), keeps_origins=True)
+
+    def _roll_back(self, table: Table) -> None:
+        target = self.choose.choice(self.living()[table.name][-3:])
+        table.rollback(snapshot_id=target.id)
+
+    def _fork(self, table: Table) -> None:
+        main = self._main(table)
+        if len(main.branches()) < 2:
+            commit = self.choose.choice(self.living()[main.name])
+            name = f"b{next(self._numbers)}"
+            main.create_branch(name, snapshot_id=commit.id)
+            self._bases[f"{main.name}/{name}"] = commit.uuid, commit.uuid
+
+    def _merge_changes(self, table: Table) -> None:
+        main, branch = self._main(table), self._a_branch(table)
+        if branch is None:
+            return
+        key = f"{main.name}/{branch._files.branch}"
+        base_id = self._bases[key][0]
+        base = {} if base_id is None else self.commits[base_id].state
+        theirs, state = self._state(branch), self._state(main)
+        head = self.newest(branch)
+        try:
+            merged = main.merge_changes(branch._files.branch).snapshot_id
+        except (ConflictError, InvalidRequestError):
+            return
+        if merged is None:
+            return
+        changed = {number: row for number, row in theirs.items() if row.is_there and is_other(row, base.get(number))}
+        shadows = {number: row for number, row in theirs.items() if not row.is_there and number not in base}
+        for number, row in base.items():
+            is_gone = number not in theirs or not theirs[number].is_there
+            if row.is_there and is_gone and number in state:
+                state[number] = replace(state[number], is_there=False)
+        found = main._files.snapshots.get(merged)
+        self._put(main, found, {**shadows, **changed}, {**state, **shadows, **changed}, keeps_values=True)
+        self._bases[key] = (None if head is None else head.uuid), found.uuid
+
+    def _take_branch(self, table: Table) -> None:
+        main, branch = self._main(table), self._a_branch(table)
+        if branch is None:
+            return
+        name = branch._files.branch
+        verb = self.choose.choice([main.fast_forward, main.merge_branch, main.replace_main])
+        try:
+            verb(name)
+        except (ConflictError, InvalidRequestError):
+            return
+        head = self.newest(main)
+        self._bases[f"{main.name}/{name}"] = (None, None) if head is None else (head.uuid, head.uuid)
+
+    def _delete_branch(self, table: Table) -> None:
+        branch = self._a_branch(table)
+        if branch is not None:
+            self._main(table).delete_branch(branch._files.branch)
+
+    def _expire(self, table: Table) -> None:
+        table.expire_snapshots(retain_min=1, retain_max=self.choose.choice([1, 2, 4]))
+
+    def _mend(self, table: Table) -> None:
+        wrong = self.choose.choice([(line, one) for line, found in self.living().items() for one in found])
+        state = self._state(table)
+        snapshot = mended(table, f"{wrong[0]}@{wrong[1].id}", by="ann")
+        mend = {number: replace(row, origins=row.origins - {wrong[1].uuid}) for number, row in state.items()}
+        self._put(table, snapshot, {}, mend)
+
+    # How it is kept.
+
+    def _main(self, table: Table) -> Table:
+        return self.catalog.table(table.name.partition("$")[0])
+
+    def _a_branch(self, table: Table) -> Table | None:
+        main = self._main(table)
+        branches = main.branches()
+        return main.branch(self.choose.choice(branches).name) if branches else None
+
+    def _state(self, table: Table) -> State:
+        newest = self.newest(table)
+        return {} if newest is None else dict(newest.state)
+
+    def _source(self, sink: Table) -> tuple[Table, Commit | None]:
+        """A line of a table before a sink, and one of its living commits."""
+        place = self.names.index(self._main(sink).name)
+        sources = [one for one in self.lines() if self.names.index(self._main(one).name) < place]
+        if not sources:
+            return sink, None
+        source = self.choose.choice(sources)
+        living = self.living()[source.name]
+        return source, self.choose.choice(living[-3:]) if living else None
+
+    def _made(self, sink: Table, read: State) -> State:
+        """Rows of a sink that are made from rows."""
+        return {
+            next(self._numbers): Row(row.part, number, row.origins, is_there=row.is_there)
+            for number, row in read.items()
+        }
+
+    def _put(
+        self,
+        table: Table,
+        snapshot: Snapshot,
+        added: State,
+        state: State,
+        *,
+        keeps_origins: bool = False,
+        keeps_values: bool = False,
+    ) -> None:
+        """Take a commit in, and compare the table's rows with the model's."""
+        assert snapshot.uuid is not None
+        before = table._files.snapshots.find(snapshot.id - 1)
+        new = {number: replace(row, origins=row.origins | {snapshot.uuid}) for number, row in added.items()}
+        rows = dict(state) if keeps_origins else {**state, **new}
+        commit = Commit(snapshot.id, snapshot.uuid, None if before is None else before.uuid, new, rows)
+        commit.is_restore = keeps_origins
+        edges = known_edges(self.catalog).to_pylist() if "lakelog.lineage" in snapshot.properties else []
+        commit.edges = [edge for edge in edges if edge["sink_commit"] == snapshot.uuid and edge["source_kind"]]
+        self.commits[snapshot.uuid] = commit
+        found = {(row["part"], row["id"], row["v"]) for row in table.to_arrow(snapshot_id=snapshot.id).to_pylist()}
+        assert found == {(row.part, number, row.value) for number, row in rows.items() if row.is_there}
+
+
+def own(rows: dict[int, tuple[int, int]]) -> State:
+    """Rows that came from nowhere."""
+    return {number: Row(part, value, frozenset()) for number, (part, value) in rows.items()}
+
+
+def there(rows: State) -> dict[int, tuple[int, int]]:
+    return {number: (row.part, row.value) for number, row in rows.items() if row.is_there}
+
+
+def is_other(row: Row, before: Row | None) -> bool:
+    return before is None or not before.is_there or row.value != before.value
+
+
+def arrow(rows: dict[int, tuple[int, int]]) -> pa.Table:
+    values = [(part, number, value) for number, (part, value) in rows.items()]
+    return pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in values], schema=SCHEMA)
