@@ -96,6 +96,7 @@ class IngestSink:
     def __call__(self, records: DataFrame, batch_id: int) -> None:
         """Take in one batch, whole, once. Raises CorruptDataError for a bad record with FAIL, and writes nothing."""
         micro = identify_batch(records, batch_id, commit_user=self.commit_user)
+        self.sink.check_checkpoint(micro)
         kept: frozenset[tuple[int, int]] = frozenset()
         if self.letters is not None and (micro.run is None or micro.run != self._visited_run):
             kept = self.letters.kept(topic_id=self.topic_id, writer=micro.user, batch_id=batch_id)

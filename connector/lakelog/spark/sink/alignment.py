@@ -22,9 +22,10 @@ from pathlib import Path
 from typing import Any  # Any: py4j gives Java objects without types
 
 from pyspark.errors import PySparkAttributeError
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.common.errors import InvalidRequestError
+from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.spark.sink.capture import RunningBatch
 from lakelog.spark.sink.checkpoint import files_of_batch, parse_offset_log, parse_watermark
 
@@ -45,6 +46,69 @@ class MicroBatch:
     source_digest: str | None
     running: RunningBatch | None = field(default=None, repr=False)
     watermark_millis: int | None = None
+    checkpoint: LocalFolder | HadoopFolder | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFolder:
+    """The folder of a checkpoint on this machine."""
+
+    path: Path
+
+    @property
+    def location(self) -> str:
+        """Where it is."""
+        return str(self.path)
+
+    def find_text(self, name: str) -> str | None:
+        """The text of a file below the folder; None when it is not there."""
+        return text_of(self.path / name)
+
+    def write_text(self, name: str, text: str) -> None:
+        """Write or replace a file below the folder."""
+        LocalFileIO().write_bytes(str(self.path / name), text.encode())
+
+    def has_files(self, name: str) -> bool:
+        """Whether a folder below the folder has any file."""
+        return (self.path / name).is_dir() and any((self.path / name).iterdir())
+
+
+@dataclass(frozen=True, slots=True)
+class HadoopFolder:
+    """The folder of a checkpoint in a file system of Hadoop's, by a session of Spark's."""
+
+    session: SparkSession
+    location: str
+
+    def find_text(self, name: str) -> str | None:
+        """The text of a file below the folder; None when it is not there."""
+        return _find_text(self.session, f"{self.location}/{name}")
+
+    def write_text(self, name: str, text: str) -> None:
+        """Write or replace a file below the folder."""
+        path, files = _hadoop_file(self.session, f"{self.location}/{name}")
+        stream = files.create(path, True)
+        try:
+            stream.write(bytearray(text.encode()))
+        finally:
+            stream.close()
+
+    def has_files(self, name: str) -> bool:
+        """Whether a folder below the folder has any file."""
+        path, files = _hadoop_file(self.session, f"{self.location}/{name}")
+        return bool(files.exists(path)) and len(files.listStatus(path)) > 0
+
+
+def checkpoint_folder(session: SparkSession, location: str) -> LocalFolder | HadoopFolder:
+    """The folder of a checkpoint at a location of Hadoop's, with its scheme, as Spark resolves it."""
+    local = local_path(location)
+    return HadoopFolder(session, location) if local is None else LocalFolder(local)
+
+
+def named_folder(session: SparkSession, location: str) -> LocalFolder | HadoopFolder:
+    """The folder of a location as users write it: without a scheme it is in the default file system."""
+    path, files = _hadoop_file(session, location)
+    return checkpoint_folder(session, files.makeQualified(path).toString())
 
 
 def identify_batch(
@@ -72,9 +136,10 @@ def identify_batch(
     if _is_temporary(execution):
         raise no_checkpoint()
     path = f"{checkpoint}/offsets/{batch_id}"
-    text = _read_text(batch, path)
+    folder = checkpoint_folder(batch.sparkSession, checkpoint)
+    text = _read_text(batch.sparkSession, path)
     lines = parse_offset_log(text, path=path)
-    files = files_of_batch(batch_id, lines, lambda name: _find_text(batch, f"{checkpoint}/{name}"))
+    files = files_of_batch(batch_id, lines, folder.find_text)
     return MicroBatch(
         user=_named(commit_user or query_id, writer_name),
         identifier=batch_id,
@@ -84,9 +149,10 @@ def identify_batch(
             execution=execution,
             batch_id=batch_id,
             ends=lines,
-            read_before=partial(_find_text, batch, f"{checkpoint}/offsets/{batch_id - 1}"),
+            read_before=partial(folder.find_text, f"offsets/{batch_id - 1}"),
         ),
         watermark_millis=parse_watermark(text, path=path),
+        checkpoint=folder,
     )
 
 
@@ -133,12 +199,17 @@ def _running_query(batch: DataFrame, query_id: str | None) -> Any:  # a Java Str
     # The batch's own session is a clone whose `streams` is empty; the shared state knows the queries of all sessions.
     if query_id is None:
         return None
-    uuid = _jvm(batch).java.util.UUID.fromString(query_id)
+    uuid = _jvm(batch.sparkSession).java.util.UUID.fromString(query_id)
     return batch.sparkSession._jsparkSession.sharedState().activeStreamingQueries().get(uuid)
 
 
-def _jvm(batch: DataFrame) -> Any:  # py4j's view of the JVM
-    return batch.sparkSession.sparkContext._jvm
+def _jvm(session: SparkSession) -> Any:  # py4j's view of the JVM
+    return session.sparkContext._jvm
+
+
+def _hadoop_file(session: SparkSession, path: str) -> tuple[Any, Any]:  # a Java Path, and its FileSystem
+    hadoop_path = _jvm(session).org.apache.hadoop.fs.Path(path)
+    return hadoop_path, hadoop_path.getFileSystem(session.sparkContext._jsc.hadoopConfiguration())
 
 
 def _is_temporary(execution: Any) -> bool:  # a Java StreamExecution
@@ -161,14 +232,13 @@ def local_path(location: str) -> Path | None:
     return None
 
 
-def _find_text(batch: DataFrame, path: str) -> str | None:
+def _find_text(session: SparkSession, path: str) -> str | None:
     """The text of a file; None when it is not there."""
     local = local_path(path)
     if local is not None:
         return text_of(local)
-    hadoop_path = _jvm(batch).org.apache.hadoop.fs.Path(path)
-    files = hadoop_path.getFileSystem(batch.sparkSession.sparkContext._jsc.hadoopConfiguration())
-    return _read_text(batch, path) if files.exists(hadoop_path) else None
+    hadoop_path, files = _hadoop_file(session, path)
+    return _read_text(session, path) if files.exists(hadoop_path) else None
 
 
 def text_of(path: Path) -> str | None:
@@ -179,16 +249,14 @@ def text_of(path: Path) -> str | None:
         return None
 
 
-def _read_text(batch: DataFrame, path: str) -> str:
+def _read_text(session: SparkSession, path: str) -> str:
     local = local_path(path)
     if local is not None:
         return local.read_text(encoding="utf-8")
-    java = _jvm(batch)
-    configuration = batch.sparkSession.sparkContext._jsc.hadoopConfiguration()
-    hadoop_path = java.org.apache.hadoop.fs.Path(path)
-    stream = hadoop_path.getFileSystem(configuration).open(hadoop_path)
+    hadoop_path, files = _hadoop_file(session, path)
+    stream = files.open(hadoop_path)
     try:
-        text: str = java.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
+        text: str = _jvm(session).org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
     finally:
         stream.close()
     return text

@@ -40,9 +40,10 @@ from lakelog.spark.logging_level import LoggingLevel, show_log
 from lakelog.spark.options import PARTITION_OVERWRITE_CONF
 from lakelog.spark.projection import check_schema, with_new_columns
 from lakelog.spark.session import CASE_CONF
-from lakelog.spark.sink.alignment import QUERY_ID, digest_of, local_path, text_of
+from lakelog.spark.sink.alignment import QUERY_ID, LocalFolder, digest_of, local_path, text_of
 from lakelog.spark.sink.batch_write import base_index, next_sequence
 from lakelog.spark.sink.checkpoint import files_of_batch, parse_offset_log, parse_watermark
+from lakelog.spark.sink.checkpoint_table import bind
 from lakelog.spark.sink.declaring import StreamDeclaration
 from lakelog.spark.sink.overwriting import conf_overwrite
 from lakelog.spark.sink.task import FilesWrite, answered
@@ -300,11 +301,13 @@ class FilesStreamWriter(DataSourceStreamArrowWriter):
     def _identified(self, batch: Batch, query_id: str | None) -> Batch:
         """The batch with the digest of its source offsets and its watermark.
 
-        Both stay None where Python cannot read the checkpoint by itself.
+        Both stay None where Python cannot read the checkpoint by itself. Raises InvalidRequestError where the
+        checkpoint is that of another table.
         """
         folder = None if self._checkpoint is None else local_path(self._checkpoint)
         if folder is None:
             return batch
+        bind(LocalFolder(folder), self._plan.table, user=batch.user, batch_id=batch.identifier)
         path = folder / "offsets" / str(batch.identifier)
         text = path.read_text(encoding="utf-8")
         lines = parse_offset_log(text, path=str(path))

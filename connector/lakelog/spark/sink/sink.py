@@ -39,9 +39,10 @@ from lakelog.spark.compaction.compaction import compaction_beside
 from lakelog.spark.failures import sentence_first
 from lakelog.spark.projection import check_is_projected, check_schema, with_new_columns
 from lakelog.spark.session import CASE_CONF, core_count, is_connect, prepare_session
-from lakelog.spark.sink.alignment import MicroBatch, identify_batch, no_checkpoint
+from lakelog.spark.sink.alignment import MicroBatch, identify_batch, named_folder, no_checkpoint
 from lakelog.spark.sink.batch_write import NOTHING_WRITTEN, BatchWrite, Written
 from lakelog.spark.sink.capture import Capture, has_moved, is_captured, named_job
+from lakelog.spark.sink.checkpoint_table import bind, check_before_start, check_unowned
 from lakelog.spark.sink.commits import KEPT_COMMITS, BatchCommit, BatchOutcome
 from lakelog.spark.sink.leases import KeptLease, check_no_speculation
 from lakelog.spark.sink.listeners import watch_end, whole_in
@@ -116,6 +117,8 @@ class LakelogSink:
         self._job_takeover = job_takeover
         self._listeners = tuple(listeners)
         self._lease = KeptLease()
+        self.owns_checkpoint = False  # True where the query writes this table alone
+        self._bound_run: str | None = None
         self.is_settled_later = False  # True where write_stream merges what was written at the stream's end
 
     @sentence_first()
@@ -129,6 +132,7 @@ class LakelogSink:
         self.check_rows(rows)
         micro = identify_batch(rows, batch_id, writer_name=self._writer_name, commit_user=self._commit_user)
         _FINISHED.check_new(self.table, micro)
+        self.check_checkpoint(micro)
         with self._lease.held(self.table._files, micro, rows.sparkSession) as lease:
             outcome, written = self._write_once(rows, micro, self._lineage_of(rows, micro), lease)
             if written.has_repeated_tasks:
@@ -151,6 +155,17 @@ class LakelogSink:
         commit.log()
         KEPT_COMMITS.add(micro.run, commit, writer_name=self._writer_name)
         self._notify(micro, outcome)
+
+    def check_checkpoint(self, micro: MicroBatch) -> None:
+        """Check once a run that the batches before are in the table. Raises InvalidRequestError.
+
+        On Spark Connect no checkpoint can be seen.
+        """
+        if micro.checkpoint is None or micro.run == self._bound_run:
+            return
+        check = bind if self.owns_checkpoint else check_unowned
+        check(micro.checkpoint, self.table._files, user=micro.user, batch_id=micro.identifier)
+        self._bound_run = micro.run
 
     def _notify(self, micro: MicroBatch, outcome: BatchOutcome) -> None:
         """Tell the listeners of a batch, also of one that was committed before its process died."""
@@ -365,6 +380,9 @@ def start_stream(
         check_no_copy(sink.table._files, recorded_place(sink.table._files))
         await_topic(sink.table.log)
     prepare_session(rows.sparkSession)
+    sink.owns_checkpoint = True
+    if checkpoint_location is not None and not is_connect(rows.sparkSession):
+        check_before_start(named_folder(rows.sparkSession, str(checkpoint_location)), sink.table._files)
     sink.is_settled_later = available_now and not is_connect(rows.sparkSession)
     writer = rows.writeStream.foreachBatch(body).outputMode(output_mode)
     if checkpoint_location is not None:

@@ -97,6 +97,19 @@ def _identity_of_table(table: TableStore) -> str:
     return f"{MADE_PREFIX}{table.schemas.get(min(table.schemas.list_ids())).time_millis}"
 
 
+def former_identities(table: TableStore) -> frozenset[str]:
+    """The identities that a table had before: as a table of others, and before each new identity. Reads its schemas.
+
+    A branch has none: its schemas begin with those of the table.
+    """
+    if table.branch != MAIN_BRANCH:
+        return frozenset()
+    schemas = [table.schemas.get(schema_id) for schema_id in sorted(table.schemas.list_ids())]
+    had = {TABLE_UUID.of(schema.options) for schema in schemas}
+    made = {f"{MADE_PREFIX}{schema.time_millis}" for schema in schemas[:1] if not TABLE_UUID.of(schema.options)}
+    return frozenset((had | made) - {"", table.uuid})
+
+
 def latest_of(table: TableStore) -> Snapshot | None:
     """The newest snapshot, read now; None before the first commit. Raises ConflictError as `check_same_table`.
 
