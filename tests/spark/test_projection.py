@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 
@@ -108,6 +109,17 @@ def test_rows_that_lack_a_nullable_column_have_null_and_names_are_found_in_any_c
     assert [tuple(row) for row in found.collect()] == [(1, "abc", None, 3)]
     with pytest.raises(InvalidRequestError, match=r"lack column\(s\) k"):
         check_schema(rows.schema, table, table_name="db.t", is_case_sensitive=True)
+
+
+def test_a_null_key_is_named_by_its_row(spark: SparkSession) -> None:
+    """The row's other columns say which it is; of a wide row the first."""
+    types = {"k": "INT NOT NULL", "name": "STRING", "at": "TIMESTAMP(3)"} | {f"c{n}": "INT" for n in range(40)}
+    table = replace(schema_of(**types), primary_keys=("k",))
+    rows = spark.createDataFrame([(1, "a", 1), (None, "b\n", 7)], "K INT, name STRING, c0 INT")
+    with pytest.raises(Exception, match="refuses the batch") as caught:
+        project_rows(rows, table, table_name="db.t").collect()
+    refused = refused_row_error(caught.value)
+    assert str(refused).endswith("""but a row has a null; the row begins with {"k":null,"name":"b\\n","c0":"7"}""")
 
 
 def test_another_error_is_not_mistaken_for_a_refused_row() -> None:

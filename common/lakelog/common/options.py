@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import Enum
 from functools import lru_cache
 from typing import Generic, TypeVar
 
@@ -14,6 +16,7 @@ from lakelog.common.quoting import CAUSE_MAX, cut, shown
 logger = logging.getLogger("lakelog.common")
 
 T_co = TypeVar("T_co", covariant=True)
+Choice = TypeVar("Choice", bound=Enum)
 
 _LONG_MAX = 9_223_372_036_854_775_807
 _TRUE = {"true": True, "false": False}
@@ -27,6 +30,36 @@ def parse_bool(text: str) -> bool:
         return _TRUE[text.strip().lower()]
     except KeyError:
         raise ValueError("expected true or false") from None
+
+
+def parse_whole(text: str) -> int:
+    """Parse a whole number. Raises ValueError without words: an option's kind says what was expected."""
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError from None
+
+
+def in_lower_case(text: str) -> str:
+    """The text in lower case, without space around it."""
+    return text.strip().lower()
+
+
+def choice(kind: type[Choice], *, folds: Callable[[str], str] = str) -> Callable[[str], Choice]:
+    """The parser of an option with these values, which are `folds` of what is given.
+
+    It raises ValueError with the nearest value, without words where none is near.
+    """
+
+    def parse(text: str) -> Choice:
+        try:
+            return kind(folds(text))
+        except ValueError:
+            values = {str(one.value).lower(): one.value for one in kind}
+            near = get_close_matches(text.strip().lower(), values, n=1)
+            raise ValueError(*(f"did you mean {values[one]!r}?" for one in near)) from None
+
+    return parse
 
 
 def parse_size_bytes(text: str) -> int:
@@ -93,7 +126,8 @@ class Option(Generic[T_co]):
         try:
             return self.parse(text)
         except (ValueError, KeyError) as error:
-            detail = f"{self.kind} ({cut(str(error), CAUSE_MAX)})" if str(error) else self.kind
+            has_words = str(error) and not isinstance(error, KeyError)  # that of a lookup is the value alone
+            detail = f"{self.kind} ({cut(str(error), CAUSE_MAX)})" if has_words else self.kind
             raise OptionError.bad_value(self.key, text, detail) from error
 
 

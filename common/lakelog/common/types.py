@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from enum import Enum, IntEnum
 from typing import Any  # Any: parsed JSON is untyped until it is checked here
 
@@ -75,6 +76,7 @@ class TypeRoot(Enum):
 _WITH_LENGTH = {TypeRoot.CHAR, TypeRoot.VARCHAR, TypeRoot.BINARY, TypeRoot.VARBINARY}
 _WITH_PRECISION = {TypeRoot.TIME: 0, TypeRoot.TIMESTAMP: 6, TypeRoot.TIMESTAMP_LTZ: 6}
 _NESTED = {TypeRoot.ARRAY, TypeRoot.MAP, TypeRoot.MULTISET, TypeRoot.ROW}
+_TEXT_WORDS = ("STRING", "BYTES")  # of any length
 _ALIASES = {"INTEGER": "INT", "NUMERIC": "DECIMAL", "DEC": "DECIMAL"}
 _TYPE_TEXT = re.compile(
     r"^(?P<root>[A-Z_]+)\s*(?:\(\s*(?P<first>\d{1,10})\s*(?:,\s*(?P<second>\d{1,10})\s*)?\))?"
@@ -245,7 +247,7 @@ def _parse_text(written: str) -> DataType:
     try:
         root = TypeRoot(word)
     except ValueError:
-        raise UnsupportedError(f"type {shown(written)} is not supported; known types: {_names(TypeRoot)}") from None
+        raise _unknown_type(written, match["root"]) from None
     if root in _NESTED:
         raise InvalidRequestError(f"{shown(written)}: nested types are written as objects in a schema file")
     if root in _WITH_LENGTH:
@@ -256,6 +258,13 @@ def _parse_text(written: str) -> DataType:
         precision = _WITH_PRECISION[root] if first is None else first
         return DataType(root=root, precision=precision, nullable=nullable)
     return DataType(root=root, nullable=nullable)
+
+
+def _unknown_type(written: str, word: str) -> UnsupportedError:
+    known = sorted({*(root.value for root in TypeRoot), *_TEXT_WORDS, *_ALIASES})
+    near = get_close_matches(word, known, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return UnsupportedError(f"type {shown(written)} is not supported; known types: {', '.join(known)}{hint}")
 
 
 def _names(roots: Iterator[TypeRoot] | set[TypeRoot] | type[TypeRoot]) -> str:

@@ -117,14 +117,18 @@ class Catalog:
         `schema` has the columns: a pyarrow schema, DDL such as `id BIGINT NOT NULL, name STRING COMMENT 'of a buyer'`
         (see `lakelog.catalog.ddl`), a polars schema, a Spark StructType, or a DataFrame of pandas, polars or Spark,
         of which only the columns are used. Comments of columns are kept. A key is one column's name, or a list of them.
-        Raises InvalidRequestError when the table exists (`if_not_exists` gives that one) or a name, column, key or
-        option is wrong; UnavailableError when Kafka does not answer. Then nothing was created.
+        Raises InvalidRequestError when the table exists or a name, column, key or option is wrong; UnavailableError
+        when Kafka does not answer. Then nothing was created. `if_not_exists` gives the table that exists, as it is:
+        other columns or options than those asked for are logged as a warning, other keys or partition columns are an
+        error.
         """
         name = Identifier.parse(identifier)
         path = name.path(self.warehouse)
-        if self._exists(path):
-            return self._existing(name, if_not_exists=if_not_exists)
+        if self._exists(path) and not if_not_exists:
+            raise self._exists_already(name)
         table_schema = self._new_schema(schema, primary_keys, partition_keys, options or {}, comment)
+        if self._exists(path):
+            return self._existing(name, table_schema, options or {}, if_not_exists=if_not_exists)
         make_logged = LOG_SYSTEM.of(table_schema.options) is LogSystem.KAFKA
         if make_logged:
             from lakelog.protocol.loggable import check_loggable
@@ -134,7 +138,7 @@ class Catalog:
         try:
             create(name, table_schema)
         except ConflictError:  # another process made it meanwhile
-            return self._existing(name, if_not_exists=if_not_exists)
+            return self._existing(name, table_schema, options or {}, if_not_exists=if_not_exists)
         return self.table(identifier)
 
     def table(self, identifier: str, *, is_to_be_mended: bool = False) -> Table:
@@ -408,12 +412,21 @@ class Catalog:
         path = name.path(self.warehouse)
         SchemaManager(bounded(self._file_io, path, ()), TablePaths(path)).create(schema)
 
-    def _existing(self, name: Identifier, *, if_not_exists: bool) -> Table:
+    def _existing(
+        self, name: Identifier, asked: TableSchema, options: Mapping[str, str], *, if_not_exists: bool
+    ) -> Table:
         if not if_not_exists:
-            raise InvalidRequestError(
-                f"table {name} exists already in {self.warehouse}; drop it, choose another name, or give if_not_exists"
-            )
-        return self.table(str(name))
+            raise self._exists_already(name)
+        from lakelog.catalog.existing import check_existing
+
+        table = self.table(str(name))
+        check_existing(table.schema, asked, options, table_name=str(name))
+        return table
+
+    def _exists_already(self, name: Identifier) -> InvalidRequestError:
+        return InvalidRequestError(
+            f"table {name} exists already in {self.warehouse}; drop it, choose another name, or give if_not_exists"
+        )
 
     def _tables_of(self, database: str) -> list[str]:
         folder = f"{self.warehouse.rstrip('/')}/{database}{DATABASE_SUFFIX}"

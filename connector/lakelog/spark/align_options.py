@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.file_names import check_user_name
-from lakelog.common.options import Option, parse_duration_millis
+from lakelog.common.options import Option, choice, parse_duration_millis
 from lakelog.filestore.options.parsing import parse_names, positive
 
 
@@ -29,7 +29,7 @@ def _parse_snapshots(text: str) -> int | None:
 
 STREAM_ALIGN = Option(
     key="stream.align",
-    parse=Align,
+    parse=choice(Align),
     default=Align.TRANSACTION,
     doc="Where micro-batches of a stream end: at a `transaction` of each bucket, or at a `snapshot` that holds no "
     "unfinished batch of a writer in part, one snapshot a micro-batch, see `stream.align.snapshots`.",

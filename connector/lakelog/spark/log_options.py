@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from lakelog.common.errors import InvalidRequestError
-from lakelog.common.options import Option, parse_bool
+from lakelog.common.options import Option, choice, parse_bool
 from lakelog.filestore.options.parsing import parse_names
 from lakelog.logstore.options import SCAN, SCAN_TIMESTAMP_MILLIS, SCAN_TIMESTAMP_MILLS, LogScan
 from lakelog.spark.align_options import ALIGN_OPTIONS, NOT_ALIGNED, STREAM_ALIGN, Alignment, parse_alignment
@@ -48,7 +48,7 @@ class MetadataColumn(StrEnum):
 def _parse_metadata(text: str) -> tuple[MetadataColumn, ...]:
     if text.strip().lower() == "all":
         return tuple(MetadataColumn)
-    return tuple(MetadataColumn(name) for name in parse_names(text))
+    return tuple(map(choice(MetadataColumn), parse_names(text)))
 
 
 STARTING_OFFSETS: Option[GivenOffsets | None] = Option(

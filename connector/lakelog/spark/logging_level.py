@@ -15,7 +15,7 @@ from dataclasses import replace
 from enum import StrEnum
 
 from lakelog.common.log_lines import HarmlessFormatter
-from lakelog.common.options import Option
+from lakelog.common.options import Option, choice
 
 VARIABLE = "LAKELOG_LOGGING_LEVEL"
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -32,7 +32,7 @@ class LoggingLevel(StrEnum):
 
 LOGGING_LEVEL: Option[LoggingLevel | None] = Option(
     key="logging-level",
-    parse=lambda text: LoggingLevel(text.strip().upper()),
+    parse=choice(LoggingLevel, folds=lambda text: text.strip().upper()),
     default=None,
     doc="From which level on the Python processes that plan a read and commit a write show lakelog's log, on their "
     f"standard error: `INFO` shows each commit. Without it the variable `{VARIABLE}` says so.",

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from lakelog.catalog import Table
 from lakelog.common.errors import InvalidRequestError, OptionError, UnsupportedError
-from lakelog.common.options import Option, check_known, parse_bool, parse_size_bytes
+from lakelog.common.options import Option, check_known, choice, in_lower_case, parse_bool, parse_size_bytes, parse_whole
 from lakelog.filestore.io.bounded_files import EXTERNAL_PATHS
 from lakelog.filestore.io.location import store_options
 from lakelog.filestore.io.s3_access import S3_OPTIONS
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 def _positive(text: str) -> int:
-    number = int(text)
+    number = parse_whole(text)
     if number < 1:
         raise ValueError("expected 1 or more")
     return number
@@ -103,7 +103,7 @@ REPLACE_WHERE = Option(
 )
 PARTITION_OVERWRITE_MODE: Option[OverwriteMode | None] = Option(
     key="partitionOverwriteMode",
-    parse=lambda text: OverwriteMode(text.strip().lower()),
+    parse=choice(OverwriteMode, folds=in_lower_case),
     default=None,
     doc='What `mode("overwrite")` replaces: `static` the table, `dynamic` the partitions of the new rows. Without it '
     "the session's `spark.sql.sources.partitionOverwriteMode` says so.",

@@ -7,7 +7,7 @@ row anywhere fails the batch before anything of it is logged.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
@@ -15,6 +15,7 @@ from pyspark.sql import types as spark
 
 from lakelog.catalog import Table
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
+from lakelog.common.quoting import VALUE_MAX
 from lakelog.common.types import MAX_LENGTH, ROW_KIND_COLUMN, ROW_KIND_TEXTS, DataField, TypeRoot
 from lakelog.filestore.options.merging import ROWKIND_FIELD
 from lakelog.filestore.schema.schema import TableSchema
@@ -26,6 +27,7 @@ from lakelog.spark.types import from_spark_schema, spark_arrow_schema, to_spark_
 _MARK = "lakelog refuses the batch: "
 _TEXT = (TypeRoot.CHAR, TypeRoot.VARCHAR)
 _MICROS = {0: 1_000_000, 1: 1_000, 2: 1_000, 3: 1_000}
+_SHOWN_OTHERS = 5  # columns of a refused row, beside its key
 _FLOATS = (spark.FloatType, spark.DoubleType)
 
 
@@ -85,7 +87,8 @@ def project_rows(rows: DataFrame, table: TableSchema, *, table_name: str, extra:
     name_of = names_of(table)
     given = {field.name: field for field in rows.schema.fields}
     found = {name_of(name): field for name, field in given.items()} | given
-    columns = [_checked(found.get(field.name), field, table, table_name) for field in table.fields]
+    row = _shown_row(found, table)
+    columns = [_checked(found.get(field.name), field, table, table_name, row) for field in table.fields]
     if ROW_KIND_COLUMN in rows.columns:
         columns.append(_row_kind(table_name))
     return rows.select(*columns, *extra)
@@ -102,7 +105,17 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _checked(found: spark.StructField | None, field: DataField, table: TableSchema, table_name: str) -> Column:
+def _shown_row(found: Mapping[str | None, spark.StructField], table: TableSchema) -> Column:
+    """The key of a row and some of its other columns, as JSON, for an error about it: computed for that row alone."""
+    keys = [name for name in table.primary_keys if name in found]
+    others = [field.name for field in table.fields if field.name in found and field.name not in keys]
+    shown = (sf.col(quoted(found[name].name)).cast("string").alias(name) for name in (*keys, *others[:_SHOWN_OTHERS]))
+    return sf.left(sf.to_json(sf.struct(*shown), {"ignoreNullFields": "false"}), sf.lit(VALUE_MAX * 4))
+
+
+def _checked(
+    found: spark.StructField | None, field: DataField, table: TableSchema, table_name: str, row: Column
+) -> Column:
     wanted = to_spark_type(field.type, name=field.name)
     if found is None:
         return sf.lit(None).cast(wanted).alias(field.name)
@@ -111,7 +124,8 @@ def _checked(found: spark.StructField | None, field: DataField, table: TableSche
     problems: list[tuple[Column, Column]] = []
     if found.nullable and not field.type.nullable:
         what = "a primary key column" if field.name in table.primary_keys else "NOT NULL"
-        problems.append((given.isNull(), sf.lit(f"{where} is {what}, but a row has a null")))
+        text = sf.concat(sf.lit(f"{where} is {what}, but a row has a null; the row begins with "), row)
+        problems.append((given.isNull(), text))
     if found.dataType != wanted and isinstance(wanted, spark.NumericType) and not isinstance(wanted, _FLOATS):
         text = sf.concat(sf.lit(f"{where} is {field.type}, which cannot hold "), given.cast("string"))
         problems.append((~given.eqNullSafe(given.try_cast(wanted)), text))

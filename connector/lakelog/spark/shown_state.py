@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
 from lakelog.common.errors import InvalidRequestError, OptionError
-from lakelog.common.options import Option
+from lakelog.common.options import Option, parse_whole
 from lakelog.common.timestamps import parse_timestamp
 from lakelog.filestore.options.parsing import parse_branch, positive
 from lakelog.filestore.options.reading import SCAN_SNAPSHOT_ID, SCAN_TIMESTAMP, SCAN_TIMESTAMP_MILLIS
@@ -45,7 +45,7 @@ TIMESTAMP: Option[str | None] = Option(
 )
 WATERMARK: Option[int | None] = Option(
     key="watermark",
-    parse=int,
+    parse=parse_whole,
     default=None,
     doc="The oldest snapshot with this watermark or a later one is read. `scan.watermark` is the same.",
     kind="a number",
@@ -73,7 +73,7 @@ BRANCH: Option[str | None] = Option(
     doc="The branch of the table that is read or written; `main` without it. `scan.branch` is the same.",
     kind="the name of a branch",
 )
-_SCAN_WATERMARK = Option(key="scan.watermark", parse=int, default=None, doc=WATERMARK.doc, kind=WATERMARK.kind)
+_SCAN_WATERMARK = Option(key="scan.watermark", parse=parse_whole, default=None, doc=WATERMARK.doc, kind=WATERMARK.kind)
 _SCAN_VERSION = Option(key="scan.version", parse=str, default=None, doc=VERSION.doc, kind=VERSION.kind)
 SCAN_BRANCH: Option[str | None] = Option(
     key="scan.branch", parse=parse_branch, default=None, doc=BRANCH.doc, kind=BRANCH.kind

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
-from lakelog.common.options import Option
+from lakelog.common.options import Option, choice
 from lakelog.filestore.metadata.snapshot import MERGE_OPERATION, RESTORE_OPERATION, BranchVerb
 
 
@@ -18,7 +18,7 @@ class FeedOrFail(StrEnum):
 
 STREAM_ON_RESTORE = Option(
     key="stream.on-restore",
-    parse=FeedOrFail,
+    parse=choice(FeedOrFail),
     default=FeedOrFail.FEED,
     doc="What a stream does where an older state of the table was restored, or where a table with a log got the rows "
     "of a branch as a whole: `feed` the changes of its rows, each once, or `fail` before the first of them.",
@@ -26,7 +26,7 @@ STREAM_ON_RESTORE = Option(
 )
 STREAM_ON_MERGE = Option(
     key="stream.on-merge",
-    parse=FeedOrFail,
+    parse=choice(FeedOrFail),
     default=FeedOrFail.FEED,
     doc="What a stream does where what changed in a branch was merged into the table (`merge_changes`): `feed` the "
     "changes of its rows, each once, or `fail` before the first of them.",

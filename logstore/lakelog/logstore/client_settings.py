@@ -46,6 +46,10 @@ OWN: Mapping[str, str] = {
     "test.mock.num.brokers": "records would be in the memory of a client, and in no Kafka",
     "transactional.id": f"{_WRITES} name a bucket's writer by it: the table's uuid and the bucket's number",
 }
+SERVERS_WAYS = (
+    "what gave these servers (a table's log.kafka.bootstrap.servers, the argument bootstrap_servers, a profile, or "
+    "LAKELOG_KAFKA_BOOTSTRAP_SERVERS)"
+)
 WAYS = (
     "a profile in ~/.config/lakelog/kafka.toml, which the table's option log.kafka.profile may name; the variables "
     "LAKELOG_KAFKA_*, Spark's settings spark.lakelog.kafka.*, or Catalog(options={'kafka...': ...})"

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.log_system import ALL_CHANGES, CHANGELOG_MODE_KEY, LOG_SYSTEM_KEY, NO_LOG
-from lakelog.common.options import Option, parse_bool, parse_duration_millis, parse_size_bytes
+from lakelog.common.options import Option, choice, parse_bool, parse_duration_millis, parse_size_bytes, parse_whole
 from lakelog.logstore.client_settings import PROFILE as PROFILE_SETTING
 from lakelog.logstore.client_settings import check_settings_of_table
 
@@ -78,7 +78,7 @@ PREFIXES = (KAFKA_PREFIX,)
 
 LOG_SYSTEM = Option(
     key=LOG_SYSTEM_KEY,
-    parse=LogSystem,
+    parse=choice(LogSystem),
     default=LogSystem.NONE,
     doc="Where the changes of the table are logged: `none` or `kafka`.",
     kind="none or kafka",
@@ -112,7 +112,7 @@ TOPIC_ID = Option(
 )
 CHANGELOG_MODE = Option(
     key=CHANGELOG_MODE_KEY,
-    parse=ChangelogMode,
+    parse=choice(ChangelogMode),
     default=ChangelogMode.AUTO,
     doc="Which images the log holds: `upsert` (no UPDATE_BEFORE; needs a primary key), `all` (old rows are looked up "
     "in the files; needs `log.consistency`=`transactional`), or `auto`: upsert with a primary key, all without.",
@@ -120,7 +120,7 @@ CHANGELOG_MODE = Option(
 )
 CONSISTENCY = Option(
     key="log.consistency",
-    parse=LogConsistency,
+    parse=choice(LogConsistency),
     default=LogConsistency.TRANSACTIONAL,
     doc="`transactional`: readers of the log see committed batches only. `eventual` (needs a primary key and "
     "`log.changelog-mode`=`upsert`): records can be read before their batch has a snapshot, a batch that runs again "
@@ -129,21 +129,21 @@ CONSISTENCY = Option(
 )
 FORMAT = Option(
     key="log.format",
-    parse=LogFormat,
+    parse=choice(LogFormat),
     default=LogFormat.DEBEZIUM_JSON,
     doc="What the values of records are: `debezium-json`.",
     kind="debezium-json",
 )
 KEY_FORMAT = Option(
     key="log.key.format",
-    parse=LogKeyFormat,
+    parse=choice(LogKeyFormat),
     default=LogKeyFormat.JSON,
     doc="What the keys of records are: `json`, an object of the primary key; null in a table without one.",
     kind="json",
 )
 SCAN = Option(
     key="log.scan",
-    parse=LogScan,
+    parse=choice(LogScan),
     default=LogScan.FULL,
     doc="Where a streaming read starts: `full` reads the newest snapshot, then the log from its offsets; "
     "`latest` the log from now on; `from-timestamp` and `from-snapshot` the log from a point in time; `from-offsets` "
@@ -152,28 +152,28 @@ SCAN = Option(
 )
 SCAN_TIMESTAMP_MILLIS: Option[int | None] = Option(
     key="log.scan.timestamp-millis",
-    parse=int,
+    parse=parse_whole,
     default=None,
     doc="Milliseconds since 1970 at which `log.scan`=`from-timestamp` starts.",
     kind="a whole number",
 )
 SCAN_TIMESTAMP_MILLS: Option[int | None] = Option(
     key="log.scan.timestamp-mills",
-    parse=int,
+    parse=parse_whole,
     default=None,
     doc="`log.scan.timestamp-millis`, as FLIP-188 spells it.",
     kind="a whole number",
 )
 REPLICATION_FACTOR: Option[int | None] = Option(
     key="log.replication-factor",
-    parse=int,
+    parse=parse_whole,
     default=None,
     doc="Copies of each partition of a new topic; the broker's default when it is not given.",
     kind="a whole number",
 )
 COMPRESSION: Option[LogCompression | None] = Option(
     key="log.compression",
-    parse=LogCompression,
+    parse=choice(LogCompression),
     default=None,
     doc="How records are compressed, by writers and in a new topic: `none`, `gzip`, `snappy`, `lz4` or `zstd`. Without "
     "it writers take lz4.",
@@ -231,7 +231,7 @@ UNTRACKED_PARTITIONS = Option(
 )
 ON_UNTRACKED = Option(
     key="log.on-untracked",
-    parse=OnUntracked,
+    parse=choice(OnUntracked),
     default=OnUntracked.FAIL,
     doc="What a stream does where files have changes that are not in the log, by `change-tracking` or by another "
     "engine: `fail`, or `skip` them and read on. An option of reads too.",

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from lakelog.common.errors import InvalidRequestError, OptionError
-from lakelog.common.options import Option, check_known, parse_bool, parse_duration_millis
+from lakelog.common.options import Option, check_known, parse_bool, parse_duration_millis, parse_whole
 
 PREFIX = "s3."
 _ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 
 
 def _at_least_one(text: str) -> int:
-    number = int(text)
+    number = parse_whole(text)
     if number < 1:
         raise ValueError("expected at least 1")
     return number

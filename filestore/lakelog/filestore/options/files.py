@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from lakelog.common.options import Option, parse_bool, parse_size_bytes
+from lakelog.common.options import Option, choice, parse_bool, parse_size_bytes, parse_whole
 from lakelog.filestore.options.parsing import by_level, positive
 from lakelog.filestore.options.stats_mode import stats_mode_text
 
@@ -19,7 +19,7 @@ class FileFormat(StrEnum):
 
 FILE_FORMAT = Option(
     key="file.format",
-    parse=FileFormat,
+    parse=choice(FileFormat),
     default=FileFormat.PARQUET,
     doc="The format of new data files: `parquet`, `orc` or `avro`.",
     kind="parquet, orc or avro",
@@ -46,7 +46,7 @@ FILE_COMPRESSION_PER_LEVEL = Option(
 )
 FILE_COMPRESSION_ZSTD_LEVEL = Option(
     key="file.compression.zstd-level",
-    parse=int,
+    parse=parse_whole,
     default=1,
     doc="The level of zstd in Parquet and Avro: higher is smaller and slower. ORC files have level 1.",
     kind="a number",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from lakelog.common.options import Option, parse_bool, parse_duration_millis
+from lakelog.common.options import Option, choice, parse_bool, parse_duration_millis
 from lakelog.filestore.options.parsing import (
     bucket_limit,
     folder_below,
@@ -43,7 +43,7 @@ BUCKET_KEY = Option(
 )
 BUCKET_FUNCTION = Option(
     key="bucket-function.type",
-    parse=BucketFunction,
+    parse=choice(BucketFunction),
     default=BucketFunction.DEFAULT,
     doc="How the bucket is computed from the bucket key: `default` (murmur3), `mod` or `hive`.",
     kind="default, mod or hive",

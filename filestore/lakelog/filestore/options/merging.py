@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from lakelog.common.options import Option, parse_bool
+from lakelog.common.options import Option, choice, parse_bool
 from lakelog.filestore.options.parsing import parse_names
 
 _NO_NAMES: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ class SortOrder(StrEnum):
 
 WRITE_MODE = Option(
     key="write-mode",
-    parse=StoreWriteMode,
+    parse=choice(StoreWriteMode),
     default=StoreWriteMode.AUTO,
     doc="What written rows do: `append-only` tables take inserts alone, `change-log` tables deletes too, each of which "
     "takes one equal row away where there is no primary key. `auto` is `change-log` with a primary key and "
@@ -54,7 +54,7 @@ WRITE_MODE = Option(
 )
 MERGE_ENGINE = Option(
     key="merge-engine",
-    parse=MergeEngine,
+    parse=choice(MergeEngine),
     default=MergeEngine.DEDUPLICATE,
     doc="How several rows with one key are merged; `deduplicate` keeps the last.",
     kind="deduplicate, partial-update, aggregation or first-row",
@@ -76,7 +76,7 @@ SEQUENCE_FIELD = Option(
 )
 SEQUENCE_FIELD_SORT_ORDER = Option(
     key="sequence.field.sort-order",
-    parse=SortOrder,
+    parse=choice(SortOrder),
     default=SortOrder.ASCENDING,
     doc="Whether the row with the largest values of `sequence.field` is the last, or that with the smallest.",
     kind="ascending or descending",
@@ -111,7 +111,7 @@ ROWKIND_FIELD = Option(
 )
 CHANGELOG_PRODUCER = Option(
     key="changelog-producer",
-    parse=ChangelogProducer,
+    parse=choice(ChangelogProducer),
     default=ChangelogProducer.NONE,
     doc="What writes changelog files: `none`, `input`, `lookup` or `full-compaction`.",
     kind="none, input, lookup or full-compaction",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from lakelog.common.file_names import check_file_name, check_file_names
+from lakelog.common.options import parse_whole
 
 BUCKETS_MAX = 2_147_483_647  # files hold the number of buckets in 32 bits
 LONG_MAX = 9_223_372_036_854_775_807
@@ -31,7 +32,7 @@ def by_level(parse: Callable[[str], Value]) -> Callable[[str], Mapping[int, Valu
 
 def parse_bucket_count(text: str) -> int:
     """A number of buckets, -1 (dynamic, or none for append tables) or -2 (postponed). Raises ValueError."""
-    count = int(text)
+    count = parse_whole(text)
     if count == 0 or count < -2 or count > BUCKETS_MAX:
         raise ValueError(f"expected a number from 1 to {BUCKETS_MAX}, -1 or -2")
     return count
@@ -59,7 +60,7 @@ def name_start(text: str) -> str:
 
 def _long(text: str) -> int:
     """A number of 64 bits."""
-    number = int(text)
+    number = parse_whole(text)
     if abs(number) > LONG_MAX:
         raise ValueError(f"expected a number up to {LONG_MAX}")
     return number

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from lakelog.common.options import Option, parse_size_bytes
+from lakelog.common.options import Option, choice, parse_size_bytes
 from lakelog.filestore.options.parsing import not_negative, parse_branch, positive
 
 
@@ -22,7 +22,7 @@ class ScanMode(StrEnum):
 
 SCAN_MODE = Option(
     key="scan.mode",
-    parse=ScanMode,
+    parse=choice(ScanMode),
     default=ScanMode.DEFAULT,
     doc="Which rows a read gives; by default the newest snapshot, or the one that another scan option names.",
     kind="default, latest-full, full, latest, from-timestamp, from-snapshot or from-snapshot-full",

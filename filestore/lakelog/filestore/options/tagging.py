@@ -6,7 +6,7 @@ import re
 from enum import StrEnum
 from zoneinfo import ZoneInfo
 
-from lakelog.common.options import Option, parse_bool, parse_duration_millis
+from lakelog.common.options import Option, choice, in_lower_case, parse_bool, parse_duration_millis
 from lakelog.filestore.options.parsing import positive
 
 DAY_MILLIS = 86_400_000
@@ -55,7 +55,7 @@ def _days(text: str) -> int:
 
 TAG_AUTOMATIC_CREATION: Option[TagCreation] = Option(
     key="tag.automatic-creation",
-    parse=lambda text: TagCreation(text.strip().lower()),
+    parse=choice(TagCreation, folds=in_lower_case),
     default=TagCreation.NONE,
     doc="When writers create tags: `process-time`, by the time of commits, `watermark`, by the watermark of snapshots, "
     "`batch`, after each batch write, or `none`.",
@@ -63,7 +63,7 @@ TAG_AUTOMATIC_CREATION: Option[TagCreation] = Option(
 )
 TAG_CREATION_PERIOD: Option[TagPeriod] = Option(
     key="tag.creation-period",
-    parse=lambda text: TagPeriod(text.strip().lower()),
+    parse=choice(TagPeriod, folds=in_lower_case),
     default=TagPeriod.DAILY,
     doc="The period of automatic tags. The tag of a period is that of the first snapshot behind it, and has its name.",
     kind="daily, hourly or two-hours",
@@ -84,7 +84,7 @@ TAG_CREATION_DELAY = Option(
 )
 TAG_PERIOD_FORMATTER: Option[TagFormat] = Option(
     key="tag.period-formatter",
-    parse=lambda text: TagFormat(text.strip().lower()),
+    parse=choice(TagFormat, folds=in_lower_case),
     default=TagFormat.WITH_DASHES,
     doc="How names of automatic tags are written: `2026-01-31 15`, `20260131 15` or `2026013115`.",
     kind="with_dashes, without_dashes or without_dashes_and_spaces",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakelog.common.options import Option, parse_bool, parse_duration_millis, parse_size_bytes
+from lakelog.common.options import Option, parse_bool, parse_duration_millis, parse_size_bytes, parse_whole
 from lakelog.filestore.options.parsing import at_least_two, not_negative
 
 WRITE_BUFFER_SIZE = Option(
@@ -43,7 +43,7 @@ SPILL_COMPRESSION = Option(
 )
 SPILL_COMPRESSION_ZSTD_LEVEL = Option(
     key="spill-compression.zstd-level",
-    parse=int,
+    parse=parse_whole,
     default=1,
     doc="The level of zstd in spilled rows.",
     kind="a number",

@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from lakelog.common.errors import OptionError, UnavailableError
-from lakelog.logstore.client_settings import without_secrets
+from lakelog.logstore.client_settings import SERVERS_WAYS, without_secrets
 from lakelog.logstore.kafka.connection_errors import CONNECTION_ERRORS, collect_errors
 from lakelog.logstore.kafka.kafka_errors import kafka_error, servers_of
 from lakelog.logstore.kafka.rights import Right
@@ -176,7 +176,7 @@ def ask(
     except TimeoutError as error:
         raise UnavailableError(
             f"{doing}: Kafka at {servers_of(client_config)} did not answer in {seconds:.0f} s; check that the"
-            " brokers run and that log.kafka.bootstrap.servers names them, then try again"
+            f" brokers run and that {SERVERS_WAYS} names them, then try again"
         ) from error
     except _UnknownAnswerError as error:
         raise UnavailableError(

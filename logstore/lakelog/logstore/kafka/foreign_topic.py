@@ -7,19 +7,22 @@ rights to describe and to read the topic, and none to its settings or to a consu
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any  # Any: confluent_kafka's descriptions are untyped
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message, TopicCollection
 from confluent_kafka.admin import AdminClient
 
-from lakelog.common.errors import CorruptDataError, UnavailableError
+from lakelog.common.errors import CorruptDataError, NotFoundError, UnavailableError
 from lakelog.common.patience import Patience
+from lakelog.logstore.client_settings import SERVERS_WAYS
 from lakelog.logstore.errors import LogTruncatedError
 from lakelog.logstore.kafka.clients import ask
 from lakelog.logstore.kafka.consumer import open_consumer
+from lakelog.logstore.kafka.kafka_errors import servers_of
 from lakelog.logstore.kafka.kafka_topic import KafkaPartition, KafkaTopic
 from lakelog.logstore.kafka.offsets import last_stable_offsets, log_start_offsets
 
@@ -48,7 +51,23 @@ class RawRecords:
 
 def describe_foreign(topic: KafkaTopic) -> ForeignTopic:
     """The topic's id and partitions. Raises NotFoundError, UnavailableError."""
+    with _not_of_a_table(topic):
+        return _described(topic)
 
+
+@contextmanager
+def _not_of_a_table(topic: KafkaTopic) -> Iterator[None]:
+    """Name the way out of a missing topic: that of a table's log, which is to be renewed, does harm here."""
+    try:
+        yield
+    except NotFoundError as error:
+        raise NotFoundError(
+            f"topic {topic.name} does not exist in Kafka at {servers_of(topic.client_config)}; check the topic's name, "
+            f"and that {SERVERS_WAYS} names the right Kafka"
+        ) from error
+
+
+def _described(topic: KafkaTopic) -> ForeignTopic:
     def request(admin: AdminClient, seconds: float) -> Mapping[str, Future[Any]]:
         described: Mapping[str, Future[Any]] = admin.describe_topics(
             TopicCollection([topic.name]), request_timeout=seconds
@@ -88,14 +107,16 @@ class ForeignHead:
         is_fresh = self._asked_at is not None and now - self._asked_at < _LOOK_AGAIN_SECONDS
         if not (self._is_fixed or is_fresh):
             count = self._checked().partition_count
-            self._ends = {at: one.offset for at, one in last_stable_offsets(self.topic, count).items()}
+            with _not_of_a_table(self.topic):
+                self._ends = {at: one.offset for at, one in last_stable_offsets(self.topic, count).items()}
             self._asked_at = now
         return self._ends
 
     def starts(self) -> Mapping[int, int]:
         """Partition -> the oldest offset that Kafka has left. Raises as `ends`."""
         count = self._checked().partition_count
-        return {at: one.offset for at, one in log_start_offsets(self.topic, count).items()}
+        with _not_of_a_table(self.topic):
+            return {at: one.offset for at, one in log_start_offsets(self.topic, count).items()}
 
     def fix(self) -> None:
         """Let what is there now be all that there is."""
@@ -131,7 +152,7 @@ def read_foreign(
     size_bytes = 0
     while start < end:
         try:
-            with open_consumer(partition) as consumer:
+            with _not_of_a_table(partition.topic), open_consumer(partition) as consumer:
                 for messages in consumer.read(start, end, timeout_seconds, holds_nothing=_may_hold_nothing):
                     assert consumer.position is not None
                     start = consumer.position

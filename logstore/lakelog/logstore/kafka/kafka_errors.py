@@ -16,7 +16,7 @@ from lakelog.common.errors import (
     UnavailableError,
     UnknownOutcomeError,
 )
-from lakelog.logstore.client_settings import WAYS, without_secrets
+from lakelog.logstore.client_settings import SERVERS_WAYS, WAYS, without_secrets
 from lakelog.logstore.kafka.connection_errors import CONNECTION_ERRORS, LOGIN_CODES, NAME_CODES, TLS_CODES
 from lakelog.logstore.kafka.rights import READER_GROUP, Resource, Right, missing_text
 
@@ -86,7 +86,7 @@ def kafka_error(
         return _missing_right(error, f"{doing}: Kafka at {servers} refuses it ({reason})", client_config, right)
     return _not_connected(error, doing, client_config) or UnavailableError(
         f"{doing}: Kafka at {servers} did not do it ({reason}); check that the brokers run and that"
-        f" log.kafka.bootstrap.servers names them{_protocol_hint(error, client_config)}, then try again"
+        f" {SERVERS_WAYS} names them{_protocol_hint(error, client_config)}, then try again"
     )
 
 

@@ -1,0 +1,57 @@
+"""What `create_table(if_not_exists=True)` says of a table that exists and is not the one that was asked for."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+
+from lakelog.common.errors import InvalidRequestError
+from lakelog.common.quoting import listed, shown
+from lakelog.filestore.schema.schema import TableSchema
+
+logger = logging.getLogger("lakelog.catalog")
+
+
+def check_existing(found: TableSchema, asked: TableSchema, options: Mapping[str, str], *, table_name: str) -> None:
+    """Compare a table with what was asked for; `options` are those of the call. Pure, but for the log.
+
+    Raises InvalidRequestError for other keys or partition columns: what the caller writes would be other rows. Other
+    columns and options are logged as a warning: columns that were added since are none of them.
+    """
+    _check_keys("primary key", found.primary_keys, asked.primary_keys, table_name)
+    _check_keys("partition columns", found.partition_keys, asked.partition_keys, table_name)
+    differences = [*_columns(found, asked), *_options(found, options)]
+    if differences:
+        logger.warning(
+            "table %s exists and stays as it is, with if_not_exists; it differs from what was asked for: %s",
+            table_name,
+            listed(differences),
+        )
+
+
+def _check_keys(what: str, found: Sequence[str], asked: Sequence[str], table_name: str) -> None:
+    if tuple(found) != tuple(asked):
+        raise InvalidRequestError(
+            f"table {table_name} exists with the {what} {listed(found) or 'none'}, and {listed(asked) or 'none'} was "
+            "asked for; ask for what it has, choose another name, or drop it"
+        )
+
+
+def _columns(found: TableSchema, asked: TableSchema) -> Iterator[str]:
+    types = {field.name: field.type for field in found.fields}
+    for field in asked.fields:
+        if field.name not in types:
+            yield f"it lacks column {field.name} {field.type}"
+        elif types[field.name] != field.type:
+            yield f"column {field.name} is {types[field.name]}, not {field.type}"
+
+
+def _options(found: TableSchema, options: Mapping[str, str]) -> Iterator[str]:
+    for key, value in options.items():
+        if key in found.options and found.options[key] != value:
+            yield f"option {key} is {shown(found.options[key])}, not {shown(value)}"
+        elif key not in found.options and key not in _KEYS:
+            yield f"option {key} is not set, and not {shown(value)}"
+
+
+_KEYS = frozenset({"primary-key", "partition"})  # moved into the schema, and compared there
