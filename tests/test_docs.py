@@ -24,7 +24,7 @@ NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 CHECKS = {
     "README.md": """
 assert stream.isStreaming
-assert sorted(row.id for row in then.collect()) == [1, 2, 3]
+assert sorted(row.id for row in then.collect()) == [1, 2]
 assert late.rows() == [(2, 90)]
 """,
     "docs/guide/streams.md": """
@@ -96,8 +96,9 @@ def pages_that_run() -> Iterator[object]:
 def test_the_code_of_a_page_runs_and_its_commands_follow(
     page: str, tmp_path: Path, wheel: Wheel, request: pytest.FixtureRequest
 ) -> None:
-    (tmp_path / "changes").mkdir()
-    (tmp_path / "changes" / "1.json").write_text("\n".join(map(json.dumps, CHANGES)))
+    if page not in RUN_AGAIN:  # a newcomer's folder is empty
+        (tmp_path / "changes").mkdir()
+        (tmp_path / "changes" / "1.json").write_text("\n".join(map(json.dumps, CHANGES)))
     program = "\n".join([*blocks(page, "python"), CHECKS.get(page, "")])
 
     env = {**wheel.environment, **servers_of(program, request)}

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from lakelog.catalog import AddColumn, Catalog
 from lakelog.catalog.ddl import parse_ddl
+from lakelog.cli.main import main
 from lakelog.common.errors import InvalidRequestError, LakelogError, UnsupportedError
 
 
@@ -86,3 +90,31 @@ def test_comments_of_members_are_taken() -> None:
 def test_what_is_not_understood_is_quoted(ddl: str, error: type[LakelogError], message: str) -> None:
     with pytest.raises(error, match=message):
         parse_ddl(ddl)
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP(3)", "BINARY", "TIME(3)", "ARRAY<TIMESTAMP>", "MAP<STRING, INT>"],
+)
+def test_a_type_means_the_same_wherever_it_is_written(tmp_path: Path, written: str) -> None:
+    """In DDL of a table, in a change of its columns, and on the command line."""
+    (meant,) = parse_ddl(f"c {written}")
+    catalog = Catalog(tmp_path)
+    altered = catalog.create_table("db.a", schema="id INT", primary_keys=["id"]).alter(AddColumn("c", written))
+    assert altered.schema.field("c").type == meant.type
+    for words in (
+        ["create", "db.b", "--column", f"c {written}", "--column", "id INT", "--primary-keys", "id"],
+        ["create", "db.d", "--column", "id INT"],
+        ["alter", "db.d", "--add", f"c {written}"],
+    ):
+        with pytest.raises(SystemExit) as ended:
+            main(["table", *words, "--warehouse", str(tmp_path)])
+        assert ended.value.code == 0
+    assert {catalog.table(f"db.{name}").schema.field("c").type for name in ("b", "d")} == {meant.type}
+
+
+@pytest.mark.parametrize("kind", ["INT, d INT", "INT COMMENT 'x'", "INT)"])
+def test_a_type_of_a_change_is_a_type_alone(tmp_path: Path, kind: str) -> None:
+    table = Catalog(tmp_path).create_table("db.a", schema="id INT", primary_keys=["id"])
+    with pytest.raises(InvalidRequestError):
+        table.alter(AddColumn("c", kind))

@@ -130,3 +130,19 @@ def test_nothing_is_shown_where_there_is_no_terminal(monkeypatch: pytest.MonkeyP
     with progress("compacting db.t"):
         assert list(counted([1, 2], "buckets merged", total=2)) == [1, 2]
     assert file.getvalue() == ""
+
+
+@pytest.mark.parametrize("words", [["table", "merge"], ["table", "restore"], ["log", "repair"], ["ingest"], ["doctor"]])
+def test_a_help_breaks_its_lines_where_the_terminal_ends_and_nowhere_else(
+    run: Run, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", 2_000)
+    text = run(*words, "--help")[1]
+    command = next(one for one in COMMANDS if callback_of(one).__name__ == words[-1])
+    for paragraph in (inspect.getdoc(callback_of(command)) or "").split("\n\n"):
+        assert f" {' '.join(paragraph.split())} " in text
+
+
+def test_a_command_that_shows_nothing_is_not_said_to_show_a_snapshot(run: Run) -> None:
+    for words in (["tag", "create"], ["tag", "replace"], ["branch", "create"]):
+        assert "Show this" not in run("table", *words, "--help")[1].replace("Show this message", "")

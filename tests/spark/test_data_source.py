@@ -110,6 +110,33 @@ def test_create_table_says_what_to_use_in_its_place(spark: SparkSession, table: 
         spark.sql("CREATE TABLE made USING lakelog")
 
 
+def test_a_table_that_spark_made_of_columns_is_refused_at_each_use(spark: SparkSession, table: Table) -> None:
+    """Spark asks no source when it makes one: the way out is in the error of its first use."""
+    instead = r"CREATE TABLE .* is not supported.*DROP TABLE removes it"
+    for where in ("", f"LOCATION '{table.path}'"):
+        spark.sql(f"CREATE TABLE of_columns (id BIGINT, name STRING) USING lakelog {where}")
+        try:
+            for used in ("SELECT * FROM of_columns", "INSERT INTO of_columns VALUES (1, 'a')"):
+                with pytest.raises(PySparkException, match=instead):
+                    spark.sql(used).collect()
+        finally:
+            spark.sql("DROP TABLE of_columns")
+    assert table.schema.field_names[0] == "id"
+
+
+def test_a_view_shows_what_was_inserted_through_it_once_it_is_made_again(spark: SparkSession, table: Table) -> None:
+    """As the guide says: Spark keeps the plan of the first read."""
+    view = f"CREATE OR REPLACE TEMPORARY VIEW again USING lakelog OPTIONS (path '{table.path}')"
+    table._files.write(rows_of(1))
+    spark.sql(view)
+    shown = "SELECT count(*) AS rows FROM again"
+    assert spark.sql(shown).first()["rows"] == 1  # type: ignore[index]  # a count has a row
+    spark.sql("INSERT INTO again SELECT 2, name, at, price, tags, more FROM again")
+    assert spark.sql(shown).first()["rows"] == 1  # type: ignore[index]  # likewise
+    spark.sql(view)
+    assert spark.sql(shown).first()["rows"] == 2  # type: ignore[index]  # likewise
+
+
 def test_sql_reads_and_writes_a_temporary_view(spark: SparkSession, table: Table) -> None:
     table._files.write(rows_of(1))
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW v USING lakelog OPTIONS (path '{table.path}')")

@@ -12,11 +12,13 @@ zone, BINARY any length, TIME six digits. Names that Spark lacks have the meanin
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from lakelog.common.errors import InvalidRequestError, LakelogError
 from lakelog.common.quoting import cut, shown
 from lakelog.common.types import DataField, DataType, TypeRoot, array_of, check_depth, map_of, parse_type, row_of
+from lakelog.filestore.alter.schema_changes import AddColumn, SchemaChange, UpdateColumnType
 from lakelog.filestore.predicate.tokens import Token, TokenKind, text_value, tokens_of
 
 _FORM = "expected a form such as \"id BIGINT NOT NULL, name STRING COMMENT 'of the buyer'\""
@@ -50,6 +52,30 @@ def parse_ddl(text: str) -> tuple[DataField, ...]:
     lacks; both name the column.
     """
     return _Parser(text).whole()
+
+
+def parse_ddl_type(text: str, *, column: str) -> DataType:
+    """The type in DDL of a column that exists or is added: the names mean what they mean in DDL of a whole table.
+
+    Raises as `parse_ddl`, also for a comment and for more than a type.
+    """
+    quoted = column.replace("`", "``")
+    fields = parse_ddl(f"`{quoted}` {text}")
+    if len(fields) != 1 or fields[0].description is not None:
+        raise InvalidRequestError(f"column {column!r}: {shown(text)} is more than a type; {_FORM}")
+    return fields[0].type
+
+
+def with_ddl_types(changes: Sequence[SchemaChange]) -> list[SchemaChange]:
+    """The changes with the types that their strings mean in DDL. Raises as `parse_ddl_type`."""
+    return [_with_ddl_type(change) for change in changes]
+
+
+def _with_ddl_type(change: SchemaChange) -> SchemaChange:
+    if not isinstance(change, AddColumn | UpdateColumnType) or not isinstance(change.type, str):
+        return change
+    name = change.column if isinstance(change.column, str) else ".".join(change.column)
+    return replace(change, type=parse_ddl_type(change.type, column=name))
 
 
 class _Parser:

@@ -42,7 +42,8 @@ Version = Annotated[
     str | None,
     typer.Option("--version", help="Show this tag, snapshot, branch, or branch.tag, in this order."),
 ]
-Branch = Annotated[str | None, typer.Option("--branch", help="Show this branch.")]
+Branch = Annotated[str | None, typer.Option("--branch", help="Of this branch, not of the table.")]
+OfSnapshotId = Annotated[int | None, typer.Option("--snapshot-id", help="The snapshot of this number.")]
 OfTimestamp = Annotated[str | None, typer.Option("--timestamp", help="The snapshot at this time; UTC without a zone.")]
 OfTag = Annotated[str | None, typer.Option("--tag", help="The snapshot that this tag keeps.")]
 OfWatermark = Annotated[

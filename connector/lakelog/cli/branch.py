@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakelog.cli.arguments import HERE, AsJson, OfTag, OfTimestamp, SnapshotId, TableName, Warehouse, find_table, state
+from lakelog.cli.arguments import (
+    HERE,
+    AsJson,
+    OfSnapshotId,
+    OfTag,
+    OfTimestamp,
+    TableName,
+    Warehouse,
+    find_table,
+    state,
+)
 from lakelog.cli.door import print_lines
 from lakelog.cli.output import print_grid, say, to_json
 from lakelog.common.timestamps import utc_of
@@ -33,7 +43,7 @@ IfExists = Annotated[bool, typer.Option("--if-exists", help="Succeed where there
 def create(  # noqa: PLR0917  # typer's arguments are the command line's
     table: TableName,
     branch: Name,
-    snapshot_id: SnapshotId = None,
+    snapshot_id: OfSnapshotId = None,
     timestamp: OfTimestamp = None,
     of_tag: OfTag = None,
     empty: Empty = False,

@@ -11,6 +11,7 @@ import typer
 from lakelog.cli import broker, database, ingest, lineage, log, options, statement, table
 from lakelog.cli import doctor as doctor_command
 from lakelog.cli.door import foreign_lines, print_lines, write_error, write_trace, write_wrong_arguments
+from lakelog.cli.helps import unwrap_helps
 from lakelog.cli.output import Asked, show_error
 from lakelog.common.errors import LakelogError
 
@@ -45,6 +46,9 @@ def root(
 
     Exit codes: 0 done, 1 an error, 2 a wrong argument, 3 a problem was found.
     """
+
+
+unwrap_helps(app)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

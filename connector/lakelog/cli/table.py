@@ -98,12 +98,17 @@ def rename(
 
 
 def _column(text: str) -> DataField:
-    from lakelog.common.types import DataField, parse_type
+    """A column as DDL has it, so that its type means the same; a name needs no backticks for its signs."""
+    from lakelog.catalog.ddl import parse_ddl
 
     name, _, kind = text.strip().partition(" ")
     if not kind:
         raise InvalidRequestError(f"column {text!r} has no type; expected a form such as 'id BIGINT NOT NULL'")
-    return DataField(id=0, name=name, type=parse_type(kind))
+    quoted = name.replace("`", "``")
+    fields = parse_ddl(text if name.startswith("`") else f"`{quoted}` {kind}")
+    if len(fields) != 1:
+        raise InvalidRequestError(f"--column {text!r} is {len(fields)} columns; give --column for each")
+    return fields[0]
 
 
 # The groups of `lakelog table --help`, in its order.

@@ -10,10 +10,10 @@ import typer
 from lakelog.cli.arguments import (
     HERE,
     AsJson,
+    OfSnapshotId,
     OfTag,
     OfTimestamp,
     OfWatermark,
-    SnapshotId,
     TableName,
     Warehouse,
     find_table,
@@ -38,7 +38,7 @@ InBranch = Annotated[str | None, typer.Option("--branch", help="A tag of this br
 def create(  # noqa: PLR0917  # typer's arguments are the command line's
     table: TableName,
     tag: Name,
-    snapshot_id: SnapshotId = None,
+    snapshot_id: OfSnapshotId = None,
     timestamp: OfTimestamp = None,
     of_tag: OfTag = None,
     watermark: OfWatermark = None,
@@ -56,7 +56,7 @@ def create(  # noqa: PLR0917  # typer's arguments are the command line's
 def replace(  # noqa: PLR0917  # likewise
     table: TableName,
     tag: Name,
-    snapshot_id: SnapshotId = None,
+    snapshot_id: OfSnapshotId = None,
     timestamp: OfTimestamp = None,
     of_tag: OfTag = None,
     watermark: OfWatermark = None,

@@ -317,7 +317,8 @@ def _no_create_table(path: str) -> str:
     return (
         "CREATE TABLE ... USING lakelog is not supported: Spark gives options and location of such a table to no read. "
         f"Use CREATE TEMPORARY VIEW ... USING lakelog OPTIONS (path '{path}'), or lakelog.spark.read(spark, "
-        "path). A new table is made with Catalog.create_table, or `lakelog table create`"
+        "path). A new table is made with Catalog.create_table, or `lakelog table create`; a table that Spark has made "
+        "of columns is in its own catalog alone: DROP TABLE removes it, and no row"
     )
 
 

@@ -178,11 +178,12 @@ class TableWrites(TableHandle):
         `changes` are values such as `AddColumn` and `SetOption` of `lakelog.catalog`. No row is rewritten. This handle
         and running streams keep the schema that they started with. In a table with a log columns can be added, moved
         and dropped, and comments and options be set; other changes would make the records in its log unreadable. Raises
-        InvalidRequestError and UnsupportedError.
+        InvalidRequestError and UnsupportedError. A type that is a string means what it means in DDL.
         """
         from lakelog.catalog.altering import alter_table
+        from lakelog.catalog.ddl import with_ddl_types
 
-        schema = alter_table(self._files, self.warehouse, changes, kafka=self.kafka)
+        schema = alter_table(self._files, self.warehouse, with_ddl_types(changes), kafka=self.kafka)
         return self._of(replace(self._files, schema=schema))
 
     def _with_new_columns(self, found: pa.Schema, **how: Unpack[Found]) -> Self:

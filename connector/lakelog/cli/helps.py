@@ -1,0 +1,27 @@
+"""The texts of `--help`: paragraphs without line ends of their own, which the terminal breaks where it is narrow.
+
+Typer keeps the line ends of a docstring behind its first paragraph, so lines would be broken twice.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+
+import typer
+
+
+def unwrap_helps(app: typer.Typer) -> None:
+    """Give each command of an app and of its groups its help as whole paragraphs."""
+    for command in app.registered_commands:
+        command.help = _unwrapped(command.callback)
+    if app.registered_callback is not None:
+        app.registered_callback.help = _unwrapped(app.registered_callback.callback)
+    for group in app.registered_groups:
+        assert group.typer_instance is not None
+        unwrap_helps(group.typer_instance)
+
+
+def _unwrapped(callback: Callable[..., object] | None) -> str:
+    paragraphs = (inspect.getdoc(callback) or "").split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
