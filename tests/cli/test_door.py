@@ -41,6 +41,7 @@ COMMANDS: dict[str, list[list[str]]] = {
     "lineage end": [[HOSTILE], [JOB]],
     "lineage feed": [["--data-lineage", "--table-lineage"]],
     "lineage jobs": [[]],
+    "lineage mended": [[T, "--of", HOSTILE], [T, "--of", "db.t@1", "--by", HOSTILE]],
     "lineage rebuild": [[]],
     "lineage show": [[T], [T, "--snapshot", "4"]],
     "lineage tainted": [[T, "--snapshot", "2"]],

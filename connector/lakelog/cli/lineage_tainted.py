@@ -43,7 +43,7 @@ def mended(  # noqa: PLR0917  # options of a command
     as_json: AsJson = False,
     warehouse: Warehouse = HERE,
 ) -> None:
-    """Record that a table holds no rows of wrong snapshots any more.
+    """Record that the wrong rows of a table are mended.
 
     For tables whose wrong rows were deleted or updated one by one: `lineage tainted` counts them as mended then. The
     record is a snapshot of its own, with who says it and when.
