@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog, InvalidRequestError, Table
+from lakelog.catalog import Catalog, InvalidRequestError, Table, open_table
 from lakelog.common.errors import UnavailableError
 from lakelog.filestore.expire import before_expiry
-from lakelog.lineage import feed, known_edges
+from lakelog.lineage import feed, jobs, known_edges
 from lakelog.lineage.feeding import hold_lineage
 from tests.support.lineage_records import (
     LINEAGE_ON,
@@ -60,7 +61,8 @@ def test_an_expiry_feeds_a_table_that_was_never_fed(catalog: Catalog, table: Tab
     assert len(system_rows(catalog, "snapshot_edges", "sink_table")) == 3
 
 
-def test_an_expiry_where_lineage_is_not_recorded_makes_nothing(catalog: Catalog) -> None:
+def test_an_expiry_where_lineage_is_not_recorded_makes_nothing(tmp_path: Path) -> None:
+    catalog = Catalog(tmp_path)
     made = make_sink(catalog)
     for batch in range(2):
         commit_job(made, batch, table_source(end=batch))
@@ -125,7 +127,8 @@ def test_an_expiry_of_a_table_whose_lineage_is_switched_off_holds_nothing(catalo
 
 
 def test_a_writer_holds_its_snapshots_where_lineage_is_recorded(catalog: Catalog) -> None:
-    made = make_sink(catalog)
+    make_sink(catalog)
+    made = Catalog(catalog.warehouse).table("db.t")
     hold_lineage(files_of(made))
     assert next_unfed(made) is None
     feed(catalog)
@@ -162,6 +165,75 @@ print(table.expire_snapshots(retain_max=1, retain_min=1).snapshot_ids)
 
     assert ended.stdout == "(1, 2, 3)\n"
     assert len(system_rows(catalog, "snapshot_edges")) == 4
+
+
+OTHER_PROGRAM = """
+import sys
+from lakelog.catalog import Catalog
+print(Catalog(sys.argv[1]).table("db.t").expire_snapshots(retain_max=1, retain_min=1).snapshot_ids)
+"""
+
+
+@pytest.mark.parametrize("option", ["data-lineage", "table-lineage"])
+@pytest.mark.parametrize("by", ["same handle", "opened by its folder", "catalog without the option", "another program"])
+def test_an_expiry_before_the_first_feed_loses_no_lineage(tmp_path: Path, option: str, by: str) -> None:
+    catalog = Catalog(tmp_path, options={option: "true"})
+    table = make_sink(catalog)
+    for batch in range(4):
+        commit_job(table, batch, table_source(end=batch))
+    before = sorted_rows(known_edges(catalog))
+    assert len(before) == 4
+
+    if by == "another program":
+        command = [sys.executable, "-c", OTHER_PROGRAM, catalog.warehouse]
+        ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+        assert ended.stdout == "(1, 2, 3)\n"
+    else:
+        handles = {
+            "same handle": table,
+            "opened by its folder": open_table(table.path, options={option: "true"}),
+            "catalog without the option": Catalog(tmp_path).table("db.t"),
+        }
+        assert handles[by].expire_snapshots(retain_max=1, retain_min=1).snapshot_ids == (1, 2, 3)
+
+    if option == "data-lineage":
+        assert sorted_rows(known_edges(catalog)) == before
+    else:
+        assert [job.name for job in jobs(Catalog(tmp_path))] == ["job"]
+
+
+def test_a_branch_of_a_handle_that_switches_lineage_on_is_held(catalog: Catalog) -> None:
+    table = make_sink(catalog)
+    commit_job(table, 0, table_source())
+    table.create_branch("trial")
+    branch = table.branch("trial")
+    for batch in range(1, 4):
+        commit_job(branch, batch, table_source(end=batch))
+    before = sorted_rows(known_edges(catalog))
+
+    Catalog(catalog.warehouse).table("db.t").branch("trial").expire_snapshots(retain_max=1, retain_min=1)
+
+    assert sorted_rows(known_edges(catalog)) == before
+    assert len(before) == 4
+
+
+def test_a_table_that_is_only_read_makes_no_system_tables(catalog: Catalog) -> None:
+    table = make_sink(catalog)
+    table.write(pa.table({"id": [1]}))
+    known_edges(catalog)
+    table.to_arrow()
+
+    assert catalog.list_databases() == ["db"]
+    assert next_unfed(table) is None
+
+
+def test_an_option_that_is_false_holds_nothing(tmp_path: Path) -> None:
+    catalog = Catalog(tmp_path, options={"data-lineage": "false"})
+    table = make_sink(catalog)
+    commit_job(table, 0, table_source())
+
+    assert catalog.list_databases() == ["db"]
+    assert next_unfed(table) is None
 
 
 @pytest.mark.full

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from lakelog.catalog.identifier import Identifier, check_name
-from lakelog.catalog.lineage_options import lineage_options, without_lineage_options
+from lakelog.catalog.lineage_options import lineage_options, switched_on, without_lineage_options
 from lakelog.catalog.log_life import check_not_set_by_lakelog, with_servers
 from lakelog.catalog.session_defaults import call_defaults, with_defaults, without_call_defaults
 from lakelog.catalog.system_names import STORED_DATABASE, SYSTEM_DATABASE, check_is_table, split_name
@@ -84,7 +84,7 @@ class Catalog:
         `options` are settings of the access to an object store or HDFS (`s3.*`, `hadoop.*`) and to Kafka (`kafka.*`,
         settings of its clients, or `kafka.profile`), and folders outside of tables that may be read
         (`lakelog.external-paths`); they are never shown or stored. `table-storage.<option>` are the options of new
-        tables that do not name them (FLIP-188). `table-lineage` and `data-lineage` switch `lakelog.lineage.feed`.
+        tables that do not name them (FLIP-188). `table-lineage` and `data-lineage` switch the tables of lineage.
         `listeners_of` gives for the name of a table, `db.t` or `db.t$branch_b`, what each commit is told to that
         handles of this catalog make in this process (None: nothing), see `CommitListener`.
         """
@@ -162,8 +162,9 @@ class Catalog:
             )
             raise NotFoundError(f"table {identifier} does not exist in {self.warehouse}; {there}")
         store = FileStoreTable.open(path, self._file_io, options=self._options)
-        if self._listeners_of is not None:
-            store = replace(store, listeners_of=self._listeners_of)
+        switches = switched_on(self.lineage_options)
+        if self._listeners_of is not None or switches:
+            store = replace(store, listeners_of=self._listeners_of, lineage_options=switches)
         return Table(
             store,
             identifier=name,
@@ -479,5 +480,9 @@ def open_table(
     check_is_table(str(path_or_identifier), parts)
     given = options or {}
     kafka = call_settings(given)
-    store = FileStoreTable.open(parts.table, branch=parts.branch or branch, options=without_call_settings(given))
+    access = without_lineage_options(without_call_settings(given))
+    store = FileStoreTable.open(parts.table, branch=parts.branch or branch, options=access)
+    switches = switched_on(lineage_options(given))
+    if switches:
+        store = replace(store, lineage_options=switches)
     return Table(store, kafka=kafka, is_to_be_mended=is_to_be_mended)

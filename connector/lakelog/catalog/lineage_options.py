@@ -10,16 +10,17 @@ TABLE_LINEAGE = Option(
     key="table-lineage",
     parse=parse_bool,
     default=False,
-    doc="Whether `lakelog.lineage.feed` records which jobs read and write which tables, in `sys.source_job_lineage` "
-    "and `sys.sink_job_lineage`.",
+    doc="Whether `sys.source_job_lineage` and `sys.sink_job_lineage` record which jobs read and write which tables. "
+    "`lakelog.lineage.feed` does so, and each expiry before it deletes snapshots.",
     kind="true or false",
 )
 DATA_LINEAGE = Option(
     key="data-lineage",
     parse=parse_bool,
     default=False,
-    doc="Whether `lakelog.lineage.feed` records which snapshots of sources made which snapshots, in "
-    "`sys.source_snapshot_lineage`, `sys.sink_snapshot_lineage` and `sys.snapshot_edges`.",
+    doc="Whether `sys.source_snapshot_lineage`, `sys.sink_snapshot_lineage` and `sys.snapshot_edges` record which "
+    "snapshots of sources made which snapshots. `lakelog.lineage.feed` does so, and each expiry before it deletes "
+    "snapshots.",
     kind="true or false",
 )
 LINEAGE_OPTIONS = (TABLE_LINEAGE, DATA_LINEAGE)
@@ -31,6 +32,11 @@ def lineage_options(options: Mapping[str, str]) -> dict[str, str]:
     for option in LINEAGE_OPTIONS:
         option.of(options)
     return {key: value for key, value in options.items() if key in _KEYS}
+
+
+def switched_on(options: Mapping[str, str]) -> dict[str, str]:
+    """Those of the options that switch lineage on. Only a feed switches it off."""
+    return {option.key: options[option.key] for option in LINEAGE_OPTIONS if option.of(options)}
 
 
 def without_lineage_options(options: Mapping[str, str]) -> dict[str, str]:

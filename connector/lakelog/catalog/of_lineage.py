@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from lakelog.filestore.expire.before_expiry import take_before_expiry
+from lakelog.filestore.metadata.before_lineage import hold_before_commits_by
 from lakelog.filestore.refs.branch_lineage import describe_branches_by
 
 if TYPE_CHECKING:
@@ -21,11 +22,16 @@ if TYPE_CHECKING:
 def fill_ports() -> None:
     """Let `lakelog.lineage` do what it does for tables."""
     take_before_expiry("lakelog.lineage", _feed)
+    hold_before_commits_by(_hold)
     describe_branches_by(_describe_branch)
 
 
 def _feed(table: TableStore) -> None:
     import_module("lakelog.lineage.feeding").feed_line(table)
+
+
+def _hold(table: TableStore) -> None:
+    import_module("lakelog.lineage.feeding").hold_once(table)
 
 
 def _describe_branch(taken: TakenBranch) -> Mapping[str, object]:

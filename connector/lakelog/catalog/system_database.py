@@ -72,8 +72,8 @@ class SystemDatabase:
 
     @classmethod
     def beside(cls, table: TableStore, warehouse: str) -> SystemDatabase:
-        """Those of the warehouse that a table is in, reached as the table is."""
-        return cls(warehouse=warehouse, file_io=table.files_at(warehouse))
+        """Those of the warehouse that a table is in, reached as the table is, with what its catalog switches on."""
+        return cls(warehouse=warehouse, file_io=table.files_at(warehouse), given=table.lineage_options)
 
     def options(self) -> dict[str, str]:
         """The options in `catalog_options`, with the given ones in their place."""

@@ -34,6 +34,7 @@ logger = logging.getLogger("lakelog.lineage")
 
 GROUP_EDGES = 20_000  # of a commit, about
 OnStep = Callable[[str], None]
+_held: set[tuple[object, ...]] = set()  # lines that this process has held
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,16 +120,28 @@ def feed_line(table: TableStore) -> None:
         feeder.put_forks([] if began is None or not feeder.has_data else [began])
 
 
-def hold_lineage(table: TableStore) -> None:
+def hold_once(table: TableStore) -> None:
+    """As `hold_lineage`, the first time in this process that a line is named."""
+    key = (table.path, table.branch, table.uuid, *sorted(table.lineage_options.items()))
+    if key not in _held and hold_lineage(table):
+        _held.add(key)
+
+
+def hold_lineage(table: TableStore) -> bool:
     """Keep the snapshots that a writer is about to make until their lineage is fed, where lineage is recorded.
 
-    Once per query or statement: it reads the options of the warehouse. Errors are logged: no write fails by lineage.
+    Options that the handle's catalog was given are stored, so that other programs feed before they let snapshots
+    expire. It reads the options of the warehouse. Errors are logged, and False is returned: no write fails by lineage.
     """
     try:
-        if SystemDatabase.beside(table, warehouse_of(table.path)).switches().is_on:
+        database = SystemDatabase.beside(table, warehouse_of(table.path))
+        if database.switches().is_on:
+            database.store_options()
             Line(table, table.branch).hold()
     except LakelogError as error:
         logger.warning("%s: its snapshots are not held until their lineage is fed: %s", table.name, error)
+        return False
+    return True
 
 
 @dataclass(kw_only=True)

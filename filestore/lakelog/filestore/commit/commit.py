@@ -25,6 +25,7 @@ from lakelog.filestore.commit.giving_way import check_stays
 from lakelog.filestore.commit.outcomes import UnknownAttempts, continues_table
 from lakelog.filestore.index.hash_index import HashIndexChange
 from lakelog.filestore.index.index_manifest import BucketDeletions, index_after
+from lakelog.filestore.metadata.before_lineage import hold_before_commit
 from lakelog.filestore.metadata.cleared_rows import cleared_property
 from lakelog.filestore.metadata.identity import (
     UUID_KEY,
@@ -53,7 +54,14 @@ from lakelog.filestore.metadata.snapshot import (
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.unnamed_files import check_not_removed
 from lakelog.filestore.metadata.unseen_changes import unseen_property
-from lakelog.filestore.metadata.users import NO_USERS, SOURCES_KEY, USERS_KEY, CarriedProperties, lineage_property
+from lakelog.filestore.metadata.users import (
+    LINEAGE_KEY,
+    NO_USERS,
+    SOURCES_KEY,
+    USERS_KEY,
+    CarriedProperties,
+    lineage_property,
+)
 from lakelog.filestore.options.files import MANIFEST_FULL_COMPACTION_SIZE, MANIFEST_MERGE_MIN_COUNT
 from lakelog.filestore.schema.paths import MAIN_BRANCH, FileNames
 
@@ -329,6 +337,8 @@ class TableCommit:
         )
         snapshot = self._with_sources(snapshot, latest, state, request)
         snapshot = _with_cleared(snapshot, carried, request)
+        if LINEAGE_KEY in snapshot.properties:
+            hold_before_commit(table)
         table.state_keeper.before_commit(snapshot.id, snapshot.properties, carried=carried)
         added = sum(entry.kind is FileKind.ADD for entry in request.entries)
         self._file_counts[snapshot.id] = added, len(request.entries) - added

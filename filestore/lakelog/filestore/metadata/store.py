@@ -48,6 +48,7 @@ class TableStore:
 
     `lineage` is what the statements of this handle record of where their rows come from; None for nothing.
     `listeners_of` gives for the table's name what its commits are told to, see `filestore.metadata.listeners`.
+    `lineage_options` are those options of its catalog that switch lineage on.
     `is_stored` says that the schema is that of the files already: see `stored`.
     """
 
@@ -57,6 +58,7 @@ class TableStore:
     branch: str = MAIN_BRANCH
     lineage: Mapping[str, object] | None = field(default=None, compare=False, repr=False)
     listeners_of: ListenersOf | None = field(default=None, compare=False, repr=False)
+    lineage_options: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
     is_stored: bool = field(default=False, repr=False)
 
     def __getstate__(self) -> dict[str, object]:
@@ -66,6 +68,7 @@ class TableStore:
             "schema": self.schema,
             "branch": self.branch,
             "lineage": self.lineage,
+            "lineage_options": self.lineage_options,
             "is_stored": self.is_stored,
         }
 
