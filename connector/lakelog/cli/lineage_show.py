@@ -15,8 +15,9 @@ from lakelog.cli.output import Node, naming_unreadable, print_tree, to_json
 from lakelog.common.errors import InvalidRequestError, UnavailableError
 
 if TYPE_CHECKING:
-    from lakelog.lineage.graph import LineageGraph
+    from lakelog.lineage.graph import LineageGraph, LineageJob, LineageLink
 
+LEVELS_MAX = 12  # tables below each other, each further to the right
 _COLOURS = {"table": "bold green", "foreign": "bold blue", "unknown": "bold yellow"}
 
 Depth = Annotated[int | None, typer.Option("--depth", min=1, help="Go so many tables far; all without it.")]
@@ -83,44 +84,82 @@ def _write_picture(graph: LineageGraph, path: Path) -> None:
 
 def _tree(graph: LineageGraph, *, has_up: bool, has_down: bool) -> Node:
     """What is above the asked table, then what is below it; a table that is there already is not drawn out again."""
-    root = _node(graph, 0)
+    labels = _Labels(graph)
+    root = labels.of(0)
     for is_asked, is_up, title in ((has_up, True, "made from"), (has_down, False, "made into")):
         if is_asked:
             side = root.add(title)
-            _add_jobs(side, graph, 0, is_up=is_up, drawn=set())
+            _Side(labels, is_up=is_up).draw(side)
             if not side.children:
                 side.add("nothing that is recorded", style="dim")
     return root
 
 
-def _add_jobs(tree: Node, graph: LineageGraph, place: int, *, is_up: bool, drawn: set[int]) -> None:
-    """The jobs that wrote a node, with what they read; or those that read it, with what they wrote."""
-    from lakelog.lineage.wording import job_lines
+class _Side:
+    """One direction of a tree. What is more than `LEVELS_MAX` tables deep begins at the left again, further below."""
 
-    drawn.add(place)
-    for one in graph.jobs:
-        links = [link for link in graph.links if (link.job, link.sink) == (one.job, one.sink)]
-        links = [
-            link
-            for link in links
-            if (link.is_above and link.sink == place if is_up else link.is_below and link.source == place)
-        ]
-        if not links:
-            continue
-        job, batches = job_lines(one)
-        branch = tree.add((job, "cyan"), f"  {batches}")
-        for other in dict.fromkeys(link.source if is_up else link.sink for link in links):
-            node = branch.put(_node(graph, other))
-            if other in drawn:
-                node.append(("  see above", "dim"))
-            else:
-                _add_jobs(node, graph, other, is_up=is_up, drawn=drawn)
+    def __init__(self, labels: _Labels, *, is_up: bool) -> None:
+        self._labels = labels
+        self._jobs: dict[int, list[tuple[LineageJob, list[int]]]] = {}
+        by_job: dict[tuple[str | None, int], list[LineageLink]] = {}
+        for link in labels.graph.links:
+            by_job.setdefault((link.job, link.sink), []).append(link)
+        for job in labels.graph.jobs:
+            others: dict[int, dict[int, None]] = {}
+            for link in by_job.get((job.job, job.sink), ()):
+                if link.is_above if is_up else link.is_below:
+                    place, other = (link.sink, link.source) if is_up else (link.source, link.sink)
+                    others.setdefault(place, {})[other] = None
+            for place, found in others.items():
+                self._jobs.setdefault(place, []).append((job, list(found)))
+        self._drawn: set[int] = set()
+        self._later: dict[int, None] = {}  # tables to be drawn out further below, in order
+
+    def draw(self, side: Node) -> None:
+        """Add the jobs of the asked table, and all that is reached by them."""
+        self._add_jobs(side, 0, level=1)
+        while self._later:
+            place = next(iter(self._later))
+            del self._later[place]
+            if place not in self._drawn:
+                self._add_jobs(side.put(self._labels.of(place)), place, level=1)
+
+    def _add_jobs(self, tree: Node, place: int, *, level: int) -> None:
+        """The jobs that wrote a node, with what they read; or those that read it, with what they wrote."""
+        self._drawn.add(place)
+        for job, others in self._jobs.get(place, ()):
+            branch = tree.put(self._labels.of_job(job))
+            for other in others:
+                node = branch.put(self._labels.of(other))
+                if other in self._drawn:
+                    node.append(("  see above", "dim"))
+                elif other in self._jobs and level >= LEVELS_MAX:
+                    node.append(("  see below", "dim"))
+                    self._later[other] = None
+                else:
+                    self._add_jobs(node, other, level=level + 1)
 
 
-def _node(graph: LineageGraph, place: int) -> Node:
-    from lakelog.lineage.wording import node_lines
+class _Labels:
+    """A graph's tables and jobs as nodes of a tree."""
 
-    name, *others = node_lines(graph, place)
-    return Node(
-        [name, *((f"  {other}", "not bold default") for other in others)], _COLOURS[graph.nodes[place].kind.value]
-    )
+    def __init__(self, graph: LineageGraph) -> None:
+        from lakelog.lineage.wording import reasons_of
+
+        self.graph = graph
+        self._reasons = reasons_of(graph)
+
+    def of(self, place: int) -> Node:
+        """A table or another source."""
+        from lakelog.lineage.wording import node_lines
+
+        node = self.graph.nodes[place]
+        name, *others = node_lines(node, self._reasons.get(place))
+        return Node([name, *((f"  {other}", "not bold default") for other in others)], _COLOURS[node.kind.value])
+
+    def of_job(self, job: LineageJob) -> Node:
+        """A job and its batches."""
+        from lakelog.lineage.wording import job_lines
+
+        name, batches = job_lines(job)
+        return Node([(name, "cyan"), f"  {batches}"])

@@ -7,7 +7,7 @@ and wrote the other. Around a line these are all that are known, around a snapsh
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any  # Any: values of edges
@@ -94,7 +94,7 @@ class LineageGraph:
     links: Sequence[LineageLink]
 
     def to_svg(self) -> str:
-        """The picture, an SVG document."""
+        """The picture, an SVG document. Raises UnsupportedError for one whose lines pass too many other tables."""
         from lakelog.lineage.picture import lineage_svg  # noqa: PLC0415  # which draws this
 
         return lineage_svg(self)
@@ -129,7 +129,7 @@ def graph_of(
     sides = {side: {(row["source"], row["sink"], row["job"]) for row in side_rows} for side, side_rows in kept.items()}
     written = found["above"].jobs | found["below"].jobs
     jobs = {key: written[key] for key in dict.fromkeys((row["sink"], row["job"]) for row in rows.values())}
-    spans = {key: _span(key, rows.values(), jobs) for key in order}
+    spans = _spans(order, rows.values(), jobs)
     if snapshot_id is not None:
         spans[asked] = (snapshot_id, snapshot_id)
     return LineageGraph(
@@ -204,14 +204,22 @@ class _Links:
                 depths.setdefault(key, -step if is_up else step)
 
 
-def _span(
-    key: NodeKey, links: Collection[Row], jobs: Mapping[tuple[NodeKey, str | None], Row]
-) -> tuple[int | None, int | None]:
-    """The first and the last snapshot of a table that links read or jobs wrote."""
+def _spans(
+    keys: Iterable[NodeKey], links: Iterable[Row], jobs: Mapping[tuple[NodeKey, str | None], Row]
+) -> dict[NodeKey, tuple[int | None, int | None]]:
+    """The first and the last snapshot of each table that links read or jobs wrote."""
+    read: dict[NodeKey, list[Row]] = {}
+    written: dict[NodeKey, list[Row]] = {}
+    for row in links:
+        read.setdefault(row["source"], []).append(row)
+    for (sink, _), row in jobs.items():
+        written.setdefault(sink, []).append(row)
+    return {key: _span(key, read.get(key, ()), written.get(key, ())) for key in keys}
+
+
+def _span(key: NodeKey, read: Sequence[Row], written: Sequence[Row]) -> tuple[int | None, int | None]:
     if key.kind is not NodeKind.TABLE:
         return None, None
-    read = [row for row in links if row["source"] == key]
-    written = [row for (sink, _), row in jobs.items() if sink == key]
     lasts = [row["source_to_max"] for row in read] + [row["sink_snapshot_max"] for row in written]
     firsts = [row["source_from_min"] + 1 for row in read if row["source_from_count"] == 0]
     firsts += [row["sink_snapshot_min"] for row in written]

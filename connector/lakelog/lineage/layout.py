@@ -10,9 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from lakelog.common.errors import UnsupportedError
+
 SWEEPS = 8
 LAYER_GAP = 46.0  # between the boxes of two layers
 BOX_GAP = 18.0
+PLACES_MAX = 10_000  # layers that all lines pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,10 +54,14 @@ class Layout:
 
 
 def layout(boxes: Sequence[Box], arrows: Sequence[tuple[int, int]]) -> Layout:
-    """Place boxes so that their arrows, from one to another, go from left to right where there is no cycle."""
+    """Place boxes so that their arrows, from one to another, go from left to right where there is no cycle.
+
+    Raises UnsupportedError for lines that pass too many layers.
+    """
     back = _back_arrows(len(boxes), arrows)
     forward = [pair if place not in back else pair[::-1] for place, pair in enumerate(arrows)]
     layers = _layers(len(boxes), forward)
+    _check_places(layers, forward)
     sizes = list(boxes)
     chains: list[list[int]] = []
     for one, other in forward:
@@ -81,6 +88,16 @@ def layout(boxes: Sequence[Box], arrows: Sequence[tuple[int, int]]) -> Layout:
         width=ends[-1][1] if ends else 0.0,
         height=max((tops[node] + box.height for node, box in enumerate(sizes)), default=0.0),
     )
+
+
+def _check_places(layers: Sequence[int], arrows: Sequence[tuple[int, int]]) -> None:
+    """Raise UnsupportedError for lines that pass through more layers than are laid out."""
+    places = sum(layers[other] - layers[one] - 1 for one, other in arrows)
+    if places > PLACES_MAX:
+        raise UnsupportedError(
+            f"a picture of {len(layers)} tables and jobs is not drawn where its lines pass {places} layers, at most "
+            f"{PLACES_MAX}: ask for fewer tables, by depth= or --depth, or for the tree without a picture"
+        )
 
 
 def _back_arrows(count: int, arrows: Sequence[tuple[int, int]]) -> set[int]:
@@ -142,13 +159,21 @@ def _ordered(layers: Sequence[int], chains: Iterable[Sequence[int]]) -> list[lis
     for node, layer in enumerate(layers):
         columns[layer].append(node)
     before, behind = _neighbours(chains)
+    ranks: dict[int, float] = {}
+    for column in columns:
+        ranks |= _ranks(column)
     for sweep in range(SWEEPS):
         is_rightwards = sweep % 2 == 0
         beside = before if is_rightwards else behind
         for column in columns if is_rightwards else reversed(columns):
-            ranks = {node: rank / max(len(others), 1) for others in columns for rank, node in enumerate(others)}
             column.sort(key=lambda node: _mean([ranks[other] for other in beside.get(node, ())], ranks[node]))
+            ranks |= _ranks(column)
     return columns
+
+
+def _ranks(column: Sequence[int]) -> dict[int, float]:
+    """How far down each box of a layer is, from 0 to 1."""
+    return {node: rank / len(column) for rank, node in enumerate(column)}
 
 
 def _tops(columns: Sequence[Sequence[int]], sizes: Sequence[Box], chains: Iterable[Sequence[int]]) -> dict[int, float]:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from html import escape
 
 from lakelog.common.quoting import cut, printable
-from lakelog.lineage.graph import LineageGraph
+from lakelog.lineage.graph import LineageGraph, LineageNode
 from lakelog.lineage.layout import Box, Layout, Line, layout
-from lakelog.lineage.wording import job_lines, node_lines
+from lakelog.lineage.wording import job_lines, node_lines, reasons_of
 
 NAME_MAX = 40  # characters of a name
 TITLE_MAX = 2000
@@ -57,7 +57,8 @@ class _Drawn:
 
 def lineage_svg(graph: LineageGraph) -> str:
     """The picture, an SVG document."""
-    boxes = [_node_box(graph, place) for place in range(len(graph.nodes))]
+    reasons = reasons_of(graph)
+    boxes = [_node_box(node, place, reasons.get(place)) for place, node in enumerate(graph.nodes)]
     places = {(job.sink, job.job): len(boxes) + number for number, job in enumerate(graph.jobs)}
     arrows: dict[tuple[int, int], bool] = {}  # whether what is read is known exactly
     for link in graph.links:
@@ -128,10 +129,9 @@ def _path(line: Line) -> str:
     return " ".join(parts)
 
 
-def _node_box(graph: LineageGraph, place: int) -> _Drawn:
-    node = graph.nodes[place]
+def _node_box(node: LineageNode, place: int, why: str | None) -> _Drawn:
     css = f"{node.kind.value} asked" if place == 0 else node.kind.value
-    first, *others = node_lines(graph, place)
+    first, *others = node_lines(node, why)
     return _drawn(css, first, others)
 
 

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from lakelog.lineage.graph import LineageGraph, LineageJob, NodeKind
+from lakelog.lineage.graph import LineageGraph, LineageJob, LineageNode, NodeKind
 
 NO_JOB = "a job without a name"
 
 
-def node_lines(graph: LineageGraph, place: int) -> list[str]:
-    """The name of a node, and its snapshots that count."""
-    node = graph.nodes[place]
+def reasons_of(graph: LineageGraph) -> dict[int, str]:
+    """Why sources of a graph are unknown, by their places: of several reasons the last one."""
+    found: dict[int, dict[str, None]] = {}
+    for link in graph.links:
+        if link.why is not None:
+            found.setdefault(link.source, {})[link.why] = None
+    return {place: list(reasons)[-1] for place, reasons in found.items()}
+
+
+def node_lines(node: LineageNode, why: str | None) -> list[str]:
+    """The name of a node, and its snapshots that count; of an unknown source `why`."""
     if node.kind is NodeKind.UNKNOWN:
-        reasons = dict.fromkeys(link.why for link in graph.links if link.source == place and link.why is not None)
-        return ["unknown source", *list(reasons)[-1:]]
+        return ["unknown source", *([] if why is None else [why])]
     return [node.name, *([] if node.last is None else [_snapshots(node.first, node.last)])]
 
 
