@@ -127,8 +127,7 @@ def test_an_expiry_of_a_table_whose_lineage_is_switched_off_holds_nothing(catalo
 
 
 def test_a_writer_holds_its_snapshots_where_lineage_is_recorded(catalog: Catalog) -> None:
-    make_sink(catalog)
-    made = Catalog(catalog.warehouse).table("db.t")
+    made = make_sink(catalog)
     hold_lineage(files_of(made))
     assert next_unfed(made) is None
     feed(catalog)
@@ -215,6 +214,16 @@ def test_a_branch_of_a_handle_that_switches_lineage_on_is_held(catalog: Catalog)
 
     assert sorted_rows(known_edges(catalog)) == before
     assert len(before) == 4
+    assert [snapshot.id for snapshot in branch.snapshots()] == [4]
+
+
+def test_a_commit_holds_its_line_and_makes_no_system_tables(catalog: Catalog) -> None:
+    table = make_sink(catalog)
+    commit_job(table, 0, table_source())
+    assert next_unfed(table) == 1
+    assert catalog.list_databases() == ["db"]
+    assert feed(catalog).batches == 1
+    assert next_unfed(table) == 2
 
 
 def test_a_table_that_is_only_read_makes_no_system_tables(catalog: Catalog) -> None:

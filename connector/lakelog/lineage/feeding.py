@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from lakelog.catalog.lineage_options import DATA_LINEAGE, TABLE_LINEAGE
@@ -104,9 +104,14 @@ def _switch_off(catalog: Catalog, database: SystemDatabase) -> None:
 
 
 def feed_line(table: TableStore) -> None:
-    """Feed one line before its snapshots expire; where lineage is switched off, hold them no longer."""
+    """Feed one line before its snapshots expire; where lineage is switched off, hold them no longer.
+
+    Before the first feed of a warehouse it is switched on by the handle's catalog, or by the one that held the line.
+    """
     database = SystemDatabase.beside(table, warehouse_of(table.path))
     line = Line(table, table.branch)
+    if not database.is_made():
+        database = replace(database, given={**line.held_options(), **database.given})
     if not database.switches().is_on:
         if line.is_held():
             line.release()
@@ -120,28 +125,31 @@ def feed_line(table: TableStore) -> None:
         feeder.put_forks([] if began is None or not feeder.has_data else [began])
 
 
-def hold_once(table: TableStore) -> None:
-    """As `hold_lineage`, the first time in this process that a line is named."""
-    key = (table.path, table.branch, table.uuid, *sorted(table.lineage_options.items()))
-    if key not in _held and hold_lineage(table):
-        _held.add(key)
-
-
-def hold_lineage(table: TableStore) -> bool:
+def hold_lineage(table: TableStore) -> None:
     """Keep the snapshots that a writer is about to make until their lineage is fed, where lineage is recorded.
 
-    Options that the handle's catalog was given are stored, so that other programs feed before they let snapshots
-    expire. It reads the options of the warehouse. Errors are logged, and False is returned: no write fails by lineage.
+    Once per query or statement: it reads the options of the warehouse. Errors are logged: no write fails by lineage.
     """
     try:
-        database = SystemDatabase.beside(table, warehouse_of(table.path))
-        if database.switches().is_on:
-            database.store_options()
+        if replace(SystemDatabase.beside(table, warehouse_of(table.path)), given={}).switches().is_on:
             Line(table, table.branch).hold()
     except LakelogError as error:
         logger.warning("%s: its snapshots are not held until their lineage is fed: %s", table.name, error)
-        return False
-    return True
+
+
+def hold_once(table: TableStore) -> None:
+    """Keep the snapshots of a line whose handle switches lineage on, the first time in this process that it is named.
+
+    The consumer has the options, so that an expiry by another program feeds. Errors are logged, and it is tried again.
+    """
+    key = (table.path, table.branch, table.uuid, *sorted(table.lineage_options.items()))
+    if key in _held:
+        return
+    try:
+        Line(table, table.branch).hold(table.lineage_options)
+        _held.add(key)
+    except LakelogError as error:
+        logger.warning("%s: its snapshots are not held until their lineage is fed: %s", table.name, error)
 
 
 @dataclass(kw_only=True)

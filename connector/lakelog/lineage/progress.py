@@ -8,7 +8,7 @@ ends after a day, so that a writer that never comes back does not hold snapshots
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from lakelog.filestore.metadata.consumers import LEASE_PREFIX, LINEAGE_CONSUMER, ConsumerManager
@@ -94,11 +94,19 @@ class Line:
         """Whether the consumer is there."""
         return self.consumers.find(LINEAGE_CONSUMER) is not None
 
-    def hold(self) -> None:
-        """Keep the snapshots of the line until they are fed, unless they are kept already."""
+    def hold(self, options: Mapping[str, str] | None = None) -> None:
+        """Keep the snapshots of the line until they are fed, unless they are kept already.
+
+        `options` are those that a catalog was given to switch lineage on.
+        """
         if not self.is_held():
             snapshots = SnapshotManager(self.table.file_io, TablePaths(self.table.path, self.branch))
-            self.consumers.put(LINEAGE_CONSUMER, snapshots.earliest_id() or 1)
+            self.consumers.put(LINEAGE_CONSUMER, snapshots.earliest_id() or 1, lineage_options=options)
+
+    def held_options(self) -> Mapping[str, str]:
+        """The options with which the line was held."""
+        held = self.consumers.consumer(LINEAGE_CONSUMER)
+        return {} if held is None else held.lineage_options
 
     def release(self) -> None:
         """Hold nothing any more."""

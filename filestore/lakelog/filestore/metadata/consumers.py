@@ -8,11 +8,12 @@ the uuid of the snapshot before: ids are given again after a rollback. Source: P
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
-from lakelog.common.json_fields import COUNT, optional, parse_object, string, whole
+from lakelog.common.json_fields import COUNT, optional, parse_object, string, string_map, whole
 from lakelog.common.quoting import cause, shown
 from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.metadata.changelogs import ChangelogManager
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 STATE_CONSUMER = "lakelog-state"  # of lakelog's own, see `lakelog.filestore.metadata.state_keeping`
 LINEAGE_CONSUMER = "lakelog-lineage"  # keeps the snapshots whose lineage was not fed yet, see `lakelog.lineage`
 _COMMIT_KEY = "lakelogCommit"
+_OPTIONS_KEY = "lakelogLineage"
 LEASE_PREFIX = "lakelog-stream-"  # a consumer that one run of a stream makes for itself
 LEASE_MILLIS = 24 * 3_600_000  # a lease that was not renewed for this long belongs to a run that has ended
 
@@ -32,12 +34,14 @@ LEASE_MILLIS = 24 * 3_600_000  # a lease that was not renewed for this long belo
 class Consumer:
     """One reader and the first snapshot that it has not read.
 
-    `commit` is the uuid of the snapshot before, the last one that it has read; None is unknown.
+    `commit` is the uuid of the snapshot before, the last one that it has read; None is unknown. `lineage_options` are
+    those that switch lineage on, of the catalog by which `lakelog-lineage` was made; no other consumer has some.
     """
 
     consumer_id: str
     next_snapshot: int
     commit: str | None = None
+    lineage_options: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_own(self) -> bool:
@@ -78,6 +82,7 @@ class ConsumerManager:
                 consumer_id=consumer_id,
                 next_snapshot=whole(fields, "nextSnapshot", COUNT),
                 commit=optional(string, fields, _COMMIT_KEY),
+                lineage_options=optional(string_map, fields, _OPTIONS_KEY) or {},
             )
         except NotFoundError:
             return None
@@ -86,9 +91,17 @@ class ConsumerManager:
                 f"consumer file {path} is not readable: {cause(error)}; nothing expires until it is mended or deleted"
             ) from error
 
-    def put(self, consumer_id: str, next_snapshot: int, *, commit: str | None = None) -> None:
+    def put(
+        self,
+        consumer_id: str,
+        next_snapshot: int,
+        *,
+        commit: str | None = None,
+        lineage_options: Mapping[str, str] | None = None,
+    ) -> None:
         """Record the progress of a consumer, or create it. `commit` is the uuid of the snapshot before."""
-        fields = {"nextSnapshot": next_snapshot} | ({} if commit is None else {_COMMIT_KEY: commit})
+        known = {_COMMIT_KEY: commit, _OPTIONS_KEY: dict(lineage_options or {}) or None}
+        fields = {"nextSnapshot": next_snapshot} | {key: value for key, value in known.items() if value is not None}
         self._file_io.write_bytes(self._paths.consumer(consumer_id), json.dumps(fields).encode())
 
     def delete(self, consumer_id: str) -> None:
