@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from lakelog.common.errors import InvalidRequestError, NotFoundError
+from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
 from lakelog.common.types import ROW_KIND_COLUMN
 from lakelog.filestore.alter.schema_changes import AddColumn, DropColumn
 from lakelog.filestore.expire.expiry import Retention
 from lakelog.filestore.metadata.snapshot import CommitKind, Snapshot
 from lakelog.filestore.metadata.users import read_users
+from lakelog.filestore.refs import restored_state
+from lakelog.filestore.refs.differences import Difference, unit_differences
+from lakelog.filestore.refs.restore_plan import restore_plan
 from lakelog.filestore.refs.tags import drop_tag, write_tag
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
@@ -253,3 +257,31 @@ def _snapshot(table: FileStoreTable, number: int | None = None) -> Snapshot:
 
 def _later() -> int:
     return int(time.time() * 1000) + 10_000
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_changes_of_a_logged_restore_lead_to_the_target(tmp_path: Path, kind: str) -> None:
+    table = make(tmp_path, kind)
+    for batch in range(4):
+        table.write(rows_of(batch))
+    target = table.snapshots.get(2)
+    changes = restore_plan(table, target)(table.snapshots.latest())
+    assert changes.row_count
+
+
+@pytest.mark.parametrize("kind", ["primary key", "append", "value count", "deletion vectors"])
+def test_changes_that_do_not_lead_to_the_target_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    table = make(tmp_path, kind)
+    for batch in range(4):
+        table.write(rows_of(batch))
+        table.compact(full=True)
+
+    def without_removed(*given: object) -> list[Difference]:
+        found = unit_differences(*given)  # type: ignore[arg-type]  # as it was called
+        return [replace(one, removed=one.removed.slice(1)) for one in found]
+
+    monkeypatch.setattr(restored_state, "unit_differences", without_removed)
+    with pytest.raises(CorruptDataError, match=r"the way to another state of table .* would change its rows \([0-9]+"):
+        restore_plan(table, table.snapshots.get(1))(table.snapshots.latest())

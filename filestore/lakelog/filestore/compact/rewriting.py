@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakelog.common.arrow import pieces_of
+from lakelog.common.errors import CorruptDataError
 from lakelog.filestore.compact.bucket_work import BucketWork, small_file_bytes
 from lakelog.filestore.compact.change_merge import ChangeMerge
 from lakelog.filestore.compact.changelog import ChangelogWriter
@@ -19,7 +20,7 @@ from lakelog.filestore.compact.result import CompactResult, discard_result
 from lakelog.filestore.data.data_reader import read_data_file
 from lakelog.filestore.data.data_writer import write_data_files
 from lakelog.filestore.data.row_pieces import StoredRows
-from lakelog.filestore.index.deletion_vectors import DeletionFile, Positions
+from lakelog.filestore.index.deletion_vectors import DeletionFile, Positions, read_positions
 from lakelog.filestore.index.index_manifest import BucketDeletions
 from lakelog.filestore.merge.deduplicate import merged_kinds
 from lakelog.filestore.merge.engines import row_merge
@@ -28,6 +29,7 @@ from lakelog.filestore.metadata.data_file import DataFileMeta, FileSource
 from lakelog.filestore.metadata.levels import Section, may_hold_deletes, sections_of
 from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
+from lakelog.filestore.metadata.unnamed_files import discard_files
 from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, DELETION_VECTORS, ChangelogProducer
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
 from lakelog.filestore.read.bucket_reader import COPIES, BucketReader
@@ -85,6 +87,7 @@ class _Rewrite:
                     self.table, self.bucket, pieces, level=unit.output_level, source=FileSource.COMPACT
                 )
                 self.before += files
+            _check_counts(self.before, self.after, table_name=self.table.name)
             changes = changelog.finish()
             deletions = bucket_deletions(self.table, self.bucket, self.before, self.after, self.deletions, _met(merge))
         except Exception:  # any error: no snapshot names these files
@@ -203,12 +206,36 @@ def _joined_files(table: TableStore, work: BucketWork, budget_bytes: int) -> Com
                 first += rows.num_rows
 
     after = write_data_files(table, bucket, pieces(), level=0, source=FileSource.COMPACT)
+    deleted = sum(
+        len(read_positions(table.file_io, deletions[file.file_name])) for file in files if file.file_name in deletions
+    )
+    try:
+        _check_counts(files, after, table_name=table.name, deleted=deleted)
+    except CorruptDataError:
+        discard_files(table, (table.data_path(bucket, file) for file in after))
+        raise
     return CompactResult(
         bucket_id=bucket,
         before=tuple(files),
         after=tuple(after),
         deletions=bucket_deletions(table, bucket, files, after, deletions, {}),
     )
+
+
+def _check_counts(
+    before: Sequence[DataFileMeta], after: Sequence[DataFileMeta], *, table_name: str, deleted: int | None = None
+) -> None:
+    """Raise CorruptDataError for a compaction that has written more rows than it has read.
+
+    Files that are not merged, `deleted` rows of which are marked as deleted, must have exactly as many.
+    """
+    had, has = (sum(file.row_count for file in files) for files in (before, after))
+    if has > had or (deleted is not None and has != had - deleted):
+        wanted = f"at most {had}" if deleted is None else str(had - deleted)
+        raise CorruptDataError(
+            f"a compaction of table {table_name} has written {has} rows, expected {wanted}: nothing was committed, and "
+            "the table is as it was. This is an error of lakelog or a damaged file: keep the table, and report it"
+        )
 
 
 def rewrite_groups(

@@ -5,7 +5,7 @@ The digest is the sum of the hashes of the rows. It is compared within one proce
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,7 @@ from lakelog.filestore.merge.deduplicate import are_adds
 from lakelog.filestore.merge.order import to_series
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.read.scan import DataSplit
-from lakelog.filestore.read.split_rows import read_splits_as_changes
+from lakelog.filestore.read.split_rows import read_splits, read_splits_as_changes
 
 _SEED = 0
 _HASHES = 1 << 64
@@ -29,6 +29,17 @@ class RowDigest:
 
     count: int = 0
     total: int = 0
+
+    def plus(self, changes: RowDigest) -> RowDigest:
+        """The digest after changes of a digest of their own."""
+        return RowDigest(count=self.count + changes.count, total=(self.total + changes.total) % _HASHES)
+
+    def with_rows(self, rows: pa.Table | pa.RecordBatch, sign: int) -> RowDigest:
+        """The digest after rows that are added (1) or taken out (-1)."""
+        if not rows.num_rows:
+            return self
+        total = int(pl.DataFrame(rows).hash_rows(seed=_SEED).to_numpy().sum(dtype=np.uint64))
+        return RowDigest(count=self.count + sign * rows.num_rows, total=(self.total + sign * total) % _HASHES)
 
     def with_changes(self, rows: pa.Table | pa.RecordBatch, kinds: pa.Array) -> RowDigest:
         """The digest after changes of these kinds (int8). Rows are equal when their columns are, in their order."""
@@ -46,6 +57,14 @@ def digest_of(table: TableStore, splits: Iterable[DataSplit]) -> RowDigest:
     found = RowDigest()
     for rows, kinds in read_splits_as_changes(table, splits):
         found = found.with_changes(rows, kinds)
+    return found
+
+
+def digest_of_shown(table: TableStore, splits: Iterable[DataSplit], columns: Sequence[str]) -> RowDigest:
+    """The digest of the rows that reads show of splits, in these columns: without those that a count is below 0 of."""
+    found = RowDigest()
+    for rows in read_splits(table, splits, columns=columns):
+        found = found.with_rows(rows, 1)
     return found
 
 

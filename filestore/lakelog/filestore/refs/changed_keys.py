@@ -46,7 +46,7 @@ def rows_of_changed_keys(
     shared = [file for name, file in new.items() if name in old]
     only = [[file for name, file in own.items() if name not in other] for own, other in ((old, new), (new, old))]
     changed = sum(file.row_count for files in only for file in files)
-    if sum(file.row_count for file in shared) < RATIO_MIN * changed or changed * row_bytes(fields) > budget_bytes:
+    if not is_large_beside_changes(unit) or changed * row_bytes(fields) > budget_bytes:
         return None
     gathered = _Gathered(after, unit, fields, [])
     for files, sides in zip(only, ((True, False), (False, True)), strict=True):
@@ -56,6 +56,14 @@ def rows_of_changed_keys(
     for file in shared:
         gathered.look_up(file, keys)
     return gathered.state(0), gathered.state(1)
+
+
+def is_large_beside_changes(unit: Unit) -> bool:
+    """Whether the files that both states have are so large that a look-up of keys in them costs less than reading."""
+    old, new = _files(unit.before), _files(unit.after)
+    shared = sum(file.row_count for name, file in new.items() if name in old)
+    alone = [file for own, other in ((old, new), (new, old)) for name, file in own.items() if name not in other]
+    return shared >= RATIO_MIN * sum(file.row_count for file in alone)
 
 
 def _keeps_last_rows(before: TableStore, after: TableStore, unit: Unit, fields: Sequence[DataField]) -> bool:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from lakelog.common.errors import NotFoundError
 from lakelog.common.types import RowKind
+from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.read.row_digest import RowDigest
 from lakelog.filestore.refs.restored_state import StateDifference
 from lakelog.filestore.write.changing import Changes, Plan, check_kinds_free, deleting, joined, kinds_of, replacing
 from lakelog.filestore.write.write import check_table_writable
@@ -31,15 +33,24 @@ def restore_plan(table: TableStore, target: Snapshot) -> Plan:
 
 
 def changes_of(found: StateDifference) -> Changes:
-    """The changes of a statement that make the rows of the target of those of the base; all in memory."""
+    """The changes of a statement that make the rows of the target of those of the base; all in memory.
+
+    Raises CorruptDataError where they would make others.
+    """
     table, shape = found.table, found.table.schema.arrow_schema
     nothing = shape.empty_table()
     parts = [deleting(table, nothing)]
-    for _, rows in found.rows(is_followed=False):
+    digests: dict[BucketId, RowDigest] = {}
+    for bucket, rows in found.rows(is_followed=False):
+        digest = digests.get(bucket, RowDigest())
+        for changed, sign in ((rows.removed, -1), (rows.old, -1), (rows.new, 1), (rows.added, 1)):
+            digest = digest.with_rows(changed, sign)
+        digests[bucket] = digest
         added = rows.added.cast(shape)
         parts += [
             deleting(table, rows.removed.cast(shape)),
             replacing(table, rows.old.cast(shape), rows.new.cast(shape)),
             Changes(rows=added, kinds=kinds_of(added, RowKind.INSERT), removed=nothing),
         ]
+    found.check_rows(digests, what="the way to another state")
     return joined(parts)

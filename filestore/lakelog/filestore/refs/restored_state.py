@@ -15,8 +15,10 @@ from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
 from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.read.row_digest import RowDigest, check_same_rows, digest_of_shown
+from lakelog.filestore.refs.changed_keys import is_large_beside_changes
 from lakelog.filestore.refs.differences import Difference, unit_differences
-from lakelog.filestore.refs.state_parts import unshared
+from lakelog.filestore.refs.state_parts import Unit, unshared
 from lakelog.filestore.refs.table_state import TableState
 
 
@@ -87,12 +89,32 @@ class StateDifference:
 
         `is_followed` compares what followers have seen of the two states, see `lakelog.filestore.read.scan.plan`.
         """
-        before = TableState(table=self.table, snapshot=self.base)
-        after = TableState(table=self._of_target, snapshot=self.target)
-        for unit in unshared(before, after, by_bucket=True, is_followed=is_followed):
+        for unit in self.units(is_followed=is_followed):
             bucket = (*unit.before, *unit.after)[0].bucket_id
             for found in unit_differences(self.table, self._of_target, unit, self.table.schema.fields):
                 yield bucket, found
+
+    def units(self, *, is_followed: bool) -> Iterator[Unit]:
+        """The parts of the two states that differ, a unit a bucket. See `rows`."""
+        before = TableState(table=self.table, snapshot=self.base)
+        after = TableState(table=self._of_target, snapshot=self.target)
+        return unshared(before, after, by_bucket=True, is_followed=is_followed)
+
+    def check_rows(self, found: Mapping[BucketId, RowDigest], *, what: str) -> None:
+        """Raise CorruptDataError where changes of these digests do not lead from the rows of the base to the target's.
+
+        Reads the parts of the buckets that differ; not where they are large beside what has changed: there a comparison
+        looks the rows of changed keys up.
+        """
+        names = self.table.schema.field_names
+        for unit in self.units(is_followed=False):
+            if is_large_beside_changes(unit):
+                continue
+            bucket = (*unit.before, *unit.after)[0].bucket_id
+            old = digest_of_shown(self.table, unit.before, names)
+            new = digest_of_shown(self._of_target, unit.after, names)
+            changed = old.plus(found.get(bucket, RowDigest()))
+            check_same_rows(changed, new, what=what, table_name=self.table.name)
 
     @cached_property
     def _marked(self) -> set[BucketId]:
