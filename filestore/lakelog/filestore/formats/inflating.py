@@ -79,3 +79,28 @@ _CODECS: Mapping[str, Callable[[bytes, int], bytes]] = {
     "bzip2": _bzip2,
     "xz": _xz,
 }
+
+
+def lz4_size(block: bytes) -> int:
+    """How many bytes a block of LZ4 holds, which it does not say: by its literals and matches."""
+    size, at = 0, 0
+    while at < len(block):
+        token = block[at]
+        literals, at = _lz4_length(block, at + 1, token >> 4)
+        size, at = size + literals, at + literals
+        if at >= len(block):  # the last sequence has no match
+            break
+        match, at = _lz4_length(block, at + 2, token & 15)
+        size += match + 4
+    return size
+
+
+def _lz4_length(block: bytes, at: int, length: int) -> tuple[int, int]:
+    """A length and where it ends: one of 15 goes on in the next bytes, up to the first that is not 255."""
+    if length == 15:
+        while True:
+            more = block[at]
+            at, length = at + 1, length + more
+            if more < 255:
+                break
+    return length, at

@@ -13,7 +13,7 @@ from lakelog.common.arrow import to_arrow_field, to_arrow_type
 from lakelog.common.errors import CorruptDataError, UnsupportedError
 from lakelog.common.quoting import listed
 from lakelog.common.types import DataField, DataType, TypeRoot
-from lakelog.filestore.formats.orc_timestamps import check_decimals, read_timestamps
+from lakelog.filestore.formats.orc_timestamps import check_decimals, has_local_times, read_timestamps
 from lakelog.filestore.formats.reader_errors import WatchedInput, errors_named
 from lakelog.filestore.formats.stored_file import StoredFile
 from lakelog.filestore.io.integrity import damaged
@@ -23,6 +23,9 @@ _STRIPE_ROWS_MAX = 8 << 20
 _END_BYTES = 16 << 10  # as much as Arrow reads at first
 _STRIPE_RATIO_MAX = 64  # rows a byte of the file
 _OUT_OF_RANGE = "out of range for nanosecond resolution"
+_NO_ZONE = "Time zone file"
+_SETTLED_SECONDS = 3 * 86_400  # no zone is so far from UTC
+_UNITS = {"ns": 1_000_000_000, "us": 1_000_000, "ms": 1_000, "s": 1}
 _OUT_OF_BOUNDS = "would result in out of bounds timestamp"
 
 
@@ -88,13 +91,14 @@ class OrcFile:
                 yield rows.slice(start, batch_rows)
 
     def _stripe(self, number: int, fields: Sequence[DataField]) -> list[pa.Array]:
-        """The columns of a stripe; timestamps beyond Arrow's range are read by `orc_timestamps`."""
+        """The columns of a stripe; timestamps that Arrow does not read rightly are read by `orc_timestamps`."""
         names = [field.name for field in fields]
         try:
             stripe = self._file.read_stripe(number, columns=names)
-            return [_as_type(stripe.column(field.name), field.type) for field in fields]
+            if not (_may_be_off(stripe) and self._has_local_times(number)):
+                return [_as_type(stripe.column(field.name), field.type) for field in fields]
         except (pa.ArrowException, OSError, ValueError) as error:
-            if _OUT_OF_RANGE not in str(error):
+            if not any(one in str(error) for one in (_OUT_OF_RANGE, _NO_ZONE)):
                 raise
         timed = [name for name in names if _holds_timestamps(self._file.schema.field(name).type)]
         plain = self._file.read_stripe(number, columns=[name for name in names if name not in timed])
@@ -104,7 +108,7 @@ class OrcFile:
             return [_as_type(found[field.name], field.type) for field in fields]
         except KeyError as error:
             raise UnsupportedError(
-                f"ORC file {self._path} holds timestamps before 1677 or after 2262, and has the compression {error}, "
+                f"ORC file {self._path} holds timestamps before 1970 or after 2262, and has the compression {error}, "
                 "with which they are not read; leave the column out, or rewrite the file as Parquet"
             ) from error
         except pa.ArrowInvalid as error:
@@ -114,6 +118,12 @@ class OrcFile:
                 f"ORC file {self._path} holds timestamps before 1677 or after 2262 in a column of more than 6 digits, "
                 f"which Arrow does not hold: {error}; leave the column out"
             ) from error
+
+    def _has_local_times(self, number: int) -> bool:
+        try:
+            return has_local_times(self._read_at, self._source.size(), number)
+        except KeyError:
+            return True  # its zone is not readable, nor is more of it
 
     def _read_at(self, start: int, size: int) -> bytes:
         if not 0 <= start <= start + size <= self._source.size():
@@ -138,6 +148,25 @@ def _holds_timestamps(kind: pa.DataType) -> bool:
     if pa.types.is_timestamp(kind):
         return True
     return any(_holds_timestamps(kind.field(at).type) for at in range(kind.num_fields))
+
+
+def _may_be_off(columns: pa.RecordBatch) -> bool:
+    """Whether timestamps are as old as those that depend on the writer's zone in more than its offset."""
+    return any(_earliest(column) < _SETTLED_SECONDS for column in columns.columns)
+
+
+def _earliest(values: pa.Array) -> int:
+    """The seconds since 1970 of the earliest timestamp without zone at any depth, or a number beyond all that count."""
+    kind = values.type
+    if pa.types.is_timestamp(kind):
+        least = pc.min(values.view(pa.int64())).as_py() if kind.tz is None else None
+        return _SETTLED_SECONDS if least is None else int(least) // _UNITS[kind.unit]
+    if not _holds_timestamps(kind):
+        return _SETTLED_SECONDS
+    if pa.types.is_map(kind):
+        return min(_earliest(values.keys), _earliest(values.items))
+    members = [values.values] if pa.types.is_list(kind) else [values.field(at) for at in range(kind.num_fields)]
+    return min(map(_earliest, members))
 
 
 def _as_type(values: pa.Array, kind: DataType) -> pa.Array:

@@ -1,10 +1,16 @@
-"""Timestamps of ORC files beyond the years 1678 to 2261, which Arrow does not read: it has nanoseconds in 64 bits.
+"""Timestamps of ORC files that Arrow does not read, or reads wrongly.
+
+Those beyond the years 1678 to 2261 do not fit its nanoseconds in 64 bits. Those before 1970 and their neighbours, of a
+writer in another zone than UTC, may be one second or more off.
 
 ORC stores a timestamp as two numbers: seconds since 2015 in the writer's zone (the stream DATA), and nanoseconds
-(SECONDARY). Arrow reads each from a file of one stripe, which is made in memory from the stripe: one has a footer
-in which the timestamps are LONG, so that Arrow gives the seconds; in the other all seconds are zero, so that Arrow
-gives the nanoseconds. Both have the file's nulls and nesting. Source: ORC specification v1, and the
-`TimestampColumnReader` of ORC in C++.
+(SECONDARY). The seconds are rounded towards 1970 in UTC where the time is before that and has a millisecond or more
+behind its second: so a second is taken off before the zone is applied, not after it as in Arrow.
+
+Arrow reads each of the two from a file of one stripe, which is made in memory from the stripe: one has a footer in
+which the timestamps are LONG, so that Arrow gives the seconds; in the other all seconds are zero, so that Arrow gives
+the nanoseconds. Both have the file's nulls and nesting. Source: ORC specification v1; the readers of timestamps of ORC
+in C++ and in Java, of which the latter decides.
 """
 
 from __future__ import annotations
@@ -13,13 +19,12 @@ import zlib
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import orc
 
 from lakelog.common.quoting import cause
-from lakelog.filestore.formats.inflating import inflate
+from lakelog.filestore.formats.inflating import inflate, lz4_size
+from lakelog.filestore.formats.orc_zones import SINCE_2015, UTC, local_seconds, start_of_2015
 from lakelog.filestore.formats.protobuf import (
     Field,
     bytes_field,
@@ -34,18 +39,16 @@ ReadAt = Callable[[int, int], bytes]
 
 _MAGIC = b"ORC"
 _CODECS = {0: "null", 1: "deflate", 2: "snappy", 3: "lzo", 4: "lz4", 5: "zstandard"}
-_NOT_TAKEN_APART = ("lzo", "lz4")
 _FOOTER_BYTES_MAX = 64 << 20
 _ORIGINAL_BYTES_MAX = (1 << 23) - 1  # a block's length is in 23 bits
 _LONG, _TIMESTAMP, _INSTANT = 4, 9, 18
 _DATA, _BLOOM_FILTER = 1, 7
+_ZONE = 3  # of the writer, in the footer of a stripe
 _ZEROS_V1, _ZEROS_V2 = (130, b"\x7f\x00\x00"), (512, b"\xc1\xff\x00\x00")  # values of a run, and its bytes
-_SINCE_2015 = 1_420_070_400  # seconds from 1970 to 2015
 _SECOND_VERSION = 2  # of the encoding of numbers
 _NANOS, _MICROS_A_SECOND = 1_000_000_000, 1_000_000
 _NS_MAX = 9_223_372_035  # seconds that fit nanoseconds in 64 bits
 _DIGITS_MAX = 38
-_UTC = ("UTC", "GMT", "Etc/UTC", "Z")
 
 
 def read_timestamps(read_at: ReadAt, size_bytes: int, stripe: int, names: Sequence[str]) -> dict[str, pa.Array]:
@@ -61,13 +64,26 @@ def read_timestamps(read_at: ReadAt, size_bytes: int, stripe: int, names: Sequen
         nanos = _columns(given.as_nanos(count), names)
     except (EOFError, IndexError, OverflowError, zlib.error) as error:
         raise ValueError(f"its parts do not fit: {cause(error)}") from error
-    return {name: _joined(seconds[name], nanos[name], given.zone) for name in names}
+    return {name: _joined(seconds[name], nanos[name], given) for name in names}
+
+
+def has_local_times(read_at: ReadAt, size_bytes: int, stripe: int) -> bool:
+    """Whether the timestamps of a stripe were written in another zone than UTC. Raises as `read_timestamps`."""
+    try:
+        return _zone_of(_Tail(read_at, size_bytes).stripe_footer(stripe)) not in UTC
+    except (EOFError, IndexError, OverflowError, zlib.error) as error:
+        raise ValueError(f"its parts do not fit: {cause(error)}") from error
+
+
+def _zone_of(footer: Sequence[Field]) -> str:
+    zones = [field[2].decode() for field in footer if field[0] == _ZONE]
+    return zones[0] if zones else "UTC"
 
 
 def check_decimals(read_at: ReadAt, size_bytes: int) -> None:
     """Raise ValueError for a decimal of more digits than Arrow has: Arrow aborts the process on such a type.
 
-    A file in a compression that is not supported here is not checked.
+    A file in a compression that is not supported here, LZO, is not checked.
     """
     try:
         tail = _Tail(read_at, size_bytes)
@@ -97,13 +113,13 @@ def _children(array: pa.Array) -> list[pa.Array]:
     return [array.values] if pa.types.is_list(array.type) else []
 
 
-def _joined(seconds: pa.Array, nanos: pa.Array, zone: str) -> pa.Array:
+def _joined(seconds: pa.Array, nanos: pa.Array, stripe: _Stripe) -> pa.Array:
     """Columns with timestamps, from the columns with their seconds and those with their nanoseconds."""
     if pa.types.is_timestamp(nanos.type):
-        return _timestamps(seconds, nanos, zone)
+        return _timestamps(seconds, nanos, stripe)
     mask = seconds.is_null() if seconds.null_count else None
     pairs = zip(_children(seconds), _children(nanos), strict=True)
-    children = [_joined(one, other, zone) for one, other in pairs]
+    children = [_joined(one, other, stripe) for one, other in pairs]
     if pa.types.is_struct(seconds.type):
         members = [field.with_type(child.type) for field, child in zip(seconds.type, children, strict=True)]
         return pa.StructArray.from_arrays(children, fields=members, mask=mask)
@@ -116,26 +132,18 @@ def _offsets(lists: pa.Array) -> pa.Array:
     return pa.array(lists.offsets.to_numpy())
 
 
-def _timestamps(seconds: pa.Array, nanos: pa.Array, zone: str) -> pa.Array:
+def _timestamps(seconds: pa.Array, nanos: pa.Array, stripe: _Stripe) -> pa.Array:
     """Timestamps from seconds since 2015 in the writer's zone, and from nanoseconds behind the start of 2015."""
     is_null = seconds.is_null().to_numpy(zero_copy_only=False)
     tz = nanos.type.tz
-    since_2015 = seconds.fill_null(0).to_numpy()
-    whole = since_2015 + _SINCE_2015 if tz or zone in _UTC else _wall_clock(since_2015, zone)
-    parts = nanos.cast(pa.int64()).fill_null(_SINCE_2015 * _NANOS).to_numpy() - _SINCE_2015 * _NANOS
+    zone = "UTC" if tz else stripe.zone
+    whole = seconds.fill_null(0).to_numpy() + start_of_2015(zone)
+    parts = nanos.cast(pa.int64()).fill_null(SINCE_2015 * _NANOS).to_numpy() - SINCE_2015 * _NANOS
     # Java's writers round times before 1970 towards 1970, which is mended here; Arrow's have negative nanoseconds.
-    whole = whole - ((whole < 0) & (parts > 999_999))
+    whole = local_seconds(whole - ((whole < 0) & (parts > 999_999)), zone)
     if not is_null.all() and np.abs(whole[~is_null]).max() < _NS_MAX:
         return pa.array(whole * _NANOS + parts, pa.timestamp("ns", tz), mask=is_null)
     return pa.array(whole * _MICROS_A_SECOND + parts // 1_000, pa.timestamp("us", tz), mask=is_null)
-
-
-def _wall_clock(since_2015: npt.NDArray[np.int64], zone: str) -> npt.NDArray[np.int64]:
-    """The local times of a zone, as seconds since 1970, from seconds since the start of 2015 in that zone."""
-    start = pc.assume_timezone(pa.array([_SINCE_2015], pa.timestamp("s")), zone).cast(pa.int64())[0].as_py()
-    instants = pa.array(since_2015 + start, pa.timestamp("s", zone))
-    shown: npt.NDArray[np.int64] = pc.local_timestamp(instants).cast(pa.int64()).to_numpy()
-    return shown
 
 
 class _Tail:
@@ -146,8 +154,6 @@ class _Tail:
         post_bytes = read_at(size_bytes - 1, 1)[0]
         self._post = parse_message(read_at(size_bytes - 1 - post_bytes, post_bytes))
         self.codec = _CODECS.get(number_in(self._post, 2), "")
-        if self.codec in _NOT_TAKEN_APART:
-            raise KeyError(self.codec)
         self.block_bytes = min(max(number_in(self._post, 3), 1 << 10), _ORIGINAL_BYTES_MAX)
         footer_bytes = number_in(self._post, 1)
         start = size_bytes - 1 - post_bytes - footer_bytes
@@ -158,11 +164,18 @@ class _Tail:
 
     def stripe(self, number: int) -> _Stripe:
         """One stripe of the file."""
-        found = [parse_message(field[2]) for field in self._footer if field[0] == 3][number]
-        offset, index_bytes, data_bytes, footer_bytes, rows = (number_in(found, key) for key in range(1, 6))
+        offset, index_bytes, data_bytes, _, rows = self._sizes(number)
         data = self._read_at(offset, index_bytes + data_bytes)
-        footer = parse_message(self.unpacked(self._read_at(offset + index_bytes + data_bytes, footer_bytes)))
-        return _Stripe(self, data, index_bytes, footer, rows)
+        return _Stripe(self, data, index_bytes, self.stripe_footer(number), rows)
+
+    def stripe_footer(self, number: int) -> list[Field]:
+        """The footer of one stripe."""
+        offset, index_bytes, data_bytes, footer_bytes, _ = self._sizes(number)
+        return parse_message(self.unpacked(self._read_at(offset + index_bytes + data_bytes, footer_bytes)))
+
+    def _sizes(self, number: int) -> list[int]:
+        found = [parse_message(field[2]) for field in self._footer if field[0] == 3][number]
+        return [number_in(found, key) for key in range(1, 6)]
 
     def unpacked(self, data: bytes) -> bytes:
         """The bytes of blocks."""
@@ -178,12 +191,15 @@ class _Tail:
         return b"".join(parts)
 
     def _inflated(self, block: bytes) -> bytes:
-        if self.codec != "snappy":
+        if self.codec == "lzo":
+            raise KeyError(self.codec)
+        if self.codec not in ("snappy", "lz4"):
             return inflate(self.codec, block, _FOOTER_BYTES_MAX)
-        size, _ = parse_varint(block, 0)
+        size = parse_varint(block, 0)[0] if self.codec == "snappy" else lz4_size(block)
         if size > _FOOTER_BYTES_MAX:
             raise ValueError(f"a block claims to hold {size} bytes")
-        data: bytes = pa.Codec("snappy").decompress(block, size, asbytes=True)
+        codec = "snappy" if self.codec == "snappy" else "lz4_raw"
+        data: bytes = pa.Codec(codec).decompress(block, size, asbytes=True)
         return data
 
     def packed(self, data: bytes) -> bytes:
@@ -219,9 +235,10 @@ class _Stripe:
     """One stripe, and the two files that are made from it."""
 
     def __init__(self, tail: _Tail, data: bytes, index_bytes: int, footer: list[Field], rows: int) -> None:
-        self._tail, self._data, self._index_bytes, self._footer, self._rows = tail, data, index_bytes, footer, rows
-        zones = [field[2].decode() for field in footer if field[0] == 3]
-        self.zone = zones[0] if zones else "UTC"
+        self._tail, self._data, self._index_bytes, self._rows = tail, data, index_bytes, rows
+        self.zone = _zone_of(footer)
+        # Arrow does not know every zone of Java's, and needs none for numbers.
+        self._footer = [field for field in footer if field[0] != _ZONE] + [(_ZONE, 2, b"UTC", 0)]
 
     def as_seconds(self) -> bytes:
         """The file whose timestamps are LONG."""
