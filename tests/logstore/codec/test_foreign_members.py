@@ -132,6 +132,55 @@ def test_a_schema_says_the_type_of_a_new_member() -> None:
         assert {path: str(kind) for path, kind in decoded.new_members.items()} == {("s", "new"): "TIMESTAMP(6)"}
 
 
+def with_schema(member: Mapping[str, Any], value: Any) -> bytes:
+    image = {"type": "struct", "field": "after", "fields": [{"type": "int64", "field": "id"}, member]}
+    schema = {"type": "struct", "fields": [image, {"type": "string", "field": "op"}]}
+    payload = {"op": "c", "after": {"id": 1, "v": value}}
+    return json.dumps({"schema": schema, "payload": payload}, separators=(",", ":")).encode()
+
+
+MICROS = {"type": "int64", "name": "io.debezium.time.MicroTimestamp"}
+NANOS = {"type": "int64", "name": "io.debezium.time.NanoTimestamp"}
+CENTS = {"type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "member", "value", "reason"),
+    [
+        ("ARRAY<TIMESTAMP(3)>", {"type": "array", "items": MICROS}, [5_000_000], "'v.element' is a count of us"),
+        ("ARRAY<TIMESTAMP(6)>", {"type": "array", "items": NANOS}, [5_000], "'v.element' is a count of ns"),
+        ("STRUCT<t: TIMESTAMP(3)>", {"type": "struct", "fields": [{**MICROS, "field": "t"}]}, {"t": 5}, "'v.t'"),
+        ("ARRAY<DECIMAL(9, 4)>", {"type": "array", "items": CENTS}, ["AMg="], "is DECIMAL(38, 2) by its schema"),
+        ("ARRAY<TIMESTAMP(6)>", {"type": "array", "items": MICROS}, [5_000_000], None),
+        ("ARRAY<DECIMAL(9, 2)>", {"type": "array", "items": CENTS}, ["AMg="], None),
+        ("ARRAY<BIGINT>", {"type": "array", "items": NANOS}, [5_000], None),
+    ],
+)
+def test_a_member_of_another_measure_is_refused(kind: str, member: Any, value: Any, reason: str | None) -> None:
+    """The record has a number alone: read in the unit of the table's type it would be another value."""
+    decoded = decoded_of([with_schema({**member, "field": "v"}, value)], f"id BIGINT NOT NULL, v {kind}")
+
+    if reason is None:
+        assert decoded.bad == {}
+        assert decoded.rows.num_rows == 1
+    else:
+        assert reason in decoded.bad[0]
+
+
+def test_a_new_nested_column_has_types_that_hold_what_its_records_have() -> None:
+    member = {
+        "type": "array",
+        "items": {"type": "struct", "fields": [{**NANOS, "field": "t"}, {**CENTS, "field": "d"}]},
+    }
+    value = with_schema({**member, "field": "v"}, [{"t": 5, "d": "AMg="}])
+
+    decoded = decoded_of([value], "id BIGINT NOT NULL", takes_new_columns=True)
+
+    assert {name: str(one) for name, one in decoded.new_columns.items()} == {
+        "v": "ARRAY<ROW<t BIGINT, d DECIMAL(38, 2)>>"
+    }
+
+
 def test_a_list_is_no_string_inside_of_a_list() -> None:
     """Its text would be taken for a string: a list of more dimensions than the column has."""
     decoded = decoded_of([change("c", {"id": 1, "tags": [[1]]})], "id BIGINT NOT NULL, tags ARRAY<STRING>")

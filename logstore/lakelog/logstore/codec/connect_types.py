@@ -23,7 +23,7 @@ DOUBLE, STRING, BYTES |
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any  # Any: parsed JSON is untyped until it is checked here
 
@@ -91,13 +91,30 @@ class ConnectColumn:
 
     @property
     def column_type(self) -> DataType:
-        """The type of a new column: a time of day beyond milliseconds is text, and timestamps end at Spark's digits."""
+        """The type of a new column: a time of day beyond milliseconds is text, and timestamps end at Spark's digits.
+
+        Inside of nested types a count of smaller units is a BIGINT: nothing converts it there.
+        """
         digits = self.type.precision or 0
         if self.type.root is TypeRoot.TIME and digits > TIME_DIGITS_MAX:
             return STRING
         if self.type.root is TypeRoot.TIMESTAMP and digits > SPARK_DIGITS_MAX:
             return DataType(root=TypeRoot.TIMESTAMP, precision=SPARK_DIGITS_MAX)
-        return self.type
+        return new_type(self.type)
+
+
+def new_type(kind: DataType) -> DataType:
+    """A type with members whose values need no conversion."""
+    digits = kind.precision or 0
+    is_time = kind.root is TypeRoot.TIME and digits > TIME_DIGITS_MAX
+    if is_time or (kind.root is TypeRoot.TIMESTAMP and digits > SPARK_DIGITS_MAX):
+        return BIGINT
+    return replace(
+        kind,
+        element=None if kind.element is None else new_type(kind.element),
+        value=None if kind.value is None else new_type(kind.value),
+        fields=tuple(replace(member, type=new_type(member.type)) for member in kind.fields),
+    )
 
 
 def columns_of_envelope(schema: object) -> tuple[ConnectColumn, ...] | None:
@@ -171,7 +188,7 @@ def _type_of(schema: Mapping[str, Any], *, depth: int) -> tuple[DataType, Form, 
         raise ValueError(f"its schema has a type {word} without {error}") from error
     if word == "struct":
         members = [_column(field, depth=depth + 1) for field in _fields_of(schema)]
-        return row_of([DataField(id=0, name=one.name, type=one.column_type) for one in members]), Form.PLAIN, 0
+        return row_of([DataField(id=0, name=one.name, type=one.type) for one in members]), Form.PLAIN, 0
     raise ValueError(f"its schema has the type {shown(word)}, which Kafka Connect does not have")
 
 

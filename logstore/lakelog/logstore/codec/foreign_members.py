@@ -11,15 +11,17 @@ from typing import Any  # Any: numpy arrays of any element type
 import numpy as np
 import pyarrow as pa
 
+from lakelog.common.arrow import time_unit
 from lakelog.common.column_names import matching
 from lakelog.common.types import DataType, TypeRoot
-from lakelog.logstore.codec.connect_types import STRING, ConnectColumn
+from lakelog.logstore.codec.connect_types import STRING, ConnectColumn, new_type
 from lakelog.logstore.codec.json_columns import NotColumnarError
 from lakelog.logstore.codec.json_value import Json, JsonValueError, value_of
 
 MemberPath = tuple[str, ...]
 Found = Callable[[MemberPath, Json], None]
 _ELEMENT, _VALUE = "element", "value"
+_MOMENTS = {TypeRoot.TIME, TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ}
 
 
 def shown_path(path: MemberPath) -> str:
@@ -117,7 +119,29 @@ def declared_type(path: MemberPath, connect: Sequence[ConnectColumn]) -> DataTyp
             kind = next((field.type for field in kind.fields if field.name in found), None)
         else:
             kind = {_ELEMENT: kind.element, _VALUE: kind.value}.get(name)
-    return kind
+    return None if kind is None else new_type(kind)
+
+
+def other_measure(found: DataType, column: DataType, path: MemberPath) -> str | None:
+    """How a member of a nested column counts otherwise than the table's; None where its values mean the same.
+
+    `found` is what the schema beside the records says. Nothing but a number is in the record: milliseconds would be
+    read as microseconds, and unscaled decimals with another scale.
+    """
+    if {found.root, column.root} <= _MOMENTS and found.root is not TypeRoot.TIMESTAMP_LTZ:
+        units = [time_unit(max(one.precision or 0, 1)) for one in (found, column)]
+        if units[0] != units[1]:
+            return f"member {shown_path(path)!r} is a count of {units[0]} by its schema, and the table has {column}"
+    if {found.root, column.root} == {TypeRoot.DECIMAL} and found.scale != column.scale:
+        return f"member {shown_path(path)!r} is {found} by its schema, and the table has {column}"
+    pairs = [(found.element, column.element, _ELEMENT), (found.value, column.value, _VALUE)]
+    known = {field.name: field.type for field in column.fields}
+    for field in found.fields:
+        fitting = matching(field.name, known)
+        if len(fitting) == 1:
+            pairs.append((field.type, known[fitting[0]], fitting[0]))
+    reasons = (other_measure(one, other, (*path, name)) for one, other, name in pairs if one and other)
+    return next((reason for reason in reasons if reason is not None), None)
 
 
 def inferred_type(kind: pa.DataType) -> DataType:

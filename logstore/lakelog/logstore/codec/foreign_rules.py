@@ -15,7 +15,7 @@ from lakelog.common.quoting import cut
 from lakelog.common.types import FIELDS_MAX, DataField, DataType, TypeRoot
 from lakelog.logstore.codec.connect_types import STRING, ConnectColumn
 from lakelog.logstore.codec.foreign_columns import BinaryForm, BoundColumn, bind
-from lakelog.logstore.codec.foreign_members import MemberPath, shown_path
+from lakelog.logstore.codec.foreign_members import MemberPath, other_measure, shown_path
 from lakelog.logstore.codec.foreign_records import RECORD_BYTES_MAX, UNAVAILABLE, BadRecordError
 from lakelog.logstore.codec.json_value import Json
 
@@ -77,6 +77,11 @@ def bound_columns(
             continue
         if found[0] in bound:
             raise BadRecordError(f"the columns {bound[found[0]].name!r} and {name!r} are both for column {found[0]!r}")
+        column = fields[found[0]]
+        if name in by_name and column.type.is_nested and by_name[name].type.is_nested:
+            reason = other_measure(by_name[name].type, column.type, (column.name,))
+            if reason is not None:
+                raise BadRecordError(f"wrong type: column {name!r}: {reason}")
         bound[found[0]] = bind(name, fields[found[0]], by_name.get(name), samples.get(name), binaries=rules.binaries)
     return list(bound.values()), unknown
 
