@@ -18,6 +18,7 @@ LENGTH_MAX = 255  # bytes of a name, in the file systems that are in use
 _USER_LENGTH_MAX = 200  # leaves room for a prefix, and for the name of a temporary file
 SPECIAL = r"[/\\\x00-\x1f\x7f]"
 _NO_NAME = re.compile(rf"{SPECIAL}|^\.{{0,2}}$")
+_LEADS_AWAY = re.compile(r"[/\\\x00]|^\.{0,2}$")
 _ID = re.compile(r"0|[1-9][0-9]{0,18}")  # as an id is written, so that its name leads back to the file
 
 
@@ -39,6 +40,19 @@ def check_user_name(name: str, what: str) -> str:
         raise InvalidRequestError(
             f"{what} {shown_name(name)} is not usable: it names a file; expected 1 to {_USER_LENGTH_MAX} bytes without "
             "slashes and control characters"
+        )
+    return name
+
+
+def check_folder_name(name: str, what: str) -> str:
+    """The name of a branch that may be another engine's, if it leads into no other folder. Raises InvalidRequestError.
+
+    What such a name may be besides is not lakelog's to say: see `check_user_name` for names that it gives itself.
+    """
+    if _LEADS_AWAY.search(name) or len(name.encode("utf-8", "replace")) > LENGTH_MAX:
+        raise InvalidRequestError(
+            f"{what} {shown_name(name)} is not usable: it names a folder; expected 1 to {LENGTH_MAX} bytes without "
+            "slashes"
         )
     return name
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Unpack
 
 from lakelog.catalog.durations import Age, Duration, age_millis, duration_millis
 from lakelog.common.clock import system_millis
+from lakelog.common.errors import CorruptDataError
+from lakelog.common.file_names import shown_name
 from lakelog.filestore.expire.before_expiry import take_lineage_of_deleted
 from lakelog.filestore.options.layout import LOG_BRANCH
 from lakelog.filestore.schema.paths import MAIN_BRANCH
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
     from lakelog.filestore.refs.travel import SnapshotChoice
     from lakelog.filestore.table import FileStoreTable
     from lakelog.protocol.table_log import TableLog
+
+logger = logging.getLogger("lakelog.catalog")
 
 
 def create_branch(
@@ -61,9 +66,7 @@ def expire_branches(table: TableBranches, older_than: Age | None) -> list[str]:
     """Delete the branches whose time is over, and their topics."""
     now = system_millis()
     age = None if older_than is None else age_millis(older_than, now_millis=now)
-    topics = {branch.name: _logs_of(table.branch(branch.name)) for branch in table.branches()}
-    for name in topics:
-        take_lineage_of_deleted(table.branch(name)._files)
+    topics = {branch.name: _before_deletion(table, branch.name) for branch in table.branches()}
     deleted = table._files.expire_branches(age_millis=age, now_millis=now)
     for name in deleted:
         drop_topics(topics.get(name, ()))
@@ -73,11 +76,21 @@ def expire_branches(table: TableBranches, older_than: Age | None) -> list[str]:
 def delete_branch(table: TableBranches, name: str, *, if_exists: bool) -> None:
     """Delete a branch, and the topics of its log."""
     is_there = name in {branch.name for branch in table.branches()}
-    logs = _logs_of(table.branch(name)) if is_there else ()
-    if is_there:
-        take_lineage_of_deleted(table.branch(name)._files)
+    logs = _before_deletion(table, name) if is_there else ()
     table._files.delete_branch(name, if_exists=if_exists)
     drop_topics(logs)
+
+
+def _before_deletion(table: TableBranches, name: str) -> Sequence[TableLog]:
+    """Have the lineage of a branch taken, and give the logs that it has and had; none of a branch that is damaged."""
+    try:
+        branch = table.branch(name)
+        logs = _logs_of(branch)
+    except CorruptDataError as error:
+        logger.warning("%s: the topics of its branch %s, if any, stay: %s", table.name, shown_name(name), error)
+        return ()
+    take_lineage_of_deleted(branch._files)
+    return logs
 
 
 def logs_of_branches(table: TableBranches) -> list[TableLog]:

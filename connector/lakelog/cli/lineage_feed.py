@@ -38,10 +38,11 @@ def feed(
 
     given = {"table-lineage": table_lineage, "data-lineage": data_lineage}
     options = {key: str(value).lower() for key, value in given.items() if value is not None}
-    with progress("feeding"):
-        fed = feed_tables(Catalog(warehouse, options=options))
-    counts = {"tables": fed.tables, "batches": fed.batches, "edges": fed.edges}
-    say(as_json, f"{fed.batches} batches of {fed.tables} tables, {fed.edges} edges", **counts)
+    with naming_unreadable(as_json=as_json):
+        with progress("feeding"):
+            fed = feed_tables(Catalog(warehouse, options=options))
+        counts = {"tables": fed.tables, "batches": fed.batches, "edges": fed.edges}
+        say(as_json, f"{fed.batches} batches of {fed.tables} tables, {fed.edges} edges", **counts)
 
 
 def rebuild(as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:

@@ -21,11 +21,11 @@ from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.schema.paths import MAIN_BRANCH
 from lakelog.lineage.edges import Edge
 from lakelog.lineage.following import follow_tables
-from lakelog.lineage.forking import fork_edge, fork_key, fork_keys
+from lakelog.lineage.forking import fork_edge, fork_key, fork_keys, readable_forks
 from lakelog.lineage.job_status import JobStatus, job_statuses
 from lakelog.lineage.progress import Line, Unfed, lines_of
 from lakelog.lineage.projecting import OF_JOBS, OF_SNAPSHOTS, job_rows, keep_first, key_of, numbered, snapshot_rows
-from lakelog.lineage.unreadable import readable_tables
+from lakelog.lineage.unreadable import note_unreadable, readable_tables
 
 if TYPE_CHECKING:
     from lakelog.catalog.catalog import Catalog
@@ -51,8 +51,9 @@ def feed(catalog: Catalog) -> Fed:
 
     What is recorded say the catalog's options `table-lineage` and `data-lineage`, given here or at an earlier feed.
     Lineage of tables that were renamed or dropped since follows them. Where the options switch both off, which were on,
-    this is kept, and no snapshot is held any more. Raises InvalidRequestError where neither is on, and the error of a
-    table whose snapshots cannot be read, after the others were fed.
+    this is kept, and no snapshot is held any more. A branch that cannot be read is left out, and named by a warning in
+    the log and by `unreadable_tables`. Raises InvalidRequestError where neither is on, and the error of a table whose
+    snapshots cannot be read, after the others were fed.
     """
     return feed_catalog(catalog)
 
@@ -193,14 +194,26 @@ class Feeder:
         )
 
     def take(self, table: TableStore, *, start: int | None = None) -> None:
-        """Take all lines of a table; see `take_line`."""
+        """Take all lines of a table; see `take_line`. A branch that cannot be read is named as unreadable.
+
+        Raises the error of the table's own line, after its branches were taken.
+        """
         before = self.fed.batches
+        own: LakelogError | None = None
         for line in lines_of(table):
-            self.take_line(line, start=start)
+            try:
+                self.take_line(line, start=start)
+            except LakelogError as error:
+                if line.branch == MAIN_BRANCH:
+                    own = error
+                else:
+                    note_unreadable(replace(table, branch=line.branch).name, table.path, error)
         self.take_forks(table)
         self.fed = Fed(
             tables=self.fed.tables + (self.fed.batches > before), batches=self.fed.batches, edges=self.fed.edges
         )
+        if own is not None:
+            raise own
 
     def take_line(self, line: Line, *, start: int | None = None) -> None:
         """Take what a line has that was not fed, or what it has from a snapshot on; commits when a group is full."""
@@ -217,7 +230,7 @@ class Feeder:
 
     def take_forks(self, table: TableStore) -> None:
         """Record where the branches of a table began, of those of which it is not recorded yet."""
-        found = [edge for one in table.branch_names()[1:] if (edge := fork_edge(table, one)) is not None]
+        found = list(readable_forks(table))
         if self.has_data and found:
             known = fork_keys(self.database)
             self.put_forks([edge for edge in found if fork_key(edge) not in known])

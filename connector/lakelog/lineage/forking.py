@@ -6,6 +6,7 @@ alone: batches of jobs are other edges.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -81,15 +82,21 @@ def fork_edges(catalog: Catalog) -> pa.Table:
     fed = [] if stored is None else stored.to_arrow(where=f"operation = '{FORK_OPERATION}'").to_pylist()
     found = {(row["sink_uuid"], row["sink_line"], row["sink_snapshot"]): _of_row(row) for row in fed}
     for _, _, table in readable_tables(catalog):
-        for branch in table._files.branch_names()[1:]:
-            try:
-                edge = fork_edge(table._files, branch)
-            except LakelogError as error:
-                note_unreadable(replace(table._files, branch=branch).name, table.path, error)
-                continue
-            if edge is not None:
-                found[edge["sink_uuid"], branch, edge["sink_snapshot"]] = edge
+        for edge in readable_forks(table._files):
+            found[edge["sink_uuid"], edge["sink_branch"], edge["sink_snapshot"]] = edge
     return edge_table(found.values())
+
+
+def readable_forks(table: TableStore) -> Iterator[Edge]:
+    """The edges of the branches of a table. A branch that cannot be read has none, and is named as unreadable."""
+    for branch in table.branch_names()[1:]:
+        try:
+            edge = fork_edge(table, branch)
+        except LakelogError as error:
+            note_unreadable(replace(table, branch=branch).name, table.path, error)
+            continue
+        if edge is not None:
+            yield edge
 
 
 def fork_key(edge: Edge) -> tuple[object, ...]:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from lakelog.catalog.lineage_tables import SNAPSHOT_EDGES
 from lakelog.catalog.system_database import SystemDatabase
 from lakelog.catalog.system_tables import all_tables
+from lakelog.common.errors import LakelogError
 from lakelog.filestore.metadata.snapshot_manager import SnapshotManager
 from lakelog.filestore.schema.paths import TablePaths
 from lakelog.lineage.feeding import feed_tables
 from lakelog.lineage.forking import FORK_OPERATION
 from lakelog.lineage.progress import Line, lines_of
+from lakelog.lineage.unreadable import note_unreadable
 
 if TYPE_CHECKING:
     from lakelog.catalog.catalog import Catalog
@@ -49,11 +51,17 @@ def rebuild_catalog(catalog: Catalog, on_step: Callable[[str], None] = lambda _:
     """As `rebuild`; `on_step` is called after each step, with its name."""
     database = SystemDatabase.of(catalog)
     fed = feed_tables(catalog, database, on_step, start=1).fed
+    unreadable: set[tuple[object, ...]] = set()  # lines of which it is not known what lives
     living: dict[tuple[object, ...], set[tuple[object, ...]]] = {}
     for _, _, table in all_tables(catalog):
         for line in lines_of(table._files):
-            living.setdefault((table.uuid, line.branch), set()).update(_living(line))
-    return Rebuilt(tables=fed.tables, batches=fed.batches, edges=fed.edges, kept=_kept(database, living))
+            key = (table.uuid, line.branch)
+            try:
+                living.setdefault(key, set()).update(_living(line))
+            except LakelogError as error:
+                note_unreadable(replace(table._files, branch=line.branch).name, table.path, error)
+                unreadable.add(key)
+    return Rebuilt(tables=fed.tables, batches=fed.batches, edges=fed.edges, kept=_kept(database, living, unreadable))
 
 
 def _living(line: Line) -> list[tuple[object, ...]]:
@@ -66,9 +74,14 @@ def _living(line: Line) -> list[tuple[object, ...]]:
     return found
 
 
-def _kept(database: SystemDatabase, living: Mapping[tuple[object, ...], set[tuple[object, ...]]]) -> Mapping[str, int]:
+def _kept(
+    database: SystemDatabase,
+    living: Mapping[tuple[object, ...], set[tuple[object, ...]]],
+    unreadable: Collection[tuple[object, ...]],
+) -> Mapping[str, int]:
     columns = [*_SNAPSHOT, "user", "identifier", "sink_table"]
     rows = (row for row in database.found(SNAPSHOT_EDGES, [*columns, "operation"]))
     batches = {tuple(row[name] for name in columns) for row in rows if row["operation"] != FORK_OPERATION}
-    gone = (batch for batch in batches if batch[2:4] not in living.get(batch[:2], set()))
+    known = (batch for batch in batches if batch[:2] not in unreadable)
+    gone = (batch for batch in known if batch[2:4] not in living.get(batch[:2], set()))
     return dict(sorted(Counter(str(batch[-1]) for batch in gone).items()))

@@ -183,6 +183,29 @@ class PreparedCommits:
             raise CorruptDataError(f"the prepared commit {path} is of the user {shown(found.user)}")
         return found
 
+    def check_buckets(self, buckets: Collection[int]) -> None:
+        """Raise CorruptDataError for buckets that the table has not: no log answers for these, however long one waits.
+
+        It names the first prepared commit that lists one.
+        """
+        count = self.table.bucket_count
+        lacking = {bucket for bucket in buckets if not 0 <= bucket < count}
+        if not lacking:
+            return
+        naming = next((name for name in self.names() if not lacking.isdisjoint(self._buckets_of(name))), None)
+        named = f"a statement of table {self.table.name}" if naming is None else f"{self.folder}/{naming}"
+        raise CorruptDataError(
+            f"{named} names the bucket {min(lacking)}, and table {self.table.name} has {count}, from 0 on: no "
+            "statement of this table wrote it, and nothing of it is in the log of that bucket; restore the file from a "
+            "copy, or delete it"
+        )
+
+    def _buckets_of(self, name: str) -> Collection[int]:
+        try:
+            return self.read(name).parts.keys()
+        except NotFoundError:
+            return ()
+
     def write(self, prepared: PreparedCommit) -> str:
         """Create the file of a prepared commit, and give its name. Raises ValueError for one that is too large."""
         data = prepared.to_bytes()

@@ -275,6 +275,7 @@ class LoggedTable:
         asked = list(buckets)
         if not asked:
             return []
+        self.prepared.check_buckets(asked)
         with ThreadPoolExecutor(min(len(asked), _THREADS_MAX), thread_name_prefix="lakelog-statement") as pool:
             return list(pool.map(work, asked))
 

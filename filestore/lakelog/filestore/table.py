@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import InvalidRequestError, NotFoundError
+from lakelog.common.file_names import check_user_name
 from lakelog.filestore.io.location import Location
 from lakelog.filestore.options.layout import TABLE_UUID
 from lakelog.filestore.refs.travel import check_not_in_step
@@ -49,6 +50,7 @@ class FileStoreTable(BranchedTable, ShownTable):
         schemas = SchemaManager(file_io, TablePaths(root, branch))
         schema = schemas.latest()
         if schema is None and branch != MAIN_BRANCH:
+            check_user_name(branch, "branch")
             raise NotFoundError(f"table {root} has no branch {branch!r}")
         if schema is None:
             raise NotFoundError(

@@ -192,7 +192,7 @@ class BoundedFileIO:
         if not path.startswith(f"{self.root}/"):
             return None
         parts = path[len(self.root) + 1 :].split("/")
-        if not _NO_PARTS.isdisjoint(parts) or has_control(path[len(self.root) :]):
+        if not _NO_PARTS.isdisjoint(parts) or any(map(has_control, _from_metadata(parts))):
             raise CorruptDataError(
                 f"{shown_path(path)} cannot be a file of the table at {self.root}: a name in its metadata is wrong; "
                 "restore its files from a copy"
@@ -279,3 +279,9 @@ def _scheme(path: str) -> str:
 
 def _url(path: str) -> str:
     return f"s3://{path[6:]}" if path.startswith("s3a://") else path
+
+
+def _from_metadata(parts: list[str]) -> list[str]:
+    """Without the folder of a branch: its name is found by a listing, and is what another engine made it."""
+    is_branch = len(parts) > 1 and parts[0] == "branch"
+    return parts[2:] if is_branch else parts

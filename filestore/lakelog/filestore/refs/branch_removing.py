@@ -6,6 +6,7 @@ Its data files are orphans afterwards, as in Paimon: `remove_orphan_files` delet
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Mapping
 from typing import Any  # Any: parsed JSON
 
@@ -20,6 +21,8 @@ from lakelog.filestore.refs.branch_steps import ACTION, DELETE, begin_step, end_
 from lakelog.filestore.refs.tags import drop_tag
 from lakelog.filestore.schema.paths import MAIN_BRANCH, TablePaths
 
+logger = logging.getLogger("lakelog.filestore")
+
 LAST_FOLDERS = ("schema",)  # of a branch that is deleted: without schemas there is no branch
 
 
@@ -31,10 +34,19 @@ def delete_branch(table: TableStore, name: str) -> None:
             f"table {table.name} has no branch {name!r} to delete; its branches are "
             f"{listed(table.branch_names()[1:]) or 'none'}"
         )
-    fork = read_fork(table, name)
-    step = delete_step(None if fork is None else fork.protecting_tag)
+    step = delete_step(_protecting_tag_of(table, name))
     begin_step(table, name, step)
     finish_delete(table, name, step)
+
+
+def _protecting_tag_of(table: TableStore, name: str) -> str | None:
+    """The tag that keeps the fork snapshot of a branch; where the branch does not say, no branch names it later."""
+    try:
+        fork = read_fork(table, name)
+    except CorruptDataError as error:
+        logger.warning("%s: the tag of the beginning of a branch stays until branches expire: %s", table.name, error)
+        return None
+    return None if fork is None else fork.protecting_tag
 
 
 def delete_step(protecting_tag: str | None) -> dict[str, object]:

@@ -19,6 +19,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypedDict, TypeVar
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError
+from lakelog.common.file_names import check_user_name
 from lakelog.common.quoting import listed, shown
 from lakelog.common.timestamps import Timestamp, millis_of, shown_millis
 from lakelog.filestore.metadata.identity import latest_of
@@ -53,6 +54,7 @@ def on_branch(table: AnyTable, branch: str | None) -> AnyTable:
     other = replace(table, branch=branch)
     schema = other.schemas.latest()
     if schema is None:
+        check_user_name(branch, "branch")
         known = listed(table.branch_names())
         raise NotFoundError(f"table {table.name} has no branch {branch!r}; its branches are {known}")
     check_not_in_step(other)

@@ -23,7 +23,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from lakelog.common.arrow import time_unit
-from lakelog.common.file_names import check_user_name
+from lakelog.common.file_names import check_folder_name, check_user_name
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.encoding.binary_row import StoredValue, deserialize_row, to_scalar
 from lakelog.filestore.encoding.java_strings import float_text, is_blank, time_text
@@ -64,8 +64,8 @@ class TablePaths:
     branch: str = MAIN_BRANCH
 
     def __post_init__(self) -> None:
-        """Raise InvalidRequestError for a branch whose name cannot be a folder's."""
-        check_user_name(self.branch, "branch")
+        """Raise InvalidRequestError for a branch whose name leads into another folder: other engines give odd ones."""
+        check_folder_name(self.branch, "branch")
 
     @property
     def own_root(self) -> str:

@@ -1,0 +1,103 @@
+"""Branches whose names or files other engines or damages have made odd: they block nothing of their table."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lakelog.catalog import Catalog, Table
+from lakelog.lineage import feed, unreadable_tables
+from tests.support.lineage_records import LINEAGE_ON, commit_job, table_source
+
+NAMES = ["a b", "ä", "x$y", "x.y", "12", "a\x1b[31mb", "line\nbreak", "a'b", "-x", "x" * 190]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    catalog = Catalog(tmp_path, options=LINEAGE_ON)
+    options = {"bucket": "1", "write-only": "true", "snapshot.num-retained.min": "1"}
+    made = catalog.create_table("db.t", schema=pa.schema({"id": pa.int64()}), options=options)
+    for number in range(3):
+        commit_job(made, number, table_source(end=number + 1))
+        made.write(pa.table({"id": [number]}))
+    return made
+
+
+def catalog_of(table: Table) -> Catalog:
+    return Catalog(table.warehouse, options=LINEAGE_ON)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_branch_of_any_name_is_listed_fed_kept_and_deleted(table: Table, name: str) -> None:
+    folder = Path(table.path, "branch", f"branch-{name}")
+    folder.mkdir(parents=True)
+    for part in ("schema", "snapshot"):
+        shutil.copytree(Path(table.path, part), folder / part)
+
+    assert [one.name for one in table.branches()] == [name]
+    assert feed(catalog_of(table)).batches == 3
+    table.compact(full=True)
+    assert table.expire_snapshots(retain_min=1, retain_max=1).snapshot_ids
+    table.remove_orphan_files(older_than="1 d")
+    assert table.branch(name).count() == 3
+    assert table.system_table("branches").to_arrow()["branch_name"].to_pylist() == [name]
+    table.delete_branch(name)
+    assert table.branches() == []
+
+
+def damaged_fork(branch: Path) -> None:
+    (branch / "lakelog" / "fork").write_text("{", encoding="utf-8")
+
+
+def damaged_snapshot(branch: Path) -> None:
+    for path in (branch / "snapshot").glob("snapshot-*"):
+        path.write_text("{", encoding="utf-8")
+
+
+def damaged_schema(branch: Path) -> None:
+    for path in (branch / "schema").glob("schema-*"):
+        path.write_text("{", encoding="utf-8")
+
+
+def damaged_consumer(branch: Path) -> None:
+    (branch / "consumer").mkdir(exist_ok=True)
+    (branch / "consumer" / "consumer-lakelog-lineage").write_text("{", encoding="utf-8")
+
+
+DAMAGES = [damaged_fork, damaged_snapshot, damaged_schema, damaged_consumer]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_branch_stops_no_feed_and_is_named(table: Table, damage: Callable[[Path], None]) -> None:
+    for name in ("bad", "good"):
+        table.create_branch(name)
+        commit_job(table.branch(name), 3, table_source(end=4), job=name)
+    damage(Path(table.path, "branch", "branch-bad"))
+
+    with unreadable_tables() as unreadable:
+        fed = feed(catalog_of(table))
+
+    assert fed.batches >= 4
+    rows = catalog_of(table).system_table("sys.sink_job_lineage").to_arrow()
+    assert {"job", "good"} <= set(rows["job"].to_pylist())
+    expected = [] if damage is damaged_schema else ["db.t$branch_bad"]  # a feed reads no schema
+    assert sorted({one.name for one in unreadable}) == expected
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_branch_can_be_deleted_and_so_can_others(table: Table, damage: Callable[[Path], None]) -> None:
+    for name in ("bad", "good"):
+        table.create_branch(name)
+    damage(Path(table.path, "branch", "branch-bad"))
+
+    assert [one.name for one in table.branches()] == ["bad", "good"]
+    table.delete_branch("good")
+    table.delete_branch("bad")
+
+    assert table.branches() == []
+    table.expire_branches()
+    assert [one.name for one in table.tags() if one.name.startswith("lakelog-fork-")] == []
