@@ -173,6 +173,32 @@ def test_a_topic_that_is_made_again_is_refused(spark: SparkSession, bootstrap_se
     assert "was deleted and created again" in str(error_of(ended.value))
 
 
+def test_the_checkpoint_of_another_table_is_refused_before_a_letter_is_written(
+    spark: SparkSession, bootstrap_servers: str, tmp_path: Path
+) -> None:
+    """Before the query starts; and where an older version has put no name, before anything of the batch is written."""
+    topic = new_topic(bootstrap_servers)
+    fill(topic, [(None, order(1))])
+    table = table_of(tmp_path, bootstrap_servers, SMALL, {"bucket": "1"})
+    other = Catalog(tmp_path / "lake").create_table("db.u", schema=DDL, primary_keys=["id"])
+    run(spark, topic, table, tmp_path, on_error="dead-letter")
+    fill(topic, [(None, order(2, added=1)), (None, b"{")])
+    with pytest.raises(InvalidRequestError, match=r"belongs to table db\.t .*writes table db\.u"):
+        run(spark, topic, other, tmp_path, on_error="dead-letter")
+
+    (tmp_path / "checkpoint" / "lakelog-table.json").unlink()
+    with pytest.raises(StreamingQueryException) as refused:
+        run(spark, topic, other, tmp_path, on_error="dead-letter", merge_schema=True)
+    ours = error_of(refused.value)
+    assert isinstance(ours, InvalidRequestError)
+    assert "does not say which table it belongs to" in str(ours)
+    assert open_table("db.u_dead_letters", tmp_path / "lake").count() == 0
+    assert open_table(other.path).schema.field_names == other.schema.field_names
+
+    run(spark, topic, table, tmp_path, on_error="dead-letter", merge_schema=True)
+    assert sorted(open_table(table.path).to_arrow()["id"].to_pylist()) == [1, 2]
+
+
 def test_what_does_not_fit_is_refused_before_anything_starts(
     spark: SparkSession, bootstrap_servers: str, tmp_path: Path
 ) -> None:
