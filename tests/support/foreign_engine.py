@@ -113,7 +113,8 @@ def _data(table: FileStoreTable, snapshot: Snapshot) -> set[str]:
 
 
 def fast_forward_as_others_do(table: FileStoreTable, branch: str) -> None:
-    """Let a branch take the table's place: its snapshots from the branch's first one on go, then the branch's come.
+    """Let a branch take the table's place: its snapshots and tags from the branch's first snapshot on go, those of the
+    branch come.
 
     Source: Paimon, `FileSystemBranchManager.fastForward`.
     """
@@ -121,7 +122,12 @@ def fast_forward_as_others_do(table: FileStoreTable, branch: str) -> None:
     first = min(line.snapshots.ids())
     for number in reversed([number for number in table.snapshots.ids() if number >= first]):
         table.file_io.delete(table.paths.snapshot(number))
+    for name in table.snapshots.tags():
+        if table.snapshots.tagged(name).id >= first:
+            table.file_io.delete(table.paths.tag(name))
     for number in line.snapshots.ids():
         data = table.file_io.read_bytes(line.paths.snapshot(number))
         table.file_io.write_bytes(table.paths.snapshot(number), data)
+    for name in line.snapshots.tags():
+        table.file_io.write_bytes(table.paths.tag(name), table.file_io.read_bytes(line.paths.tag(name)))
     table.snapshots.write_latest_hint(max(line.snapshots.ids()))

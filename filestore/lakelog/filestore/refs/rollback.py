@@ -27,7 +27,7 @@ from lakelog.filestore.metadata.changelogs import ChangelogManager
 from lakelog.filestore.metadata.consumers import LINEAGE_CONSUMER, STATE_CONSUMER, ConsumerManager
 from lakelog.filestore.metadata.identity import latest_of
 from lakelog.filestore.metadata.row_sources import kept_sources
-from lakelog.filestore.metadata.snapshot import DIGEST_KEY, Snapshot
+from lakelog.filestore.metadata.snapshot import DIGEST_KEY, Snapshot, is_same_commit
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.users import (
     FORGOTTEN_KEY,
@@ -76,6 +76,7 @@ def roll_back(
     if newest is None:
         raise NotFoundError(f"table {table.name} has no snapshot yet: there is nothing to roll back")
     _check_never_logged(table, newest, target)
+    _check_same_line(table, target)
     run = _Rollback(table, target, rewind_writers)
     found = run.found(newest)
     if not dry_run:
@@ -91,6 +92,17 @@ def _check_never_logged(table: TableStore, newest: Snapshot, target: Snapshot) -
                 f"table {table.name} had a log at snapshot {snapshot.id}, which a rollback would not bring back: use "
                 "restore"
             )
+
+
+def _check_same_line(table: TableStore, target: Snapshot) -> None:
+    """Raise InvalidRequestError for what a tag keeps of another line, whose number another commit has in the table."""
+    living = table.snapshots.find(target.id)
+    if living is not None and not is_same_commit(living, target):
+        raise InvalidRequestError(
+            f"snapshot {target.id} of table {table.name} is of the commit {living.uuid or 'without a uuid'} now, and "
+            f"the tag keeps that of {target.uuid or 'a commit without a uuid'}: the table was rolled back, or a branch "
+            "took its place since. Use restore, which brings the rows of the tag back"
+        )
 
 
 class _Rollback:
