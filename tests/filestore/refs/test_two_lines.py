@@ -15,7 +15,9 @@ import pytest
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.expire.expiry import Retention
 from lakelog.filestore.metadata.live_files import LiveFilesCache
+from lakelog.filestore.metadata.tag_file import Tag
 from lakelog.filestore.read.change_source import ChangeSource
+from lakelog.filestore.refs.tags import write_tag
 from lakelog.filestore.table import FileStoreTable
 from tests.support.foreign_engine import fast_forward_as_others_do
 from tests.support.small_tables import SCHEMA, content, in_new_process, make_table
@@ -135,3 +137,18 @@ def test_a_state_is_not_made_by_a_delta_of_another_line(tmp_path: Path, monkeypa
         lambda cache, step: list(cache._manifests.read_entries(step.added[-1:])),
     )
     assert content(opened) != NEW
+
+
+def test_a_rollback_to_a_tag_of_another_line_is_refused(tmp_path: Path) -> None:
+    """The number of the tagged snapshot is another commit's in the table now."""
+    _, path = two_lines(tmp_path)
+    table = in_new_process(path)
+    other = table.snapshots.get(4)
+    write_tag(table, "mine", other)
+    table.rollback(snapshot_id=2)
+    put(in_new_process(path), {8: 8})
+    put(in_new_process(path), {9: 9})
+    Path(table.paths.tag("mine")).write_text(Tag(name="mine", snapshot=other).to_json(), "utf-8")
+    with pytest.raises(InvalidRequestError, match=r"snapshot 4 of table .* is of the commit .* now.*Use restore"):
+        in_new_process(path).rollback(tag="mine")
+    assert content(in_new_process(path)) == COMMON | {8: 8, 9: 9}

@@ -96,7 +96,8 @@ def _check_never_logged(table: TableStore, newest: Snapshot, target: Snapshot) -
 
 def _check_same_line(table: TableStore, target: Snapshot) -> None:
     """Raise InvalidRequestError for what a tag keeps of another line, whose number another commit has in the table."""
-    living = table.snapshots.find(target.id)
+    has_number = table.file_io.exists(table.paths.snapshot(target.id))
+    living = table.snapshots.find(target.id) if has_number else None
     if living is not None and not is_same_commit(living, target):
         raise InvalidRequestError(
             f"snapshot {target.id} of table {table.name} is of the commit {living.uuid or 'without a uuid'} now, and "
