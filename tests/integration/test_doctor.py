@@ -15,11 +15,13 @@ from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[att
 from lakelog.catalog import Catalog, Table, open_table
 from lakelog.cli.main import main
 from lakelog.common.clock import system_millis
+from lakelog.logstore.broker.broker import EmbeddedBroker
 from lakelog.logstore.kafka.clients import ask
 from lakelog.logstore.kafka.consumer import close_idle_consumers
 from lakelog.logstore.kafka.rights import Role, least_rights
 from lakelog.protocol.health import Finding, Status
 from lakelog.protocol.health_table import examine
+from lakelog.protocol.kafka_profiles import BOOTSTRAP_KEY
 from lakelog.protocol.log_leases import LogLeases
 from lakelog.protocol.reader_guard import warn_of_readers_behind
 from lakelog.protocol.steps import Step
@@ -276,6 +278,35 @@ def test_without_a_table_kafka_alone_is_checked(
     assert "problem  broker: " in printed
     assert "refuses the user or the password" in printed
     assert "wrong-Pa55" not in printed
+
+
+def test_a_question_about_a_warehouse_starts_no_broker(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(BOOTSTRAP_KEY, raising=False)
+    monkeypatch.setattr(EmbeddedBroker, "start", lambda *_broker, **_port: pytest.fail("a broker is started"))
+    Catalog(tmp_path).create_table("db.t", schema=pa.schema([("id", pa.int64())]))
+    was = sorted(tmp_path.rglob("*"))
+
+    assert run("doctor", "-w", str(tmp_path)) == 0
+
+    assert capsys.readouterr().out.startswith(
+        "skipped  settings: no Kafka servers are named, and the embedded broker of"
+    )
+    assert sorted(tmp_path.rglob("*")) == was
+
+
+def test_a_broker_that_runs_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(BOOTSTRAP_KEY, raising=False)
+    broker = EmbeddedBroker(tmp_path)
+    try:
+        broker.start()
+        report = Catalog(tmp_path).doctor(read_only=True)
+    finally:
+        broker.stop()
+
+    assert [one.check for one in report.findings] == CHECKS[:4]
+    assert report.is_sound
 
 
 def test_a_table_without_a_log_is_checked_by_its_files(tmp_path: Path) -> None:

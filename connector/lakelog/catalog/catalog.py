@@ -302,7 +302,10 @@ class Catalog:
         return self.table(new_identifier)
 
     def doctor(self, *, role: str = "writer", read_only: bool = False) -> HealthReport:
-        """Check the Kafka of new tables: settings, broker, transactions, clock. See `Table.doctor` for a table's."""
+        """Check the Kafka of new tables: settings, broker, transactions, clock. See `Table.doctor` for a table's.
+
+        It starts nothing: without named servers, and while the embedded broker does not run, there is nothing to check.
+        """
         from lakelog.protocol.health import HealthReport
 
         return HealthReport(findings=tuple(self._examine(role, may_write=not read_only)))

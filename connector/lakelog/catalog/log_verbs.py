@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING
 
 from lakelog.catalog.durations import Age, age_millis
 from lakelog.common.clock import system_millis
-from lakelog.common.errors import InvalidRequestError
+from lakelog.common.errors import InvalidRequestError, LakelogError
 from lakelog.common.quoting import listed
-from lakelog.protocol.servers import client_config_of, require_kafka_client
+from lakelog.protocol.servers import BrokerStoppedError, client_config_of, require_kafka_client
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -92,10 +93,15 @@ def examine_table(files: FileStoreTable, log: TableLog | None, role: str, *, may
 def examine_kafka(warehouse: str, given: Mapping[str, str], role: str, *, may_write: bool) -> Iterator[Finding]:
     """The findings about the Kafka of a warehouse. See `Catalog.doctor`."""
     require_kafka_client()
-    from lakelog.protocol.health import run_checks
+    from lakelog.protocol.health import run_checks, without_broker
     from lakelog.protocol.health_kafka import KafkaChecks
 
-    settings = cache(lambda: client_config_of({}, warehouse, given=given))
+    settings = cache(lambda: client_config_of({}, warehouse, given=given, starts_broker=False))
+    with suppress(LakelogError):  # which the first check reports
+        try:
+            settings()
+        except BrokerStoppedError as error:
+            return without_broker(str(error))
     checks = KafkaChecks(settings=settings, role=_role(role), clock=system_millis, may_write=may_write)
     return run_checks(checks.checks())
 

@@ -25,16 +25,13 @@ from lakelog.filestore.metadata.users import LOG_STATE_KEY, carried_properties
 from lakelog.filestore.options.layout import TABLE_UUID
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.table import FileStoreTable
-from lakelog.logstore.options import TOPIC, TOPIC_ID
+from lakelog.logstore.options import TOPIC_ID
 from lakelog.protocol.log_ends import LogEnd, is_lost
 from lakelog.protocol.log_generations import (
-    GENERATIONS_KEY,
     NO_LOG_STATE,
-    EndedGeneration,
-    ended_generations,
-    generations_to_json,
     older_schema,
     state_of_log,
+    with_ended,
 )
 from lakelog.protocol.moved_parts import moved_state
 from lakelog.protocol.new_identity import file_sequences, restarted_state
@@ -134,12 +131,10 @@ def begin(table: FileStoreTable, end: LogEnd) -> FileStoreTable:
     topic_id = TOPIC_ID.of(table.schema.options) if table.has_log else ""
 
     def properties(latest: Snapshot | None, sequences: Mapping[int, int]) -> dict[str, str] | None:
-        carried, older, where = _state(table, latest)
+        carried, older, _ = _state(table, latest)
         if latest is not None and topic_id == ("" if older is None else older.topic_id):
             return None
-        known = ended_generations(carried, where=where)
-        ended = _ended(table, older, end, number=1 if latest is None else latest.id + 1)
-        generations = {GENERATIONS_KEY: generations_to_json([*known, ended])}
+        generations = with_ended(table, carried, latest=latest, ends=end.offsets, is_lost=end.is_lost)
         if not table.has_log:
             return generations | {LOG_STATE_KEY: NO_LOG_STATE}
         state = restarted_state(table, latest, carried, sequences)
@@ -195,13 +190,3 @@ def _state(table: FileStoreTable, latest: Snapshot | None) -> tuple[Mapping[str,
     carried = carried_properties(latest, table.snapshots).properties
     where = f"table {table.path}, snapshot {latest.id if latest else 0}"
     return carried, state_of_log(carried, where=where), where
-
-
-def _ended(table: FileStoreTable, older: LogState | None, end: LogEnd, *, number: int) -> EndedGeneration:
-    if older is None:
-        return EndedGeneration(topic_id="", topic="", snapshot_id=number)
-    schema = older_schema(table, older.topic_id)
-    topic = "" if schema is None else TOPIC.of(schema.options)
-    return EndedGeneration(
-        topic_id=older.topic_id, topic=topic, ends=end.offsets, snapshot_id=number, is_lost=end.is_lost
-    )

@@ -24,7 +24,7 @@ from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.users import LOG_STATE_KEY, carried_properties
 from lakelog.filestore.schema.schema import TableSchema
-from lakelog.logstore.options import TOPIC_ID
+from lakelog.logstore.options import TOPIC, TOPIC_ID
 from lakelog.protocol.header import CommitHeader, LogMark
 from lakelog.protocol.state import LogState
 
@@ -85,6 +85,36 @@ def _parsed(given: object) -> EndedGeneration:
         snapshot_id=whole(fields, "snapshot", COUNT),
         is_lost=fields.get("lost") is True,
     )
+
+
+def with_ended(
+    table: TableStore,
+    carried: Mapping[str, str],
+    *,
+    latest: Snapshot | None,
+    ends: Mapping[int, int] | None = None,
+    is_lost: bool,
+) -> dict[str, str]:
+    """The property of a snapshot that begins another generation behind `latest`, whose properties are `carried`.
+
+    `ends` are where the log of `latest` ends; None for the offsets that it holds.
+    """
+    number = 0 if latest is None else latest.id
+    where = f"table {table.path}, snapshot {number}"
+    older = state_of_log(carried, where=where)
+    if older is None:
+        ended = EndedGeneration(topic_id="", topic="", snapshot_id=number + 1)
+    else:
+        schema = older_schema(table, older.topic_id)
+        held = {bucket: at.offset for bucket, at in older.positions.items()}
+        ended = EndedGeneration(
+            topic_id=older.topic_id,
+            topic="" if schema is None else TOPIC.of(schema.options),
+            ends=held if ends is None else ends,
+            snapshot_id=number + 1,
+            is_lost=is_lost,
+        )
+    return {GENERATIONS_KEY: generations_to_json([*ended_generations(carried, where=where), ended])}
 
 
 def generations_to_json(ended: Sequence[EndedGeneration]) -> str:

@@ -22,7 +22,7 @@ from lakelog.filestore.schema.paths import MAIN_BRANCH
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.options import TOPIC_ID
-from lakelog.protocol.log_generations import state_of_log
+from lakelog.protocol.log_generations import state_of_log, with_ended
 from lakelog.protocol.servers import require_kafka_client
 from lakelog.protocol.state import LogPosition, LogState
 
@@ -81,6 +81,8 @@ def _record(table: FileStoreTable, *, had_snapshots: bool) -> None:
         if table.has_log:
             state = restarted_state(table, latest, carried, file_sequences(table, latest))
             properties |= {LOG_STATE_KEY: state.to_json(), PLACE_KEY: table.path}
+            # Another table may write on in the older topic: what it had for this one is in the files.
+            properties |= with_ended(table, carried, latest=latest, is_lost=True)
         return CommitRequest(
             commit_user=str(uuid.uuid4()),
             commit_identifier=BATCH_COMMIT_IDENTIFIER,
