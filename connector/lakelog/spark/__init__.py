@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 import lakelog.common.allocation  # noqa: F401  # before pyarrow
-from lakelog.spark.session import name_worker_python
+from lakelog.spark.session import name_worker_python, session_of_another_python
 
 if TYPE_CHECKING:
     from lakelog.filestore.metadata.listeners import CommitListener
@@ -78,3 +78,8 @@ if not TYPE_CHECKING:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_HOMES})
+
+
+_running = session_of_another_python()
+if _running is not None:
+    import_module(_HOMES["register"]).register(_running)

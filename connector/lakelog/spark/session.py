@@ -25,6 +25,7 @@ FORMAT = "lakelog"  # of `spark.read.format`
 CASE_CONF = "spark.sql.caseSensitive"
 _CONF_PREFIXES = ("spark.lakelog.log.kafka.", "spark.lakelog.kafka.")
 _HIDDEN_BY_SPARK = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)  # its spark.redaction.regex
+_UNNAMED = "python3"  # what PySpark starts where nothing names a Python
 WORKER_PYTHON_KEYS = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
 
 
@@ -34,13 +35,25 @@ def name_worker_python() -> None:
         os.environ["PYSPARK_PYTHON"] = sys.executable
 
 
+def session_of_another_python() -> SparkSession | None:
+    """The Spark that was started before lakelog was imported, with no Python named; None without one. No I/O.
+
+    Its own search for formats runs `python3` from the PATH, which lacks lakelog in an environment that is not
+    activated, and ends in DATA_SOURCE_NOT_FOUND for the whole session.
+    """
+    session = SparkSession.getActiveSession()
+    if session is None or is_connect(session) or session.sparkContext.pythonExec != _UNNAMED:
+        return None
+    return session
+
+
 def prepare_session(session: SparkSession) -> None:
     """Set what Python workers need from now on: this Python, where Spark was started without one; our allocation."""
     if is_connect(session):  # the server's workers are the server's business
         return
     context = session.sparkContext
     context.environment.setdefault(PURGE_DELAY_KEY, PURGE_DELAY_MILLIS)
-    if context.pythonExec != "python3":
+    if context.pythonExec != _UNNAMED:
         return
     settings = context.getConf()  # a copy, made entry by entry through the JVM
     if not any(settings.get(key) for key in ("spark.pyspark.python", "spark.pyspark.driver.python")):
