@@ -16,7 +16,7 @@ from lakelog.filestore.commit.batches import append_commit
 from lakelog.filestore.metadata.row_source_changes import READERS_MAX
 from lakelog.filestore.metadata.row_sources import RowSources
 from lakelog.filestore.metadata.snapshot import CommitKind
-from lakelog.filestore.metadata.users import SOURCES_KEY
+from lakelog.filestore.metadata.users import SOURCES_KEY, read_users
 from lakelog.filestore.write.write import write_rows
 from lakelog.lineage import feed
 from lakelog.lineage.consistent import NotConsistentError, consistent_snapshots
@@ -29,7 +29,7 @@ from tests.support.foreign_engine import foreign_snapshot
 from tests.support.lineage_jobs import StreamJob, commit_rows, overwrite_rows, read_of
 from tests.support.lineage_records import LINEAGE_ON
 
-SEEDS = range(12)
+SEEDS = [*range(12), *(pytest.param(seed, marks=pytest.mark.full) for seed in range(12, 300))]
 STEPS = 14
 
 
@@ -71,6 +71,7 @@ class History:
             source.write(rows(0))
         self.jobs = [StreamJob(self.sink, [self.random.choice(self.sources)], user=f"job{n}") for n in range(2)]
         self.both = StreamJob(self.sink, self.sources, user="both")
+        self.nightly = StreamJob(self.sink, self.sources[:1], user=self.random.choice(["nightly", "job0"]))
         self.statics: dict[str, int] = {}
         self.number = 0
 
@@ -91,6 +92,7 @@ class History:
             self.compact: 1,
             self.merge: 1,
             self.take_branch: 1,
+            self.night: 3,
         }
         names, weights = list(steps), list(steps.values())
         for _ in range(STEPS):
@@ -160,6 +162,21 @@ class History:
                 self.stream()
             self.sink.merge_branch(self.name)
 
+    def night(self) -> None:
+        """A job goes on in a branch, which is merged and deleted."""
+        if self.sink._files.snapshots.latest_id():
+            self.name = f"night{self.number}"
+            self.sink.create_branch(self.name)
+            self.nightly.sink = self.sink.branch(self.name)
+            files = self.nightly.sink._files
+            last = read_users(files.snapshots.latest(), files.snapshots).get(self.nightly.user)
+            self.nightly.batch = max(self.nightly.batch, 0 if last is None else last.identifier + 1)
+            self.nightly.run()
+            if self.random.random() < 0.3:
+                self.stream()
+            self.sink.merge_changes(self.name)
+            self.sink.delete_branch(self.name)
+
     def write_branch(self) -> None:
         self.name = f"b{self.number}"
         self.sink.create_branch(self.name)
@@ -172,7 +189,12 @@ class History:
 
 
 def line_of(table: Table) -> Line:
-    return Line(key=line_key(table._files), name=table.name, steps=steps_of_table(table._files))
+    return Line(
+        key=line_key(table._files),
+        name=table.name,
+        steps=steps_of_table(table._files),
+        origins=frozenset(table._files.snapshots.tags()),
+    )
 
 
 def what_is_shown(shown: ShownLine, position: int) -> dict[str, int | None]:

@@ -59,13 +59,14 @@ def commit_rows(
     batch: int | None = 0,
     operation: str | None = None,
     identifier: int | None = None,
+    job: str | None = None,
 ) -> Snapshot:
-    """Commit a batch of a job with its record; `batch` None is a statement."""
+    """Commit a batch of a job, by default the user's, with its record; `batch` None is a statement."""
     store = table._files
     live = store.live_files.of(store.snapshots.latest())
     entries = write_rows(store, rows, first_sequence=live.next_sequence).entries if rows.num_rows else []
     given = identifier if identifier is not None else 0 if batch is None else batch
-    record = BatchLineage(job=user, query_id=user, batch_id=batch, operation=operation, sources=sources)
+    record = BatchLineage(job=job or user, query_id=user, batch_id=batch, operation=operation, sources=sources)
     named = {"user": user, "identifier": given, **record.to_json()}
     snapshot = append_commit(
         store, user=user, identifier=given, digest=None, entries=entries, lineage={"batches": [named]}

@@ -17,12 +17,12 @@ from lakelog.catalog.system_database import SystemDatabase
 from lakelog.common.errors import LakelogError
 from lakelog.common.quoting import cause, cut
 from lakelog.filestore.io.path_forms import warehouse_of
-from lakelog.filestore.metadata.row_sources import LineKey
+from lakelog.filestore.metadata.row_sources import ORIGIN_MARK, LineKey
 from lakelog.filestore.metadata.users import MERGED_PREFIX
 from lakelog.filestore.schema.line_names import line_name
 from lakelog.lineage.expired import ExpiredSteps
 from lakelog.lineage.line_graph import read_line
-from lakelog.lineage.lines import ORIGIN_MARK, Change, LineBatch, Step, line_key, source_key
+from lakelog.lineage.lines import Change, LineBatch, Step, line_key, source_key
 from lakelog.lineage.record import (
     BatchLineage,
     CommittedBatch,

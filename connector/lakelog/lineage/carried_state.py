@@ -13,7 +13,8 @@ from lakelog.filestore.metadata.row_sources import (
     RowSources,
     SourceBreak,
 )
-from lakelog.lineage.line_state import Break, LineState, Reader, Reading, Reason, SourceState, named_writer, unseen_by
+from lakelog.lineage.line_state import Break, LineState, Reader, Reading, Reason, SourceState, unseen_by
+from lakelog.lineage.lines import named_writer
 from lakelog.lineage.record import ReadMode, TableVersion
 from lakelog.lineage.versions import LineVersions
 
@@ -37,6 +38,8 @@ def _state(source: RowSource, versions: LineVersions) -> SourceState:
             last=None if found.last is None else versions.key(_version(found.last)),
             broken=_break(found.broken) or _unseen(found, user, versions),
             passing=_break(found.passing),
+            begun=None if found.since is None else versions.key(_version(found.since)),
+            is_late=found.is_late,
         )
     return state
 

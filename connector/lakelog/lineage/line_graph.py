@@ -184,7 +184,10 @@ def joined_line(
     is_cut = first is None or first > (1 if began is None else began.snapshot_id + 1)
     expired = expired_before(first) if is_cut else []
     forked = [] if fork is None or began is None else [_forked(table, fork, began)]
-    return Line(key=key, name=table.name, steps=(*forked, *expired, *living), began=began)
+    line = Line(key=key, name=table.name, steps=(*forked, *expired, *living), began=began)
+    if not line.has_brought():
+        return line
+    return replace(line, origins=frozenset(replace(table, branch=MAIN_BRANCH).snapshots.tags()))
 
 
 def _forked(table: TableStore, fork: Fork, began: TableVersion) -> Step:

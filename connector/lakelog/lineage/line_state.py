@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
-from lakelog.filestore.metadata.row_sources import LineKey
+from lakelog.filestore.metadata.row_sources import LineKey, WriterName
+from lakelog.lineage.lines import named_writer
 from lakelog.lineage.record import ReadMode, TableVersion
 from lakelog.lineage.versions import LineVersions
 
@@ -54,9 +55,11 @@ class Reading:
     last: int | None
     broken: Break | None = None
     passing: Break | None = None
+    begun: int | None = None  # the version with which it began; None is not known
+    is_late: bool = False  # when a merge brought what it has read, the same job had read on in the table
 
     def copy(self) -> Reading:
-        return Reading(job=self.job, last=self.last, broken=self.broken, passing=self.passing)
+        return replace(self)
 
 
 @dataclass(slots=True)
@@ -71,12 +74,15 @@ class SourceState:
         readings = {reader: reading.copy() for reader, reading in self.readings.items()}
         return SourceState(readings=readings, once=dict(self.once), broken=self.broken)
 
-    def shown(self, position: int, versions: LineVersions) -> tuple[int, Break | None]:
-        """The key of the version that is shown, or why there is none."""
+    def shown(self, position: int, versions: LineVersions, origins: Collection[str] = ()) -> tuple[int, Break | None]:
+        """The key of the version that is shown, or why there is none. `origins` are those of living branches."""
         if self.broken is not None:
             return BROKEN, self.broken
         keys = set(self.once)
-        for reading in self.readings.values():
+        settled = settled_readers(self.readings, versions, origins)
+        for reader, reading in self.readings.items():
+            if reader in settled:
+                continue
             found = reading.broken or reading.passing
             if found is not None:
                 return BROKEN, found
@@ -86,7 +92,7 @@ class SourceState:
             return keys.pop(), None
         if not keys:
             return ABSENT, None
-        return BROKEN, Break(Reason.MIXED, position, mixed_text(self, keys, versions))
+        return BROKEN, Break(Reason.MIXED, position, mixed_text(self, keys, versions, settled))
 
 
 @dataclass(slots=True)
@@ -115,11 +121,6 @@ def named_version(versions: LineVersions, key: int | None) -> str:
     return "the beginning" if key is None else f"snapshot {versions.first(key).snapshot_id}"
 
 
-def named_writer(job: str | None, user: str) -> str:
-    """The writer of a batch in words."""
-    return f"job {job}" if job is not None else f"writer {user}"
-
-
 def unseen_by(writer: str, versions: LineVersions, start: TableVersion, end: TableVersion, number: int) -> Break | None:
     """The break in a snapshot whose stream has passed an overwrite of its source between two snapshots of that."""
     passed = versions.unseen_between(start, end)
@@ -131,11 +132,63 @@ def unseen_by(writer: str, versions: LineVersions, start: TableVersion, end: Tab
     return Break(Reason.UNSEEN, number, f"{named} of the source overwrote rows, and {writer} did not see it")
 
 
-def mixed_text(state: SourceState, keys: Collection[int], versions: LineVersions) -> str:
+def settled_readers(
+    readings: Mapping[Reader, Reading], versions: LineVersions, origins: Collection[str]
+) -> set[Reader]:
+    """The readers whose rows other readers of the same job have made newer, where a branch of one was deleted.
+
+    One goes on from where the other has ended, in a branch that was merged; or it has read past it in the table. While
+    the branch is there, each reads on by itself.
+    """
+    brought = {reader for reader in readings if _writer(reader, readings[reader]).origin is not None}
+    if not brought:
+        return set()
+    pairs = [(newer, older) for newer in readings for older in readings if newer != older and {newer, older} & brought]
+    return {older for newer, older in pairs if _is_settled(older, newer, readings, versions, origins)}
+
+
+def _is_settled(
+    older: Reader, newer: Reader, readings: Mapping[Reader, Reading], versions: LineVersions, origins: Collection[str]
+) -> bool:
+    is_stream = older.mode is newer.mode is ReadMode.STREAM and older.number == newer.number
+    before, now = readings[older], readings[newer]
+    writers = _writer(older, before), _writer(newer, now)
+    is_deleted = [one.origin is not None and one.origin not in origins for one in writers]
+    if not is_stream or not any(is_deleted) or not writers[0].is_same_job(writers[1]):
+        return False
+    if before.last is None or now.last is None or before.last == now.last:
+        return False
+    if any(one.broken or one.passing for one in (before, now)):
+        return False
+    if writers[1].origin is not None and now.begun == before.last:
+        return True
+    ends = [versions.first(one.last).snapshot_id for one in (before, now) if one.last is not None]
+    return is_deleted[0] and not before.is_late and ends[0] < ends[1]
+
+
+def is_late(reader: Reader, readings: Mapping[Reader, Reading], versions: LineVersions) -> bool:
+    """Whether what a merge brings of a reader is older than what the same job has read in the table."""
+    name, last = _writer(reader, readings[reader]), readings[reader].last
+    if name.origin is None or last is None:
+        return False
+    end = versions.first(last).snapshot_id
+    others = ((_writer(other, one), one.last) for other, one in readings.items() if other != reader)
+    return any(
+        at is not None and other.is_same_job(name) and versions.first(at).snapshot_id > end for other, at in others
+    )
+
+
+def _writer(reader: Reader, reading: Reading) -> WriterName:
+    return WriterName(reader.user, reading.job)
+
+
+def mixed_text(
+    state: SourceState, keys: Collection[int], versions: LineVersions, settled: Collection[Reader] = ()
+) -> str:
     """Which writer shows which version."""
     found: dict[int, list[str]] = {key: [] for key in sorted(keys)}  # and what a reader with a gap has read last
     for reader, reading in state.readings.items():
-        if reading.last is not None:
+        if reading.last is not None and reader not in settled:
             found.setdefault(reading.last, []).append(named_writer(reading.job, reader.user))
     for key, number in state.once.items():
         found.setdefault(key, []).append(f"the statement in snapshot {number}")

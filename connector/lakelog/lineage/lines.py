@@ -12,10 +12,11 @@ from enum import StrEnum
 from functools import partial
 
 from lakelog.filestore.metadata.cleared_rows import CLEARS_ROWS
+from lakelog.filestore.metadata.forks import PROTECTING_PREFIX
 from lakelog.filestore.metadata.manifest_entries import FileKind
 from lakelog.filestore.metadata.restored import restored_state
 from lakelog.filestore.metadata.row_changes import REPLACES_ROWS, changes_rows
-from lakelog.filestore.metadata.row_sources import LineKey, RowSources
+from lakelog.filestore.metadata.row_sources import ORIGIN_MARK, LineKey, RowSources
 from lakelog.filestore.metadata.snapshot import (
     MERGE_OPERATION,
     PROPERTY_PREFIX,
@@ -40,7 +41,6 @@ from lakelog.lineage.record import ReadMode, Source, TableSource, TableVersion
 from lakelog.lineage.sources import uuid_of
 from lakelog.protocol.state import LogState
 
-ORIGIN_MARK = "@"  # between a user of a merged branch and the branch's origin
 _TAKES_BRANCH = frozenset(verb.value for verb in BranchVerb)
 
 
@@ -68,6 +68,11 @@ class LineBatch:
     number: int | None
     sources: Sequence[Source]
     merged: TableSource | None = None
+
+    @property
+    def writer(self) -> str:
+        """The writer in words."""
+        return named_writer(self.job, self.user)
 
     @property
     def read(self) -> Sequence[Source]:
@@ -111,13 +116,27 @@ class Step:
 class Line:
     """The known snapshots of a line, oldest first. `name` is the table's, `db.t` or `db.t$branch_b`.
 
-    The first step of a branch is the snapshot of its table that it `began` at.
+    The first step of a branch is the snapshot of its table that it `began` at. `origins` are those of the branches that
+    the table has: readers of other ones, which were merged, do not read on.
     """
 
     key: LineKey
     name: str
     steps: Sequence[Step]
     began: TableVersion | None = None
+    origins: frozenset[str] = frozenset()
+
+    def has_brought(self) -> bool:
+        """Whether merged branches have brought readers."""
+        mark = f"{ORIGIN_MARK}{PROTECTING_PREFIX}"
+        return any(
+            mark in (step.row_sources or "") or any(mark in batch.user for batch in step.batches) for step in self.steps
+        )
+
+
+def named_writer(job: str | None, user: str) -> str:
+    """The writer of a batch in words."""
+    return f"job {job}" if job is not None else f"writer {user}"
 
 
 def line_key(table: TableStore) -> LineKey:

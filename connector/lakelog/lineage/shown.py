@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from lakelog.filestore.metadata.row_sources import LineKey, RowSources
+from lakelog.filestore.metadata.row_sources import ORIGIN_MARK, LineKey, RowSources
 from lakelog.lineage.carried_state import state_of
 from lakelog.lineage.line_state import (
     ABSENT,
@@ -22,12 +22,12 @@ from lakelog.lineage.line_state import (
     Reading,
     Reason,
     SourceState,
+    is_late,
     mixed_text,
     named_version,
-    named_writer,
     unseen_by,
 )
-from lakelog.lineage.lines import ORIGIN_MARK, Change, Line, LineBatch, Step, source_key
+from lakelog.lineage.lines import Change, Line, LineBatch, Step, source_key
 from lakelog.lineage.record import ReadMode, TableSource, TableVersion, UnknownSource
 from lakelog.lineage.versions import LineVersions
 
@@ -105,7 +105,8 @@ class _Run:
         number = self._line.steps[position].version.snapshot_id if self._line.steps else 0
         for source in sources:
             state = self.state.sources.get(source)
-            key, found = (ABSENT, None) if state is None else state.shown(number, self._versions[source])
+            versions = self._versions[source]
+            key, found = (ABSENT, None) if state is None else state.shown(number, versions, self._line.origins)
             if key != ABSENT or source in self.shown.sources:
                 self.shown.sources.setdefault(source, ShownSource()).put(position, key, found)
 
@@ -251,18 +252,20 @@ class _Run:
                 reading.broken = Break(Reason.MIXED, number, _two_states(batch, versions, reading.last, end))
             return
         if reading is None:
-            reading = state.readings[reader] = Reading(job=batch.job, last=start)
+            begun = end if start is None else start
+            reading = state.readings[reader] = Reading(job=batch.job, last=start, begun=begun)
             has_left = (key, reader) in self.state.left or (key, _in_table(reader)) in self.state.left
             if start is not None and (has_left or self._misses_batches(batch)):
-                details = f"rows that {_writer(batch)} wrote before were restored, rolled back or overwritten"
+                details = f"rows that {batch.writer} wrote before were restored, rolled back or overwritten"
                 reading.broken = Break(Reason.GAP, number, details)
             self.state.left.discard((key, reader))
         elif start != reading.last and reading.broken is None:
-            details = f"{_writer(batch)} read on from {named_version(versions, start)}, not from "
+            details = f"{batch.writer} read on from {named_version(versions, start)}, not from "
             reading.broken = Break(Reason.GAP, number, details + named_version(versions, reading.last))
         if source.start is not None and source.end is not None and reading.broken is None:
-            reading.broken = unseen_by(_writer(batch), versions, source.start, source.end, number)
+            reading.broken = unseen_by(batch.writer, versions, source.start, source.end, number)
         reading.last, reading.job = end, batch.job
+        reading.is_late = is_late(reader, state.readings, versions)
         is_whole = source.is_exact and end is not None
         reading.passing = None if is_whole else Break(Reason.INEXACT, number, source.why or "")
 
@@ -289,9 +292,5 @@ def _is_cut(line: Line, living: int) -> bool:
     return begins_late or any(after > before + 1 for before, after in pairwise(ids))
 
 
-def _writer(batch: LineBatch) -> str:
-    return named_writer(batch.job, batch.user)
-
-
 def _two_states(batch: LineBatch, versions: LineVersions, before: int | None, now: int) -> str:
-    return f"{_writer(batch)} read {named_version(versions, before)} before, {named_version(versions, now)} now"
+    return f"{batch.writer} read {named_version(versions, before)} before, {named_version(versions, now)} now"

@@ -22,8 +22,9 @@ from lakelog.filestore.metadata.row_sources import (
     read_version,
     source_key_of,
 )
+from lakelog.filestore.metadata.settled_readers import is_late, settle
 from lakelog.filestore.metadata.snapshot import MERGE_OPERATION, RESTORE_OPERATION, BranchVerb, Snapshot
-from lakelog.filestore.metadata.users import LINEAGE_KEY, SOURCES_KEY, CarriedProperties
+from lakelog.filestore.metadata.users import LINEAGE_KEY, SOURCES_KEY, CarriedProperties, deleted_origins
 
 DETAILS_MAX = 300  # characters
 READERS_MAX = 64  # of one source: each commit copies them
@@ -57,6 +58,9 @@ def sources_property(
         is_recorded=LINEAGE_KEY in snapshot.properties,
         replaces_all=replaces_all and snapshot.operation_name in REPLACES_ROWS,
     )
+    deleted = deleted_origins(snapshot.properties)
+    for source in found.sources.values() if deleted else ():
+        settle(source, deleted)
     return {SOURCES_KEY: found.to_json()}
 
 
@@ -171,6 +175,7 @@ class _Change:
         elif before is not None and not _is_same_version(before.last, read.end):
             state.broken = before.broken or self._break("mixed", f"{_named(before.last)}, then {_named(read.end)}")
         source.readers[name] = state
+        state.is_late = batch.is_brought and is_late(name, source.readers)
         if len(source.readers) > READERS_MAX:  # of many jobs that came once: what they show is not one version for long
             oldest = min(source.readers, key=lambda one: source.readers[one].snapshot_id)
             del source.readers[oldest]

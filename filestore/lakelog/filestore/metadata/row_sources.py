@@ -7,9 +7,10 @@
 Each commit copies it from the snapshot before and adds what itself has done, so that it is true of its own snapshot. A
 reader is `statements` for all of them, else the mode of a read, its number among those of a batch and the user. `to` is
 the version that it has read last, `at` the snapshot of the table in which it has, `since` the one with which a stream
-began: which overwrites it has passed in between, the source says. A break says since which snapshot the
-rows show the source at no version, and why, with the words of `lakelog.lineage`; one that is `passing` ends with the
-next batch of the reader.
+began: which overwrites it has passed in between, the source says. A reader that a merged branch has brought has the
+user `user@origin`; `late` says that the same job had read further in the table by then. A break says since which
+snapshot the rows show the source at no version, and why, with the words of `lakelog.lineage`; one that is `passing`
+ends with the next batch of the reader.
 
 A table has no property until rows of a table are written. One that older versions of lakelog wrote is not `complete`:
 readers that are not in it may have begun before. Source: docs/rfcs/0039-snapshot-lineage.md, "Consistent versions".
@@ -26,11 +27,13 @@ from typing import Any, NamedTuple  # Any: parsed JSON
 from lakelog.common.errors import CorruptDataError
 from lakelog.common.json_fields import COUNT, member, objects, optional, parse_object, string, whole
 from lakelog.common.quoting import cause
+from lakelog.filestore.metadata.forks import PROTECTING_PREFIX
 from lakelog.filestore.metadata.row_changes import changes_rows
 from lakelog.filestore.metadata.users import SOURCES_KEY, CarriedProperties
 from lakelog.filestore.schema.paths import MAIN_BRANCH
 
 STATEMENTS = "statements"
+ORIGIN_MARK = "@"  # between a user of a merged branch and the branch's origin
 _NO_SOURCES = '{"sources":[]}'
 
 
@@ -56,18 +59,39 @@ class SourceBreak(NamedTuple):
     details: str = ""
 
 
+class WriterName(NamedTuple):
+    """Who reads: a user and its job. A user that a merged branch has brought names the branch's `origin` too."""
+
+    user: str
+    job: str | None = None
+
+    @property
+    def origin(self) -> str | None:
+        """The origin of the branch whose merge has brought the reader; None for one of the table itself."""
+        _, mark, origin = self.user.rpartition(ORIGIN_MARK)
+        return origin if mark and origin.startswith(PROTECTING_PREFIX) else None
+
+    def is_same_job(self, other: WriterName) -> bool:
+        """Whether both are one job, in the table or in a branch of it: they make the same rows of a source."""
+        return self._own_user() == other._own_user() or (self.job is not None and self.job == other.job)
+
+    def _own_user(self) -> str:
+        return self.user if self.origin is None else self.user.rpartition(ORIGIN_MARK)[0]
+
+
 @dataclass(slots=True, kw_only=True)
 class ReaderState:
     """What a reader has read last; `last` None is before the first snapshot.
 
     `snapshot_id` is that of its own table which has it, `batch` the identifier of its batch, `since` where a stream has
-    begun: None is not known.
+    begun: None is not known. `is_late`: when a merge brought what it has read, the same job had read on in the table.
     """
 
     snapshot_id: int
     last: ReadVersion | None
     batch: int
     since: ReadVersion | None = None
+    is_late: bool = False
     job: str | None = None
     broken: SourceBreak | None = None
     passing: SourceBreak | None = None
@@ -167,6 +191,7 @@ def _reader_of(fields: Mapping[str, Any]) -> ReaderState:
         last=read_version(fields, "to"),
         batch=whole(fields, "batch"),
         since=read_version(fields, "since"),
+        is_late=fields.get("late") is True,
         job=optional(string, fields, "job"),
         broken=_break_of(fields, "broken"),
         passing=_break_of(fields, "passing"),
@@ -177,6 +202,7 @@ def _reader_to_json(reader: ReaderState) -> dict[str, object]:
     return {"at": reader.snapshot_id, "batch": reader.batch} | _known(
         to=_version_to_json(reader.last),
         since=_version_to_json(reader.since),
+        late=True if reader.is_late else None,
         job=reader.job,
         broken=_break_to_json(reader.broken),
         passing=_break_to_json(reader.passing),

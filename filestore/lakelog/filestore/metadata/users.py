@@ -79,6 +79,11 @@ def carried_properties(snapshot: Snapshot | None, manager: SnapshotManager) -> C
     return CarriedProperties(properties={}, foreign=tuple(foreign))
 
 
+def deleted_origins(properties: Mapping[str, str]) -> set[str]:
+    """The origins of branches that were deleted, which the snapshot of a merge names."""
+    return {key.removeprefix(MERGED_PREFIX) for key, text in properties.items() if _is_over(key, text)}
+
+
 def _is_over(key: str, text: str) -> bool:
     return key.startswith(MERGED_PREFIX) and not text
 
