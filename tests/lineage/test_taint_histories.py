@@ -12,27 +12,36 @@ import pytest
 
 from lakelog.lineage import downstream, lineage_graph, tainted, upstream
 from lakelog.lineage.edge_arrays import EdgeArrays
-from tests.support.row_histories import Commit, RowHistory
+from tests.support.row_histories import Commit, RowHistory, State
 
 STEPS = 28
 EVERY = 7
 
 
+def is_made_from(rows: State, wrong: Commit, *, counts_shadows: bool) -> bool:
+    """Whether one of the rows, or of the shadows of deleted ones, was made from a commit."""
+    return any(wrong.uuid in row.origins and (counts_shadows or row.is_there) for row in rows.values())
+
+
 def check_tainted(history: RowHistory, graph: EdgeArrays, line: str, wrong: Commit) -> None:
-    """What is tainted by the rows of a commit."""
+    """What is tainted by the rows of a commit: nothing is missing, and nothing is too much.
+
+    In tables with partitions the shadows are no rows: a batch that read them alone wrote to no partition.
+    """
     living = history.living()
     known = {one.uuid for found in living.values() for one in found} | {
         one.uuid for one in history.commits.values() if one.edges
     }
+    counts_shadows = not history.has_partitions
     truth = {
         one.uuid
         for one in history.commits.values()
-        if one.uuid in known and any(wrong.uuid in row.origins for row in one.added.values())
+        if one.uuid in known and is_made_from(one.added, wrong, counts_shadows=counts_shadows)
     }
     held = {
         name
         for name, found in living.items()
-        if found and any(wrong.uuid in row.origins for row in found[-1].state.values())
+        if found and is_made_from(found[-1].state, wrong, counts_shadows=counts_shadows)
     }
 
     answer = tainted(history.catalog, line, wrong.id, commit=wrong.uuid, graph=graph)
@@ -45,14 +54,17 @@ def check_tainted(history: RowHistory, graph: EdgeArrays, line: str, wrong: Comm
     for row in rows:
         if row["last_clean"] is not None:
             (clean,) = [one for one in living[row["table"]] if one.id == row["last_clean"]]
-            assert not any(wrong.uuid in one.origins for one in clean.state.values())
-    if not history.cleared_partitions:
+            assert not is_made_from(clean.state, wrong, counts_shadows=counts_shadows)
+    if not history.has_partitions:
         assert snapshots == truth, "snapshots too many"
         assert dirty == held, f"tables too many: {sorted(dirty - held)}"
 
 
 def check_graph(history: RowHistory, graph: EdgeArrays, line: str, asked: Commit) -> None:
-    """What a commit was made from, and what was made from it, by what each batch has read."""
+    """What a commit was made from, and what was made from it, by what each batch has read.
+
+    After a rollback of a snapshot without edges the answer may have too much: docs/rfcs/0039, "Questions".
+    """
     _table, _, _branch = line.partition("$branch_")
     up = upstream(history.catalog, line, asked.id, commit=asked.uuid, graph=graph).to_pylist()
     down = downstream(history.catalog, line, asked.id, commit=asked.uuid, graph=graph).to_pylist()
@@ -79,7 +91,9 @@ def check_graph(history: RowHistory, graph: EdgeArrays, line: str, asked: Commit
             break
         found = more
     if asked.edges:
-        assert {named(at) for at in found} == above, "upstream"
+        truth = {named(at) for at in found}
+        assert truth <= above, "upstream is missing"
+        assert truth == above or history.gave_way, "upstream is too much"
     found = {at for at, (one, _) in enumerate(edges) if asked.uuid in reads[one.uuid, at]}
     while True:
         written = {edges[at][0].uuid for at in found}
@@ -87,7 +101,9 @@ def check_graph(history: RowHistory, graph: EdgeArrays, line: str, asked: Commit
         if more == found:
             break
         found = more
-    assert {named(at) for at in found} == below, "downstream"
+    truth = {named(at) for at in found}
+    assert truth <= below, "downstream is missing"
+    assert truth == below or history.gave_way, "downstream is too much"
 
 
 def read_by(history: RowHistory, edge: dict[str, object]) -> Iterator[Commit]:

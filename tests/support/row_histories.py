@@ -65,8 +65,8 @@ class RowHistory:
         self.catalog = Catalog(folder, options=LINEAGE_ON)
         self.commits: dict[str, Commit] = {}
         self.has_partitions = self.choose.random() < 0.4
-        self.cleared_partitions = False
-        self.told: list[str] = []
+        self.gave_way = False  # whether snapshots were taken out of a line, by a rollback or a branch in its place
+        self.events: list[str] = []
         self.names = [f"db.{name}" for name in TABLES]
         self._numbers = count(1)
         self._bases: dict[str, tuple[str | None, str | None]] = {}  # of branches: the merged states of both sides
@@ -137,7 +137,7 @@ class RowHistory:
         line = self.choose.choice(list(self.lines()))
         before = set(self.commits)
         event(line)
-        self.told.append(f"{event.__name__} {line.name} {sorted(self.commits.keys() - before)}")
+        self.events.append(f"{event.__name__} {line.name} {sorted(self.commits.keys() - before)}")
         return event.__name__
 
     def _rows(self, parts: int | None = None) -> dict[int, tuple[int, int]]:
@@ -158,7 +158,6 @@ class RowHistory:
         parts = {part for part, _ in rows.values()}
         state = {number: row for number, row in self._state(table).items() if row.part not in parts}
         self._put(table, table.write(arrow(rows), mode="overwrite-partitions"), own(rows), state)
-        self.cleared_partitions = True
 
     def _truncate(self, table: Table) -> None:
         snapshot = table.truncate()
@@ -218,6 +217,7 @@ class RowHistory:
             self._put(table, restored.snapshot, dict(target.state), dict(target.state), keeps_origins=True)
 
     def _roll_back(self, table: Table) -> None:
+        self.gave_way = True
         target = self.choose.choice(self.living()[table.name][-3:])
         table.rollback(snapshot_id=target.id)
 
@@ -259,6 +259,7 @@ class RowHistory:
         if branch is None:
             return
         name = branch._files.branch
+        self.gave_way = True
         verb = self.choose.choice([main.fast_forward, main.merge_branch, main.replace_main])
         try:
             verb(name)
