@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from lakelog.catalog.durations import Age, Duration, age_millis, duration_millis
 from lakelog.common.clock import system_millis
-from lakelog.common.errors import CorruptDataError
+from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.common.file_names import shown_name
 from lakelog.filestore.expire.before_expiry import take_lineage_of_deleted
 from lakelog.filestore.options.layout import LOG_BRANCH
@@ -75,7 +75,7 @@ def expire_branches(table: TableBranches, older_than: Age | None) -> list[str]:
 
 def delete_branch(table: TableBranches, name: str, *, if_exists: bool) -> None:
     """Delete a branch, and the topics of its log."""
-    is_there = name in {branch.name for branch in table.branches()}
+    is_there = name in table._files.branch_names()[1:]
     logs = _before_deletion(table, name) if is_there else ()
     table._files.delete_branch(name, if_exists=if_exists)
     drop_topics(logs)
@@ -86,6 +86,8 @@ def _before_deletion(table: TableBranches, name: str) -> Sequence[TableLog]:
     try:
         branch = table.branch(name)
         logs = _logs_of(branch)
+    except NotFoundError:  # half made
+        return ()
     except CorruptDataError as error:
         logger.warning("%s: the topics of its branch %s, if any, stay: %s", table.name, shown_name(name), error)
         return ()

@@ -112,7 +112,7 @@ def tainted(
     version = histories.nodes[start].step.version
     run.spread(start, wrong_snapshot(asked, version))
     warehouses = {key: warehouse_of(store.path) for key, store in stores.items()}
-    lines = [_TaintedLine(histories, histories.lines[key], run) for key in below]
+    lines = [_TaintedLine(histories, histories.lines[key], run, stores.get(key)) for key in below]
     lines = [line for line in lines if line.is_tainted]
     return Tainted(
         snapshots=pa.Table.from_pylist([row for line in lines for row in line.snapshots()], schema=SNAPSHOTS_SCHEMA),
@@ -151,7 +151,8 @@ def _partitions_of(stores: Mapping[LineKey, TableStore], key: LineKey, step: Ste
 class _TaintedLine:
     """What has reached one line."""
 
-    def __init__(self, histories: LineHistories, line: LineNodes, run: Spread) -> None:
+    def __init__(self, histories: LineHistories, line: LineNodes, run: Spread, store: TableStore | None) -> None:
+        self._store = store
         self.key = line.line.key
         self._nodes = histories.nodes
         self._line = line
@@ -214,7 +215,11 @@ class _TaintedLine:
 
     def _is_clean(self, node: int, first: int) -> bool:
         step = self._nodes[node].step
-        return step.is_living and step.is_whole and not self._held[node] and step.version.snapshot_id < first
+        if self._held[node] or not step.is_living or not step.is_whole or step.version.snapshot_id >= first:
+            return False
+        # The snapshot at which a branch began may live in its table alone.
+        is_own = node != self._line.began
+        return is_own or (self._store is not None and self._store.snapshots.find(self._id(node)) is not None)
 
     def _id(self, node: int) -> int:
         return self._nodes[node].step.version.snapshot_id

@@ -94,7 +94,6 @@ def test_a_damaged_branch_can_be_deleted_and_so_can_others(table: Table, damage:
         table.create_branch(name)
     damage(Path(table.path, "branch", "branch-bad"))
 
-    assert [one.name for one in table.branches()] == ["bad", "good"]
     table.delete_branch("good")
     table.delete_branch("bad")
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 
-from lakelog.common.errors import CorruptDataError
-from lakelog.common.file_names import shown_name
 from lakelog.common.timestamps import shown_millis
 from lakelog.filestore.metadata.forks import PROTECTING_PREFIX, read_fork
 from lakelog.filestore.metadata.snapshot_manager import SnapshotManager
@@ -14,8 +11,6 @@ from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.refs.branch_steps import stepping
 from lakelog.filestore.schema.paths import BRANCH_PREFIX, MAIN_BRANCH, TablePaths
 from lakelog.filestore.schema.schema_manager import SchemaManager
-
-logger = logging.getLogger("lakelog.filestore")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,11 +52,7 @@ def find_branch(table: TableStore, name: str, *, modified_millis: int = 0) -> Br
     ids = schemas.list_ids()
     if not ids:
         return None
-    try:
-        fork = read_fork(table, name)
-    except CorruptDataError as error:
-        logger.warning("%s: it is not known where the branch %s began: %s", table.name, shown_name(name), error)
-        return Branch(name=name, created_millis=modified_millis or schemas.get(min(ids)).time_millis)
+    fork = read_fork(table, name)
     if fork is None:
         created = modified_millis or schemas.get(min(ids)).time_millis
         return _foreign(table, name, created)
