@@ -53,3 +53,12 @@ def test_a_rollback_prints_what_it_deletes(table: Table, capsys: pytest.CaptureF
     shown = json.loads(run(capsys, "table", "rollback", table.path, "--snapshot-id", "1", "--json"))
     assert shown["deleted"] == {"snapshots": [2, 3], "changelogs": [], "tags": ["late"]}
     assert [snapshot.id for snapshot in table.snapshots()] == [1]
+
+
+def test_a_batch_write_has_no_batch_number_for_people(table: Table, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = run(capsys, "table", "snapshots", table.path).splitlines()
+    assert [line.split()[-1] for line in lines] == ["batch", "-", "-", "-"]
+    assert [snapshot.batch for snapshot in table.snapshots()] == [None] * 3
+    assert all("9223372036854775807" not in snapshot._repr_html_() for snapshot in table.snapshots())
+    (row, *_) = run(capsys, "table", "snapshots", table.path, "--json").splitlines()
+    assert json.loads(row)["identifier"] == 9223372036854775807

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from lakelog.filestore.system.history import History, HistoryEntry, HistoryLine
     from lakelog.filestore.system.table_diff import TableDiff
 
-_BATCH_IDENTIFIER = 9_223_372_036_854_775_807
 _CELL_MAX = 40
 _MAIN = "main"
 
@@ -142,8 +141,8 @@ def _node(entry: HistoryEntry) -> Node:
         f"  {utc_of(one.time_millis)}  {(entry.operation or one.commit_kind.value).lower():<12}",
         f"  {one.delta_record_count:+,} rows in files, {one.total_record_count:,} in all",
     ]
-    if one.commit_identifier != _BATCH_IDENTIFIER:
-        pieces.append((f"  batch {one.commit_identifier} of {one.commit_user}", "dim"))
+    if one.batch is not None:
+        pieces.append((f"  batch {one.batch} of {one.commit_user}", "dim"))
     pieces += [(f"  tag {tag}", "bold yellow") for tag in entry.tags]
     if not entry.is_living:
         pieces.append(("  expired", "dim"))

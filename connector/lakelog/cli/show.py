@@ -179,12 +179,13 @@ def _key(values: tuple[object, ...] | None) -> str:
 
 def snapshots(table: TableName, branch: Branch = None, as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
     """Print the snapshots, oldest first."""
-    rows = (_snapshot_row(snapshot) for snapshot in find_table(table, warehouse, branch=branch).snapshots())
+    found = find_table(table, warehouse, branch=branch).snapshots()
     if as_json:
-        print_lines(to_json(row) for row in rows)
+        print_lines(to_json(_snapshot_row(snapshot)) for snapshot in found)
         return
-    headings = ("id", "kind", "time (UTC)", "operation", "rows in files", "user", "identifier")
-    keys = ("id", "kind", "time", "operation", "total_record_count", "user", "identifier")
+    headings = ("id", "kind", "time (UTC)", "operation", "rows in files", "user", "batch")
+    keys = ("id", "kind", "time", "operation", "total_record_count", "user", "batch")
+    rows = [_snapshot_row(snapshot) | {"batch": snapshot.batch} for snapshot in found]
     print_grid(
         headings,
         [["-" if row[key] is None else str(row[key]) for key in keys] for row in rows],

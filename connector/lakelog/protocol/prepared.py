@@ -42,6 +42,9 @@ from lakelog.protocol.header import BucketFile, file_json, parse_file
 from lakelog.protocol.state import Batch
 
 USER_PREFIX = "statement-"
+# How long the table knows that a statement is in it. It is for the statement's own driver, which may sleep; others ask
+# whether its prepared commit is there. Each entry is in every snapshot until then.
+STATEMENT_RETAINED_MILLIS = 3_600_000
 ADDED_USERS_KEY = "lakelog.added-users"  # a property by which a statement adds users to its snapshot, not kept in it
 _VERSION = 1
 _MARK_SUFFIX = ".cancelled"

@@ -26,7 +26,7 @@ from lakelog.protocol.driver import (
 )
 from lakelog.protocol.header import LostFilesError
 from lakelog.protocol.ports import SnapshotChange, Snapshots, StatementList
-from lakelog.protocol.prepared import ADDED_USERS_KEY, PreparedCommit, user_of
+from lakelog.protocol.prepared import ADDED_USERS_KEY, STATEMENT_RETAINED_MILLIS, PreparedCommit, user_of
 from lakelog.protocol.state import TableState
 from lakelog.protocol.statement_task import CancelledError
 from lakelog.protocol.steps import Step, StepObserver
@@ -157,8 +157,8 @@ def _read(names: Sequence[str], ports: StatementPorts, own: str | None) -> dict[
             if name == own:
                 raise CancelledError(
                     f"the statement {user_of(name)} was cancelled; nothing of it is in the table, unless this process "
-                    "slept "
-                    "for longer than users.time-retained"
+                    f"slept for longer than {STATEMENT_RETAINED_MILLIS // 60_000} minutes: then look for its rows "
+                    "before it is run again"
                 ) from error
             # Finished long ago, and its user is forgotten; or the folder is older than the log.
             if any(name in tail for tail in ports.look(range(ports.bucket_count), False).values()):

@@ -69,7 +69,7 @@ from lakelog.protocol.ports import (
     Producer,
     SnapshotChange,
 )
-from lakelog.protocol.prepared import PreparedCommits, user_of, without_old_statements
+from lakelog.protocol.prepared import STATEMENT_RETAINED_MILLIS, PreparedCommits, user_of, without_old_statements
 from lakelog.protocol.removing import without_removed
 from lakelog.protocol.resolving import resolve
 from lakelog.protocol.state import Batch, LogPosition, LogState, TableState
@@ -489,10 +489,14 @@ class DriverSnapshots:
     def _statements_kept(
         self, users: Mapping[str, CommitUser], latest: Snapshot | None
     ) -> tuple[Mapping[str, CommitUser], Collection[str]]:
-        """The users but for old batch statements whose prepared commits are deleted; and the old ones that stay."""
+        """The users but for old batch statements whose prepared commits are deleted; and the old ones that stay.
+
+        A statement is old after STATEMENT_RETAINED_MILLIS, or after `users.time-retained` where that is shorter.
+        """
         if latest is None:
             return users, ()
-        before = latest.time_millis - USERS_TIME_RETAINED.of(self.table.schema.options)
+        retained = min(USERS_TIME_RETAINED.of(self.table.schema.options), STATEMENT_RETAINED_MILLIS)
+        before = latest.time_millis - retained
         commits = PreparedCommits(self.table)
         return without_old_statements(
             users, before_millis=before, held=lambda: {user_of(name) for name in commits.names()}

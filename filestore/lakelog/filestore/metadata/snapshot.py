@@ -136,9 +136,14 @@ class Snapshot:
             ("rows in files", self.total_record_count),
             ("rows in files, added by it", self.delta_record_count),
             ("user", self.commit_user),
-            ("identifier", self.commit_identifier),
+            ("batch", "-" if self.batch is None else self.batch),
         ]
         return html_table(f"snapshot {self.id}", ("of the snapshot", "value"), rows)
+
+    @property
+    def batch(self) -> int | None:
+        """The number of the micro-batch that made it; None for a batch write, which has no number."""
+        return None if self.commit_identifier == BATCH_COMMIT_IDENTIFIER else self.commit_identifier
 
     @property
     def operation_name(self) -> str | None:

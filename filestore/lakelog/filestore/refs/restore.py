@@ -237,12 +237,12 @@ def restored_from(
 
 
 def writers_since(table: TableStore, base: Snapshot, target: Snapshot) -> tuple[RestoredWriter, ...]:
-    """The writers whose last batch at `base` is not the one at `target`, by name."""
+    """The writers whose last batch at `base` is not the one at `target`, by name, without batch statements."""
     now, then = read_users(base, table.snapshots), read_users(target, table.snapshots)
     found = []
     for user, last in sorted(now.items()):
         before = then.get(user)
-        if before is None or before.identifier != last.identifier:
+        if last.identifier != BATCH_COMMIT_IDENTIFIER and (before is None or before.identifier != last.identifier):
             at_target = None if before is None else before.identifier
             found.append(RestoredWriter(user=user, identifier=last.identifier, at_target=at_target))
     return tuple(found)
