@@ -115,9 +115,11 @@ class History:
             try:
                 act(self.opened(faulty))
             except InjectedCrash:
-                if self.verb_of(step) != "rollback":
+                if self.verb_of(step) not in ("expire", "rollback"):
                     raise
-                act(self.opened())  # the next call finishes it: in between the table shows an older snapshot
+                act(
+                    self.opened()
+                )  # the next call finishes it: in between one snapshot is half deleted, or an older one shown
         except (ConflictError, InvalidRequestError, NotFoundError) as error:
             self.check_refusal(step, error)
             wanted, after = self.model, before
@@ -346,6 +348,14 @@ class History:
         other.is_rolled_back = False
         if verb == "replace_main":
             del wanted[branch]
+
+    def leaves_no_gap(self, branch: str) -> bool:
+        """Whether the branch's first number is at most the one behind the table's newest.
+
+        Else a handle from before finds the table's newest snapshot where it was, and does not look behind a gap.
+        """
+        ours, theirs = ([one.id for one in self.opened().branch(name).snapshots()] for name in (MAIN, branch))
+        return bool(theirs) and min(theirs) <= max(ours, default=0) + 1
 
     def take_as_others(self, wanted: Model, branch: str) -> None:
         """What the table has from the branch's first snapshot on goes, also tags; all of the branch comes."""
