@@ -152,3 +152,15 @@ def test_a_rollback_to_a_tag_of_another_line_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequestError, match=r"snapshot 4 of table .* is of the commit .* now.*Use restore"):
         in_new_process(path).rollback(tag="mine")
     assert content(in_new_process(path)) == COMMON | {8: 8, 9: 9}
+
+
+def test_a_rollback_to_an_expired_snapshot_names_no_changelog_that_has_expired(tmp_path: Path) -> None:
+    """A tag keeps the rows of its snapshot, and no changelog."""
+    table = make_table(tmp_path, options={"changelog-producer": "input"})
+    put(table, {0: 0})
+    write_tag(table, "first", table.snapshots.get(1))
+    put(table, {1: 0})
+    table.expire_snapshots(retention=KEEP_ONE)
+    in_new_process(table.path).rollback(tag="first")
+    in_new_process(table.path).remove_orphan_files(older_than_millis=-DAY, dry_run=False, allow_young=True)
+    assert content(in_new_process(table.path)) == {0: 0}

@@ -161,7 +161,12 @@ class _Rollback:
         table = self._table
         if table.snapshots.find(self._target.id) is not None:
             return
-        table.snapshots.create_new(replace(self._target, properties=self._kept(self._target, latest_of(table))))
+        put = replace(self._target, properties=self._kept(self._target, latest_of(table)))
+        if not table.file_io.exists(table.paths.changelog(put.id)):  # a tag keeps no changelog, so it has expired
+            put = replace(
+                put, changelog_manifest_list=None, changelog_manifest_list_size=None, changelog_record_count=None
+            )
+        table.snapshots.create_new(put)
         table.snapshots.write_earliest_hint(self._target.id)
 
     def _put_hints(self) -> None:
