@@ -29,7 +29,6 @@ from lakelog.cli.output import print_grid, progress, say, to_json
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.progress import counted
 from lakelog.common.timestamps import utc_of
-from lakelog.filestore.metadata.operations import operation_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -200,6 +199,8 @@ def schema(table: TableName, branch: Branch = None, as_json: AsJson = False, war
 
 
 def _snapshot_row(snapshot: Snapshot) -> dict[str, object]:
+    from lakelog.filestore.metadata.operations import operation_of
+
     return {
         "id": snapshot.id,
         "schema_id": snapshot.schema_id,
