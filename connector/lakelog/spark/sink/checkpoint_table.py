@@ -20,7 +20,14 @@ from lakelog.common.errors import CorruptDataError, InvalidRequestError
 from lakelog.common.json_fields import parse_object, string
 from lakelog.common.quoting import cause, cut, shown
 from lakelog.filestore.metadata.identity import former_identities, identity_of
-from lakelog.filestore.metadata.users import CommitUser, read_users
+from lakelog.filestore.metadata.users import (
+    CommitUser,
+    carried_properties,
+    check_not_forgotten,
+    forgotten_millis,
+    parse_users,
+    read_users,
+)
 from lakelog.filestore.table import FileStoreTable
 
 logger = logging.getLogger("lakelog.spark")
@@ -98,7 +105,9 @@ def bind(checkpoint: Checkpoint, table: FileStoreTable, *, user: str, batch_id: 
     if found is not None and found.identity == own.identity:
         return
     if batch_id:
-        users = read_users(table.snapshots.latest(), table.snapshots)
+        carried = carried_properties(table.snapshots.latest(), table.snapshots).properties
+        users = parse_users(carried)
+        check_not_forgotten(user, batch_id, users, forgotten_millis(carried))  # the table cannot know: it says why
         _check_adopted(checkpoint, found, table, users, user=user, batch_id=batch_id)
         logger.info("checkpoint %s is that of table %s from now on", checkpoint.location, table.name)
     checkpoint.write_text(FILE, own.to_json())
