@@ -37,6 +37,7 @@ ERROR_MODULES = frozenset(
         "lakelog.protocol.change_tracking",
         "lakelog.protocol.driver",
         "lakelog.protocol.header",
+        "lakelog.protocol.servers",
         "lakelog.protocol.statement_task",
         "lakelog.protocol.stores",
         "lakelog.protocol.task",

@@ -60,6 +60,8 @@ def _not_of_a_table(topic: KafkaTopic) -> Iterator[None]:
     """Name the way out of a missing topic: that of a table's log, which is to be renewed, does harm here."""
     try:
         yield
+    except LogTruncatedError:
+        raise
     except NotFoundError as error:
         raise NotFoundError(
             f"topic {topic.name} does not exist in Kafka at {servers_of(topic.client_config)}; check the topic's name, "
