@@ -65,12 +65,18 @@ def beginning_of(table: TableStore, branch: str) -> Beginning | None:
 
 
 def owning_line(table: TableStore, snapshot_id: int) -> TableStore:
-    """The line that has made a snapshot of a line: the table for the one at which a branch began."""
+    """The line that has a snapshot of a line as its own: the table for what a branch shares with it.
+
+    A branch that the table has taken begins anew at its newest snapshot, so the table has those before it too.
+    """
     if table.branch == MAIN_BRANCH:
         return table
-    began = beginning_of(table, table.branch)
-    is_beginning = began is not None and began.version.snapshot_id == snapshot_id
-    return replace(table, branch=MAIN_BRANCH) if is_beginning else table
+    began, main = beginning_of(table, table.branch), replace(table, branch=MAIN_BRANCH)
+    if began is None or snapshot_id > began.version.snapshot_id:
+        return table
+    own = table.snapshots.find(snapshot_id)
+    is_shared = own is None or snapshot_id == began.version.snapshot_id
+    return main if is_shared or is_same_commit(own, main.snapshots.find(snapshot_id)) else table
 
 
 def fork_edges(catalog: Catalog) -> pa.Table:

@@ -4,6 +4,9 @@ A batch is tainted that read a range of snapshots with a tainted one in it, or a
 update or a merge of a table that holds some: its rows are made from them. A snapshot holds what those before it held,
 but for what it takes out as a whole: all rows, or those of partitions. Rows that are deleted, updated or written over
 one by one are not known, so they clear nothing, unless a person has said that the table is mended.
+
+The merge of a branch takes the rows that the branch has, and did not have at the base: what the branch itself has taken
+out as a whole does not come into the table.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from lakelog.filestore.metadata.cleared_rows import How, WrongSnapshot
-from lakelog.filestore.metadata.row_sources import LineKey
+from lakelog.filestore.metadata.row_sources import ORIGIN_MARK, LineKey
 from lakelog.lineage.line_history import LineHistories, LineNodes, Node
 from lakelog.lineage.lines import Change, LineBatch, Step, source_key
 from lakelog.lineage.record import ReadMode, TableSource
@@ -30,11 +33,17 @@ _REWRITES = frozenset({"MERGE", "UPDATE"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Read:
-    """What a batch has read: the rows that snapshots wrote, and with `of_states` those that they hold."""
+    """What a batch has read: the rows that snapshots wrote, and with `of_states` those that they hold.
+
+    With `ends` it is the difference of two states: what the snapshots wrote, as far as these hold it. `base` is the
+    number of the older state.
+    """
 
     nodes: frozenset[int]
-    of_changes: bool
-    of_states: bool
+    of_changes: bool = False
+    of_states: bool = False
+    ends: Sequence[int] = ()
+    base: int = 0
 
 
 class Spread:
@@ -44,6 +53,7 @@ class Spread:
         self._histories = histories
         self._partitions = partitions
         self._order = histories.order()
+        self._place = {node: place for place, node in enumerate(self._order)}
         self._line_of: dict[int, LineKey] = {}
         self._reads: dict[int, list[_Read]] = {}
         self._begun: dict[int, list[_Read]] = {}  # what was read before the first snapshots that are known
@@ -103,13 +113,11 @@ class Spread:
     def _is_wrong(self, named: WrongSnapshot) -> bool:
         """Whether this is the snapshot whose taint spreads."""
         asked = self._wrong
-        if asked is None or (named.uuid, named.branch, named.snapshot_id) != (
-            asked.uuid,
-            asked.branch,
-            asked.snapshot_id,
-        ):
+        if asked is None or (named.uuid, named.snapshot_id) != (asked.uuid, asked.snapshot_id):
             return False
-        return named.commit is None or asked.commit is None or named.commit == asked.commit
+        if named.commit is None or asked.commit is None:
+            return named.branch == asked.branch
+        return named.commit == asked.commit  # a branch and its table may both have it
 
     def _is_tainted(self, at: int, node: Node, before: Held, kept: Held) -> bool:
         step = node.step
@@ -129,21 +137,62 @@ class Spread:
         return any(
             (read.of_changes and not read.nodes.isdisjoint(self.written))
             or (read.of_states and any(self.held[node] for node in read.nodes))
+            or (read.ends and self._has_difference(read))
             for read in reads
         )
+
+    def _has_difference(self, read: _Read) -> bool:
+        """Whether the newer of two states holds tainted rows that were written since the older one."""
+        if read.nodes.isdisjoint(self.written):
+            return False
+        held: dict[int, Held] = {}
+        for at in sorted(read.nodes, key=self._place.__getitem__):
+            node, target = self._histories.nodes[at], self._restored[at]
+            if target is None:
+                before = CLEAN.union(*(held.get(one, CLEAN) for one in node.before))
+            elif target in held:
+                before = held[target]
+            else:
+                is_base = target != BEFORE_ALL and self._id(target) == read.base
+                before = CLEAN if is_base else self._before(at, node)
+            held[at] = self._kept(node, before)
+            if at in self.written and node.step.change is not Change.RESTORE:
+                held[at] |= self._added(at, node)
+        return any(held.get(end) for end in read.ends)
 
     def _take(self, line: LineNodes) -> None:
         for at in (*line.chain, *line.gone):
             if at not in self._line_of:
                 self._line_of[at] = line.line.key
                 step = self._histories.nodes[at].step
-                found = [self._read(at, step, source, batch) for batch in step.batches for source in _tables_of(batch)]
-                self._reads[at] = [read for read in found if read is not None]
+                self._reads[at] = list(self._reads_of(at, step))
         if line.chain and line.began is None:
             steps = [self._histories.nodes[at].step for at in line.chain]
             self._begun[line.chain[0]] = [
                 read for source, step in _begun_before(steps) if (read := self._earlier(source, step)) is not None
             ]
+
+    def _reads_of(self, at: int, step: Step) -> Iterator[_Read]:
+        """What the batches of a step have read, a merged branch first.
+
+        What the merge brings of the branch's own reads counts where the snapshots that have read it are not known.
+        """
+        seen: set[object] = set()
+        for batch in sorted(step.batches, key=lambda one: one.merged is None):
+            for source in _tables_of(batch):
+                if source is not batch.merged and seen and seen.issuperset(_bounds_of(batch.user, source)):
+                    continue
+                read = self._read(at, step, source, batch)
+                if read is not None:
+                    yield read
+                if read is not None and source is batch.merged:
+                    nodes = read.nodes if read.ends else self._histories.between([*read.nodes], source.start)
+                    seen = {bound for node in nodes for bound in self._bounds_read(node)}
+
+    def _bounds_read(self, node: int) -> Iterator[object]:
+        for batch in self._histories.nodes[node].step.batches:
+            for source in _tables_of(batch):
+                yield from _bounds_of(batch.user, source)
 
     def _read(self, at: int, step: Step, source: TableSource, batch: LineBatch) -> _Read | None:
         """What a batch has read of a source: a range of changes, or a state.
@@ -157,11 +206,13 @@ class Spread:
         ends = [end for end in ends if end != at] or list(histories.nodes[at].before if ends else ())
         is_merge = source is batch.merged and step.change is not Change.TAKEN
         if source.start is None or (source.mode is ReadMode.BATCH and not is_merge):
-            return _Read(nodes=frozenset(ends), of_changes=False, of_states=True)
+            return _Read(nodes=frozenset(ends), of_states=True)
         if not source.is_exact:
             ends = [*ends, *histories.later(key, ends, step.time_millis)]
         nodes = frozenset(histories.between(ends, source.start))
-        return _Read(nodes=nodes - {at}, of_changes=True, of_states=False)
+        if is_merge:
+            return _Read(nodes=nodes, ends=ends, base=source.start.snapshot_id)
+        return _Read(nodes=nodes - {at}, of_changes=True)
 
     def _earlier(self, source: TableSource, step: Step) -> _Read | None:
         """What a stream may have read before its first known batch: all that its source had."""
@@ -195,6 +246,12 @@ class Spread:
 def _tables_of(batch: LineBatch) -> Iterator[TableSource]:
     """The tables that a batch reads."""
     yield from (source for source in batch.read if isinstance(source, TableSource))
+
+
+def _bounds_of(user: str, source: TableSource) -> tuple[object, object]:
+    """The first and the last version that a user has read, without the branch that has brought the user."""
+    named = user.rpartition(ORIGIN_MARK)[0] or user, source_key(source), source.mode
+    return (*named, "from", source.start), (*named, "to", source.end)
 
 
 def _begun_before(steps: Sequence[Step]) -> Iterator[tuple[TableSource, Step]]:
