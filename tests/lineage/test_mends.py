@@ -221,3 +221,83 @@ def test_a_mend_needs_a_wrong_snapshot(tables: tuple[Table, Table]) -> None:
         mended(tables[0], "db.a")
     with pytest.raises(NotFoundError, match=r"snapshot 99 of db\.a does not live"):
         mended(tables[0], "db.a@99")
+
+
+def merged_into(catalog: Catalog, tables: tuple[Table, Table], clear: Callable[[Table], None]) -> None:
+    """Table c, into which a branch is merged that read the wrong rows of a, was cleared and written again."""
+    a, _ = tables
+    c = make(catalog, "c")
+    c.write(rows(100))
+    c.create_branch("trial")
+    trial = c.branch("trial")
+    copy(a, trial)
+    clear(trial)
+    trial.write(rows(3))
+    c.merge_changes("trial")
+
+
+@pytest.mark.parametrize("clear", [overwrite, truncate, restore])
+def test_a_merge_does_not_bring_what_the_branch_has_taken_out(
+    catalog: Catalog, tables: tuple[Table, Table], clear: Callable[[Table], None]
+) -> None:
+    merged_into(catalog, tables, clear)
+
+    assert "db.c" not in reached(catalog, "db.a", 2)
+
+
+@pytest.mark.parametrize("clear", [delete, update])
+def test_a_merge_brings_what_may_be_left_of_wrong_rows(
+    catalog: Catalog, tables: tuple[Table, Table], clear: Callable[[Table], None]
+) -> None:
+    merged_into(catalog, tables, clear)
+
+    assert reached(catalog, "db.a", 2)["db.c"]
+
+
+def test_a_snapshot_that_a_branch_brought_as_a_whole_is_known_by_both_names(
+    catalog: Catalog, tables: tuple[Table, Table]
+) -> None:
+    a, b = tables
+    b.create_branch("trial")
+    trial = b.branch("trial")
+    copy(a, trial)
+    mended(trial, "db.b$branch_trial@3", by="ann")
+    trial.write(rows(3))
+    b.fast_forward("trial")
+
+    by_branch, by_table = (reached(catalog, name, 3) for name in ("db.b$branch_trial", "db.b"))
+
+    assert by_branch == by_table
+    assert not by_table["db.b"]
+    found = upstream(catalog, "db.b$branch_trial", 3)
+    assert "db.a" in found["source_table"].to_pylist()
+    assert downstream(catalog, "db.b$branch_trial", 3).num_rows == downstream(catalog, "db.b", 3).num_rows
+
+
+def test_a_snapshot_that_the_branch_alone_has_still_is_tainted(catalog: Catalog, tables: tuple[Table, Table]) -> None:
+    a, b = tables
+    copy(a, b)
+    b.update({"v": 5}, where="part = 1")
+    b.create_branch("trial")
+    b.rollback(snapshot_id=1)
+    b.write(rows(7))
+
+    found = {row["table"]: row for row in tainted(catalog, "db.a", 2).tables.to_pylist()}
+    snapshots = tainted(catalog, "db.a", 2).snapshots.to_pylist()
+
+    assert found["db.b$branch_trial"]["holds_tainted_rows"]
+    assert not found["db.b"]["holds_tainted_rows"]
+    assert {row["snapshot_id"] for row in snapshots if row["table"].startswith("db.b")} == {2, 3, 4}
+
+
+def test_a_branch_that_was_deleted_has_no_clean_snapshot(catalog: Catalog, tables: tuple[Table, Table]) -> None:
+    a, b = tables
+    b.create_branch("trial")
+    copy(a, b.branch("trial"))
+    b.branch("trial").write(rows(3))
+    b.fast_forward("trial")
+    b.delete_branch("trial")
+
+    found = {row["table"]: row for row in tainted(catalog, "db.a", 2).tables.to_pylist()}
+
+    assert all(row["last_clean"] is None for name, row in found.items() if "$branch_" in name)

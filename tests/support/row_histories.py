@@ -54,7 +54,8 @@ class Commit:
     added: State
     state: State
     edges: list[dict[str, Any]] = field(default_factory=list)
-    is_restore: bool = False
+    restored: str | None = None  # of a restore: the commit that it brought back
+    clears: bool = False  # rows went as a whole
 
 
 class RowHistory:
@@ -66,10 +67,12 @@ class RowHistory:
         self.commits: dict[str, Commit] = {}
         self.has_partitions = self.choose.random() < 0.4
         self.gave_way = False  # whether snapshots were taken out of a line, by a rollback or a branch in its place
+        self.is_exact = True  # whether an answer names nothing too much, see `step` and `_merge_changes`
         self.events: list[str] = []
         self.names = [f"db.{name}" for name in TABLES]
         self._numbers = count(1)
-        self._bases: dict[str, tuple[str | None, str | None]] = {}  # of branches: the merged states of both sides
+        self._forks: dict[str, str | None] = {}  # the commits at which branches began
+        self._merges: dict[str, list[tuple[str, str | None]]] = {}  # of branches: a merge's commit, and what it merged
         for name in self.names:
             self.catalog.create_table(
                 name,
@@ -113,7 +116,11 @@ class RowHistory:
     # What happens.
 
     def step(self) -> str:
-        """One event, by its name."""
+        """One event, by its name.
+
+        Of a snapshot that a rollback, a branch in its place or the deletion of its branch took out it is not known that
+        it had cleared rows, unless edges say so: then rows that were read behind it count as what was there before.
+        """
         events: list[tuple[int, Callable[[Table], None]]] = [
             (6, self._write),
             (10, self._copy),
@@ -135,8 +142,9 @@ class RowHistory:
             events.append((3, self._overwrite_partitions))
         ((_, event),) = self.choose.choices(events, [weight for weight, _ in events])
         line = self.choose.choice(list(self.lines()))
-        before = set(self.commits)
+        before, cleared = set(self.commits), self._clearing()
         event(line)
+        self.is_exact = self.is_exact and cleared <= self._clearing()
         self.events.append(f"{event.__name__} {line.name} {sorted(self.commits.keys() - before)}")
         return event.__name__
 
@@ -151,18 +159,19 @@ class RowHistory:
 
     def _overwrite(self, table: Table) -> None:
         rows = self._rows()
-        self._put(table, table.write(arrow(rows), mode="overwrite"), own(rows), {})
+        self._put(table, table.write(arrow(rows), mode="overwrite"), own(rows), {}, clears=True)
 
     def _overwrite_partitions(self, table: Table) -> None:
         rows = self._rows()
         parts = {part for part, _ in rows.values()}
         state = {number: row for number, row in self._state(table).items() if row.part not in parts}
-        self._put(table, table.write(arrow(rows), mode="overwrite-partitions"), own(rows), state)
+        snapshot = table.write(arrow(rows), mode="overwrite-partitions")
+        self._put(table, snapshot, own(rows), state, clears=True)
 
     def _truncate(self, table: Table) -> None:
         snapshot = table.truncate()
         if snapshot is not None:
-            self._put(table, snapshot, {}, {})
+            self._put(table, snapshot, {}, {}, clears=True)
 
     def _delete(self, table: Table) -> None:
         there = [number for number, row in self._state(table).items() if row.is_there]
@@ -214,7 +223,8 @@ class RowHistory:
         target = self.choose.choice(self.living()[table.name])
         restored = table.restore(snapshot_id=target.id)
         if restored.snapshot is not None:
-            self._put(table, restored.snapshot, dict(target.state), dict(target.state), keeps_origins=True)
+            state = dict(target.state)
+            self._put(table, restored.snapshot, state, state, restored=target.uuid, clears=True)
 
     def _roll_back(self, table: Table) -> None:
         self.gave_way = True
@@ -227,14 +237,18 @@ class RowHistory:
             commit = self.choose.choice(self.living()[main.name])
             name = f"b{next(self._numbers)}"
             main.create_branch(name, snapshot_id=commit.id)
-            self._bases[f"{main.name}/{name}"] = commit.uuid, commit.uuid
+            self._forks[f"{main.name}/{name}"] = commit.uuid
 
     def _merge_changes(self, table: Table) -> None:
+        """A merge of what a branch has changed.
+
+        Which rows a restore of a state from before the base has brought back, and which were there, is not known.
+        """
         main, branch = self._main(table), self._a_branch(table)
         if branch is None:
             return
         key = f"{main.name}/{branch._files.branch}"
-        base_id = self._bases[key][0]
+        base_id = self._base(main, key)
         base = {} if base_id is None else self.commits[base_id].state
         theirs, state = self._state(branch), self._state(main)
         head = self.newest(branch)
@@ -244,15 +258,21 @@ class RowHistory:
             return
         if merged is None:
             return
+        self.is_exact = self.is_exact and self._is_line(head, base_id)
         changed = {number: row for number, row in theirs.items() if row.is_there and is_other(row, base.get(number))}
-        shadows = {number: row for number, row in theirs.items() if not row.is_there and number not in base}
+        shadows = {
+            number: row
+            for number, row in theirs.items()
+            if not row.is_there and (number not in base or row.origins != base[number].origins)
+        }
         for number, row in base.items():
             is_gone = number not in theirs or not theirs[number].is_there
             if row.is_there and is_gone and number in state:
                 state[number] = replace(state[number], is_there=False)
         found = main._files.snapshots.get(merged)
-        self._put(main, found, {**shadows, **changed}, {**state, **shadows, **changed}, keeps_values=True)
-        self._bases[key] = (None if head is None else head.uuid), found.uuid
+        self._put(main, found, {**shadows, **changed}, {**state, **shadows, **changed})
+        assert found.uuid is not None
+        self._merges.setdefault(key, []).append((found.uuid, None if head is None else head.uuid))
 
     def _take_branch(self, table: Table) -> None:
         main, branch = self._main(table), self._a_branch(table)
@@ -266,7 +286,8 @@ class RowHistory:
         except (ConflictError, InvalidRequestError):
             return
         head = self.newest(main)
-        self._bases[f"{main.name}/{name}"] = (None, None) if head is None else (head.uuid, head.uuid)
+        self._forks[f"{main.name}/{name}"] = None if head is None else head.uuid
+        self._merges.pop(f"{main.name}/{name}", None)
 
     def _delete_branch(self, table: Table) -> None:
         branch = self._a_branch(table)
@@ -281,12 +302,30 @@ class RowHistory:
         state = self._state(table)
         snapshot = mended(table, f"{wrong[0]}@{wrong[1].id}", by="ann")
         mend = {number: replace(row, origins=row.origins - {wrong[1].uuid}) for number, row in state.items()}
-        self._put(table, snapshot, {}, mend)
+        self._put(table, snapshot, {}, mend, clears=True)
 
     # How it is kept.
 
     def _main(self, table: Table) -> Table:
         return self.catalog.table(table.name.partition("$")[0])
+
+    def _base(self, main: Table, branch: str) -> str | None:
+        """The commit up to which a branch is merged, or at which it began."""
+        there = {one.uuid for one in self.path(self.newest(main))}
+        merged = [head for merge, head in self._merges.get(branch, ()) if merge in there]
+        return merged[-1] if merged else self._forks[branch]
+
+    def _is_line(self, head: Commit | None, base: str | None) -> bool:
+        """Whether a branch has gone from a base to its newest commit without a state from before."""
+        uuids = [one.uuid for one in self.path(head)]
+        if base is not None and base not in uuids:
+            return False
+        since = uuids if base is None else uuids[: uuids.index(base) + 1]
+        return {self.commits[one].restored for one in since if one != base} <= {None, *since}
+
+    def _clearing(self) -> set[str]:
+        """The commits of all lines that have cleared rows."""
+        return {one.uuid for line in self.lines() for one in self.path(self.newest(line)) if one.clears}
 
     def _a_branch(self, table: Table) -> Table | None:
         main = self._main(table)
@@ -321,16 +360,16 @@ class RowHistory:
         added: State,
         state: State,
         *,
-        keeps_origins: bool = False,
-        keeps_values: bool = False,
+        restored: str | None = None,
+        clears: bool = False,
     ) -> None:
         """Take a commit in, and compare the table's rows with the model's."""
         assert snapshot.uuid is not None
         before = table._files.snapshots.find(snapshot.id - 1)
         new = {number: replace(row, origins=row.origins | {snapshot.uuid}) for number, row in added.items()}
-        rows = dict(state) if keeps_origins else {**state, **new}
+        rows = dict(state) if restored is not None else {**state, **new}
         commit = Commit(snapshot.id, snapshot.uuid, None if before is None else before.uuid, new, rows)
-        commit.is_restore = keeps_origins
+        commit.restored, commit.clears = restored, clears
         edges = known_edges(self.catalog).to_pylist() if "lakelog.lineage" in snapshot.properties else []
         commit.edges = [edge for edge in edges if edge["sink_commit"] == snapshot.uuid and edge["source_kind"]]
         self.commits[snapshot.uuid] = commit

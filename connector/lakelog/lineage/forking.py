@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lakelog.catalog.lineage_tables import SNAPSHOT_EDGES
-from lakelog.catalog.system_database import SystemDatabase
+from lakelog.catalog.system_database import SystemDatabase, plain_times
 from lakelog.common.errors import LakelogError
 from lakelog.filestore.metadata.forks import read_fork
 from lakelog.filestore.metadata.snapshot import is_same_commit
@@ -33,7 +33,10 @@ _USER = "branch"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beginning:
-    """The snapshot of its table at which a branch began, and when the branch was made, as far as that is known."""
+    """The snapshot of its table at which a branch began, and when the branch was made, as far as that is known.
+
+    A branch that its table has taken begins anew at a snapshot that is younger than the branch: then it is that time.
+    """
 
     version: TableVersion
     time_millis: int
@@ -50,7 +53,7 @@ def beginning_of(table: TableStore, branch: str) -> Beginning | None:
         if fork.snapshot_id is None:
             return None
         version = TableVersion(snapshot_id=fork.snapshot_id, commit=fork.commit_uuid)
-        return Beginning(version=version, time_millis=fork.created_millis)
+        return Beginning(version=version, time_millis=max(fork.created_millis, _time_of(table, branch, version)))
     main, own = replace(table, branch=MAIN_BRANCH).snapshots, replace(table, branch=branch).snapshots
     common = None
     for number in own.ids():
@@ -62,6 +65,13 @@ def beginning_of(table: TableStore, branch: str) -> Beginning | None:
         return None
     version = TableVersion(snapshot_id=common.id, commit=common.uuid)
     return Beginning(version=version, time_millis=common.time_millis)
+
+
+def _time_of(table: TableStore, branch: str, version: TableVersion) -> int:
+    """When a snapshot of a table or of its branch was committed; 0 for one that lives in neither."""
+    lines = (replace(table, branch=one).snapshots for one in (branch, MAIN_BRANCH))
+    found = (line.find(version.snapshot_id) for line in lines)
+    return next((one.time_millis for one in found if one is not None and one.uuid == version.commit), 0)
 
 
 def owning_line(table: TableStore, snapshot_id: int) -> TableStore:
@@ -85,11 +95,15 @@ def fork_edges(catalog: Catalog) -> pa.Table:
     A branch that cannot be read has none, unless it was fed, and is named as unreadable.
     """
     stored = SystemDatabase.of(catalog).find(SNAPSHOT_EDGES)
-    fed = [] if stored is None else stored.to_arrow(where=f"operation = '{FORK_OPERATION}'").to_pylist()
+    fed = [] if stored is None else plain_times(stored.to_arrow(where=f"operation = '{FORK_OPERATION}'")).to_pylist()
     found = {(row["sink_uuid"], row["sink_line"], row["sink_snapshot"]): _of_row(row) for row in fed}
     for _, _, table in readable_tables(catalog):
         for edge in readable_forks(table._files):
-            found[edge["sink_uuid"], edge["sink_branch"], edge["sink_snapshot"]] = edge
+            key = edge["sink_uuid"], edge["sink_branch"], edge["sink_snapshot"]
+            before = found.get(key)
+            if before is not None and before["sink_commit"] == edge["sink_commit"]:  # the snapshot may have expired
+                edge["sink_time"] = max(edge["sink_time"], before["sink_time"])
+            found[key] = edge
     return edge_table(found.values())
 
 

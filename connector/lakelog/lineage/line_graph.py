@@ -8,19 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.system_database import SystemDatabase
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.filestore.metadata.forks import Fork, read_fork
 from lakelog.filestore.metadata.row_sources import LineKey
+from lakelog.filestore.metadata.snapshot import is_same_commit
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.schema.line_names import line_name
 from lakelog.filestore.schema.paths import BRANCH_INFIX, MAIN_BRANCH
 from lakelog.lineage.agreement import LineShape
 from lakelog.lineage.expired import ExpiredSteps
 from lakelog.lineage.line_state import Break, Reason
-from lakelog.lineage.lines import Change, Line, Step, line_key, source_key, steps_of_table
+from lakelog.lineage.lines import Change, Line, Step, StepRun, line_key, replaces_all, source_key, steps_of_table
 from lakelog.lineage.record import TableSource, TableVersion
 from lakelog.lineage.shown import ShownLine, shown_by
 from lakelog.lineage.unreadable import readable_tables
@@ -188,6 +190,22 @@ def joined_line(
     if not line.has_brought():
         return line
     return replace(line, origins=frozenset(replace(table, branch=MAIN_BRANCH).snapshots.tags()))
+
+
+def with_earlier_steps(line: Line, table: TableStore) -> Line:
+    """The line of a branch with the snapshots up to its beginning that live in it, and not in its table any more.
+
+    A table loses them by a rollback, and when another branch takes its place. Reads them.
+    """
+    if line.began is None or line.key.branch is None:
+        return line
+    main, own = replace(table, branch=MAIN_BRANCH).snapshots, table.snapshots
+    ids = (number for number in own.ids() if number <= line.began.snapshot_id)
+    found = [one for one in map(own.find, ids) if one is not None and not is_same_commit(one, main.find(one.id))]
+    if not found:
+        return line
+    run = StepRun(partial(replaces_all, table), newest=own.find(found[0].id - 1))
+    return replace(line, earlier=[run.take(one) for one in found])
 
 
 def _forked(table: TableStore, fork: Fork, began: TableVersion) -> Step:

@@ -117,7 +117,9 @@ class LineHistories:
         found = LineNodes(line)
         if line.began is None:
             self._begin(found)
-        for step in with_cleared_steps(line):
+        earlier = {step.version.snapshot_id: step for step in line.earlier}
+        own = [step for step in with_cleared_steps(line) if step.version.snapshot_id not in earlier]
+        for step in sorted((*earlier.values(), *own), key=lambda one: one.version.snapshot_id):
             node = self._node(line.key, step)
             last = found.chain[-1] if found.chain else found.began
             if last not in {None, node} and not self.nodes[node].before:
@@ -125,7 +127,7 @@ class LineHistories:
             found.chain.append(node)
             found.put(step.version, node)
         if line.began is not None:
-            found.began = found.chain[0]
+            found.began = found.find(line.began)
         for event in self._events(found.chain):
             at = found.find(TableVersion(snapshot_id=event.snapshot_id, commit=event.commit))
             if at is not None and event not in self.nodes[at].cleared:
@@ -155,7 +157,7 @@ class LineHistories:
         name = None if version.commit is None else (key.uuid, version.snapshot_id, version.commit)
         found = None if name is None else self._by_commit.get(name)
         if found is not None:
-            if not self.nodes[found].is_known:
+            if not self.nodes[found].is_known or (step.is_living and not self.nodes[found].step.is_living):
                 self.nodes[found].step, self.nodes[found].is_known = step, True
             return found
         self.nodes.append(Node(step))

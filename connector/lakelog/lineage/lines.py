@@ -117,7 +117,8 @@ class Line:
     """The known snapshots of a line, oldest first. `name` is the table's, `db.t` or `db.t$branch_b`.
 
     The first step of a branch is the snapshot of its table that it `began` at. `origins` are those of the branches that
-    the table has: readers of other ones, which were merged, do not read on.
+    the table has: readers of other ones, which were merged, do not read on. `earlier` are snapshots up to the beginning
+    that the branch has and its table has no longer, where they were asked for.
     """
 
     key: LineKey
@@ -125,6 +126,7 @@ class Line:
     steps: Sequence[Step]
     began: TableVersion | None = None
     origins: frozenset[str] = frozenset()
+    earlier: Sequence[Step] = ()
 
     def has_brought(self) -> bool:
         """Whether merged branches have brought readers."""

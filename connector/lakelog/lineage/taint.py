@@ -25,7 +25,7 @@ from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.schema.line_names import line_name
 from lakelog.lineage.edge_arrays import EdgeArrays
 from lakelog.lineage.forking import owning_line
-from lakelog.lineage.line_graph import FoundTables, read_line
+from lakelog.lineage.line_graph import FoundTables, read_line, with_earlier_steps
 from lakelog.lineage.line_history import LineHistories, LineNodes
 from lakelog.lineage.lines import Line, Step, line_key
 from lakelog.lineage.questions import lineage_graph
@@ -129,7 +129,8 @@ def _read(key: LineKey, name: str, tables: FoundTables, asked: LineKey) -> tuple
     """A line and its table; of one that cannot be read what was fed. Raises the error of the asked line."""
     try:
         store = tables.find(key, name)
-        return read_line(key, store, tables.expired, name=line_name(name, key.branch)), store
+        line = read_line(key, store, tables.expired, name=line_name(name, key.branch))
+        return line if store is None else with_earlier_steps(line, store), store
     except LakelogError as error:
         if key == asked:
             raise
@@ -140,12 +141,17 @@ def _read(key: LineKey, name: str, tables: FoundTables, asked: LineKey) -> tuple
 def _partitions_of(stores: Mapping[LineKey, TableStore], key: LineKey, step: Step) -> Held:
     """The partitions that a living snapshot has written rows to."""
     store = stores.get(key)
-    snapshot = None if store is None else store.snapshots.find(step.version.snapshot_id)
-    if store is None or snapshot is None or not store.schema.partition_keys:
+    if store is None or not store.schema.partition_keys:
         return ANYWHERE
-    files = store.manifests
-    listed = files.read_list(snapshot.delta_manifest_list, size_bytes=snapshot.delta_manifest_list_size)
-    return frozenset(entry.partition for entry in files.read_entries(listed) if entry.kind is FileKind.ADD)
+    for line in (store, *(other for of, other in stores.items() if of.uuid == key.uuid)):
+        snapshot = line.snapshots.find(step.version.snapshot_id)
+        if snapshot is not None and step.version.commit in {None, snapshot.uuid}:
+            listed = line.manifests.read_list(
+                snapshot.delta_manifest_list, size_bytes=snapshot.delta_manifest_list_size
+            )
+            entries = line.manifests.read_entries(listed)
+            return frozenset(entry.partition for entry in entries if entry.kind is FileKind.ADD)
+    return ANYWHERE
 
 
 class _TaintedLine:
@@ -156,6 +162,8 @@ class _TaintedLine:
         self.key = line.line.key
         self._nodes = histories.nodes
         self._line = line
+        main = histories.lines.get(LineKey(self.key.uuid)) if self.key.branch is not None else None
+        self._shared = frozenset() if main is None else frozenset((*main.chain, *main.gone))
         self._written = [node for node in (*line.chain, *line.gone) if node in run.written]
         self._held = run.held
         self._dirty = [node for node in line.chain if node in run.written or run.held[node]]
@@ -166,17 +174,17 @@ class _TaintedLine:
         return bool(self._written or self._dirty)
 
     def snapshots(self) -> Iterator[dict[str, object]]:
-        """The tainted snapshots, without the one of its table at which a branch began."""
+        """The tainted snapshots, of a branch those that its table does not have and never had."""
         for node in self._written:
             step = self._nodes[node].step
-            if node != self._line.began:
+            if node not in self._shared:
                 yield {
                     **self._named(),
                     "snapshot_id": step.version.snapshot_id,
                     "commit": step.version.commit,
                     "time": step.time_millis,
                     "jobs": sorted({batch.job or batch.user for batch in step.batches}),
-                    "is_living": step.is_living,
+                    "is_living": step.is_living and self._store is not None,
                 }
 
     def row(self, warehouse: str | None) -> dict[str, object]:
@@ -207,7 +215,7 @@ class _TaintedLine:
             return "it holds no tainted rows any more"
         if warehouse is None:
             return "it is in none of the catalogs"
-        if clean_id is None and self._dirty[0] == self._line.began:
+        if clean_id is None and self._line.began in self._dirty[:1]:
             return "the branch began with tainted rows: overwrite it, or make it again of a clean snapshot of its table"
         if clean_id is None:
             return "no living snapshot before the first tainted one is clean: overwrite the table, or fill it anew"
@@ -217,9 +225,9 @@ class _TaintedLine:
         step = self._nodes[node].step
         if self._held[node] or not step.is_living or not step.is_whole or step.version.snapshot_id >= first:
             return False
-        # The snapshot at which a branch began may live in its table alone.
-        is_own = node != self._line.began
-        return is_own or (self._store is not None and self._store.snapshots.find(self._id(node)) is not None)
+        # Lines share snapshots, which may live in another one alone.
+        living = None if self._store is None else self._store.snapshots.find(self._id(node))
+        return living is not None and step.version.commit in {None, living.uuid}
 
     def _id(self, node: int) -> int:
         return self._nodes[node].step.version.snapshot_id
