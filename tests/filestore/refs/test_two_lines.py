@@ -7,19 +7,22 @@ branch has expired those at its beginning, the table's own snapshots before stay
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from lakelog.common.errors import InvalidRequestError
+from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.filestore.expire.expiry import Retention
 from lakelog.filestore.metadata.live_files import LiveFilesCache
+from lakelog.filestore.metadata.snapshot_manager import SnapshotManager
 from lakelog.filestore.metadata.tag_file import Tag
 from lakelog.filestore.read.change_source import ChangeSource
 from lakelog.filestore.refs.tags import write_tag
 from lakelog.filestore.table import FileStoreTable
 from tests.support.foreign_engine import fast_forward_as_others_do
+from tests.support.referenced import files_on_disk, referenced_files
 from tests.support.small_tables import SCHEMA, content, in_new_process, make_table
 
 DAY = 24 * 3_600_000
@@ -31,6 +34,10 @@ NEW = {0: 6, 1: 0, 100: 6, 101: 6}  # the branch's snapshot 4, and the table's t
 
 def put(table: FileStoreTable, rows: dict[int, int]) -> None:
     table.write(pa.table({"id": list(rows), "batch": list(rows.values())}, schema=SCHEMA))
+
+
+def expire_but(table: FileStoreTable, count: int) -> None:
+    table.expire_snapshots(retention=replace(KEEP_ONE, count_min=count, count_max=count))
 
 
 def two_lines(folder: Path, *, manifest_min: int = 30) -> tuple[FileStoreTable, str]:
@@ -78,6 +85,64 @@ def test_a_handle_from_before_reads_and_changes_the_line_that_is_there(
     assert content(in_new_process(path)) == AFTER[verb]
 
 
+def behind_a_gap(folder: Path) -> tuple[FileStoreTable, str]:
+    """The table, opened and read at its snapshot 1, behind which the branch's snapshots 4 and 5 come."""
+    table = make_table(folder, options={"write-only": "true"})
+    for number in range(3):
+        put(table, {number: 0})
+    table.create_branch("b")
+    branch = table.on_branch("b")
+    put(branch, {100: 6})
+    branch.expire_snapshots(retention=KEEP_ONE)
+    put(branch, {0: 6, 101: 6})
+    table.rollback(snapshot_id=1)
+    opened = in_new_process(table.path)
+    assert content(opened) == {0: 0}
+    fast_forward_as_others_do(in_new_process(table.path), "b")
+    assert opened.snapshots.ids() == [1, 4, 5]
+    return opened, table.path
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_handle_from_before_looks_behind_a_gap(tmp_path: Path, verb: str) -> None:
+    opened, path = behind_a_gap(tmp_path)
+    rows = {"overwrite": {3: 3}}.get(verb, AFTER[verb] | {2: 0})
+    VERBS[verb](opened)
+    assert content(opened) == rows
+    assert content(in_new_process(path)) == rows
+
+
+def test_a_handle_that_starts_where_it_was_stays_before_a_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The guard taken out: the hint counts only where the last snapshot that was seen is missing."""
+    opened, _ = behind_a_gap(tmp_path)
+    found = SnapshotManager._newest
+    monkeypatch.setattr(
+        SnapshotManager, "_newest", lambda manager, hint, known=None: found(manager, manager._seen or hint)
+    )
+    assert content(opened) == {0: 0}
+
+
+def test_changes_over_a_gap_are_refused(tmp_path: Path) -> None:
+    opened, _ = behind_a_gap(tmp_path)
+    with pytest.raises(NotFoundError, match="the changes of snapshot 2 of table t do not exist"):
+        list(opened.changes(after=1, up_to=5))
+    assert sum(batch.num_rows for batch in opened.changes(after=4, up_to=5)) == 2
+
+
+def test_the_snapshots_before_a_gap_expire_once_orphans_were_searched_for(tmp_path: Path) -> None:
+    """The branch's hint of its oldest snapshot, which came with it, hides them."""
+    _, path = behind_a_gap(tmp_path)
+    in_new_process(path).delete_branch("b")
+    in_new_process(path).remove_orphan_files(older_than_millis=-DAY, dry_run=False, allow_young=True)
+    assert {row["id"]: row["batch"] for row in in_new_process(path).to_arrow(snapshot_id=1).to_pylist()} == {0: 0}
+    in_new_process(path).expire_snapshots(retention=KEEP_ONE)
+    table = in_new_process(path)
+    assert table.snapshots.ids() == [5]
+    assert content(table) == NEW | {2: 0}
+    table.remove_orphan_files(older_than_millis=-DAY, dry_run=False, allow_young=True)
+    assert files_on_disk(path) == referenced_files(path)
+
+
 def test_each_snapshot_reads_as_it_was_committed(tmp_path: Path) -> None:
     _, path = two_lines(tmp_path)
     table = in_new_process(path)
@@ -111,9 +176,12 @@ def test_the_files_of_both_lines_stay_while_their_snapshots_live(tmp_path: Path)
     assert content(table) == NEW
 
 
-def test_an_expiry_keeps_the_files_of_the_line_that_stays(tmp_path: Path) -> None:
-    """The older line has compacted files away that the newer one still has."""
+@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("is_warm", [False, True], ids=["", "after-an-expiry"])
+def test_an_expiry_keeps_the_files_of_the_line_that_stays(tmp_path: Path, count: int, is_warm: bool) -> None:
+    """The older line has compacted files away that the newer one still has, whichever of the two expires now."""
     table = make_table(tmp_path, options={"write-only": "true"})
+    put(table, {9: 9})
     put(table, {0: 0})
     put(table, {1: 0})
     table.create_branch("b")
@@ -121,11 +189,20 @@ def test_an_expiry_keeps_the_files_of_the_line_that_stays(tmp_path: Path) -> Non
     branch = table.on_branch("b")
     put(branch, {100: 6})
     put(branch, {0: 6, 101: 6})
+    if is_warm:  # neighbours that were compared are not compared again, unless they are others
+        expire_but(in_new_process(table.path), 3)
     branch.expire_snapshots(retention=KEEP_ONE)
     fast_forward_as_others_do(in_new_process(table.path), "b")
     in_new_process(table.path).delete_branch("b")
-    in_new_process(table.path).expire_snapshots(retention=KEEP_ONE)
-    assert content(in_new_process(table.path)) == NEW
+    expire_but(in_new_process(table.path), count)
+    found = in_new_process(table.path)
+    assert found.snapshots.ids() == list(range(6 - count, 6))
+    assert content(found) == NEW | {9: 9}
+    expire_but(in_new_process(table.path), 1)
+    assert content(in_new_process(table.path)) == NEW | {9: 9}
+    in_new_process(table.path).remove_orphan_files(older_than_millis=-DAY, dry_run=False, allow_young=True)
+    assert content(in_new_process(table.path)) == NEW | {9: 9}
+    assert files_on_disk(table.path) == referenced_files(table.path)
 
 
 def test_a_state_is_not_made_by_a_delta_of_another_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

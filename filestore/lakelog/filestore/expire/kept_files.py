@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Sequence
-from itertools import pairwise
 
-from lakelog.common.errors import NotFoundError
+from lakelog.filestore.expire.line_breaks import line_breaks
 from lakelog.filestore.expire.references import References, history_of
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.store import TableStore
@@ -16,15 +15,6 @@ from lakelog.filestore.metadata.tag_holds import kept_by_tags
 def _is_own(tag: str) -> bool:
     """Whether a tag, or a hold of one in the making, is lakelog's own."""
     return tag.startswith(("lakelog-", "."))
-
-
-def _is_one_line(table: TableStore, snapshots: Sequence[Snapshot]) -> bool:
-    """Whether each of these snapshots continues the one before; not where the lists of one are deleted already."""
-    pairs = [(one, other) for one, other in pairwise(snapshots) if other.id == one.id + 1]
-    try:
-        return all(table.live_files.continues(earlier, later) for earlier, later in pairs)
-    except NotFoundError:
-        return False
 
 
 class KeptFiles:
@@ -45,10 +35,10 @@ class KeptFiles:
         `restored` is the newest snapshot of a restore, 0 without one: before it a file may be removed and added again.
         """
         references = References(table)
-        if is_of_changelogs or _is_one_line(table, [*expired, kept]):
-            references.add_metadata(kept)
-        else:  # a delta may have removed files on another line that this one still has
-            references.add_state(kept)
+        references.add_metadata(kept)
+        # A delta may have removed files that a line behind it still has: its first living snapshot has them.
+        for snapshot in () if is_of_changelogs else line_breaks(table, [*expired, kept][0]):
+            references.add_state(kept if snapshot.id < kept.id else snapshot)
         tagged = kept_by_tags(table.file_io, history_of(table, table.branch).paths)
         users = sorted((one for name, one in tagged.items() if not _is_own(name)), key=lambda one: one.id)
         # A file that a snapshot removed is in the newest tag before it, or in no tag of that age; after a restore it

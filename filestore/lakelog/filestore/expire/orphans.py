@@ -19,9 +19,10 @@ from dataclasses import dataclass
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.progress import counted
-from lakelog.filestore.expire.references import References, history_of
+from lakelog.filestore.expire.references import BranchHistory, References, history_of
 from lakelog.filestore.expire.retention import DEFAULT_AGE_MILLIS
 from lakelog.filestore.io.fileio import FileEntry
+from lakelog.filestore.metadata.snapshot_manager import read_hint
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.unnamed_files import AGE_MILLIS_MIN
 from lakelog.filestore.options.layout import DATA_FILE_DIRECTORY
@@ -99,6 +100,8 @@ def remove_orphan_files(
     for file in counted(files, "files deleted", total=len(files)):
         table.file_io.delete(file.path)
     folders = [folder for folder in found.folders if table.file_io.delete_empty_dir(folder)]
+    for branch in table.branch_names():
+        _name_oldest(table, history_of(table, branch))
     return Orphans(files=tuple(files), folders=tuple(folders), is_dry_run=False)
 
 
@@ -115,6 +118,17 @@ def _named(table: TableStore, *, holds_after_millis: int) -> set[str]:
                 references.add_changelog(behind)
             newest = behind
     return references.names
+
+
+def _name_oldest(table: TableStore, history: BranchHistory) -> None:
+    """Let the hint name the oldest snapshot, where an expiry begins, in place of one behind a gap.
+
+    That hint comes with a branch that another engine puts behind the table's snapshots. An expiry that runs now leaves
+    no gap before the snapshot that the hint names.
+    """
+    ids, hint = history.snapshots.ids(), read_hint(table.file_io, history.paths.earliest_hint)
+    if hint in ids and hint != ids[0] and hint - 1 not in ids:
+        history.snapshots.write_earliest_hint(ids[0])
 
 
 def _is_named(path: str, named: Collection[str]) -> bool:

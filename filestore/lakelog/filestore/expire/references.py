@@ -191,12 +191,13 @@ class References:
             snapshot = history.snapshots.find(number)
             if snapshot is None:
                 break
-            self.names.update(names_of(removed))
             try:
                 if following is None or not self._table.live_files.continues(snapshot, following):
                     self.add_state(snapshot)
+                    removed = [*brought_by_appends(removed)] if has_deltas else []
                 else:
                     self.add_metadata(snapshot)
+                self.names.update(names_of(removed))
                 try:
                     self.add_changelog(snapshot)
                 except NotFoundError:  # another engine copies a tag, which keeps no changelog, as it is
