@@ -114,12 +114,13 @@ def _data(table: FileStoreTable, snapshot: Snapshot) -> set[str]:
 
 def fast_forward_as_others_do(table: FileStoreTable, branch: str) -> None:
     """Let a branch take the table's place: its snapshots and tags from the branch's first snapshot on go, those of the
-    branch come.
+    branch come, with the hints that the branch has.
 
     Source: Paimon, `FileSystemBranchManager.fastForward`.
     """
     line = table.on_branch(branch)
     first = min(line.snapshots.ids())
+    table.file_io.delete(table.paths.latest_hint)
     for number in reversed([number for number in table.snapshots.ids() if number >= first]):
         table.file_io.delete(table.paths.snapshot(number))
     for name in table.snapshots.tags():
@@ -130,4 +131,9 @@ def fast_forward_as_others_do(table: FileStoreTable, branch: str) -> None:
         table.file_io.write_bytes(table.paths.snapshot(number), data)
     for name in line.snapshots.tags():
         table.file_io.write_bytes(table.paths.tag(name), table.file_io.read_bytes(line.paths.tag(name)))
-    table.snapshots.write_latest_hint(max(line.snapshots.ids()))
+    for source, target in (
+        (line.paths.earliest_hint, table.paths.earliest_hint),
+        (line.paths.latest_hint, table.paths.latest_hint),
+    ):
+        if table.file_io.exists(source):
+            table.file_io.write_bytes(target, table.file_io.read_bytes(source))

@@ -150,7 +150,14 @@ def test_a_manager_that_saw_a_snapshot_looks_only_for_the_next(tmp_path: Path) -
     newest = manager.latest()
     assert newest is not None
     assert newest.id == 4
-    assert counting.calls == {"exists": 3, "read": 1}
+    assert counting.calls == {"exists": 2, "read": 2}
+    counting.calls.clear()
+    assert manager.latest() == newest
+    assert counting.calls == {"exists": 2, "read": 2}  # the hint, which the other writer has not written, and the file
+    manager.write_latest_hint(4)
+    counting.calls.clear()
+    assert manager.latest() == newest
+    assert counting.calls == {"exists": 1, "read": 2}
 
 
 @pytest.mark.parametrize("hint", [None, "", "no number", "0", "77", "-1"])
@@ -180,6 +187,44 @@ def test_a_rolled_back_or_new_table_is_noticed(tmp_path: Path) -> None:
     for snapshot_id in (2, 3):
         (tmp_path / "snapshot" / f"snapshot-{snapshot_id}").unlink()
     assert manager.latest_id() == 1
+
+
+@pytest.mark.parametrize("is_hinted", [True, False])
+def test_snapshots_behind_a_gap_are_seen_by_a_manager_that_saw_those_before(tmp_path: Path, is_hinted: bool) -> None:
+    """Another engine's fast-forward copies the branch's hint, or leaves none where the branch has none."""
+    manager = manager_of(tmp_path)
+    commit(manager, 1, 2, hint=2)
+    assert manager.latest_id() == 2
+    (tmp_path / "snapshot" / "LATEST").unlink()
+    commit(manager_of(tmp_path), 5, 6, hint=6 if is_hinted else None)
+    assert manager.latest_id() == 6
+    assert manager_of(tmp_path).latest_id() == 6
+
+
+def test_a_hint_whose_snapshot_is_not_there_does_not_hide_what_a_manager_saw(tmp_path: Path) -> None:
+    """In the middle of another engine's fast-forward the hint is copied before the snapshots."""
+    manager = manager_of(tmp_path)
+    commit(manager, 1, 2, hint=2)
+    manager.latest_id()
+    manager.write_latest_hint(6)
+    assert manager.latest_id() == 2
+    commit(manager_of(tmp_path), 5, 6)
+    newest = manager.latest()
+    assert newest is not None
+    assert newest.id == 6
+
+
+def test_a_snapshot_that_is_deleted_while_it_is_looked_for_is_looked_for_again(tmp_path: Path) -> None:
+    manager = manager_of(tmp_path)
+    commit(manager, 1, 2, hint=2)
+    manager.latest_id()
+    (tmp_path / "snapshot" / "snapshot-2").unlink()
+    with pytest.raises(CorruptDataError, match=r"snapshot-2 is missing, though .*LATEST names it as the newest"):
+        manager.latest()
+    manager.write_latest_hint(1)
+    newest = manager.latest()
+    assert newest is not None
+    assert newest.id == 1
 
 
 def test_expired_snapshots_end_the_walk_and_are_named(tmp_path: Path) -> None:

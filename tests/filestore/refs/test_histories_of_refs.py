@@ -198,6 +198,7 @@ class History:
                 assert later.uuid is not None
                 led = followed(line, self.states[earlier.uuid], earlier.id, later.id)
                 is_refused = led is None and name == MAIN and self.is_fast_forwarded
+                assert is_refused or later.id == earlier.id + 1, f"{name}: {earlier.id} and {later.id} have a gap"
                 assert is_refused or led == self.states[later.uuid], f"{name}, changes {earlier.id}..{later.id}"
                 self.questions += 1
 
@@ -224,7 +225,7 @@ class History:
             return lambda table: table.branch(name).compact(full=step.other % 2 == 0), wanted
         if verb == "expire" and line.rows:
             return lambda table: table.branch(name).expire_snapshots(
-                retain_min=1, retain_max=1, older_than="0 s"
+                retain_min=1 + step.other % 3, retain_max=1 + step.other % 3, older_than="0 s"
             ), wanted
         if verb == "clean":
             return clean, wanted
@@ -349,14 +350,6 @@ class History:
         if verb == "replace_main":
             del wanted[branch]
 
-    def leaves_no_gap(self, branch: str) -> bool:
-        """Whether the branch's first number is at most the one behind the table's newest.
-
-        Else a handle from before finds the table's newest snapshot where it was, and does not look behind a gap.
-        """
-        ours, theirs = ([one.id for one in self.opened().branch(name).snapshots()] for name in (MAIN, branch))
-        return bool(theirs) and min(theirs) <= max(ours, default=0) + 1
-
     def take_as_others(self, wanted: Model, branch: str) -> None:
         """What the table has from the branch's first snapshot on goes, also tags; all of the branch comes."""
         main, other = wanted[MAIN], wanted[branch]
@@ -434,12 +427,13 @@ def as_rows(rows: pa.Table) -> Rows:
 
 
 def followed(table: Table, rows: Rows, after: int, up_to: int) -> Rows | None:
-    """The rows after the changes of a range; None where a snapshot does not continue the one before."""
+    """The rows after the changes of a range; None where a snapshot does not continue the one before, or is missing."""
     found = dict(rows)
     try:
         changes = [row for batch in table.changes(after=after, up_to=up_to) for row in batch.to_pylist()]
-    except InvalidRequestError as error:
-        if "does not continue" not in str(error):
+    except (InvalidRequestError, NotFoundError) as error:
+        is_missing = up_to > after + 1 and f"snapshot {after + 1} " in str(error)
+        if "does not continue" not in str(error) and not is_missing:
             raise
         return None
     for row in changes:
@@ -469,7 +463,8 @@ def clean(table: Table) -> None:
 
 KINDS: dict[str, dict[str, str]] = {"merged": {}, "changelog": {"changelog-producer": "lookup"}}
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate)  # a history is shrunk for minutes, and read as it is found
-WRITE, BRANCH = VERBS.index("write"), VERBS.index("branch")
+WRITE, BRANCH, ROLLBACK = VERBS.index("write"), VERBS.index("branch"), VERBS.index("rollback")
+TAKEN_BY_OTHERS = VERBS.index("fast-forward of another engine")
 MOVES = ("write", "write", "rollback", "rollback", *TAKING, "fast-forward of another engine", "by a handle", "merge")
 moves = st.builds(
     Step,
@@ -488,9 +483,16 @@ def first_steps() -> list[Step]:
     return [Step(verb, line, at, line if verb == BRANCH else at, None, False) for at, (verb, line) in enumerate(verbs)]
 
 
+def steps_to_a_gap() -> list[Step]:
+    """The table is rolled back to its first snapshot, and gets a branch whose first one is its fourth."""
+    main, branch = 2, 0  # places among the sorted lines
+    return [*first_steps(), *(Step(verb, main, 0, branch, None, False) for verb in (ROLLBACK, TAKEN_BY_OTHERS))]
+
+
 whole = st.lists(steps, min_size=6, max_size=24)
 of_lines = st.lists(moves, min_size=3, max_size=12).map(lambda found: [*first_steps(), *found])
-histories = whole | of_lines
+behind_gaps = st.lists(moves, min_size=1, max_size=8).map(lambda found: [*steps_to_a_gap(), *found])
+histories = whole | of_lines | behind_gaps
 
 
 def run_history(kind: str, history: list[Step]) -> None:

@@ -50,23 +50,33 @@ class SnapshotManager:
     def latest(self) -> Snapshot | None:
         """The newest snapshot, read now; None before the first commit."""
         while True:
-            newest = self.latest_id()
-            if newest is None:
+            hint = self._hint(self._paths.latest_hint)
+            self._seen = self._newest(hint, known=self._seen if self._seen == hint else None)
+            if self._seen is None:
                 return None
             try:
-                return self._read(newest)
+                return self._read(self._seen)
             except NotFoundError:  # a rollback or a new table since the id was read
                 self._seen = None
 
     def latest_id(self) -> int | None:
         """The newest snapshot's id, read now: the ids after the last one seen, or after the hint, are probed."""
-        newest = self._probe(self._seen)
-        if newest is None:
-            newest = self._probe(self._hint(self._paths.latest_hint))
-        if newest is None:
-            newest = max(self.ids(), default=None)
-            self._check_not_lost(newest)
-        self._seen = newest
+        self._seen = self._newest(self._hint(self._paths.latest_hint))
+        return self._seen
+
+    def _newest(self, hint: int | None, *, known: int | None = None) -> int | None:
+        """The newest id, from the last one seen or the hint on, whichever is higher; without a hint, by a listing.
+
+        Both may exist with a gap between them: another engine's fast-forward puts a branch behind the table's
+        snapshots, and its hint in place of the table's. Whether `known` exists is left to its reader.
+        """
+        starts = set() if hint is None else {hint, self._seen or hint}
+        for start in sorted(starts, reverse=True):
+            newest = self._probe(start, is_known=start == known)
+            if newest is not None:
+                return newest
+        newest = max(self.ids(), default=None)
+        self._check_not_lost(newest)
         return newest
 
     def _check_not_lost(self, newest: int | None) -> None:
@@ -266,9 +276,9 @@ class SnapshotManager:
     def _exists(self, snapshot_id: int) -> bool:
         return self._file_io.exists(self._paths.snapshot(snapshot_id))
 
-    def _probe(self, start: int | None) -> int | None:
+    def _probe(self, start: int, *, is_known: bool) -> int | None:
         """The last id without a gap from `start` on; None when `start` is missing or the end too far away."""
-        if start is None or not self._exists(start):
+        if not is_known and not self._exists(start):
             return None
         for snapshot_id in range(start, start + _PROBES_MAX):
             if not self._exists(snapshot_id + 1):
