@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ from pyspark.sql import SparkSession
 
 import lakelog.spark
 from lakelog.catalog import Catalog, Table
+from lakelog.lineage import tainted
 from tests.support.statements import check_folds, rows_in
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
@@ -80,3 +82,71 @@ def test_a_stream_goes_on_beside_statements(
         table.update({"v": 70 + number}, where="k = 9")
     assert rows_in(table) == Counter([(0, 0), (1, 1), (2, 2), (9, 72)])
     check_folds(table, has_key=True)
+
+
+DAYS = "day BIGINT, k BIGINT, v BIGINT"
+NEW = "SELECT CAST(1 AS BIGINT) AS day, CAST(9 AS BIGINT) AS k, CAST(9 AS BIGINT) AS v"
+
+
+def overwritten(spark: SparkSession, table: Table) -> None:
+    spark.sql(NEW).write.format("lakelog").mode("overwrite").save(table.path)
+
+
+def overwritten_partition(spark: SparkSession, table: Table) -> None:
+    write = spark.sql(NEW).write.format("lakelog").mode("overwrite")
+    write.option("partitionOverwriteMode", "dynamic").save(table.path)
+
+
+def overwritten_where(spark: SparkSession, table: Table) -> None:
+    spark.sql(NEW).write.format("lakelog").mode("overwrite").option("where", "day = 1").save(table.path)
+
+
+def insert_overwritten(spark: SparkSession, table: Table) -> None:
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW days USING lakelog OPTIONS (path '{table.path}')")
+    spark.sql(f"INSERT OVERWRITE days {NEW}")
+
+
+def written(spark: SparkSession, table: Table) -> None:
+    lakelog.spark.write(spark.sql(NEW), table, mode="overwrite")
+
+
+def written_partition(spark: SparkSession, table: Table) -> None:
+    lakelog.spark.write(spark.sql(NEW), table, mode="overwrite-partitions")
+
+
+def other_partition(spark: SparkSession, table: Table) -> None:
+    lakelog.spark.write(spark.sql(NEW.replace("1 AS", "2 AS")), table, mode="overwrite-partitions")
+
+
+def appended(spark: SparkSession, table: Table) -> None:
+    spark.sql(NEW).write.format("lakelog").mode("append").save(table.path)
+
+
+@pytest.mark.parametrize(
+    ("write", "is_mend"),
+    [
+        (overwritten, True),
+        (overwritten_partition, True),
+        (overwritten_where, True),
+        (insert_overwritten, True),
+        (written, True),
+        (written_partition, True),
+        (other_partition, False),
+        (appended, False),
+    ],
+)
+def test_an_overwrite_by_spark_is_a_mend_of_what_it_replaces(
+    spark: SparkSession, catalog: Catalog, write: Callable[[SparkSession, Table], None], is_mend: bool
+) -> None:
+    options = {"bucket": "2", "log.system": "kafka"}
+    table = catalog.create_table(
+        "db.days", schema=DAYS, primary_keys=["day", "k"], partition_keys=["day"], options=options
+    )
+    table.write(pa.table({"day": [0], "k": [0], "v": [0]}))
+    table.write(pa.table({"day": [1], "k": [1], "v": [1]}))  # wrong
+
+    write(spark, table)
+
+    (found,) = tainted(catalog, "db.days", 2).tables.to_pylist()
+    assert found["holds_tainted_rows"] is not is_mend
+    assert (found["command"] is None) is is_mend

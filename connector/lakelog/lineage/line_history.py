@@ -277,18 +277,24 @@ def with_cleared_steps(line: Line) -> list[Step]:
         known = steps.get(number)
         if known is None or known.version.commit not in {None, event.commit}:
             steps[number] = _step_of(event)
-        elif event.how is How.ALL:
+        elif event.how is How.ALL and event.base is None:
             steps[number] = replace(known, replaces_all=True)
+        elif event.how is How.RESTORE:  # through a log: it is an edge without a source
+            steps[number] = replace(known, change=Change.RESTORE, restored=_restored(event))
     return [steps[number] for number in sorted(steps)]
 
 
+def _restored(event: Cleared) -> TableVersion | None:
+    return None if event.restored is None else TableVersion(snapshot_id=event.restored[0], commit=event.restored[1])
+
+
 def _step_of(event: Cleared) -> Step:
-    restored = None if event.restored is None else TableVersion(snapshot_id=event.restored[0], commit=event.restored[1])
+    restored = _restored(event)
     return Step(
         version=TableVersion(snapshot_id=event.snapshot_id, commit=event.commit),
         time_millis=event.time_millis,
         change=Change.BY_HAND if restored is None else Change.RESTORE,
-        replaces_all=event.how is How.ALL,
+        replaces_all=event.how is How.ALL and event.base is None,
         restored=restored,
         is_living=False,
     )

@@ -5,6 +5,8 @@ update or a merge of a table that holds some: its rows are made from them. A sna
 but for what it takes out as a whole: all rows, or those of partitions. Rows that are deleted, updated or written over
 one by one are not known, so they clear nothing, unless a person has said that the table is mended.
 
+A statement through a log takes out what its base held: rows that others have written since are in the table still.
+
 The merge of a branch takes the rows that the branch has, and did not have at the base: what the branch itself has taken
 out as a whole does not come into the table.
 """
@@ -12,14 +14,14 @@ out as a whole does not come into the table.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Sequence
 
-from lakelog.filestore.metadata.cleared_rows import How, WrongSnapshot
-from lakelog.filestore.metadata.row_sources import ORIGIN_MARK, LineKey
+from lakelog.filestore.metadata.cleared_rows import Cleared, How, WrongSnapshot
+from lakelog.filestore.metadata.row_sources import LineKey
 from lakelog.lineage.line_history import LineHistories, LineNodes, Node
-from lakelog.lineage.lines import Change, LineBatch, Step, source_key
-from lakelog.lineage.record import ReadMode, TableSource
+from lakelog.lineage.lines import Change, Step
+from lakelog.lineage.record import TableVersion
+from lakelog.lineage.taint_reads import TaintRead, begun_reads, reads_of
 
 Held = frozenset[bytes | None]
 """The partitions with tainted rows, serialized; None stands for rows of which no partition is known."""
@@ -31,21 +33,6 @@ BEFORE_ALL = -1  # in the place of a node: a snapshot before all that are known
 _REWRITES = frozenset({"MERGE", "UPDATE"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Read:
-    """What a batch has read: the rows that snapshots wrote, and with `of_states` those that they hold.
-
-    With `ends` it is the difference of two states: what the snapshots wrote, as far as these hold it. `base` is the
-    number of the older state.
-    """
-
-    nodes: frozenset[int]
-    of_changes: bool = False
-    of_states: bool = False
-    ends: Sequence[int] = ()
-    base: int = 0
-
-
 class Spread:
     """How the taint of one snapshot spreads. `partitions` are those that a step writes rows to."""
 
@@ -55,12 +42,13 @@ class Spread:
         self._order = histories.order()
         self._place = {node: place for place, node in enumerate(self._order)}
         self._line_of: dict[int, LineKey] = {}
-        self._reads: dict[int, list[_Read]] = {}
-        self._begun: dict[int, list[_Read]] = {}  # what was read before the first snapshots that are known
+        self._reads: dict[int, list[TaintRead]] = {}
+        self._begun: dict[int, list[TaintRead]] = {}  # what was read before the first snapshots that are known
         for line in histories.lines.values():
             self._take(line)
         self._has_partitions = any(one.how is How.PARTITIONS for node in histories.nodes for one in node.cleared)
         self._restored = {node: self._target(node) for node in self._order}
+        self._stayed: dict[int, Held] = {}  # in this pass, by node: what was written behind the base of a statement
         self._wrong: WrongSnapshot | None = None
         self.written: set[int] = set()  # nodes with tainted batches
         self.held: list[Held] = [CLEAN] * len(histories.nodes)
@@ -75,10 +63,11 @@ class Spread:
     def _pass(self) -> bool:
         """Go over all nodes once; whether anything has changed."""
         is_changed = False
+        self._stayed.clear()
         for at in self._order:
             node = self._histories.nodes[at]
             before = self._before(at, node)
-            kept = self._kept(node, before)
+            kept = self._kept(at, node, before)
             if at not in self.written and self._is_tainted(at, node, before, kept):
                 self.written.add(at)
                 is_changed = True
@@ -89,26 +78,56 @@ class Spread:
 
     def _before(self, at: int, node: Node) -> Held:
         """What a node has before it adds rows: of the ones before it, or of the state that it brings back."""
-        target, held = self._restored[at], CLEAN.union(*(self.held[one] for one in node.before))
-        if self._are_read(self._begun.get(at, ())):
-            held = held | ANYWHERE
         if node.step.change is Change.TAKEN and node.step.restored is None:
             return CLEAN
+        if self._restored[at] is None:
+            return self._followed(at, node)
+        return self._brought_back(at) | self._stays_behind(at, node)
+
+    def _stays_behind(self, at: int, node: Node) -> Held:
+        """What was written between the base of a restore through a log and the restore."""
+        return CLEAN.union(*(self._stays(at, node, event) for event in node.cleared if event.how is How.RESTORE))
+
+    def _followed(self, at: int, node: Node) -> Held:
+        """What the ones before a node held."""
+        held = CLEAN.union(*(self.held[one] for one in node.before))
+        return held | ANYWHERE if self._are_read(self._begun.get(at, ())) else held
+
+    def _brought_back(self, at: int) -> Held:
+        """What the state held that a restore brings back, or at which a branch began that is taken as a whole."""
+        target = self._restored[at]
         if target == BEFORE_ALL:
             first = self._histories.lines[self._line_of[at]].chain[0]
             return ANYWHERE if self._are_read(self._begun.get(first, ())) else CLEAN
-        return held if target is None else self.held[target]
+        return CLEAN if target is None else self.held[target]
 
-    def _kept(self, node: Node, before: Held) -> Held:
+    def _kept(self, at: int, node: Node, before: Held) -> Held:
         """What of that stays."""
-        if node.step.replaces_all:
+        if node.step.replaces_all or not before:
             return CLEAN
         for event in node.cleared:
-            if event.how is How.ALL or (event.how is How.MENDED and any(map(self._is_wrong, event.mended))):
+            if event.how is How.MENDED and any(map(self._is_wrong, event.mended)):
                 return CLEAN
-            if event.how is How.PARTITIONS:
-                before = before - event.partitions
+            if event.how is How.ALL:
+                before = self._stays(at, node, event)
+            elif event.how is How.PARTITIONS:
+                before = (before - event.partitions) | self._stays(at, node, event)
         return before
+
+    def _stays(self, at: int, node: Node, event: Cleared) -> Held:
+        """What a statement does not take out: what was written behind its base, all where that is not known."""
+        if event.base is None:
+            return CLEAN
+        if at not in self._stayed:
+            number, commit = event.base
+            nodes = self._histories.between(node.before, TableVersion(snapshot_id=number, commit=commit))
+            is_known = number > 0 and len({self._id(one) for one in nodes}) == self._id(at) - 1 - number
+            reached = {before for one in (*nodes, at) for before in self._histories.nodes[one].before}
+            bases = (self._histories.nodes[one].step.version for one in reached if self._id(one) == number)
+            is_known = is_known and all(base.commit in {None, commit} for base in bases)
+            found = self._written_since(nodes, node.before, number)
+            self._stayed[at] = found if is_known else self._followed(at, node)
+        return self._stayed[at]
 
     def _is_wrong(self, named: WrongSnapshot) -> bool:
         """Whether this is the snapshot whose taint spreads."""
@@ -124,7 +143,7 @@ class Spread:
         if self._are_read(self._reads.get(at, ())) or (kept and self._are_read(self._begun.get(at, ()))):
             return True
         if step.change in {Change.RESTORE, Change.TAKEN}:  # rows that were taken out may come back
-            return bool(kept) and self._restored[at] is not None
+            return self._restored[at] is not None and bool(self._brought_back(at))
         return bool(before) and step.changes_rows and step.operation in _REWRITES
 
     def _added(self, at: int, node: Node) -> Held:
@@ -133,95 +152,40 @@ class Spread:
             return ANYWHERE
         return self._partitions(self._line_of[at], node.step)
 
-    def _are_read(self, reads: Iterable[_Read]) -> bool:
+    def _are_read(self, reads: Iterable[TaintRead]) -> bool:
         return any(
             (read.of_changes and not read.nodes.isdisjoint(self.written))
             or (read.of_states and any(self.held[node] for node in read.nodes))
-            or (read.ends and self._has_difference(read))
+            or (read.ends and self._written_since(read.nodes, read.ends, read.base))
             for read in reads
         )
 
-    def _has_difference(self, read: _Read) -> bool:
-        """Whether the newer of two states holds tainted rows that were written since the older one."""
-        if read.nodes.isdisjoint(self.written):
-            return False
+    def _written_since(self, nodes: Collection[int], ends: Sequence[int], base: int) -> Held:
+        """What `nodes` wrote behind the state of the number `base`, as far as the `ends` hold it."""
+        if self.written.isdisjoint(nodes):
+            return CLEAN
         held: dict[int, Held] = {}
-        for at in sorted(read.nodes, key=self._place.__getitem__):
+        for at in sorted(nodes, key=self._place.__getitem__):
             node, target = self._histories.nodes[at], self._restored[at]
             if target is None:
                 before = CLEAN.union(*(held.get(one, CLEAN) for one in node.before))
-            elif target in held:
-                before = held[target]
+            elif target in held or (target != BEFORE_ALL and self._id(target) == base):
+                before = held.get(target, CLEAN) | self._stays_behind(at, node)
             else:
-                is_base = target != BEFORE_ALL and self._id(target) == read.base
-                before = CLEAN if is_base else self._before(at, node)
-            held[at] = self._kept(node, before)
+                before = self._before(at, node)
+            held[at] = self._kept(at, node, before)
             if at in self.written and node.step.change is not Change.RESTORE:
                 held[at] |= self._added(at, node)
-        return any(held.get(end) for end in read.ends)
+        return CLEAN.union(*(held.get(end, CLEAN) for end in ends))
 
     def _take(self, line: LineNodes) -> None:
         for at in (*line.chain, *line.gone):
             if at not in self._line_of:
                 self._line_of[at] = line.line.key
                 step = self._histories.nodes[at].step
-                self._reads[at] = list(self._reads_of(at, step))
+                self._reads[at] = list(reads_of(self._histories, at, step))
         if line.chain and line.began is None:
-            steps = [self._histories.nodes[at].step for at in line.chain]
-            self._begun[line.chain[0]] = [
-                read for source, step in _begun_before(steps) if (read := self._earlier(source, step)) is not None
-            ]
-
-    def _reads_of(self, at: int, step: Step) -> Iterator[_Read]:
-        """What the batches of a step have read, a merged branch first.
-
-        What the merge brings of the branch's own reads counts where the snapshots that have read it are not known.
-        """
-        seen: set[object] = set()
-        for batch in sorted(step.batches, key=lambda one: one.merged is None):
-            for source in _tables_of(batch):
-                if source is not batch.merged and seen and seen.issuperset(_bounds_of(batch.user, source)):
-                    continue
-                read = self._read(at, step, source, batch)
-                if read is not None:
-                    yield read
-                if read is not None and source is batch.merged:
-                    nodes = read.nodes if read.ends else self._histories.between([*read.nodes], source.start)
-                    seen = {bound for node in nodes for bound in self._bounds_read(node)}
-
-    def _bounds_read(self, node: int) -> Iterator[object]:
-        for batch in self._histories.nodes[node].step.batches:
-            for source in _tables_of(batch):
-                yield from _bounds_of(batch.user, source)
-
-    def _read(self, at: int, step: Step, source: TableSource, batch: LineBatch) -> _Read | None:
-        """What a batch has read of a source: a range of changes, or a state.
-
-        What it has read up to is not known exactly everywhere: then it is all that was there.
-        """
-        key, histories = source_key(source), self._histories
-        if key not in histories.lines:
-            return None
-        ends = histories.read_up_to(key, source.end, step.time_millis)
-        ends = [end for end in ends if end != at] or list(histories.nodes[at].before if ends else ())
-        is_merge = source is batch.merged and step.change is not Change.TAKEN
-        if source.start is None or (source.mode is ReadMode.BATCH and not is_merge):
-            return _Read(nodes=frozenset(ends), of_states=True)
-        if not source.is_exact:
-            ends = [*ends, *histories.later(key, ends, step.time_millis)]
-        nodes = frozenset(histories.between(ends, source.start))
-        if is_merge:
-            return _Read(nodes=nodes, ends=ends, base=source.start.snapshot_id)
-        return _Read(nodes=nodes - {at}, of_changes=True)
-
-    def _earlier(self, source: TableSource, step: Step) -> _Read | None:
-        """What a stream may have read before its first known batch: all that its source had."""
-        key, histories = source_key(source), self._histories
-        if key not in histories.lines or (source.mode is ReadMode.STREAM and source.start is None):
-            return None
-        last = source.start if source.mode is ReadMode.STREAM else source.end
-        ends = histories.read_up_to(key, last, step.time_millis)
-        return _Read(nodes=frozenset(histories.between(ends, None)), of_changes=True, of_states=True)
+            self._begun[line.chain[0]] = list(begun_reads(self._histories, line))
 
     def _target(self, at: int) -> int | None:
         """The node whose rows a restore brings back, or at which a branch began that is taken as a whole."""
@@ -241,27 +205,3 @@ class Spread:
 
     def _id(self, node: int) -> int:
         return self._histories.nodes[node].step.version.snapshot_id
-
-
-def _tables_of(batch: LineBatch) -> Iterator[TableSource]:
-    """The tables that a batch reads."""
-    yield from (source for source in batch.read if isinstance(source, TableSource))
-
-
-def _bounds_of(user: str, source: TableSource) -> tuple[object, object]:
-    """The first and the last version that a user has read, without the branch that has brought the user."""
-    named = user.rpartition(ORIGIN_MARK)[0] or user, source_key(source), source.mode
-    return (*named, "from", source.start), (*named, "to", source.end)
-
-
-def _begun_before(steps: Sequence[Step]) -> Iterator[tuple[TableSource, Step]]:
-    """What streams read in their first known batch, where their batches before it have expired unknown."""
-    if steps[0].version.snapshot_id == 1:
-        return
-    seen: set[str] = set()
-    for step in steps:
-        is_brought = any(one.merged for one in step.batches)
-        for batch in step.batches:
-            if batch.user not in seen and batch.number and not is_brought:
-                yield from ((source, step) for source in batch.sources if isinstance(source, TableSource))
-            seen.add(batch.user)

@@ -18,9 +18,11 @@ from lakelog.common.clock import system_millis
 from lakelog.common.errors import ConflictError, LakelogError, NotFoundError, UnknownOutcomeError
 from lakelog.common.patience import Patience
 from lakelog.common.stopwatch import Stopwatch
+from lakelog.filestore.metadata.cleared_rows import Clears, clears_properties
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.unnamed_files import discard_files
+from lakelog.filestore.metadata.users import RESTORES_KEY
 from lakelog.filestore.write.changing import Changes, Plan
 from lakelog.logstore.codec.debezium import EncodedRecords
 from lakelog.logstore.kafka.record_limit import record_limit
@@ -167,7 +169,13 @@ class LoggedTable:
         age = Stopwatch()
         parts = stage(self.table, rows, state)
         return self.run_staged(
-            operation, state, parts, row_count=rows.row_count, age_seconds=age.seconds, properties=properties
+            operation,
+            state,
+            parts,
+            row_count=rows.row_count,
+            age_seconds=age.seconds,
+            properties=properties,
+            clears=rows.clears,
         )
 
     def run_staged(
@@ -180,12 +188,13 @@ class LoggedTable:
         age_seconds: Callable[[], float],
         lineage: Mapping[str, object] | None = None,
         properties: Mapping[str, str] | None = None,
+        clears: Clears | None = None,
         check: Callable[[str], None] | None = None,
     ) -> Snapshot:
         """Prepare and finish a statement whose files are staged. Raises as `run`.
 
-        `properties` are further ones of its snapshot. `check` is called with the name of the prepared commit before
-        anything is logged; the statement is cancelled when it raises.
+        `properties` are further ones of its snapshot, `clears` is what it takes out as a whole. `check` is called with
+        the name of the prepared commit before anything is logged; the statement is cancelled when it raises.
         """
         prepared = PreparedCommit(
             table_uuid=self.table.uuid,
@@ -198,7 +207,7 @@ class LoggedTable:
             row_count=row_count,
             parts=parts,
             lineage={"operation": operation, **(self.table.lineage or {}), **(lineage or {})},
-            properties=properties or {},
+            properties={**(properties or {}), **self._clearing(state, clears, properties or {})},
         )
         name = self._prepare(prepared, age_seconds)
         self.observe(Step.AFTER_PREPARED_COMMIT, prepared.user, prepared.batch.identifier, None)
@@ -220,6 +229,12 @@ class LoggedTable:
                 f"finish {self.table.path}` and `lakelog statement cancel {self.table.path}` decide it now"
             ) from error
         return self.snapshot_of(prepared.user)
+
+    def _clearing(self, state: TableState, clears: Clears | None, given: Mapping[str, str]) -> dict[str, str]:
+        """The properties that name the base of a statement that takes rows out as a whole, or brings a state back."""
+        if clears is None and RESTORES_KEY not in given:
+            return {}
+        return clears_properties(clears, self.table.snapshots.find(state.snapshot_id) if state.snapshot_id else None)
 
     def _prepare(self, prepared: PreparedCommit, age_seconds: Callable[[], float]) -> str:
         self.observe(Step.PREPARED_COMMIT, prepared.user, prepared.batch.identifier, None)

@@ -14,7 +14,16 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from lakelog.common.errors import ConflictError, NotFoundError
-from lakelog.filestore.metadata.users import NO_USERS, USERS_KEY, CommitUser, later_users, parse_users, with_user
+from lakelog.filestore.metadata.cleared_rows import clears_properties
+from lakelog.filestore.metadata.users import (
+    BASE_KEY,
+    NO_USERS,
+    USERS_KEY,
+    CommitUser,
+    later_users,
+    parse_users,
+    with_user,
+)
 from lakelog.protocol.batch_lineage import lineage_of
 from lakelog.protocol.driver import (
     AnswerDecision,
@@ -201,6 +210,8 @@ def take_statements(
             lineage.append(lineage_of(batch.user, batch.identifier, batch.lineage))
     assert change.log is not None
     properties = {key: text for name in sorted(statements) for key, text in statements[name].properties.items()}
+    if len(statements) > 1 and BASE_KEY in properties:  # what another one of them has written may be left
+        properties |= clears_properties(None, None)
     log = change.log.pruned(users)
     if properties.pop(ADDED_USERS_KEY, None) is not None:
         for one in statements.values():

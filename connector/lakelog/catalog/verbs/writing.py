@@ -64,9 +64,7 @@ class TableWrites(TableHandle):
         if self.log is None:
             return self._files.write(source, mode=mode, where=where, kinds=kinds)
         from lakelog.catalog.statements import run_statement
-        from lakelog.filestore.metadata.cleared_rows import replaces_property
         from lakelog.filestore.write.changing import overwrite_plan, write_plan
-        from lakelog.filestore.write.table_write import Overwrite
 
         files = self._files
         replaces = files._replaced(mode, where)
@@ -74,8 +72,7 @@ class TableWrites(TableHandle):
             snapshot = run_statement(self, "INSERT", write_plan(files, source, kinds), commits_nothing=True)
         else:
             plan = overwrite_plan(files, source, kinds, replaces)
-            properties = replaces_property() if replaces is Overwrite.EVERYTHING else None
-            snapshot = run_statement(self, "OVERWRITE", plan, commits_nothing=True, properties=properties)
+            snapshot = run_statement(self, "OVERWRITE", plan, commits_nothing=True)
         assert snapshot is not None, "a write of nothing makes a snapshot too"
         return snapshot
 
@@ -136,14 +133,13 @@ class TableWrites(TableHandle):
         In the log of a table each row is a delete.
         """
         from lakelog.catalog.statements import recording, run_statement
-        from lakelog.filestore.metadata.cleared_rows import replaces_property
-        from lakelog.filestore.write.changing import delete_plan
+        from lakelog.filestore.write.changing import truncate_plan
 
         if self.log is None:
             empty = self.schema.arrow_schema.empty_table()
             files = recording(self._files, "TRUNCATE")
             return None if files.snapshot() is None else files.write(empty, mode="overwrite")
-        return run_statement(self, "TRUNCATE", delete_plan(self._files, None), properties=replaces_property())
+        return run_statement(self, "TRUNCATE", truncate_plan(self._files))
 
     def drop_partitions(self, where: str | Predicate) -> Snapshot | None:
         """Delete the partitions that meet a condition on partition columns; None when no partition does.

@@ -25,9 +25,7 @@ from lakelog.filestore.write.changing import (
     Changes,
     check_replaceable,
     checked_changes,
-    deleting,
-    replaced_partitions_of,
-    rows_of,
+    deleting_replaced,
 )
 from lakelog.filestore.write.columns import places_of_columns
 from lakelog.filestore.write.row_kinds import with_kind_numbers
@@ -159,8 +157,10 @@ class StatementPlan:
                 raise message.error
         parts = [message.parts for message in written]
         row_count = sum(message.row_count for message in written)
+        clears = None
         if self.is_overwrite:
             deleted = self._deleted(written)
+            clears = deleted.clears
             row_count += deleted.row_count
             parts.insert(0, stage(self.table, deleted, self.state))
         logged = LoggedTable.of(self.table, self.target, kafka=self.kafka)
@@ -170,6 +170,7 @@ class StatementPlan:
             joined_parts(parts),
             row_count=row_count,
             age_seconds=lambda: (system_millis() - self.began_millis) / 1000,
+            clears=clears,
         )
         publish_progress(self.table, self.log)
         return snapshot
@@ -183,8 +184,7 @@ class StatementPlan:
         if isinstance(replaces, PartitionFilter):
             replaces.check_inside(partitions)
         base = self.table.snapshots.get(self.state.snapshot_id) if self.state.snapshot_id else None
-        chosen = replaced_partitions_of(self.table, base, replaces, partitions)
-        return deleting(self.table, rows_of(self.table, base, partitions=chosen))
+        return deleting_replaced(self.table, base, replaces, partitions)
 
 
 def joined_parts(parts: Iterable[Mapping[int, StagedPart]]) -> dict[int, StagedPart]:

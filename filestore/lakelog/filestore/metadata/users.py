@@ -31,10 +31,11 @@ UNTRACKED_KEY = "lakelog.untracked"  # what of a snapshot of a table with a log 
 MERGED_PREFIX = f"{PROPERTY_PREFIX}merged."
 RESTORES_KEY = "lakelog.restores"  # the state that the snapshot of a restore brings back, see `metadata.restored`
 CLEARED_KEY = "lakelog.cleared"  # which snapshots took rows out as a whole, see `metadata.cleared_rows`
-REPLACES_KEY = "lakelog.replaces"  # by which a statement says that it takes out all rows, where its files do not say it
+REPLACES_KEY = "lakelog.replaces"  # which rows a statement through a log takes out as a whole
+BASE_KEY = "lakelog.base"  # the snapshot on which a statement was worked out that takes rows out, or brings them back
 MENDED_KEY = "lakelog.mended"  # the wrong snapshots of which a table holds no row any more, as a person has said
 # They belong to one snapshot alone.
-_NOT_CARRIED = {LINEAGE_KEY, UNTRACKED_KEY, OPERATION_KEY, RESTORES_KEY, REPLACES_KEY, MENDED_KEY}
+_NOT_CARRIED = {LINEAGE_KEY, UNTRACKED_KEY, OPERATION_KEY, RESTORES_KEY, REPLACES_KEY, BASE_KEY, MENDED_KEY}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

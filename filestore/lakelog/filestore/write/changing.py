@@ -12,6 +12,7 @@ from lakelog.common.arrow import to_arrow_field
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.quoting import listed
 from lakelog.common.types import RowKind
+from lakelog.filestore.metadata.cleared_rows import Clears
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.options.merging import MERGE_ENGINE, ROWKIND_FIELD, MergeEngine
@@ -34,12 +35,13 @@ class Changes:
     """Checked rows in the table's columns: changes in their order, with kinds (int8), and rows that are removed before.
 
     `removed` are rows that are taken out without the merge engine, of tables in which a retraction does not delete a
-    row.
+    row. `clears` says that all rows of the base or of partitions of it are taken out, whatever rows these are.
     """
 
     rows: pa.Table
     kinds: pa.Array
     removed: pa.Table
+    clears: Clears | None = None
 
     @property
     def row_count(self) -> int:
@@ -83,16 +85,26 @@ def overwrite_plan(table: TableStore, source: RowSource, kinds: pa.Array | int |
         replaces.check_inside(written)
 
     def plan(base: Snapshot | None) -> Changes:
-        chosen = replaced_partitions_of(table, base, replaces, written)
-        deleted = deleting(table, rows_of(table, base, partitions=chosen))
+        deleted = deleting_replaced(table, base, replaces, written)
         return replace(
             given,
             rows=pa.concat_tables([deleted.rows, given.rows]),
             kinds=pa.concat_arrays([deleted.kinds, given.kinds]),
             removed=deleted.removed,
+            clears=deleted.clears,
         )
 
     return plan
+
+
+def deleting_replaced(
+    table: TableStore, base: Snapshot | None, replaces: Replaced, written: Collection[bytes]
+) -> Changes:
+    """The rows that an overwrite of rows in the partitions `written` replaces are deleted."""
+    chosen = replaced_partitions_of(table, base, replaces, written)
+    is_all = replaces is Overwrite.EVERYTHING or not table.schema.partition_keys
+    clears = Clears() if is_all else Clears(partitions=frozenset(chosen))
+    return replace(deleting(table, rows_of(table, base, partitions=chosen)), clears=clears)
 
 
 def replaced_partitions_of(
@@ -103,6 +115,12 @@ def replaced_partitions_of(
         return written
     there = partitions_of(table, base)
     return replaces.matching(there) if isinstance(replaces, PartitionFilter) else there
+
+
+def truncate_plan(table: TableStore) -> Plan:
+    """All rows are deleted."""
+    plan = delete_plan(table, None)
+    return lambda base: replace(plan(base), clears=Clears())
 
 
 def delete_plan(table: TableStore, where: Predicate | None) -> Plan:
@@ -118,7 +136,13 @@ def drop_plan(table: TableStore, choose: Callable[[set[bytes]], Collection[bytes
     """The rows of the partitions that `choose` picks are deleted."""
     check_table_writable(table)
     check_kinds_free(table, "a drop of partitions")
-    return lambda base: deleting(table, rows_of(table, base, partitions=choose(partitions_of(table, base))))
+
+    def plan(base: Snapshot | None) -> Changes:
+        chosen = choose(partitions_of(table, base))
+        clears = Clears(partitions=frozenset(chosen)) if table.schema.partition_keys else None
+        return replace(deleting(table, rows_of(table, base, partitions=chosen)), clears=clears)
+
+    return plan
 
 
 def update_plan(table: TableStore, values: Mapping[str, object], where: Predicate | None) -> Plan:
