@@ -13,7 +13,8 @@ from lakelog.catalog import Catalog, Table, open_table
 from lakelog.catalog.statements import logged_table
 from lakelog.filestore.metadata.cleared_rows import parse_cleared
 from lakelog.filestore.metadata.users import CLEARED_KEY
-from lakelog.filestore.write.changing import Plan, drop_plan, overwrite_plan, truncate_plan, update_plan
+from lakelog.filestore.write.changing import Plan, update_plan
+from lakelog.filestore.write.clearing import drop_plan, overwrite_plan, truncate_plan
 from lakelog.filestore.write.row_source import row_source
 from lakelog.filestore.write.table_write import Overwrite
 from lakelog.lineage import feed, made_from, mended, tainted

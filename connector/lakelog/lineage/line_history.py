@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any  # Any: values of edges
 
@@ -17,8 +17,9 @@ import numpy as np
 import pyarrow.compute as pc
 
 from lakelog.catalog.system_database import plain_times
-from lakelog.filestore.metadata.cleared_rows import Cleared, How, parse_cleared
+from lakelog.filestore.metadata.cleared_rows import Cleared, parse_cleared
 from lakelog.filestore.metadata.row_sources import LineKey
+from lakelog.lineage.cleared_steps import with_cleared_steps
 from lakelog.lineage.edge_arrays import EdgeArrays
 from lakelog.lineage.expired import steps_by_commit
 from lakelog.lineage.forking import FORK_OPERATION
@@ -36,6 +37,7 @@ class Node:
     before: tuple[int, ...] = ()
     cleared: list[Cleared] = field(default_factory=list)
     is_known: bool = True  # it is in a chain, or edges were written to it; otherwise they name it as a source alone
+    follows_living: bool = False  # a line has it behind the one before, and both live there: no other one can be
 
 
 @dataclass(slots=True)
@@ -117,15 +119,16 @@ class LineHistories:
         found = LineNodes(line)
         if line.began is None:
             self._begin(found)
+        newest: Step | None = None
         earlier = {step.version.snapshot_id: step for step in line.earlier}
         own = [step for step in with_cleared_steps(line) if step.version.snapshot_id not in earlier]
         for step in sorted((*earlier.values(), *own), key=lambda one: one.version.snapshot_id):
             node = self._node(line.key, step)
             last = found.chain[-1] if found.chain else found.began
-            if last not in {None, node} and not self.nodes[node].before:
-                self.nodes[node].before = (last,)
+            self._follow(node, last, is_sure=newest is not None and _is_next_living(newest, step))
             found.chain.append(node)
             found.put(step.version, node)
+            newest = step
         if line.began is not None:
             found.began = found.find(line.began)
         for event in self._events(found.chain):
@@ -133,6 +136,12 @@ class LineHistories:
             if at is not None and event not in self.nodes[at].cleared:
                 self.nodes[at].cleared.append(event)
         return found
+
+    def _follow(self, at: int, before: int | None, *, is_sure: bool) -> None:
+        """Put a node behind another one. What edges alone know of a line may be of a snapshot that gave way."""
+        node = self.nodes[at]
+        if before is not None and before != at and (not node.before or (is_sure and not node.follows_living)):
+            node.before, node.follows_living = (before,), is_sure
 
     def _begin(self, line: LineNodes) -> None:
         """Begin a branch of another engine, or one that was deleted, where an edge says that it began."""
@@ -265,39 +274,9 @@ class LineHistories:
         return found[False] - found[True]
 
 
-def with_cleared_steps(line: Line) -> list[Step]:
-    """The steps of a line, with those that took rows out as a whole and have expired: they are in no edge."""
-    living = [step for step in line.steps if step.is_living]
-    events = {one.snapshot_id: one for step in living[:1] + living[-1:] for one in parse_cleared(step.cleared)}
-    first_own = 0 if line.began is None else line.began.snapshot_id
-    first_living = living[0].version.snapshot_id if living else 0
-    missing = {number: one for number, one in events.items() if first_own < number < first_living}
-    steps = {step.version.snapshot_id: step for step in line.steps}
-    for number, event in missing.items():
-        known = steps.get(number)
-        if known is None or known.version.commit not in {None, event.commit}:
-            steps[number] = _step_of(event)
-        elif event.how is How.ALL and event.base is None:
-            steps[number] = replace(known, replaces_all=True)
-        elif event.how is How.RESTORE:  # through a log: it is an edge without a source
-            steps[number] = replace(known, change=Change.RESTORE, restored=_restored(event))
-    return [steps[number] for number in sorted(steps)]
-
-
-def _restored(event: Cleared) -> TableVersion | None:
-    return None if event.restored is None else TableVersion(snapshot_id=event.restored[0], commit=event.restored[1])
-
-
-def _step_of(event: Cleared) -> Step:
-    restored = _restored(event)
-    return Step(
-        version=TableVersion(snapshot_id=event.snapshot_id, commit=event.commit),
-        time_millis=event.time_millis,
-        change=Change.BY_HAND if restored is None else Change.RESTORE,
-        replaces_all=event.how is How.ALL and event.base is None,
-        restored=restored,
-        is_living=False,
-    )
+def _is_next_living(before: Step, step: Step) -> bool:
+    """Whether two steps of a line live, and no other one can be between them."""
+    return before.is_living and step.is_living and before.version.snapshot_id == step.version.snapshot_id - 1
 
 
 def _age(step: Step) -> tuple[int, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -11,9 +11,11 @@ from lakelog.common.types import DataField, RowKind
 from lakelog.filestore.data.data_reader import read_data_file
 from lakelog.filestore.merge.counted_rows import changed_rows
 from lakelog.filestore.merge.order import key_frame
+from lakelog.filestore.metadata.cleared_rows import Clears, clears_properties
 from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
 from lakelog.filestore.metadata.unnamed_files import discard_files
+from lakelog.filestore.metadata.users import RESTORES_KEY
 from lakelog.filestore.schema.counted_schema import count_field
 from lakelog.filestore.schema.paths import FileNames
 from lakelog.filestore.schema.schema import SEQUENCE_NUMBER, VALUE_KIND
@@ -60,6 +62,16 @@ def stage(table: TableStore, rows: Changes, state: TableState, *, skipped: int =
         )
         for bucket in sorted({*files, *removed})
     }
+
+
+def with_base(
+    table: TableStore, state: TableState, clears: Clears | None, properties: Mapping[str, str]
+) -> dict[str, str]:
+    """The properties of a statement's snapshot; of one that takes rows out as a whole, or restores, with its base."""
+    if clears is None and RESTORES_KEY not in properties:
+        return dict(properties)
+    base = table.snapshots.find(state.snapshot_id) if state.snapshot_id else None
+    return {**properties, **clears_properties(clears, base)}
 
 
 def write_staged(  # noqa: PLR0917  # what a part is written to

@@ -18,18 +18,16 @@ from lakelog.common.clock import system_millis
 from lakelog.common.errors import ConflictError, LakelogError, NotFoundError, UnknownOutcomeError
 from lakelog.common.patience import Patience
 from lakelog.common.stopwatch import Stopwatch
-from lakelog.filestore.metadata.cleared_rows import Clears, clears_properties
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.unnamed_files import discard_files
-from lakelog.filestore.metadata.users import RESTORES_KEY
 from lakelog.filestore.write.changing import Changes, Plan
 from lakelog.logstore.codec.debezium import EncodedRecords
 from lakelog.logstore.kafka.record_limit import record_limit
 from lakelog.protocol.header import CommitHeader
 from lakelog.protocol.place import check_no_copy
 from lakelog.protocol.prepared import USER_PREFIX, PreparedCommit, PreparedCommits, StagedPart
-from lakelog.protocol.staging import stage
+from lakelog.protocol.staging import stage, with_base
 from lakelog.protocol.state import TableState
 from lakelog.protocol.statement_files import StatementTaskFiles
 from lakelog.protocol.statement_task import CancelledError, StatementTask, headers_behind, log_statements, look
@@ -167,15 +165,9 @@ class LoggedTable:
         self.check_records(rows)
         state = read_state(self.table, latest, topic_id=self.target.topic_id)
         age = Stopwatch()
-        parts = stage(self.table, rows, state)
+        parts, named = stage(self.table, rows, state), with_base(self.table, state, rows.clears, properties or {})
         return self.run_staged(
-            operation,
-            state,
-            parts,
-            row_count=rows.row_count,
-            age_seconds=age.seconds,
-            properties=properties,
-            clears=rows.clears,
+            operation, state, parts, row_count=rows.row_count, age_seconds=age.seconds, properties=named
         )
 
     def run_staged(
@@ -188,13 +180,12 @@ class LoggedTable:
         age_seconds: Callable[[], float],
         lineage: Mapping[str, object] | None = None,
         properties: Mapping[str, str] | None = None,
-        clears: Clears | None = None,
         check: Callable[[str], None] | None = None,
     ) -> Snapshot:
         """Prepare and finish a statement whose files are staged. Raises as `run`.
 
-        `properties` are further ones of its snapshot, `clears` is what it takes out as a whole. `check` is called with
-        the name of the prepared commit before anything is logged; the statement is cancelled when it raises.
+        `properties` are further ones of its snapshot. `check` is called with the name of the prepared commit before
+        anything is logged; the statement is cancelled when it raises.
         """
         prepared = PreparedCommit(
             table_uuid=self.table.uuid,
@@ -207,7 +198,7 @@ class LoggedTable:
             row_count=row_count,
             parts=parts,
             lineage={"operation": operation, **(self.table.lineage or {}), **(lineage or {})},
-            properties={**(properties or {}), **self._clearing(state, clears, properties or {})},
+            properties=properties or {},
         )
         name = self._prepare(prepared, age_seconds)
         self.observe(Step.AFTER_PREPARED_COMMIT, prepared.user, prepared.batch.identifier, None)
@@ -229,12 +220,6 @@ class LoggedTable:
                 f"finish {self.table.path}` and `lakelog statement cancel {self.table.path}` decide it now"
             ) from error
         return self.snapshot_of(prepared.user)
-
-    def _clearing(self, state: TableState, clears: Clears | None, given: Mapping[str, str]) -> dict[str, str]:
-        """The properties that name the base of a statement that takes rows out as a whole, or brings a state back."""
-        if clears is None and RESTORES_KEY not in given:
-            return {}
-        return clears_properties(clears, self.table.snapshots.find(state.snapshot_id) if state.snapshot_id else None)
 
     def _prepare(self, prepared: PreparedCommit, age_seconds: Callable[[], float]) -> str:
         self.observe(Step.PREPARED_COMMIT, prepared.user, prepared.batch.identifier, None)

@@ -64,7 +64,8 @@ class TableWrites(TableHandle):
         if self.log is None:
             return self._files.write(source, mode=mode, where=where, kinds=kinds)
         from lakelog.catalog.statements import run_statement
-        from lakelog.filestore.write.changing import overwrite_plan, write_plan
+        from lakelog.filestore.write.changing import write_plan
+        from lakelog.filestore.write.clearing import overwrite_plan
 
         files = self._files
         replaces = files._replaced(mode, where)
@@ -133,7 +134,7 @@ class TableWrites(TableHandle):
         In the log of a table each row is a delete.
         """
         from lakelog.catalog.statements import recording, run_statement
-        from lakelog.filestore.write.changing import truncate_plan
+        from lakelog.filestore.write.clearing import truncate_plan
 
         if self.log is None:
             empty = self.schema.arrow_schema.empty_table()
@@ -150,7 +151,7 @@ class TableWrites(TableHandle):
         if self.log is None:
             return self._files.drop_partitions(where)
         from lakelog.catalog.statements import run_statement
-        from lakelog.filestore.write.changing import drop_plan
+        from lakelog.filestore.write.clearing import drop_plan
 
         choose = self._files._partitions_where(where).matching
         return run_statement(self, "DROP PARTITION", drop_plan(self._files, choose))
@@ -164,7 +165,7 @@ class TableWrites(TableHandle):
         if self.log is None:
             return self._files.expire_partitions()
         from lakelog.catalog.statements import run_statement
-        from lakelog.filestore.write.changing import drop_plan
+        from lakelog.filestore.write.clearing import drop_plan
 
         return run_statement(self, "EXPIRE PARTITIONS", drop_plan(self._files, self._files._expired_partitions()))
 

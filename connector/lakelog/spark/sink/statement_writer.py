@@ -21,12 +21,8 @@ from lakelog.common.errors import InvalidRequestError, LakelogError
 from lakelog.common.types import ROW_KIND_COLUMN
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.table import FileStoreTable
-from lakelog.filestore.write.changing import (
-    Changes,
-    check_replaceable,
-    checked_changes,
-    deleting_replaced,
-)
+from lakelog.filestore.write.changing import Changes, check_replaceable, checked_changes
+from lakelog.filestore.write.clearing import deleting_replaced
 from lakelog.filestore.write.columns import places_of_columns
 from lakelog.filestore.write.row_kinds import with_kind_numbers
 from lakelog.filestore.write.row_source import RowSource
@@ -35,7 +31,7 @@ from lakelog.logstore.kafka.record_limit import RecordLimit, record_limit
 from lakelog.protocol.place import check_no_copy
 from lakelog.protocol.prepared import StagedPart
 from lakelog.protocol.progress_topic import publish_progress
-from lakelog.protocol.staging import stage
+from lakelog.protocol.staging import stage, with_base
 from lakelog.protocol.state import TableState
 from lakelog.protocol.statement_runs import LoggedTable
 from lakelog.protocol.stores import LogTarget
@@ -170,7 +166,7 @@ class StatementPlan:
             joined_parts(parts),
             row_count=row_count,
             age_seconds=lambda: (system_millis() - self.began_millis) / 1000,
-            clears=clears,
+            properties=with_base(self.table, self.state, clears, {}),
         )
         publish_progress(self.table, self.log)
         return snapshot

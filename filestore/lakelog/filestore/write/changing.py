@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import polars as pl
 import pyarrow as pa
@@ -22,10 +22,8 @@ from lakelog.filestore.read.planned_read import PlannedRead
 from lakelog.filestore.read.scan import plan as plan_splits
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.write.columns import names_of
-from lakelog.filestore.write.places import places_of
 from lakelog.filestore.write.row_kinds import rows_and_kinds, written_kinds
 from lakelog.filestore.write.row_source import RowSource
-from lakelog.filestore.write.table_write import Overwrite, PartitionFilter, Replaced, partitions_of
 from lakelog.filestore.write.validate import validate_rows
 from lakelog.filestore.write.write import check_kinds_taken, check_table_writable
 
@@ -72,57 +70,6 @@ def checked_changes(table: TableStore, source: RowSource, kinds: pa.Array | int 
     return Changes(rows=rows, kinds=found, removed=rows.slice(0, 0))
 
 
-def overwrite_plan(table: TableStore, source: RowSource, kinds: pa.Array | int | None, replaces: Replaced) -> Plan:
-    """The rows of the replaced partitions are deleted, then those of the source are written.
-
-    Raises InvalidRequestError for rows outside of the partitions that a condition selects, UnsupportedError for
-    append-only tables with a log.
-    """
-    check_replaceable(table, "an overwrite")
-    given = checked_changes(table, source, kinds)
-    written = set(places_of(table, given.rows, None).partitions) if given.rows.num_rows else set()
-    if isinstance(replaces, PartitionFilter):
-        replaces.check_inside(written)
-
-    def plan(base: Snapshot | None) -> Changes:
-        deleted = deleting_replaced(table, base, replaces, written)
-        return replace(
-            given,
-            rows=pa.concat_tables([deleted.rows, given.rows]),
-            kinds=pa.concat_arrays([deleted.kinds, given.kinds]),
-            removed=deleted.removed,
-            clears=deleted.clears,
-        )
-
-    return plan
-
-
-def deleting_replaced(
-    table: TableStore, base: Snapshot | None, replaces: Replaced, written: Collection[bytes]
-) -> Changes:
-    """The rows that an overwrite of rows in the partitions `written` replaces are deleted."""
-    chosen = replaced_partitions_of(table, base, replaces, written)
-    is_all = replaces is Overwrite.EVERYTHING or not table.schema.partition_keys
-    clears = Clears() if is_all else Clears(partitions=frozenset(chosen))
-    return replace(deleting(table, rows_of(table, base, partitions=chosen)), clears=clears)
-
-
-def replaced_partitions_of(
-    table: TableStore, base: Snapshot | None, replaces: Replaced, written: Collection[bytes]
-) -> Collection[bytes]:
-    """The partitions whose rows an overwrite of rows in the partitions `written` replaces."""
-    if replaces is Overwrite.WRITTEN_PARTITIONS:
-        return written
-    there = partitions_of(table, base)
-    return replaces.matching(there) if isinstance(replaces, PartitionFilter) else there
-
-
-def truncate_plan(table: TableStore) -> Plan:
-    """All rows are deleted."""
-    plan = delete_plan(table, None)
-    return lambda base: replace(plan(base), clears=Clears())
-
-
 def delete_plan(table: TableStore, where: Predicate | None) -> Plan:
     """The rows that meet a condition are deleted, or all. Raises InvalidRequestError for one that does not fit."""
     check_table_writable(table)
@@ -130,19 +77,6 @@ def delete_plan(table: TableStore, where: Predicate | None) -> Plan:
     if where is not None:
         check_filter(where, table.schema.fields)
     return lambda base: deleting(table, rows_of(table, base, where))
-
-
-def drop_plan(table: TableStore, choose: Callable[[set[bytes]], Collection[bytes]]) -> Plan:
-    """The rows of the partitions that `choose` picks are deleted."""
-    check_table_writable(table)
-    check_kinds_free(table, "a drop of partitions")
-
-    def plan(base: Snapshot | None) -> Changes:
-        chosen = choose(partitions_of(table, base))
-        clears = Clears(partitions=frozenset(chosen)) if table.schema.partition_keys else None
-        return replace(deleting(table, rows_of(table, base, partitions=chosen)), clears=clears)
-
-    return plan
 
 
 def update_plan(table: TableStore, values: Mapping[str, object], where: Predicate | None) -> Plan:
