@@ -10,7 +10,8 @@ from __future__ import annotations
 import itertools
 import logging
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -20,13 +21,14 @@ from lakelog.common.events import log_event
 from lakelog.common.stopwatch import Stopwatch
 from lakelog.filestore.commit.commit_clock import CommitClock, next_commit_millis
 from lakelog.filestore.commit.commit_tries import CommitTries
-from lakelog.filestore.commit.conflicts import check_conflicts, check_indexed
+from lakelog.filestore.commit.conflicts import OvertakenError, check_conflicts, check_indexed
 from lakelog.filestore.commit.giving_way import check_stays
 from lakelog.filestore.commit.outcomes import UnknownAttempts, continues_table
 from lakelog.filestore.index.hash_index import HashIndexChange
 from lakelog.filestore.index.index_manifest import BucketDeletions, index_after
 from lakelog.filestore.metadata.before_lineage import hold_before_commit
 from lakelog.filestore.metadata.cleared_rows import cleared_property
+from lakelog.filestore.metadata.commit_line import CommitTurn
 from lakelog.filestore.metadata.identity import (
     UUID_KEY,
     OutdatedSnapshotError,
@@ -179,9 +181,11 @@ class TableCommit:
         tries = CommitTries(self._table.schema.options, self._clock)
         commit_uuid = str(uuid.uuid4())
         unknown = UnknownAttempts(self._table, commit_uuid)
-        with unknown.reported():
+        with unknown.reported(), self._in_line() as turn:
             for attempt in itertools.count():
                 latest = self._table.snapshots.latest()
+                if attempt == 0 and tries.begin(turn, 1 if latest is None else latest.id + 1):
+                    latest = self._table.snapshots.latest()
                 own = unknown.find()
                 if own is not None:
                     return self._finish(own, None)
@@ -190,7 +194,7 @@ class TableCommit:
                 except NotFoundError as error:
                     # Other writers may have been so fast that the base has expired: another lost race.
                     is_outdated = isinstance(error, OutdatedSnapshotError) or self._has_expired(latest)
-                    if is_outdated and tries.has_another():
+                    if is_outdated and tries.has_another(turn):
                         continue
                     raise
                 if prepared is None:
@@ -198,12 +202,25 @@ class TableCommit:
                 done = self._tried(prepared, unknown, on_step)
                 if done is not None:
                     return done
-                if not tries.has_another():
+                if not tries.has_another(turn):
                     own = unknown.find()
                     if own is not None:
                         return self._finish(own, None)
                     raise ConflictError(f"{self._table.name}: the commit {tries}")
         raise AssertionError("unreachable")
+
+    @contextmanager
+    def _in_line(self) -> Iterator[CommitTurn]:
+        """The turn of this commit. An overtaken commit leaves its place to the one with its rows written again."""
+        turn = CommitTurn(self._table.commit_line, seconds=self._clock.seconds, sleep=self._clock.sleep)
+        is_overtaken = False
+        try:
+            yield turn
+        except OvertakenError:
+            is_overtaken = True
+            raise
+        finally:
+            turn.end(keeps_place=is_overtaken)
 
     def _resolved(
         self, resolve: Resolve, latest: Snapshot | None, unknown: UnknownAttempts, commit_uuid: str, *, may_merge: bool

@@ -1,8 +1,10 @@
 """The number and the waits of the retries of a commit that lost a race.
 
-Waits are a random part of a limit that doubles with each lost race: so racing writers spread out until one of them has
-the time that it needs. The limit is at most the duration of some tries; otherwise a writer that lost often would wait
-while writers that never lost commit again and again. Source: Paimon, `FileStoreCommitImpl` (`commit.min-retry-wait`).
+A commit waits for its turn in the line of those that have lost, see `lakelog.filestore.metadata.commit_line`. Where
+the commit is alone in it, and for changes of a schema, waits are a random part of a limit that doubles with each lost
+race: so racing writers spread out until one of them has the time that it needs. The limit is at most the duration of
+some tries; otherwise a writer that lost often would wait while writers that never lost commit again and again.
+Source: Paimon, `FileStoreCommitImpl` (`commit.min-retry-wait`).
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lakelog.filestore.commit.commit_clock import CommitClock
+from lakelog.filestore.metadata.commit_line import CommitTurn
 from lakelog.filestore.options.writing import (
     COMMIT_MAX_RETRIES,
     COMMIT_MAX_RETRY_WAIT,
@@ -33,8 +36,17 @@ class CommitTries:
         self._started = self._try_started = clock.seconds()
         self._lost_count = 0
 
-    def has_another(self) -> bool:
-        """Whether the commit may be tried again after it has lost; waits before it gives True."""
+    def begin(self, turn: CommitTurn, next_id: int) -> bool:
+        """Before the first try, to create the snapshot `next_id`: whether the commit has waited in the line."""
+        has_waited = self._retries_max is None and turn.begin(next_id, limit_millis=self._timeout_millis)
+        self._try_started = self._clock.seconds()
+        return has_waited
+
+    def has_another(self, turn: CommitTurn | None = None) -> bool:
+        """Whether the commit may be tried again after it has lost; waits before it gives True.
+
+        With `turn` it waits in the line of commits that have lost, and at random where it is alone.
+        """
         doublings = min(self._lost_count, _DOUBLINGS_MAX)
         self._lost_count += 1
         if self._retries_max is not None and self._lost_count > self._retries_max:
@@ -43,6 +55,9 @@ class CommitTries:
         if left_millis <= 0:
             return False
         try_millis = (self._clock.seconds() - self._try_started) * 1000
+        if turn is not None and turn.wait(try_millis=int(try_millis), limit_millis=left_millis):
+            self._try_started = self._clock.seconds()
+            return True
         useful = max(self._wait_min_millis, try_millis * _TRIES_WAITED_MAX)
         longest = min(self._wait_min_millis << doublings, self._wait_max_millis, useful, left_millis)
         self._clock.sleep(longest * self._clock.chance() / 1000)

@@ -12,6 +12,7 @@ from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.io.bounded_files import BoundedFileIO, bounded
 from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.io.path_forms import plain_path
+from lakelog.filestore.metadata.commit_line import CommitLine
 from lakelog.filestore.metadata.listeners import ListenersOf
 from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.snapshot_manager import SnapshotManager
@@ -155,6 +156,11 @@ class TableStore:
         consumer_millis = CONSUMER_EXPIRATION_TIME.of(self.schema.options)
         return StateKeeper(self.file_io, self.paths, consumer_millis=consumer_millis)
 
+    @cached_property
+    def commit_line(self) -> CommitLine:
+        """The line of the commits that have lost a race."""
+        return CommitLine(self.file_io, self.paths)
+
     @property
     def stored(self) -> TableStore:
         """The table with the schema of its files.
@@ -173,7 +179,9 @@ class TableStore:
     def _of_files(self) -> TableStore:
         stored = replace(self, schema=stored_schema(self.schema), is_stored=True)
         shared = {"schemas": self.schemas, "snapshots": self.snapshots, "live_files": self.live_files}
-        vars(stored).update(shared, state_keeper=self.state_keeper)  # shared, so that they are read once
+        vars(stored).update(
+            shared, state_keeper=self.state_keeper, commit_line=self.commit_line
+        )  # shared, so that they are read once
         return stored
 
     @cached_property

@@ -1,0 +1,222 @@
+"""The line of commits that have lost a race: the one that waits longest goes first.
+
+A commit that has lost puts the file `lakelog/line/<place>-<patience>-<uuid>` into the table's folder, empty, with the
+place behind all others there, and the milliseconds for which others wait while it is the first. It is tried again when
+it is the first, and deletes its file at its end. So one commit is tried at a time, and the others do not slow it down.
+
+A commit that has lost no race goes past the line without a look, with two exceptions, after which it stands in the line
+too: its handle has met other commits lately, or its snapshot would have a number that LOOK_EVERY divides and the file
+`lakelog/line/waiting` is there, which each lost race writes and the last one in the line deletes. So writers that
+always win do not keep a slow one from its turn.
+
+The line decides nothing: creating the snapshot's file does. Where a process in the line was killed or sleeps, those
+that wait delete its file once its patience is over. A file that is deleted wrongly costs the commit its place, no more.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from lakelog.common.errors import UnavailableError
+from lakelog.filestore.io.fileio import FileIO
+from lakelog.filestore.schema.paths import TablePaths
+
+logger = logging.getLogger("lakelog.filestore")
+
+LOOK_EVERY = 16
+LATELY_SECONDS = 10.0
+_PATIENCE_MIN_MILLIS, _PATIENCE_MAX_MILLIS = 2_000, 60_000
+_TRIES_OF_PATIENCE = 8  # others wait for the first one as long as this many of its tries take
+_NUMBER_MAX = 10**15 - 1  # a file with a higher one would be no place
+# Who is next looks often, those behind seldom.
+_PAUSE_MIN_MILLIS, _PAUSE_OF_NEXT_MILLIS, _PAUSE_GROWTH = 5, 50, 1.5
+_MARK = "waiting"
+_NAME = re.compile(r"([0-9]{1,15})-([0-9]{1,6})-([0-9a-f]{32})")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """One file of the line. Places are ordered by their numbers; of two that were taken at once, by the uuid."""
+
+    number: int
+    uuid: str
+    patience_millis: int
+
+    @property
+    def name(self) -> str:
+        """The name of its file."""
+        return f"{self.number}-{self.patience_millis}-{self.uuid}"
+
+    @classmethod
+    def of(cls, name: str) -> Place | None:
+        """The place with this name; None for a file that is no place."""
+        found = _NAME.fullmatch(name)
+        if found is None:
+            return None
+        return cls(int(found[1]), found[3], min(int(found[2]), _PATIENCE_MAX_MILLIS))
+
+
+class CommitLine:
+    """The line of one table or branch, as one handle sees it."""
+
+    def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
+        self._file_io = file_io
+        self._folder = f"{paths.own_root}/lakelog/line"
+        self._met_seconds: float | None = None
+        self._kept: list[Place] = []
+
+    def places(self) -> list[Place]:
+        """The places, the first one first. One listing."""
+        found = (Place.of(name) for name in self._file_io.list_names(self._folder))
+        return sorted(place for place in found if place is not None)
+
+    def add(self, place: Place) -> None:
+        """Create the file of a place. It need not outlive a crash of the machine."""
+        self._file_io.write_bytes(f"{self._folder}/{place.name}", b"")
+
+    def delete(self, place: Place) -> None:
+        """Delete the file of a place; a missing one is fine."""
+        self._file_io.delete(f"{self._folder}/{place.name}")
+
+    def mark(self) -> None:
+        """Let commits that look at the line now and then see that there is one."""
+        self._file_io.write_bytes(f"{self._folder}/{_MARK}", b"")
+
+    def unmark(self) -> None:
+        """Take the mark back."""
+        self._file_io.delete(f"{self._folder}/{_MARK}")
+
+    def is_marked(self) -> bool:
+        """Whether there may be a line. Lists nothing."""
+        return self._file_io.exists(f"{self._folder}/{_MARK}")
+
+    def keep(self, place: Place) -> None:
+        """Let the next commit of this handle have a place."""
+        self._kept.append(place)
+
+    def take_kept(self) -> Place | None:
+        """A place that a commit of this handle has left to the next one."""
+        try:
+            return self._kept.pop()
+        except IndexError:
+            return None
+
+    def note_others(self, now_seconds: float) -> None:
+        """Remember that a commit of this handle has met others."""
+        self._met_seconds = now_seconds
+
+    def has_met_others_lately(self, now_seconds: float) -> bool:
+        """Whether a commit of this handle has lost a race, or found others in the line, not long ago."""
+        return self._met_seconds is not None and now_seconds - self._met_seconds < LATELY_SECONDS
+
+
+class CommitTurn:
+    """One commit and its place in the line, if it has one.
+
+    `seconds` is a monotonic clock, `sleep` takes seconds. The line is an aid: where the store does not answer, that is
+    logged, and the commit goes without.
+    """
+
+    def __init__(self, line: CommitLine, *, seconds: Callable[[], float], sleep: Callable[[float], None]) -> None:
+        self._line = line
+        self._seconds = seconds
+        self._sleep = sleep
+        self._place = line.take_kept()
+        self._has_others = self._is_last = False
+
+    def begin(self, next_id: int, *, limit_millis: int) -> bool:
+        """Before the first try, to create the snapshot `next_id`: whether the commit has waited in the line."""
+        try:
+            return self._stands_in_line(next_id) and self._wait(0, limit_millis)
+        except UnavailableError as error:
+            _log_no_answer(error)
+            return False
+
+    def _stands_in_line(self, next_id: int) -> bool:
+        if self._place is not None:
+            return True
+        is_asked = not next_id % LOOK_EVERY and self._line.is_marked()
+        if not is_asked and not self._line.has_met_others_lately(self._seconds()):
+            return False
+        has_line = bool(self._line.places())
+        if is_asked and not has_line:  # its last one was killed
+            self._line.unmark()
+        return has_line
+
+    def wait(self, *, try_millis: int, limit_millis: int) -> bool:
+        """After a lost race, whose try took `try_millis`: wait for the turn. False where no other is in the line."""
+        self._line.note_others(self._seconds())
+        try:
+            self._line.mark()
+            return self._wait(try_millis, limit_millis)
+        except UnavailableError as error:
+            _log_no_answer(error)
+            return False
+
+    def end(self, *, keeps_place: bool) -> None:
+        """Leave the line, or leave the place to the next commit of this handle, whose rows are written again."""
+        place, self._place = self._place, None
+        if place is None:
+            return
+        if keeps_place:
+            self._line.keep(place)
+            return
+        try:
+            self._line.delete(place)
+            if self._is_last:
+                self._line.unmark()
+        except UnavailableError as error:
+            logger.warning("the place %s in the line of commits is left behind: %s", place.name, error)
+
+    def _wait(self, try_millis: int, limit_millis: int) -> bool:
+        """Wait until no other commit is ahead, or for the limit; whether others were in the line.
+
+        Raises UnavailableError.
+        """
+        self._has_others = False
+        ahead = self._ahead(try_millis)
+        first, waited, at_first, pause = None, 0.0, 0.0, 0.0
+        while ahead and waited < limit_millis:
+            if ahead[0] != first:
+                first, at_first = ahead[0], waited
+                pause = len(ahead) * max(_PAUSE_MIN_MILLIS, try_millis / 8)
+            elif waited - at_first >= first.patience_millis:
+                self._line.delete(first)
+            longest = len(ahead) * max(_PAUSE_OF_NEXT_MILLIS, try_millis / 4)
+            pause = min(pause, longest, limit_millis - waited, _PATIENCE_MIN_MILLIS / 4)
+            self._sleep(pause / 1000)
+            waited, pause = waited + pause, pause * _PAUSE_GROWTH
+            ahead = self._ahead(try_millis)
+        if self._has_others:
+            self._line.note_others(self._seconds())
+        return self._has_others
+
+    def _ahead(self, try_millis: int) -> list[Place]:
+        """The places before the commit's own, which is taken where it has none.
+
+        A place whose file was deleted by others is put back, with twice the patience.
+        """
+        places, own = self._line.places(), self._place
+        if own is None or own not in places:
+            wanted = try_millis * _TRIES_OF_PATIENCE if own is None else own.patience_millis * 2
+            own = self._place = Place(
+                number=_next_number(places) if own is None else own.number,
+                uuid=uuid.uuid4().hex if own is None else own.uuid,
+                patience_millis=max(_PATIENCE_MIN_MILLIS, min(wanted, _PATIENCE_MAX_MILLIS)),
+            )
+            self._line.add(own)
+        self._is_last = all(place == own for place in places)
+        self._has_others = self._has_others or not self._is_last
+        return [place for place in places if place < own]
+
+
+def _next_number(places: Sequence[Place]) -> int:
+    return min(max((place.number for place in places), default=0) + 1, _NUMBER_MAX)
+
+
+def _log_no_answer(error: UnavailableError) -> None:
+    logger.warning("the line of commits did not answer, this one is tried without: %s", error)
