@@ -133,9 +133,11 @@ def main() -> None:
     parser.add_argument("--store", choices=("local", "s3"), action="append", help="where; both by default")
     parser.add_argument("--kind", choices=sorted(KINDS), action="append", help="the kind of table; both by default")
     parser.add_argument("--commits", type=int, help=f"of each process; {COMMITS} by default")
+    parser.add_argument("--busy", type=int, help=f"the number of busy loops; {BUSY} by default")
     given = parser.parse_args()
     sizes = (SMALL_PROCESSES, SMALL_COMMITS, SMALL_BUSY) if given.small else (PROCESSES, COMMITS, BUSY)
-    processes, commits, busy = sizes[0], given.commits or sizes[1], sizes[2]
+    processes, commits = sizes[0], given.commits or sizes[1]
+    busy = sizes[2] if given.busy is None else given.busy
     summary: dict[str, object] = {"benchmark": "races"}
     for store in given.store or (("local",) if given.small else ("local", "s3")):
         for kind in given.kind or sorted(KINDS):
