@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import os
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -30,7 +31,6 @@ from tests.support.s3_server import running_s3
 
 ROOT = Path(__file__).resolve().parent.parent
 PROCESSES, COMMITS, BUSY = 16, 50, 4
-BUSY_SECONDS = 3_600
 SMALL_PROCESSES, SMALL_COMMITS, SMALL_BUSY = 3, 3, 1
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("batch", pa.int32())])
 KINDS: Mapping[str, Sequence[str]] = {"keyed": ["id"], "append": []}
@@ -73,8 +73,8 @@ def race(path: str, options: Mapping[str, str], user: int, *, commits: int, star
 
 def spin() -> None:
     """One busy loop. It ends by itself where the benchmark was killed."""
-    end = time.monotonic() + BUSY_SECONDS
-    while time.monotonic() < end:
+    parent = os.getppid()
+    while os.getppid() == parent:
         pass
 
 
