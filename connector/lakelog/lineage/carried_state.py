@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lakelog.filestore.metadata.row_sources import (
+    ALL_READERS,
     STATEMENTS,
     LineKey,
     ReaderState,
@@ -13,7 +14,16 @@ from lakelog.filestore.metadata.row_sources import (
     RowSources,
     SourceBreak,
 )
-from lakelog.lineage.line_state import Break, LineState, Reader, Reading, Reason, SourceState, unseen_by
+from lakelog.lineage.line_state import (
+    ALL_STREAMS,
+    Break,
+    LineState,
+    Reader,
+    Reading,
+    Reason,
+    SourceState,
+    unseen_by,
+)
 from lakelog.lineage.lines import named_writer
 from lakelog.lineage.record import ReadMode, TableVersion
 from lakelog.lineage.versions import LineVersions
@@ -21,7 +31,18 @@ from lakelog.lineage.versions import LineVersions
 
 def state_of(sources: RowSources, versions: Mapping[LineKey, LineVersions]) -> LineState:
     """The state after a snapshot. `versions` has those of each source."""
-    return LineState(sources={key: _state(source, versions[key]) for key, source in sources.sources.items()})
+    return LineState(
+        sources={key: _state(source, versions[key]) for key, source in sources.sources.items()},
+        left={(key, _reader(name)) for key, name in sources.left},
+    )
+
+
+def _reader(name: str) -> Reader:
+    """A reader by its name; of all streams the one that stands for them."""
+    if name == ALL_READERS:
+        return ALL_STREAMS
+    mode, number, user = name.split(" ", 2)
+    return Reader(user, ReadMode(mode), int(number))
 
 
 def _state(source: RowSource, versions: LineVersions) -> SourceState:
@@ -32,11 +53,11 @@ def _state(source: RowSource, versions: LineVersions) -> SourceState:
             if found.last is not None:
                 state.once[versions.key(_version(found.last))] = found.snapshot_id
             continue
-        mode, number, user = name.split(" ", 2)
-        state.readings[Reader(user, ReadMode(mode), int(number))] = Reading(
+        reader = _reader(name)
+        state.readings[reader] = Reading(
             job=found.job,
             last=None if found.last is None else versions.key(_version(found.last)),
-            broken=_break(found.broken) or _unseen(found, user, versions),
+            broken=_break(found.broken) or _unseen(found, reader.user, versions),
             passing=_break(found.passing),
             begun=None if found.since is None else versions.key(_version(found.since)),
             is_late=found.is_late,

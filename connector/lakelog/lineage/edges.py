@@ -227,8 +227,16 @@ def _version_columns(name: str, version: TableVersion | None) -> Edge:
 
 
 def _sources_of(parts: Sequence[Part]) -> list[Source]:
-    """The sources of the parts of a batch, the last part's first, without those that are equal."""
+    """The sources of the parts of a batch, the last part's first, without those that a later part has too.
+
+    A part that reads a source twice, as two streams, has both reads.
+    """
     found: list[Source] = []
     for part in reversed(parts):
-        found.extend(source for source in part.batch.lineage.sources if source not in found)
+        known = found.copy()
+        for source in part.batch.lineage.sources:
+            if source in known:
+                known.remove(source)
+            else:
+                found.append(source)
     return found

@@ -15,8 +15,9 @@ from lakelog.catalog.system_database import SystemDatabase
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.filestore.metadata.forks import Fork, read_fork
 from lakelog.filestore.metadata.row_sources import LineKey
-from lakelog.filestore.metadata.snapshot import is_same_commit
+from lakelog.filestore.metadata.snapshot import Snapshot, is_same_commit
 from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.users import SOURCES_KEY, UNSEEN_KEY
 from lakelog.filestore.schema.line_names import line_name
 from lakelog.filestore.schema.paths import BRANCH_INFIX, MAIN_BRANCH
 from lakelog.lineage.agreement import LineShape
@@ -25,6 +26,7 @@ from lakelog.lineage.line_state import Break, Reason
 from lakelog.lineage.lines import Change, Line, Step, StepRun, line_key, replaces_all, source_key, steps_of_table
 from lakelog.lineage.record import TableSource, TableVersion
 from lakelog.lineage.shown import ShownLine, shown_by
+from lakelog.lineage.told_steps import with_told_steps
 from lakelog.lineage.unreadable import readable_tables
 from lakelog.lineage.versions import LineVersions
 
@@ -127,7 +129,7 @@ def load_lines(asked: Iterable[TableStore], tables: FoundTables) -> LineGraph:
     waiting: dict[LineKey, TableStore | None] = {line_key(table): table for table in asked}
     while waiting:
         key, table = waiting.popitem()
-        line = tables.read(key, table, name=graph.names.get(key, ""))
+        line = with_told_steps(tables.read(key, table, name=graph.names.get(key, "")))
         graph.lines[key] = line
         graph.names[key] = line.name
         for source, name in _mentioned(line):
@@ -151,7 +153,12 @@ def show_lines(graph: LineGraph) -> LineGraph:
         state = None
         if line.began is not None:
             main = LineKey(key.uuid)
-            position = graph.versions[main].position(_at_or_before(graph, key, line.began))
+            is_exact = graph.versions[main].position(line.began) is not None
+            is_told = (
+                bool(line.steps) and line.steps[0].row_sources is not None
+            )  # older states may miss changes by hand
+            found = line.began if is_exact or is_told else _at_or_before(graph, key, line.began)
+            position = graph.versions[main].position(found)
             state = None if position is None else graph.shown[main].states.get(position)
             if state is not None and graph.versions[main].is_rolled_back(line.began):
                 state = state.copy()
@@ -211,11 +218,19 @@ def with_earlier_steps(line: Line, table: TableStore) -> Line:
 def _forked(table: TableStore, fork: Fork, began: TableVersion) -> Step:
     """The first step of a branch: the snapshot of the table that it began at, which it has too."""
     living = table.snapshots.find(began.snapshot_id)
+    if living is None:
+        return Step(version=began, time_millis=fork.created_millis, change=Change.NOTHING, is_living=False)
+    return forked_step(living, began)
+
+
+def forked_step(snapshot: Snapshot, began: TableVersion) -> Step:
+    """As the first step of a branch the snapshot that it began at, as the branch has it."""
     return Step(
         version=began,
-        time_millis=fork.created_millis if living is None else living.time_millis,
+        time_millis=snapshot.time_millis,
         change=Change.NOTHING,
-        is_living=living is not None,
+        row_sources=snapshot.properties.get(SOURCES_KEY),
+        unseen=snapshot.properties.get(UNSEEN_KEY),
     )
 
 

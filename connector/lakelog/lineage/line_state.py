@@ -47,6 +47,9 @@ class Reader(NamedTuple):
     number: int
 
 
+ALL_STREAMS = Reader("", ReadMode.STREAM, 0)  # of those that have left, where they are too many to be named
+
+
 @dataclass(slots=True)
 class Reading:
     """What a user has read of a source. `last` is the newest version read whole, `passing` ends with an exact batch."""
@@ -97,7 +100,11 @@ class SourceState:
 
 @dataclass(slots=True)
 class LineState:
-    """What a snapshot shows. `left` are streams whose rows an overwrite or a restore has removed."""
+    """What a snapshot shows.
+
+    `left` are streams whose rows an overwrite or a restore has taken out, named as in the table also where a merged
+    branch has brought them.
+    """
 
     sources: dict[LineKey, SourceState] = field(default_factory=dict)
     left: set[tuple[LineKey, Reader]] = field(default_factory=set)
@@ -110,10 +117,29 @@ class LineState:
         for state in self.sources.values():
             state.broken = state.broken or found
 
+    def leave(self) -> set[tuple[LineKey, Reader]]:
+        """The streams that have left once all rows are taken out."""
+        return self.left | {(source, in_table(reader)) for source, reader in self.streams()}
+
+    def has_left(self, source: LineKey, reader: Reader, start: int) -> bool:
+        """Whether a stream that comes here first reads on from a version behind rows that were taken out.
+
+        One that a merge brings goes on where a stream of its job, in the table or in an earlier branch, has ended.
+        """
+        if self.left.isdisjoint({(source, in_table(reader)), (source, ALL_STREAMS)}):
+            return False
+        readings = self.sources[source].readings.items() if in_table(reader) != reader else ()
+        return all(in_table(other) != in_table(reader) or one.last != start for other, one in readings)
+
     def streams(self) -> Iterator[tuple[LineKey, Reader]]:
         """The streams that have written."""
         for source, state in self.sources.items():
             yield from ((source, reader) for reader in state.readings if reader.mode is ReadMode.STREAM)
+
+
+def in_table(reader: Reader) -> Reader:
+    """The reader that a merged branch has begun with: its users have their table's names, and the branch's origin."""
+    return reader._replace(user=WriterName(reader.user).own_user())
 
 
 def named_version(versions: LineVersions, key: int | None) -> str:
@@ -122,7 +148,15 @@ def named_version(versions: LineVersions, key: int | None) -> str:
 
 
 def unseen_by(writer: str, versions: LineVersions, start: TableVersion, end: TableVersion, number: int) -> Break | None:
-    """The break in a snapshot whose stream has passed an overwrite of its source between two snapshots of that."""
+    """The break in a snapshot whose stream has passed an overwrite of its source between two snapshots of that.
+
+    So it may have where the source was rolled back since: nothing that lives tells of its snapshots.
+    """
+    if start.snapshot_id < end.snapshot_id and versions.has_lost(end):
+        details = (
+            f"{writer} has read snapshot {end.snapshot_id} of the source, which was rolled back: whether it passed "
+        )
+        return Break(Reason.UNSEEN, number, f"{details}an overwrite on the way is not known")
     passed = versions.unseen_between(start, end)
     if passed is None:
         return None

@@ -9,9 +9,8 @@ from __future__ import annotations
 import bisect
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
 
-from lakelog.filestore.metadata.row_sources import ORIGIN_MARK, LineKey, RowSources
+from lakelog.filestore.metadata.row_sources import LineKey, RowSources
 from lakelog.lineage.carried_state import state_of
 from lakelog.lineage.line_state import (
     ABSENT,
@@ -29,6 +28,7 @@ from lakelog.lineage.line_state import (
 )
 from lakelog.lineage.lines import Change, Line, LineBatch, Step, source_key
 from lakelog.lineage.record import ReadMode, TableSource, TableVersion, UnknownSource
+from lakelog.lineage.told_steps import gapless, takes_out, unknown_since
 from lakelog.lineage.versions import LineVersions
 
 
@@ -50,6 +50,13 @@ class ShownSource:
         self.positions.append(position)
         self.keys.append(key)
         self.breaks.append(found)
+
+    def break_from(self, position: int, found: Break) -> None:
+        """From a step on, where the steps behind it are all taken."""
+        last = bisect.bisect_right(self.positions, position)
+        del self.positions[last:], self.keys[last:], self.breaks[last:]
+        if not self.keys or self.keys[-1] != BROKEN:
+            self.put(position, BROKEN, found)
 
     def at(self, position: int) -> tuple[int, Break | None]:
         """At one step."""
@@ -74,12 +81,12 @@ def shown_by(
 ) -> ShownLine:
     """What each step of a line shows of its sources. `versions` has those of the line and of each of its sources.
 
-    `began` is what a branch showed when it began, `keep` are snapshots whose state is kept.
+    `began` is what a branch showed when it began, None where it is not known. `keep` are snapshots whose state is kept.
     """
     own = versions[line.key]
     restored = [step.restored for step in line.steps if step.restored is not None]
     kept = {own.position(version) for version in (*keep, *restored)} | {own.at_or_before(one) for one in restored}
-    run = _Run(line, versions, LineState() if began is None else began.copy())
+    run = _Run(line, versions, began)
     run.show(0, run.state.sources)
     for position, step in enumerate(line.steps):
         run.take(position, step)
@@ -89,15 +96,17 @@ def shown_by(
 
 
 class _Run:
-    def __init__(self, line: Line, versions: Mapping[LineKey, LineVersions], state: LineState) -> None:
+    def __init__(self, line: Line, versions: Mapping[LineKey, LineVersions], began: LineState | None) -> None:
         self._line = line
         self._versions = versions
         self._is_complete = bool(line.steps) and line.steps[0].version.snapshot_id == 1
         self._first = next((position for position, step in enumerate(line.steps) if step.is_living), 0)
-        self.is_cut = _is_cut(line, self._first) and any(step.row_sources is not None for step in line.steps)
+        self._known = 0 if line.began is not None and began is None else gapless(line)
+        self.is_cut = self._known <= self._first and any(step.row_sources is not None for step in line.steps)
         self._writers: set[str] = set()  # with a batch in an earlier step
+        self._is_lost = False  # a step has brought a state of which nothing is known
         self._is_merge = False  # of the step at hand: what a branch brings has begun in the branch
-        self.state = state
+        self.state = LineState() if began is None else began.copy()
         self.shown = ShownLine()
 
     def show(self, position: int, sources: Collection[LineKey]) -> None:
@@ -111,11 +120,15 @@ class _Run:
                 self.shown.sources.setdefault(source, ShownSource()).put(position, key, found)
 
     def take(self, position: int, step: Step) -> None:
-        told = step.told_sources() if self.is_cut or self._has_lost_target(step) else None
+        has_lost_target = self._has_lost_target(step)
+        self._is_lost |= has_lost_target
+        told = step.told_sources() if self.is_cut or has_lost_target else None
         if told is not None:
+            before = self.state
             touched = self._begin_with(told)
             if self.is_cut:
-                self._show_unknown_before(position)
+                self._show_unknown_before(position, None if takes_out(step) or self._is_lost else before)
+                self.shown.states.clear()
             self.is_cut = False
             self.show(position, touched)
             return
@@ -141,12 +154,18 @@ class _Run:
         self._writers.update(batch.user for batch in step.batches)
         self.show(position, touched)
 
-    def _show_unknown_before(self, position: int) -> None:
-        """Of living snapshots before a step, of other engines, nothing is known."""
-        number = self._line.steps[self._first].version.snapshot_id
-        for key in self.state.sources.keys() - self.shown.sources.keys() if position > self._first else ():
-            self.shown.sources[key] = ShownSource()
-            self.shown.sources[key].put(self._first, BROKEN, Break(Reason.NOT_KNOWN, number))
+    def _show_unknown_before(self, position: int, before: LineState | None) -> None:
+        """Nothing is known of older steps where a snapshot tells another state than that `before` it, or of none."""
+        steps, told = self._line.steps, self.state.sources
+        for key in told.keys() | self.shown.sources.keys():
+            number = 0 if before is None else unknown_since(told.get(key), before.sources.get(key))
+            if number is None:
+                continue
+            first = bisect.bisect_left(steps, number, key=lambda step: step.version.snapshot_id)
+            first = max(first, self._known)
+            if first < position:
+                found = Break(Reason.NOT_KNOWN, steps[first].version.snapshot_id)
+                self.shown.sources.setdefault(key, ShownSource()).break_from(first, found)
 
     def _begin_with(self, sources: RowSources) -> set[LineKey]:
         """Take what a snapshot says of its own rows; from before, which streams have passed overwrites."""
@@ -156,7 +175,7 @@ class _Run:
             if told is not None and told.broken is not None and told.broken.reason is Reason.UNSEEN:
                 reading = self.state.sources[key].readings[reader]
                 reading.broken = reading.broken or told.broken
-        self.state.left = {*before.left, *before.streams()} - set(self.state.streams())
+        self.state.left = (self.state.left | before.leave()) - set(self.state.streams())
         self._is_complete = sources.is_complete
         self._writers = {reader.user for _, reader in self.state.streams()}
         return {*before.sources, *self.state.sources}
@@ -180,7 +199,7 @@ class _Run:
             return self._break(Break(Reason.RESTORED, step.version.snapshot_id))
         before = self.state
         self.state = then.copy()
-        self.state.left |= before.left | set(before.streams())
+        self.state.left |= before.leave()
         self.state.left -= set(self.state.streams())
         return {*before.sources, *self.state.sources}
 
@@ -192,7 +211,7 @@ class _Run:
             details = f"the branch began at snapshot {step.restored and step.restored.snapshot_id}, which has expired"
             return set(), Break(Reason.MERGED, step.version.snapshot_id, details)
         self.state = then.copy()
-        self.state.left |= before.left | set(before.streams())
+        self.state.left |= before.leave()
         self.state.left -= set(self.state.streams())
         return {*before.sources, *self.state.sources}, None
 
@@ -202,7 +221,7 @@ class _Run:
         if reads_itself or any(isinstance(one, UnknownSource) for one in sources):
             return set()
         before = self.state
-        self.state = LineState(left=before.left | set(before.streams()))
+        self.state = LineState(left=before.leave())
         return set(before.sources)
 
     def _break(self, found: Break) -> set[LineKey]:
@@ -253,9 +272,9 @@ class _Run:
             return
         if reading is None:
             begun = end if start is None else start
+            is_missed = start is not None and (self.state.has_left(key, reader, start) or self._misses_batches(batch))
             reading = state.readings[reader] = Reading(job=batch.job, last=start, begun=begun)
-            has_left = (key, reader) in self.state.left or (key, _in_table(reader)) in self.state.left
-            if start is not None and (has_left or self._misses_batches(batch)):
+            if is_missed:
                 details = f"rows that {batch.writer} wrote before were restored, rolled back or overwritten"
                 reading.broken = Break(Reason.GAP, number, details)
             self.state.left.discard((key, reader))
@@ -274,22 +293,6 @@ class _Run:
         none before: they were rolled back."""
         is_missed = self._is_complete and bool(batch.number) and batch.user not in self._writers
         return is_missed and not self._is_merge
-
-
-def _in_table(reader: Reader) -> Reader:
-    """The reader that a merged branch has begun with: its users have their table's names, and the branch's origin."""
-    user, mark, _ = reader.user.rpartition(ORIGIN_MARK)
-    return reader._replace(user=user) if mark else reader
-
-
-def _is_cut(line: Line, living: int) -> bool:
-    """Whether any snapshot before the first living one is missing, which may have changed rows without a record.
-
-    A branch begins with the snapshot that it began at.
-    """
-    ids = [step.version.snapshot_id for step in line.steps[: living + 1]]
-    begins_late = bool(ids) and ids[0] > 1 and (line.began is None or not living)
-    return begins_late or any(after > before + 1 for before, after in pairwise(ids))
 
 
 def _two_states(batch: LineBatch, versions: LineVersions, before: int | None, now: int) -> str:

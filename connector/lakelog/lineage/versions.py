@@ -23,6 +23,7 @@ class LineVersions:
         self._ids: list[int] = []  # of each step
         self._at: dict[int, tuple[str | None, int]] = {}  # by snapshot: its commit and its step
         self._known = 0
+        self._is_living = bool(steps) and steps[-1].is_living
         self._others: dict[TableVersion, int] = {}
         self._unseen: list[UnseenChanges] = []  # whose changes streams of the line are not given, oldest first
         for step in steps:
@@ -34,7 +35,8 @@ class LineVersions:
             self._unseen[:0] = older
 
     def _add(self, step: Step) -> None:
-        if step.changes_rows or not self._first:
+        is_next = bool(self._ids) and self._ids[-1] + 1 == step.version.snapshot_id  # others may have changed rows
+        if step.changes_rows or not is_next:
             self._first.append(step.version)
         if step.is_unseen:
             self._unseen.append(UnseenChanges(step.version.snapshot_id, step.version.snapshot_id, step.version.commit))
@@ -70,6 +72,10 @@ class LineVersions:
         """Whether the line has another commit under the number of a snapshot, or ends before it."""
         is_other = version.snapshot_id in self._at and self.position(version) is None
         return is_other or (bool(self._ids) and self._ids[-1] < version.snapshot_id)
+
+    def has_lost(self, version: TableVersion) -> bool:
+        """Whether a snapshot was rolled back, of a line that is there."""
+        return self._is_living and self.is_rolled_back(version)
 
     def key(self, version: TableVersion) -> int:
         """The key of a snapshot's version. One that the line has not gets a key."""

@@ -12,6 +12,7 @@ from lakelog.common.quoting import cause, cut
 from lakelog.filestore.metadata.row_changes import REPLACES_ROWS, changes_rows
 from lakelog.filestore.metadata.row_sources import (
     STATEMENTS,
+    STREAM,
     LineKey,
     ReaderState,
     ReadVersion,
@@ -19,6 +20,7 @@ from lakelog.filestore.metadata.row_sources import (
     RowSources,
     SourceBreak,
     carried_sources,
+    in_table,
     read_version,
     source_key_of,
 )
@@ -144,6 +146,7 @@ class _Change:
         is_told = bool(reads) or any(batch.others for batch in batches)
         is_known = all(batch.unknown is None for batch in batches) and all(read.key != self.own for read in reads)
         if replaces_all and is_told and is_known:
+            self.found.left = self.found.leave()
             self.found.sources.clear()
         for batch in batches:  # a merge behind what it brings: what it does not know breaks that too
             self._take_batch(batch, is_changed=is_changed)
@@ -171,7 +174,7 @@ class _Change:
         if before is not None:
             state.broken = before.broken
         if read.is_stream:
-            self._follow(batch, read, before, state)
+            self._follow(batch, read, name, state)
         elif before is not None and not _is_same_version(before.last, read.end):
             state.broken = before.broken or self._break("mixed", f"{_named(before.last)}, then {_named(read.end)}")
         source.readers[name] = state
@@ -181,12 +184,13 @@ class _Change:
             del source.readers[oldest]
             source.broken = source.broken or self._break("mixed", f"more than {READERS_MAX} jobs have read it")
 
-    def _follow(self, batch: _Batch, read: _Read, before: ReaderState | None, state: ReaderState) -> None:
+    def _follow(self, batch: _Batch, read: _Read, name: str, state: ReaderState) -> None:
         """Break what a stream shows where it does not go on from what it has read."""
+        before = self.found.sources[read.key].readers.get(name)
         if before is None:
             state.since = read.start or read.end
-            has_begun = read.start is not None and bool(batch.number)
-            is_gap = has_begun and self.found.is_complete and not batch.is_brought  # that has begun in the branch
+            is_gap = read.start is not None and self._has_missed(batch, read, name)
+            self.found.left.discard((read.key, name))
         else:
             state.since = before.since
             is_part = before.batch == batch.identifier  # another part of one batch
@@ -196,6 +200,15 @@ class _Change:
             state.broken = state.broken or self._break("gap", f"read on from {_named(read.start)}, not from {was}")
         if not read.is_exact or read.end is None:
             state.passing = self._break("inexact", read.why)
+
+    def _has_missed(self, batch: _Batch, read: _Read, name: str) -> bool:
+        """Whether a stream that comes here first reads on behind rows that were taken out, or never came."""
+        has_left = self.found.has_left(read.key, name)
+        if not batch.is_brought:
+            return has_left or (bool(batch.number) and self.found.is_complete)
+        readers = self.found.sources[read.key].readers
+        same = (one for other, one in readers.items() if other.startswith(STREAM) and in_table(other) == in_table(name))
+        return has_left and not any(_is_same_version(one.last, read.start) for one in same)
 
     def _break(self, why: str, details: str) -> SourceBreak:
         return SourceBreak(self.snapshot_id, why, cut(details, DETAILS_MAX))

@@ -1,6 +1,7 @@
 """What the rows of a snapshot come from, for when the snapshots before it have expired: the property `lakelog.sources`.
 
-    {"sources": [{"table", "uuid", "branch", "broken": break, "readers": {reader: state}}, ...], "complete": false}
+    {"sources": [{"table", "uuid", "branch", "broken": break, "readers": {reader: state}}, ...], "complete": false,
+     "left": [{"uuid", "branch", "readers": [reader, ...]}, ...]}
     a state is {"at", "to": {"snapshot", "commit"}, "since": {...}, "batch", "job", "broken": break, "passing": break},
     a break {"snapshot", "why", "details"}; what is not known, or not so, is left out
 
@@ -11,6 +12,10 @@ began: which overwrites it has passed in between, the source says. A reader that
 user `user@origin`; `late` says that the same job had read further in the table by then. A break says since which
 snapshot the rows show the source at no version, and why, with the words of `lakelog.lineage`; one that is `passing`
 ends with the next batch of the reader.
+
+`left` are streams of which no row is in the table any more, since an overwrite or a restore took them out: one that
+reads on has a gap. They are named as in the table, without the origin of a branch. Of LEFT_MAX streams and more the
+property names `*`, which stands for all.
 
 A table has no property until rows of a table are written. One that older versions of lakelog wrote is not `complete`:
 readers that are not in it may have begun before. Source: docs/rfcs/0039-snapshot-lineage.md, "Consistent versions".
@@ -25,7 +30,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple  # Any: parsed JSON
 
 from lakelog.common.errors import CorruptDataError
-from lakelog.common.json_fields import COUNT, member, objects, optional, parse_object, string, whole
+from lakelog.common.json_fields import COUNT, member, objects, optional, parse_object, string, strings, whole
 from lakelog.common.quoting import cause
 from lakelog.filestore.metadata.forks import PROTECTING_PREFIX
 from lakelog.filestore.metadata.row_changes import changes_rows
@@ -33,8 +38,10 @@ from lakelog.filestore.metadata.users import SOURCES_KEY, CarriedProperties
 from lakelog.filestore.schema.paths import MAIN_BRANCH
 
 STATEMENTS = "statements"
+STREAM = "stream "  # begins the names of streams
 ORIGIN_MARK = "@"  # between a user of a merged branch and the branch's origin
-_NO_SOURCES = '{"sources":[]}'
+LEFT_MAX = 64  # each commit copies them
+ALL_READERS = "*"
 
 
 class LineKey(NamedTuple):
@@ -73,9 +80,10 @@ class WriterName(NamedTuple):
 
     def is_same_job(self, other: WriterName) -> bool:
         """Whether both are one job, in the table or in a branch of it: they make the same rows of a source."""
-        return self._own_user() == other._own_user() or (self.job is not None and self.job == other.job)
+        return self.own_user() == other.own_user() or (self.job is not None and self.job == other.job)
 
-    def _own_user(self) -> str:
+    def own_user(self) -> str:
+        """The user without the branch's origin: as the job writes to its table."""
         return self.user if self.origin is None else self.user.rpartition(ORIGIN_MARK)[0]
 
 
@@ -108,10 +116,11 @@ class RowSource:
 
 @dataclass(slots=True)
 class RowSources:
-    """All sources of the rows of a snapshot."""
+    """All sources of the rows of a snapshot. `left` are streams whose rows were taken out, as `in_table` names them."""
 
     sources: dict[LineKey, RowSource] = field(default_factory=dict)
     is_complete: bool = True
+    left: set[tuple[LineKey, str]] = field(default_factory=set)
 
     def to_json(self) -> str:
         """The value of the property."""
@@ -122,7 +131,20 @@ class RowSources:
             for key, source in sorted(self.sources.items(), key=lambda one: (one[0].uuid, one[0].branch or ""))
         ]
         text: dict[str, object] = {"sources": sources}
-        return json.dumps(text if self.is_complete else text | {"complete": False}, separators=(",", ":"))
+        if not self.is_complete:
+            text["complete"] = False
+        if self.left:
+            text["left"] = self._left_to_json()
+        return json.dumps(text, separators=(",", ":"))
+
+    def _left_to_json(self) -> list[dict[str, object]]:
+        """Where they are too many, all streams of their sources count as such."""
+        is_bounded = len(self.left) < LEFT_MAX
+        left = self.left if is_bounded else {(key, ALL_READERS) for key, _ in self.left}
+        by_source: dict[LineKey, list[str]] = {}
+        for key, name in sorted(left, key=lambda one: (one[0].uuid, one[0].branch or "", one[1])):
+            by_source.setdefault(key, []).append(name)
+        return [{"uuid": key.uuid} | _known(branch=key.branch) | {"readers": names} for key, names in by_source.items()]
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> RowSources | None:
@@ -135,9 +157,27 @@ class RowSources:
             return cls(
                 sources={source_key_of(one): _source_of(one) for one in objects(fields, "sources")},
                 is_complete=fields.get("complete") is not False,
+                left={
+                    (source_key_of(one), name)
+                    for one in (objects(fields, "left") if "left" in fields else ())
+                    for name in strings(one, "readers")
+                },
             )
         except (KeyError, ValueError) as error:
             raise CorruptDataError(f"snapshot property {SOURCES_KEY} is not readable: {cause(error)}") from error
+
+    def streams(self) -> set[tuple[LineKey, str]]:
+        """The streams that have rows here."""
+        found = ((key, name) for key, source in self.sources.items() for name in source.readers)
+        return {(key, name) for key, name in found if name.startswith(STREAM)}
+
+    def leave(self) -> set[tuple[LineKey, str]]:
+        """The streams that have left once all rows are taken out, as `in_table` names them."""
+        return self.left | {(key, in_table(name)) for key, name in self.streams()}
+
+    def has_left(self, key: LineKey, name: str) -> bool:
+        """Whether the rows of a stream were taken out."""
+        return not self.left.isdisjoint({(key, in_table(name)), (key, ALL_READERS)})
 
     def break_all(self, found: SourceBreak) -> None:
         """All sources that have rows here are shown at no version from a snapshot on."""
@@ -156,10 +196,19 @@ def carried_sources(carried: CarriedProperties) -> RowSources | None:
 
 def kept_sources(then: CarriedProperties, now: Mapping[str, str]) -> dict[str, str]:
     """The property of a table whose rows become those of an older snapshot again: `then`, before `now`."""
-    found = carried_sources(then)
-    if found is not None:
-        return {SOURCES_KEY: found.to_json()}
-    return {SOURCES_KEY: _NO_SOURCES} if SOURCES_KEY in now else {}
+    found, before = carried_sources(then), RowSources.of(now)
+    if found is None and before is None:
+        return {}
+    found = RowSources() if found is None else found
+    if before is not None:
+        found.left = (found.left | before.leave()) - found.streams()
+    return {SOURCES_KEY: found.to_json()}
+
+
+def in_table(reader: str) -> str:
+    """The name that a reader has in the table: a merged branch has brought it with its origin."""
+    kind, number, user = reader.split(" ", 2)
+    return f"{kind} {number} {WriterName(user).own_user()}"
 
 
 def source_key_of(fields: Mapping[str, Any]) -> LineKey:

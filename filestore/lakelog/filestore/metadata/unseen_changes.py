@@ -11,7 +11,7 @@ those with a log, have no property.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from lakelog.common.errors import CorruptDataError
@@ -60,11 +60,20 @@ def parse_unseen(text: str) -> tuple[UnseenChanges, ...]:
         raise CorruptDataError(f"snapshot property {UNSEEN_KEY} is not readable: {cause(error)}") from error
 
 
+def carried_unseen(carried: CarriedProperties) -> dict[str, str]:
+    """The property up to the snapshots of other engines behind that of `carried`; nothing where it stays as it is."""
+    return _with_new([], carried)
+
+
 def unseen_property(snapshot: Snapshot, carried: CarriedProperties) -> dict[str, str]:
     """The property of a new snapshot; nothing where that of `carried`, which it carries on, stays as it is."""
+    is_new = is_unseen(snapshot, log=snapshot.properties.get(LOG_STATE_KEY, ""))
+    return _with_new([snapshot] if is_new else [], carried)
+
+
+def _with_new(newest: Sequence[Snapshot], carried: CarriedProperties) -> dict[str, str]:
     log = carried.properties.get(LOG_STATE_KEY, "")
-    new = [one for one in reversed(carried.foreign) if is_unseen(one, log=log)]
-    new += [snapshot] if is_unseen(snapshot, log=snapshot.properties.get(LOG_STATE_KEY, "")) else []
+    new = [*(one for one in reversed(carried.foreign) if is_unseen(one, log=log)), *newest]
     if not new:
         return {}
     found = [*unseen_of(carried.properties), *(UnseenChanges(one.id, one.id, one.uuid) for one in new)]

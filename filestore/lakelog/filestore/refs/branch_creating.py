@@ -29,6 +29,7 @@ from lakelog.filestore.metadata.snapshot import DIGEST_KEY, PROPERTY_PREFIX, SCH
 from lakelog.filestore.metadata.snapshot_manager import SnapshotManager
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.tag_file import Tag
+from lakelog.filestore.metadata.unseen_changes import carried_unseen
 from lakelog.filestore.metadata.users import (
     CLEARED_KEY,
     FORGOTTEN_KEY,
@@ -36,6 +37,7 @@ from lakelog.filestore.metadata.users import (
     SOURCES_KEY,
     UNSEEN_KEY,
     USERS_KEY,
+    CarriedProperties,
 )
 from lakelog.filestore.options.layout import LOG_BRANCH
 from lakelog.filestore.refs.branch_names import check_branch_name
@@ -199,9 +201,14 @@ def of_branch(table: TableStore, snapshot: Snapshot) -> Snapshot:
     """
     try:
         found = carried_by(table, snapshot)
-        carried = {**found.properties, **kept_sources(found, {})}
     except NotFoundError:  # a tag of an expired snapshot of another engine
-        carried = {}
+        found = CarriedProperties(properties={}, foreign=())
+    return with_properties_of_branch(snapshot, found)
+
+
+def with_properties_of_branch(snapshot: Snapshot, found: CarriedProperties) -> Snapshot:
+    """A snapshot of the table as a branch has it, `found` is what a commit behind it would carry on."""
+    carried = {**found.properties, **kept_sources(found, {}), **carried_unseen(found)}
     own = {**carried, **snapshot.properties}
     kept = {key: text for key, text in own.items() if not key.startswith(PROPERTY_PREFIX) or key in _KEPT}
     return snapshot if kept == snapshot.properties else replace(snapshot, properties=kept)
