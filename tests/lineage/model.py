@@ -6,6 +6,10 @@ writer did, not from its record. `check` holds it against the rows.
 
 With `branches` a table has lines beside it, written by copies of its writers and by others, which are merged into it:
 changed rows, of which the branch's win, or the branch as a whole.
+
+An overwrite is no change for a stream of a table without changelog files: the stream copies nothing of it. A model that
+`forgets` has of expired snapshots what the living ones carry on and, where lineage is recorded, their edges; otherwise
+lineage knows all of their steps.
 """
 
 from __future__ import annotations
@@ -13,13 +17,28 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import count
+from itertools import count, pairwise
 
-from lakelog.filestore.metadata.row_sources import LineKey
+from lakelog.filestore.metadata.forks import PROTECTING_PREFIX
+from lakelog.filestore.metadata.restored import restores_properties
+from lakelog.filestore.metadata.row_changes import changes_rows
+from lakelog.filestore.metadata.row_sources import LineKey, kept_sources
+from lakelog.filestore.metadata.snapshot import (
+    BATCH_COMMIT_IDENTIFIER,
+    MERGE_OPERATION,
+    RESTORE_OPERATION,
+    BranchVerb,
+    CommitKind,
+)
+from lakelog.filestore.metadata.snapshot import Snapshot as StoredSnapshot
+from lakelog.filestore.metadata.users import CarriedProperties
+from lakelog.filestore.refs.branch_creating import with_properties_of_branch
 from lakelog.lineage.brought import merge_lineage
-from lakelog.lineage.line_graph import LineGraph, show_lines
-from lakelog.lineage.lines import Change, Line, LineBatch, Step
-from lakelog.lineage.record import ReadMode, TableSource, TableVersion
+from lakelog.lineage.line_graph import LineGraph, forked_step, show_lines
+from lakelog.lineage.lines import Change, Line, Step
+from lakelog.lineage.record import BatchLineage, CommittedBatch, ReadMode, TableSource, TableVersion
+from lakelog.lineage.told_steps import with_told_steps
+from tests.lineage.model_snapshots import Commit, FedEdges, Living, committed, is_passed, living_steps
 
 Rows = dict[tuple[str, ...], int]
 Read = tuple[str, int]  # a writer and the number of its read
@@ -33,11 +52,7 @@ class Part:
     version: str | None
     is_lost: bool = False
     ahead: tuple[str, ...] | None = None  # the key of a row from behind that version
-
-    @property
-    def shown(self) -> str | None:
-        """The version that the rows show; None for none."""
-        return None if self.is_lost or self.ahead else self.version
+    followed: frozenset[str] = frozenset()  # snapshots up to which a stream was given changes
 
 
 Parts = dict[Read, Part]
@@ -52,7 +67,7 @@ class Snapshot:
     version: str
     rows: Rows
     parts: Parts
-    step: Step
+    stored: StoredSnapshot
 
 
 @dataclass
@@ -62,6 +77,8 @@ class Table:
     name: str
     snapshots: list[Snapshot] = field(default_factory=list)
     expired: int = 0
+    expires_to: int | None = None  # the number up to which snapshots may expire
+    has_changelog: bool = False  # streams of it are given the changes of overwrites too
     main: str | None = None  # of a branch, whose first snapshot is the one that it began at
     base: Snapshot | None = None  # up to where a branch is merged
 
@@ -88,11 +105,24 @@ class Writer:
 class Model:
     """Tables, and the writers that fill them. Every choice comes from `choose`."""
 
-    def __init__(self, choose: random.Random, *, roots: int = 2, derived: int = 3, branches: bool = False) -> None:
+    def __init__(
+        self,
+        choose: random.Random,
+        *,
+        roots: int = 2,
+        derived: int = 3,
+        branches: bool = False,
+        forgets: bool = False,
+    ) -> None:
         self.choose = choose
-        self.tables = {f"t{number}": Table(f"t{number}") for number in range(roots + derived)}
-        self.roots = list(self.tables)[:roots]
+        names = [f"t{number}" for number in range(roots + derived)]
+        self.tables = {name: Table(name, has_changelog=choose.random() < 0.3) for name in names}
+        self.roots = names[:roots]
         self.has_branches = branches
+        self.forgets = forgets
+        self.fed = FedEdges() if forgets else None
+        self.is_fed_before_expiry = choose.random() < 0.5
+        self.replacing: set[str] = set()  # commits that left no row from before
         self.by_commit: dict[str, Snapshot] = {}
         self.writers: list[Writer] = []
         self._numbers = count(1)
@@ -107,20 +137,23 @@ class Model:
 
     def step(self) -> None:
         """One event."""
-        names = list(self.tables)
+        choose, names = self.choose, list(self.tables)
         derived = names[len(self.roots) :]
         events: list[tuple[int, Callable[[str], None], list[str]]] = [
             (6, self.write_root, self.roots),
+            (2 if self.forgets else 1, self.overwrite_by_hand, self.roots),
             (14, lambda name: self.run(self.choose.choice([one for one in self.writers if one.sink == name])), derived),
             (1, self.compact, names),
-            (1, self.change_by_hand, derived),
-            (1, self.restore, derived),
+            (1, choose.choice([self.change_by_hand, self.overwrite_by_hand]), derived),
+            (1, self.restore, names),
             (1, self.roll_back, names),
             (1, self.overwrite, derived),
             (1, self.insert, derived),
-            (1, self.expire, names),
+            (3 if self.forgets else 1, self.expire, names),
             (1, self.start, derived),
         ]
+        if self.forgets:
+            events.append((1, self.feed, names))
         if self.has_branches:
             forks = [name for name in derived if self.tables[name].main is not None]
             mains = [name for name in derived if self.tables[name].main is None]
@@ -132,7 +165,23 @@ class Model:
         """A root gets a row of its own."""
         number = next(self._numbers)
         rows = {**self._rows(name), ("row", str(number)): number, ("stamp",): number}
-        self._commit(name, rows, {}, Change.BY_HAND)
+        self._commit(name, rows, {}, Commit(operation="WRITE", is_foreign=self._is_foreign(name)))
+
+    def overwrite_by_hand(self, name: str) -> None:
+        """Rows of a table are replaced by those of a nightly load, or all of them, of which nothing is recorded."""
+        before, number = self._rows(name), next(self._numbers)
+        if not before:
+            return
+        is_whole = self.choose.random() < 0.5
+        kept = {} if is_whole else {key: value for key, value in before.items() if self.choose.random() < 0.5}
+        rows = kept | dict.fromkeys(self.choose.sample(sorted(before), 1), -number)
+        if name in self.roots:
+            rows |= {("row", str(number)): number, ("stamp",): number}
+        parts = {read: replace(part, is_lost=True) for read, part in self._parts(name).items()}
+        operation = "OVERWRITE" if is_whole else self.choose.choice(["UPDATE", "DELETE", "OVERWRITE"])
+        is_foreign = self._is_foreign(name)
+        commit = Commit(kind=CommitKind.OVERWRITE, operation=operation, replaces_all=not kept, is_foreign=is_foreign)
+        self._commit(name, rows, parts, commit)
 
     def start(self, sink: str) -> None:
         """A new stream into a table, from tables before it."""
@@ -161,9 +210,11 @@ class Model:
             end = self._later(name, start)
             before = parts.get((writer.name, number), Part(name, None))
             self._copy(rows, (writer, number), start, end, again=before.ahead)
-            is_lost = before.is_lost or before.version != self._version(start)
+            is_lost = before.is_lost or before.version != self._version(start) or self._passes(name, start, end)
             ahead = self._copy_ahead(rows, writer, number, name, end) if self.choose.random() < 0.06 else None
-            parts[writer.name, number] = Part(name, self._version(end), is_lost=is_lost, ahead=ahead)
+            followed = before.followed | ({end} if start not in {None, end} else set())
+            version = self._version(end)
+            parts[writer.name, number] = Part(name, version, is_lost=is_lost, ahead=ahead, followed=followed)
             found.append(self._source(name, start, end, is_exact=ahead is None))
             ends.append(end)
         for number, name in enumerate(writer.statics, len(ends)):
@@ -175,14 +226,15 @@ class Model:
             rows = {**made, **rows}  # rows that were joined before stay
             found.append(self._source(name, None, newest.commit, mode=ReadMode.BATCH))
         writer.progress = ends
-        batch = LineBatch(user=writer.name, job=writer.name, number=writer.batch, sources=found)
+        lineage = BatchLineage(job=writer.name, batch_id=writer.batch, sources=found)
+        batch = CommittedBatch(user=writer.name, identifier=writer.batch, lineage=lineage)
         writer.batch += 1
-        self._commit(writer.sink, rows, parts, Change.BATCHES, batches=[batch])
+        self._commit(writer.sink, rows, parts, Commit(batch=batch))
 
     def compact(self, name: str) -> None:
         """A snapshot that changes no row."""
         if self.tables[name].snapshots:
-            self._commit(name, self._rows(name), self._parts(name), Change.NOTHING)
+            self._commit(name, self._rows(name), self._parts(name), Commit(kind=CommitKind.COMPACT))
 
     def change_by_hand(self, name: str) -> None:
         """Other rows, of which nothing is recorded; by lakelog or another engine."""
@@ -190,16 +242,19 @@ class Model:
         if not rows:
             return
         parts = {read: replace(part, is_lost=True) for read, part in self._parts(name).items()}
-        change = self.choose.choice([Change.BY_HAND, Change.FOREIGN])
-        self._commit(name, dict.fromkeys(rows, -number), parts, change)
+        commit = Commit(operation="WRITE", is_foreign=self.choose.random() < 0.5)
+        self._commit(name, dict.fromkeys(rows, -number), parts, commit)
 
     def restore(self, name: str) -> None:
         """An older state again."""
         living = self.living(name)
         if len(living) > 1:
             target = self.choose.choice(living[:-1])
-            version = TableVersion(snapshot_id=target.id, commit=target.commit)
-            self._commit(name, target.rows, target.parts, Change.RESTORE, restored=version)
+            stored = [one.stored for one in living]
+            then, now = (Living(stored).carried(one) for one in (target.stored, stored[-1]))
+            properties = restores_properties(target.stored, then, now.properties)
+            commit = Commit(kind=CommitKind.OVERWRITE, operation=RESTORE_OPERATION, properties=properties)
+            self._commit(name, target.rows, target.parts, commit)
             self._rewind(name)
 
     def roll_back(self, name: str) -> None:
@@ -211,21 +266,40 @@ class Model:
             at = snapshots.index(target) + 1
             is_known = sources_in(snapshots[at:]) <= sources_in(snapshots[:at])  # else nothing says what they were
             if is_known and all(one.version == one.commit for one in snapshots[at:]):  # else versions lose their names
+                if any(is_passed(one.stored) for one in snapshots[at:]):  # unknown once expired: see docs/limits.md
+                    table = self.tables[name]
+                    table.expires_to = min(target.id + 1, table.expires_to or target.id + 1)
                 del snapshots[at:]
                 self._rewind(name)
 
     def overwrite(self, name: str) -> None:
         """All rows are replaced by those of a statement."""
-        self._statement(name, {}, {}, Change.OVERWRITE)
+        self._statement(name, {}, {}, CommitKind.OVERWRITE)
 
     def insert(self, name: str) -> None:
         """The rows of a statement come beside the others."""
-        self._statement(name, self._rows(name), self._parts(name), Change.BATCHES)
+        self._statement(name, self._rows(name), self._parts(name), CommitKind.APPEND)
 
     def expire(self, name: str) -> None:
-        """The oldest snapshots expire; what they recorded was fed."""
+        """The oldest snapshots expire, but for the newest of lakelog, whose properties the next commit carries on."""
         table = self.tables[name]
-        table.expired = max(table.expired, self.choose.randrange(len(table.snapshots) or 1))
+        own = [at for at, one in enumerate(table.snapshots) if one.stored.properties]
+        if not own:
+            return
+        if self.is_fed_before_expiry:
+            self._feed_line(name)
+        last = table.snapshots[-1].id if table.expires_to is None else table.expires_to
+        stay = [at for at, one in enumerate(table.snapshots) if one.id >= last]
+        table.expired = max(table.expired, min(self.choose.randrange(len(table.snapshots)), own[-1], *stay[:1]))
+
+    def feed(self, _name: str) -> None:
+        """The lineage of all tables is fed."""
+        for name in self.tables:
+            self._feed_line(name)
+
+    def _feed_line(self, name: str) -> None:
+        if self.fed is not None:
+            self.fed.feed(self.tables[name].key, [one.stored for one in self._own(name)])
 
     def fork(self, main: str) -> None:
         """A branch of a table, with copies of its writers and one of its own."""
@@ -233,8 +307,11 @@ class Model:
             return
         began = self.choose.choice(self.living(main))
         name = f"{main}-{len(self.tables)}"
-        first = replace(began, step=replace(began.step, change=Change.NOTHING, batches=(), restored=None))
-        self.tables[name] = Table(name, [first], main=main, base=first)
+        stored = [one.stored for one in self.living(main)]
+        own = with_properties_of_branch(began.stored, Living(stored).carried(began.stored))
+        began = replace(began, stored=replace(own, changelog_manifest_list=None))
+        has_changelog = self.tables[main].has_changelog
+        self.tables[name] = Table(name, [began], has_changelog=has_changelog, main=main, base=began)
         for writer in [one for one in self.writers if one.sink == main]:
             reads = [began.parts.get((writer.name, number)) for number in range(len(writer.sources))]
             if all(part is None or part.ahead is None for part in reads):
@@ -254,7 +331,7 @@ class Model:
                 rows.pop(key, None)
                 rows |= {key: taken.rows[key]} if key in taken.rows else {}
         new = {read: part for read, part in taken.parts.items() if part != table.base.parts.get(read)}
-        self._merge(table, rows, {**new, **self._parts(table.main)}, table.base, origin=branch)
+        self._merge(table, rows, {**new, **self._parts(table.main)}, table.base, origin=f"{PROTECTING_PREFIX}{branch}")
         table.base = taken
 
     def take(self, branch: str) -> None:
@@ -268,15 +345,16 @@ class Model:
         assert table.main is not None, "it is a branch"
         start, end = (TableVersion(snapshot_id=one.id, commit=one.commit) for one in (base, table.snapshots[-1]))
         own = TableSource(table=table.main, uuid=table.main, branch=table.name, mode=ReadMode.BATCH, end=end)
-        found = merge_lineage(own, [one.step for one in table.snapshots], start, origin=origin)
-        merged, *unknown = found.sources
-        assert isinstance(merged, TableSource), "the branch is the first source"
-        batches = [LineBatch(user=f"merge{end.commit}", job=None, number=None, sources=unknown, merged=merged)]
-        for one in found.brought:
-            job, number = one.lineage.job, one.lineage.batch_id
-            batches.append(LineBatch(user=one.user, job=job, number=number, sources=one.lineage.sources))
-        change, restored = (Change.TAKEN, merged.start) if origin is None else (Change.BATCHES, None)
-        self._commit(table.main, rows, parts, change, batches=batches, restored=restored)
+        found = merge_lineage(own, self._line(table.name).steps, start, origin=origin)
+        verb = MERGE_OPERATION if origin is not None else BranchVerb.MERGE.value
+        lineage = BatchLineage(operation=verb, sources=found.sources, brought=found.brought)
+        batch = CommittedBatch(user=f"merge{end.commit}", identifier=BATCH_COMMIT_IDENTIFIER, lineage=lineage)
+        if origin is not None:
+            self._commit(table.main, rows, parts, Commit(operation=verb, batch=batch))
+            return
+        then, now = (self._carried(name) for name in (table.name, table.main))
+        commit = Commit(operation=RESTORE_OPERATION, batch=batch, properties=kept_sources(then, now.properties))
+        self._commit(table.main, rows, parts, commit)
 
     # What is there.
 
@@ -285,17 +363,51 @@ class Model:
         table = self.tables[name]
         return table.snapshots[min(table.expired, max(len(table.snapshots) - 1, 0)) :]
 
+    def shown(self, part: Part) -> str | None:
+        """The version of its source that a part shows; None for none.
+
+        Whether a stream has passed an overwrite is not known of a source that was rolled back since.
+        """
+        is_known = all(self._is_on_line(part.source, commit) for commit in part.followed)
+        return None if part.is_lost or part.ahead or not is_known else part.version
+
     def graph(self) -> LineGraph:
         """The tables as lineage reads them."""
         graph = LineGraph()
         for name, table in self.tables.items():
-            key = table.key
-            gone = len(table.snapshots) - len(self.living(name))
-            steps = [replace(one.step, is_living=at >= gone) for at, one in enumerate(table.snapshots)]
-            began = None if table.main is None else steps[0].version
-            graph.lines[key] = Line(key=key, name=name, steps=steps, began=began)
-            graph.names[key] = name
+            graph.lines[table.key] = with_told_steps(self._line(name))
+            graph.names[table.key] = name
         return show_lines(graph)
+
+    def _own(self, name: str) -> list[Snapshot]:
+        """The living snapshots of a table; of a branch without the one that it began at."""
+        living = self.living(name)
+        return (
+            living[1:] if self.tables[name].main is not None and living[0] is self.tables[name].snapshots[0] else living
+        )
+
+    def _line(self, name: str) -> Line:
+        """A table as lineage reads it."""
+        table, own = self.tables[name], self._own(name)
+        began = None
+        forked: list[Step] = []
+        if table.main is not None:
+            first = table.snapshots[0]
+            began = TableVersion(snapshot_id=first.id, commit=first.commit)
+            step = forked_step(first.stored, began)
+            if self.living(name)[0] is not first:
+                step = Step(version=began, time_millis=step.time_millis, change=Change.NOTHING, is_living=False)
+            forked = [step]
+        every = own if self.forgets else [one for one in table.snapshots if table.main is None or one.id > first.id]
+        steps = living_steps([one.stored for one in every], self.replacing)
+        living = {one.commit for one in own}
+        steps = [step if step.version.commit in living else replace(step, is_living=False) for step in steps]
+        expired: list[Step] = []
+        if self.fed is not None and not (own and own[0].id == (1 if began is None else began.snapshot_id + 1)):
+            expired = self.fed.steps(table.key, own[0].id if own else None)
+        branches = (f"{PROTECTING_PREFIX}{one.name}" for one in self.tables.values() if one.main == name)
+        steps = [*forked, *expired, *steps]
+        return Line(key=table.key, name=name, steps=steps, began=began, origins=frozenset(branches))
 
     def made_of(self, read: Read, source: Rows) -> Rows:
         """The rows that a read makes of a state of its source."""
@@ -327,24 +439,40 @@ class Model:
         first = next((at for at, one in enumerate(snapshots) if one.commit == commit), 0)
         return snapshots[max(first, len(snapshots) - 1 - self.choose.choice([0, 0, 0, 1, 2]))].commit
 
+    def _between(self, name: str, start: str, end: str) -> list[Snapshot]:
+        """The snapshots of a source from one to another."""
+        snapshots = self.tables[name].snapshots
+        commits = [one.commit for one in snapshots]
+        return snapshots[commits.index(start) : commits.index(end) + 1]
+
+    def _passes(self, name: str, start: str | None, end: str) -> bool:
+        """Whether a stream between two snapshots of its source is not given the changes of one of them."""
+        return start is not None and any(is_passed(one.stored) for one in self._between(name, start, end)[1:])
+
     def _copy(
         self, rows: Rows, read: tuple[Writer, int], start: str | None, end: str, *, again: tuple[str, ...] | None
     ) -> None:
         """Apply the changes between two states of a source, and those of a row that was read ahead."""
         writer, number = read
-        before = {} if start is None else self.by_commit[start].rows
         after = self.by_commit[end].rows
-        for key in before.keys() | after.keys() | ({again} if again else set()):
-            if (before.get(key) != after.get(key) or key == again) and _is_kept(key, writer.keeps):
-                rows.pop((writer.name, str(number), *key), None)
-                if key in after:
-                    rows[writer.name, str(number), *key] = after[key]
+        changes: list[tuple[Rows, Rows]] = [({}, after)]
+        if start is not None:
+            pairs = pairwise(self._between(writer.sources[number], start, end))
+            changes = [(before.rows, now.rows) for before, now in pairs if not is_passed(now.stored)]
+        changes += [({again: -1}, {again: after[again]} if again in after else {})] if again else []
+        for before, now in changes:
+            for key in before.keys() | now.keys():
+                if before.get(key) != now.get(key) and _is_kept(key, writer.keeps):
+                    rows.pop((writer.name, str(number), *key), None)
+                    if key in now:
+                        rows[writer.name, str(number), *key] = now[key]
 
     def _copy_ahead(self, rows: Rows, writer: Writer, number: int, name: str, end: str) -> tuple[str, ...] | None:
         """Apply one of the changes behind the last snapshot that is read whole, and give its key; None for none."""
         snapshots = self.tables[name].snapshots
         at = next(at for at, one in enumerate(snapshots) if one.commit == end)
-        new = sorted((snapshots[at + 1].rows.items() - snapshots[at].rows.items()) if at + 1 < len(snapshots) else [])
+        has_more = at + 1 < len(snapshots) and not is_passed(snapshots[at + 1].stored)
+        new = sorted((snapshots[at + 1].rows.items() - snapshots[at].rows.items()) if has_more else [])
         found = [(key, value) for key, value in new if _is_kept(key, writer.keeps)]
         for key, value in found[:1]:
             rows[writer.name, str(number), *key] = value
@@ -360,18 +488,20 @@ class Model:
         ]
         return TableSource(table=name, uuid=name, mode=mode, start=versions[0], end=versions[1], is_exact=is_exact)
 
-    def _statement(self, name: str, rows: Rows, parts: Parts, change: Change) -> None:
+    def _statement(self, name: str, rows: Rows, parts: Parts, kind: CommitKind) -> None:
         source = self.choose.choice(self._before(name))
         if not self.tables[source].snapshots:
             return
         newest = self.tables[source].snapshots[-1]
         user = f"statement{next(self._numbers)}"
+        is_overwrite = kind is CommitKind.OVERWRITE
+        operation = "OVERWRITE" if is_overwrite else "WRITE"
         found = self._source(source, None, newest.commit, mode=ReadMode.BATCH)
-        batch = LineBatch(user=user, job=None, number=None, sources=[found])
+        lineage = BatchLineage(operation=operation, sources=[found])
+        batch = CommittedBatch(user=user, identifier=BATCH_COMMIT_IDENTIFIER, lineage=lineage)
         made = self.made_of((user, 0), newest.rows)
-        self._commit(
-            name, {**rows, **made}, {**parts, (user, 0): Part(source, newest.version)}, change, batches=[batch]
-        )
+        commit = Commit(kind=kind, operation=operation, batch=batch, replaces_all=is_overwrite)
+        self._commit(name, {**rows, **made}, {**parts, (user, 0): Part(source, newest.version)}, commit)
 
     def _rewind(self, name: str) -> None:
         """The writers of a table go on, or are set back to what the table shows now, or begin anew."""
@@ -383,32 +513,35 @@ class Model:
                 if all(part is None or part.ahead is None for part in reads):
                     writer.progress = commits
 
-    def _commit(
-        self,
-        name: str,
-        rows: Rows,
-        parts: Parts,
-        change: Change,
-        *,
-        batches: Sequence[LineBatch] = (),
-        restored: TableVersion | None = None,
-    ) -> None:
-        snapshots = self.tables[name].snapshots
-        newest = snapshots[-1] if snapshots else None
-        number, commit = 1 if newest is None else newest.id + 1, f"{name}-{next(self._numbers)}"
-        changes_rows = newest is None or newest.rows != rows or change is Change.RESTORE
-        step = Step(
-            version=TableVersion(snapshot_id=number, commit=commit),
+    def _is_foreign(self, name: str) -> bool:
+        """Whether another engine writes by hand."""
+        return self.choose.random() < (0.15 if name in self.roots else 0.5)
+
+    def _carried(self, name: str) -> CarriedProperties:
+        """The properties that the next commit of a table carries on."""
+        stored = [one.stored for one in self.living(name)]
+        return Living(stored).carried(stored[-1] if stored else None)
+
+    def _commit(self, name: str, rows: Rows, parts: Parts, commit: Commit) -> None:
+        table = self.tables[name]
+        newest = table.snapshots[-1] if table.snapshots else None
+        before = None if newest is None else newest.stored
+        uuid = f"{name}-{next(self._numbers)}"
+        stored = committed(
+            table.key,
+            [one.stored for one in self.living(name)],
+            commit,
+            uuid=uuid,
             time_millis=next(self._numbers),
-            change=change,
-            changes_rows=changes_rows,
-            batches=batches,
-            restored=restored,
+            changes_rows=newest is None or newest.rows != rows,
+            has_changelog=table.has_changelog,
         )
-        version = commit if changes_rows or newest is None else newest.version
-        found = Snapshot(number, commit, version, rows, parts, step)
-        snapshots.append(found)
-        self.by_commit[commit] = found
+        if commit.replaces_all:
+            self.replacing.add(uuid)
+        version = uuid if newest is None or changes_rows(stored, before) else newest.version
+        found = Snapshot(stored.id, uuid, version, rows, parts, stored)
+        table.snapshots.append(found)
+        self.by_commit[uuid] = found
 
 
 def sources_in(snapshots: Sequence[Snapshot]) -> set[str]:

@@ -1,4 +1,7 @@
-"""Random graphs of jobs against a model of versions: consistent snapshots are right, and the newest there are."""
+"""Random graphs of jobs against a model of versions: consistent snapshots are right, and the newest there are.
+
+Where snapshots expire and are forgotten, fed or not, an answer is right all the same, though older ones may be refused.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +20,14 @@ from lakelog.lineage.consistent import ConsistentSnapshots, NotConsistentError, 
 from tests.lineage.model import Model, Snapshot
 
 EVENTS = 45
+QUESTIONS = 3  # of one history
 _PATHS = re.compile(r"(t\d+) is made from (.+?) over several paths")
 
 
-def history(seed: int, events: int = EVENTS, *, branches: bool = False) -> Model:
+def history(seed: int, events: int = EVENTS, *, branches: bool = False, forgets: bool = False) -> Model:
     choose = random.Random(seed)
-    model = Model(choose, roots=choose.choice([1, 2]), derived=choose.choice([2, 3]), branches=branches)
+    roots, derived = choose.choice([1, 2]), choose.choice([2, 3])
+    model = Model(choose, roots=roots, derived=derived, branches=branches, forgets=forgets)
     for _ in range(events):
         model.step()
     return model
@@ -70,7 +75,7 @@ def can_agree(model: Model, chosen: dict[str, Snapshot | str], waiting: list[str
         parts = [one for one in here.parts.values() if one.source == source] if isinstance(here, Snapshot) else []
         if isinstance(here, Snapshot) and not parts:
             continue
-        shown = {part.shown for part in parts}
+        shown = {model.shown(part) for part in parts}
         version = shown.pop() if len(shown) == 1 else None
         if version is None:
             if any(hidden.setdefault(one, name) != name for one in above(model, [source])):
@@ -117,6 +122,21 @@ def check_rows(seed: int, which: int, *, branches: bool = False) -> None:
     assert found is None or list(recomputed_differently(model, found)) == []
 
 
+def check_forgetful(seed: int, which: int, *, branches: bool) -> None:
+    """The rows of answers are right; and so is, by trying all, what they are made from."""
+    model = history(seed, branches=branches, forgets=True)
+    for number in range(QUESTIONS):
+        found = answer(model, asked_of(model, which + number))
+        assert found is None or list(recomputed_differently(model, found)) == []
+    if branches:  # a merge that does not know what its branch was made from hides more than is so
+        return
+    model = history(seed, events=26, forgets=True)
+    for number in range(QUESTIONS):
+        found = answer(model, asked_of(model, which + number))
+        commits = {} if found is None else {name: str(one.commit) for name, one in found.snapshots.items()}
+        assert can_agree(model, {name: model.by_commit[one] for name, one in commits.items()}, list(commits), {})
+
+
 def check_newest(seed: int, which: int) -> None:
     model = history(seed, events=26)
     asked = asked_of(model, which)
@@ -143,6 +163,13 @@ def test_the_named_versions_recompute_to_the_rows_of_each_table(seed: int, which
 @settings(max_examples=80, deadline=None, phases=PHASES)
 def test_the_named_versions_recompute_where_branches_are_merged(seed: int, which: int) -> None:
     check_rows(seed, which, branches=True)
+
+
+@pytest.mark.parametrize("branches", [False, True])
+@given(**SEEDS)
+@settings(max_examples=80, deadline=None, phases=PHASES)
+def test_what_has_expired_makes_no_answer_wrong(branches: bool, seed: int, which: int) -> None:
+    check_forgetful(seed, which, branches=branches)
 
 
 @given(**SEEDS)
@@ -183,3 +210,5 @@ def test_many_more_histories_recompute_and_have_none_newer(seed: int, which: int
     check_rows(seed, which)
     check_rows(seed, which, branches=True)
     check_newest(seed, which)
+    for branches in (False, True):
+        check_forgetful(seed, which, branches=branches)

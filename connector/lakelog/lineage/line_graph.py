@@ -153,12 +153,10 @@ def show_lines(graph: LineGraph) -> LineGraph:
         state = None
         if line.began is not None:
             main = LineKey(key.uuid)
-            is_exact = graph.versions[main].position(line.began) is not None
-            is_told = (
-                bool(line.steps) and line.steps[0].row_sources is not None
-            )  # older states may miss changes by hand
-            found = line.began if is_exact or is_told else _at_or_before(graph, key, line.began)
-            position = graph.versions[main].position(found)
+            is_told = bool(line.steps) and line.steps[0].row_sources is not None
+            position = graph.versions[main].position(line.began)
+            if position is None and not is_told:  # a change by hand may have come behind older states
+                position = graph.versions[main].position(_at_or_before(graph, key, line.began))
             state = None if position is None else graph.shown[main].states.get(position)
             if state is not None and graph.versions[main].is_rolled_back(line.began):
                 state = state.copy()

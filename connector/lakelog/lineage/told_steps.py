@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lakelog.lineage.line_history import with_cleared_steps
+from lakelog.lineage.cleared_steps import with_cleared_steps
 from lakelog.lineage.line_state import SourceState, in_table
 from lakelog.lineage.lines import Change, Line, Step
 
