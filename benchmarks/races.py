@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
-import os
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -73,8 +72,8 @@ def race(path: str, options: Mapping[str, str], user: int, *, commits: int, star
 
 def spin() -> None:
     """One busy loop. It ends by itself where the benchmark was killed."""
-    parent = os.getppid()
-    while os.getppid() == parent:
+    parent = multiprocessing.parent_process()
+    while parent is not None and parent.is_alive():
         pass
 
 
