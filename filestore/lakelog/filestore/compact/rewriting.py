@@ -13,6 +13,7 @@ from lakelog.common.errors import CorruptDataError
 from lakelog.filestore.compact.bucket_work import BucketWork, small_file_bytes
 from lakelog.filestore.compact.change_merge import ChangeMerge
 from lakelog.filestore.compact.changelog import ChangelogWriter
+from lakelog.filestore.compact.count_checks import check_row_counts, check_summed_counts
 from lakelog.filestore.compact.deletions import bucket_deletions
 from lakelog.filestore.compact.lookup import BucketLookup
 from lakelog.filestore.compact.picking import CompactUnit
@@ -87,7 +88,8 @@ class _Rewrite:
                     self.table, self.bucket, pieces, level=unit.output_level, source=FileSource.COMPACT
                 )
                 self.before += files
-            _check_counts(self.before, self.after, table_name=self.table.name)
+            check_row_counts(self.before, self.after, table_name=self.table.name)
+            check_summed_counts(self.table, self.bucket, self.before, self.after, piece_bytes=self.budget // COPIES)
             changes = changelog.finish()
             deletions = bucket_deletions(self.table, self.bucket, self.before, self.after, self.deletions, _met(merge))
         except Exception:  # any error: no snapshot names these files
@@ -210,7 +212,7 @@ def _joined_files(table: TableStore, work: BucketWork, budget_bytes: int) -> Com
         len(read_positions(table.file_io, deletions[file.file_name])) for file in files if file.file_name in deletions
     )
     try:
-        _check_counts(files, after, table_name=table.name, deleted=deleted)
+        check_row_counts(files, after, table_name=table.name, deleted=deleted)
     except CorruptDataError:
         discard_files(table, (table.data_path(bucket, file) for file in after))
         raise
@@ -220,22 +222,6 @@ def _joined_files(table: TableStore, work: BucketWork, budget_bytes: int) -> Com
         after=tuple(after),
         deletions=bucket_deletions(table, bucket, files, after, deletions, {}),
     )
-
-
-def _check_counts(
-    before: Sequence[DataFileMeta], after: Sequence[DataFileMeta], *, table_name: str, deleted: int | None = None
-) -> None:
-    """Raise CorruptDataError for a compaction that has written more rows than it has read.
-
-    Files that are not merged, `deleted` rows of which are marked as deleted, must have exactly as many.
-    """
-    had, has = (sum(file.row_count for file in files) for files in (before, after))
-    if has > had or (deleted is not None and has != had - deleted):
-        wanted = f"at most {had}" if deleted is None else str(had - deleted)
-        raise CorruptDataError(
-            f"a compaction of table {table_name} has written {has} rows, expected {wanted}: nothing was committed, and "
-            "the table is as it was. This is an error of lakelog or a damaged file: keep the table, and report it"
-        )
 
 
 def rewrite_groups(
