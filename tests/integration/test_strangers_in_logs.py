@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -125,6 +126,25 @@ def test_whoever_looks_at_a_log_sees_what_writers_refuse(
             main(["log", verb, table.path])
         assert ended.value.code == 3
     assert "nothing to repair" not in capsys.readouterr().out
+
+
+def test_a_producer_that_is_kept_between_batches_commits_nothing_behind_a_stranger(
+    tmp_path: Path, bootstrap_servers: str
+) -> None:
+    catalog = Catalog(tmp_path, bootstrap_servers=bootstrap_servers)
+    made = catalog.create_table("db.t", schema=SCHEMA, primary_keys=["id"], options=OPTIONS)
+    writer = LocalWriter(open_table(made.path), "job")
+    writer.write(0, rows_of(0), None)
+    STRANGERS["a text"](made)
+    with pytest.raises(CorruptDataError, match=WAY_OUT):
+        writer.write(1, rows_of(1), None)
+    assert batches_of(made) == {0}
+    open_table(made.path).renew_log(skip_unreadable=True)
+    writer = LocalWriter(open_table(made.path), "job")
+    writer.write(1, rows_of(1), None)
+    writer.write(2, rows_of(2), None)
+    rows = open_table(made.path).to_arrow()
+    assert Counter(zip(*(rows[name].to_pylist() for name in ("id", "batch")), strict=True)) == expected(0, 1, 2)
 
 
 @pytest.mark.parametrize("stranger", list(STRANGERS))

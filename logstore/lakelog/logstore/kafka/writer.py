@@ -146,10 +146,12 @@ class TransactionalProducer:
         """Commit and give the end offset: the last record's offset + 1.
 
         Raises FencedError when a younger producer has taken over, TransactionTimeoutError when the broker has aborted
-        the transaction for its age, UnknownOutcomeError for any other failure.
+        the transaction for its age, UnknownOutcomeError for any other failure, and before it commits where records of
+        another writer are between the transaction and the one before it: a new producer reads them.
         """
         assert self._sent_count, "an empty transaction proves nothing"
         self.flush()
+        self._check_alone()
         self._is_open = False
         with self._classifying("committing"):
             self._client.commit_transaction(ANSWER_SECONDS)
@@ -160,6 +162,15 @@ class TransactionalProducer:
         if before is not None and self._end - self._sent_count < before:
             raise rewritten(self.partition, before, None)
         return self._end
+
+    def _check_alone(self) -> None:
+        if self._end is None or self._last_offset is None:
+            return
+        first = self._last_offset + 1 - self._sent_count
+        next_offset = self._end + 1  # the marker of the last commit is between
+        if first > next_offset:
+            reason = f"offsets {next_offset} to {first - 1} are not of this producer, and nothing was committed"
+            raise unknown_outcome(reason, self._doing("committing"), self.client_config)
 
     def close(self) -> None:
         """Abort the open transaction, if the broker answers at once, and free all resources. Never raises."""
