@@ -4,8 +4,8 @@ The rows of a table are a part for each read of each of its writers: {(writer, r
 rows of its source, of which it may keep only some. A part knows which version of its source it shows from what the
 writer did, not from its record. `check` holds it against the rows.
 
-With `branches` a table has lines beside it, written by copies of its writers and by others, which are merged into it:
-changed rows, of which the branch's win, or the branch as a whole.
+With `branches` a table has lines beside it, written by copies of its writers and by others, or by hand, that are merged
+into it: changed rows, of which the branch's win, or the branch as a whole. Other tables are made from branches too.
 
 An overwrite is no change for a stream of a table without changelog files: the stream copies nothing of it. A model that
 `forgets` has of expired snapshots what the living ones carry on and, where lineage is recorded, their edges; otherwise
@@ -138,10 +138,11 @@ class Model:
     def step(self) -> None:
         """One event."""
         choose, names = self.choose, list(self.tables)
-        derived = names[len(self.roots) :]
+        roots = [name for name in names if self._main(name) in self.roots]
+        derived = [name for name in names if name not in roots]
         events: list[tuple[int, Callable[[str], None], list[str]]] = [
-            (6, self.write_root, self.roots),
-            (2 if self.forgets else 1, self.overwrite_by_hand, self.roots),
+            (6, self.write_root, roots),
+            (2 if self.forgets else 1, self.overwrite_by_hand, roots),
             (14, lambda name: self.run(self.choose.choice([one for one in self.writers if one.sink == name])), derived),
             (1, self.compact, names),
             (1, choose.choice([self.change_by_hand, self.overwrite_by_hand]), derived),
@@ -155,8 +156,8 @@ class Model:
         if self.forgets:
             events.append((1, self.feed, names))
         if self.has_branches:
-            forks = [name for name in derived if self.tables[name].main is not None]
-            mains = [name for name in derived if self.tables[name].main is None]
+            forks = [name for name in names if self.tables[name].main is not None]
+            mains = [name for name in names if self.tables[name].main is None]
             events += [(3, self.fork, mains), *[(2, one, forks) for one in (self.merge, self.take) if forks]]
         ((_, event, of),) = self.choose.choices(events, [weight for weight, _, _ in events])
         event(self.choose.choice(of))
@@ -175,7 +176,7 @@ class Model:
         is_whole = self.choose.random() < 0.5
         kept = {} if is_whole else {key: value for key, value in before.items() if self.choose.random() < 0.5}
         rows = kept | dict.fromkeys(self.choose.sample(sorted(before), 1), -number)
-        if name in self.roots:
+        if self._main(name) in self.roots:
             rows |= {("row", str(number)): number, ("stamp",): number}
         parts = {read: replace(part, is_lost=True) for read, part in self._parts(name).items()}
         operation = "OVERWRITE" if is_whole else self.choose.choice(["UPDATE", "DELETE", "OVERWRITE"])
@@ -318,7 +319,8 @@ class Model:
                 progress = [None if part is None else part.version for part in reads]
                 batch = writer.batch if any(progress) else 0
                 self.writers.append(replace(writer, sink=name, progress=progress, batch=batch, is_stopped=False))
-        self.start(name)
+        if main not in self.roots:
+            self.start(name)
 
     def merge(self, branch: str) -> None:
         """The rows that a branch has changed since it was merged last, into its table."""
@@ -415,9 +417,14 @@ class Model:
         return {(read[0], str(read[1]), *key): value for key, value in source.items() if _is_kept(key, keeps)}
 
     def _before(self, name: str) -> list[str]:
-        """The tables that one may read, without branches."""
-        names = [one for one, table in self.tables.items() if table.main is None]
-        return names[: names.index(self.tables[name].main or name)]
+        """The tables that one may read, and their branches."""
+        mains = [one for one, table in self.tables.items() if table.main is None]
+        before = mains[: mains.index(self._main(name))]
+        return [one for one in self.tables if self._main(one) in before]
+
+    def _main(self, name: str) -> str:
+        """The table of a branch, or the table itself."""
+        return self.tables[name].main or name
 
     def _rows(self, name: str) -> Rows:
         snapshots = self.tables[name].snapshots
@@ -486,7 +493,16 @@ class Model:
             None if one is None else TableVersion(snapshot_id=self.by_commit[one].id, commit=one)
             for one in (start, end)
         ]
-        return TableSource(table=name, uuid=name, mode=mode, start=versions[0], end=versions[1], is_exact=is_exact)
+        key = self.tables[name].key
+        return TableSource(
+            table=key.uuid,
+            uuid=key.uuid,
+            branch=key.branch,
+            mode=mode,
+            start=versions[0],
+            end=versions[1],
+            is_exact=is_exact,
+        )
 
     def _statement(self, name: str, rows: Rows, parts: Parts, kind: CommitKind) -> None:
         source = self.choose.choice(self._before(name))
@@ -515,7 +531,7 @@ class Model:
 
     def _is_foreign(self, name: str) -> bool:
         """Whether another engine writes by hand."""
-        return self.choose.random() < (0.15 if name in self.roots else 0.5)
+        return self.choose.random() < (0.15 if self._main(name) in self.roots else 0.5)
 
     def _carried(self, name: str) -> CarriedProperties:
         """The properties that the next commit of a table carries on."""

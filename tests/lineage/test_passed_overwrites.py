@@ -91,6 +91,27 @@ def test_an_overwrite_of_the_sink_ends_what_its_stream_has_missed(catalog: Catal
     assert dict(consistent_snapshots(catalog, ["db.a", "db.b"])) == {"db.a": 3, "db.b": 1}
 
 
+def test_a_stream_of_a_branch_that_has_passed_an_overwrite_brings_no_version(catalog: Catalog, make: Make) -> None:
+    orders, other, a, b = make("orders"), make("other"), make("a"), make("b")
+    orders.write(rows(1))
+    other.write(rows(1))
+    StreamJob(a, [other], user="own").run()
+    a.create_branch("trial")
+    trial = StreamJob(a.branch("trial"), [orders], user="trial")
+    trial.run()
+    orders.write(rows(3), mode="overwrite")
+    orders.write(rows(4))
+    trial.run()
+    a.merge_changes("trial")
+    StreamJob(b, [orders], user="late").run()
+    feed_where_on(catalog)
+
+    assert consistent_snapshots(catalog, ["db.a", "db.b"])["db.a"] == 1, "it has no row of orders"
+    expire(orders, a, b)
+    with pytest.raises(NotConsistentError, match=r"passed an overwrite of its source.*snapshot 2 of the source"):
+        consistent_snapshots(catalog, ["db.a", "db.b"])
+
+
 def test_the_overwrite_of_another_engine_is_carried_on_by_the_next_commit(catalog: Catalog, make: Make) -> None:
     orders, a, b = make("orders"), make("a"), make("b")
     orders.write(rows(1))

@@ -254,12 +254,16 @@ def _take_batch(found: Brought, batch: LineBatch, own: LineKey) -> None:
 
 
 def _add(known: list[Source], source: Source) -> None:
-    """Put a read behind those of its reader: as one, where it begins at the end of the last one."""
+    """Put a read behind those of its reader: as one, where it begins at the end of the last one.
+
+    The first read of a stream stays by itself: it has read a state, and nothing says of one read behind which version
+    overwrites were passed.
+    """
     last = known[-1] if known else None
     if isinstance(source, ForeignSource) and isinstance(last, ForeignSource):
         known[-1] = replace(last, end=source.end)
     elif isinstance(source, TableSource) and isinstance(last, TableSource):
-        if source.mode is ReadMode.STREAM and source.start == last.end:
+        if source.mode is ReadMode.STREAM and source.start == last.end and last.start is not None:
             known[-1] = replace(source, start=last.start, log=None)
         elif source.mode is ReadMode.STREAM or source.end != last.end or source.start != last.start:
             known.append(replace(source, log=None))
