@@ -113,6 +113,19 @@ class RowHistory:
             for table in self.lines()
         }
 
+    def has_guesses(self) -> bool:
+        """Whether lineage has to guess which snapshot one that does not live any more came after.
+
+        It knows those that live, those with edges, and those that edges name. Of several that gave way and that have
+        the number before, which none of these has, the newest is taken.
+        """
+        living = {one.uuid for found in self.living().values() for one in found}
+        edges = [edge for one in self.commits.values() for edge in one.edges]
+        named = {edge[side] for edge in edges for side in ("source_to_commit", "source_from_commit")}
+        known = {one.uuid for one in self.commits.values() if one.edges or one.uuid in named}
+        gone = (self.commits[uuid] for uuid in known - living)
+        return self.gave_way and any(one.before is not None and one.before not in known | living for one in gone)
+
     # What happens.
 
     def step(self) -> str:

@@ -8,7 +8,7 @@ the arrays.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -22,17 +22,22 @@ from lakelog.lineage.unreadable import UnreadableTable
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+Living = Callable[[LineKey], Mapping[int, str]]
 _NONE = -1
 
 
 class EdgeArrays:
     """The edges from tables, of any number of catalogs. `edges` are of EDGE_SCHEMA.
 
-    What the `unreadable` tables were made from is missing.
+    What the `unreadable` tables were made from is missing. `living` gives the commits that live in a line, by number;
+    only lines are asked for whose numbers were given again.
     """
 
-    def __init__(self, edges: pa.Table, unreadable: Sequence[UnreadableTable] = ()) -> None:
+    def __init__(
+        self, edges: pa.Table, unreadable: Sequence[UnreadableTable] = (), *, living: Living = lambda _: {}
+    ) -> None:
         self.unreadable = tuple(unreadable)
+        self._living = living
         found = self.edges = edges.filter(pc.is_valid(edges["source_kind"])).combine_chunks()
         sinks, sources, self.lines = _codes(_names(found, "sink"), _names(found, "source"))
         commits, to_commits, self._commits = _codes(found["sink_commit"], found["source_to_commit"])
@@ -43,7 +48,7 @@ class EdgeArrays:
         self.start, self.end = _ints(found["source_from"]), _ints(found["source_to"])
         self.time = _ints(found["sink_time"])
         self.start = np.where(_is_state(found), _NONE, self.start)
-        self._generations: dict[int, Generations] = {}
+        self._generations: dict[int, Generations]
         self._by_commit = {commit: code for code, commit in enumerate(self._commits)}
         self._by_line = {name: code for code, name in enumerate(self.lines)}
         self._place()
@@ -151,6 +156,15 @@ class EdgeArrays:
     def _commit(self, version: TableVersion) -> int | None:
         return None if version.commit is None else self._by_commit.get(version.commit, len(self._commits))
 
+    def names_any(self, line: int, versions: Collection[TableVersion]) -> bool:
+        """Whether edges name one of these snapshots in a line."""
+        as_sink = (self.sink_line == line) & (self.sink_commit != _NONE)
+        as_source = (self.source_line == line) & (self.to_commit != _NONE)
+        ids = np.concatenate([self.sink_id[as_sink], self.end[as_source]]).tolist()
+        codes = np.concatenate([self.sink_commit[as_sink], self.to_commit[as_source]]).tolist()
+        named = set(zip(ids, codes, strict=True))
+        return any((one.snapshot_id, self._commit(one)) in named for one in versions)
+
     def _place(self) -> None:
         """Number the nodes, by line, generation and id, and find the bounds of what each edge reads."""
         nodes, self._node = unique_rows(self.sink_line, self.sink_id, self.sink_commit)
@@ -164,7 +178,8 @@ class EdgeArrays:
             )
         ]
         written = np.arange(len(named[0])) < len(self.sink_line)
-        self._generations = generations_of(*named, written=written)
+        found = generations_of(*named, written=written)
+        self._generations = {line: one.with_living(self._living_in(line)) for line, one in found.items()}
         copies = Copies(nodes, self._generations)
         self._copied = copies.nodes
         self.node_count = len(nodes[0])
@@ -179,6 +194,11 @@ class EdgeArrays:
         self.low = np.where(self.start == _NONE, np.searchsorted(of_copies, base, side="left"), self.low)
         high = np.searchsorted(of_copies, base + ranks[count + edges :], side="right")
         self.high = np.maximum(np.where(self.end == _NONE, self.low, high), self.low)
+
+    def _living_in(self, line: int) -> dict[int, int]:
+        """The commits that live in a line, by number."""
+        unknown = len(self._commits)
+        return {number: self._by_commit.get(commit, unknown) for number, commit in self._living(self.key(line)).items()}
 
     def _reader_generations(self) -> Ints:
         """The generation of its source that each edge reads: the one that has its commit, else the one of its time."""
@@ -225,8 +245,8 @@ class EdgeArrays:
         generations = self._generations.get(line)
         if generations is None:
             return found
-        at = generations.of((version.snapshot_id, _NONE if commit is None else commit), time_millis)
-        found &= np.isin(self._reader, generations.visible_in(version.snapshot_id, at))
+        asked = version.snapshot_id, _NONE if commit is None else commit
+        found &= np.isin(self._reader, generations.readable_in(asked, time_millis))
         return found
 
 

@@ -2,12 +2,15 @@
 
 A reader of a generation can read its snapshots, and those of the generations before it below the number where it began.
 A generation is known by a number that edges name with two commits, or that was written after a larger one.
+
+The snapshots that live in the line are its last generation, wherever they came from: a branch that takes the place of
+its table brings snapshots that are older than those that give way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -19,11 +22,15 @@ _NONE = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generations:
-    """The generations of one line: the number where each began, and when; `born` has the one of each (id, commit)."""
+    """The generations of one line: the number where each began, and when; `born` has the one of each (id, commit).
+
+    `living` are those that live, from the number on where the last generation began.
+    """
 
     first_ids: Sequence[int]
     times: Sequence[int]
     born: Mapping[tuple[int, int], int]
+    living: Set[tuple[int, int]] = frozenset()
 
     @property
     def count(self) -> int:
@@ -32,6 +39,8 @@ class Generations:
 
     def of(self, version: tuple[int, int], time: int | None) -> int:
         """The generation of an id and a commit; where edges do not name them that of the time, by default the last."""
+        if version in self.living:
+            return self.count - 1
         found = self.born.get(version)
         if found is not None:
             return found
@@ -39,8 +48,25 @@ class Generations:
             return self.count - 1
         return max(int(np.searchsorted(self.times, time, side="right")) - 1, 0)
 
-    def visible_in(self, snapshot_id: int, generation: int) -> list[int]:
-        """The generations whose readers can read a snapshot of one of them."""
+    def readable_in(self, version: tuple[int, int], time: int | None) -> list[int]:
+        """The generations whose readers can read a snapshot."""
+        number, generation = version[0], self.of(version, time)
+        found = self._readable_in(number, generation)
+        born = self.born.get(version, generation)
+        return found if born == generation else [*self._readable_in(number, born), *found]
+
+    def with_living(self, living: Mapping[int, int]) -> Generations:
+        """With the snapshots that live in the line, by number, as the last generation."""
+        again = {number for number, commit in self.born if living.get(number, commit) != commit}
+        first = min([*again, *self.first_ids[1:]], default=None)
+        if first is None or not living:
+            return self
+        own = frozenset((number, commit) for number, commit in living.items() if number >= first)
+        return replace(
+            self, first_ids=[*self.first_ids, first], times=[*self.times, max(self.times, default=_NONE)], living=own
+        )
+
+    def _readable_in(self, snapshot_id: int, generation: int) -> list[int]:
         found = [generation]
         for later in range(generation + 1, self.count):
             if self.first_ids[later] <= snapshot_id:
@@ -94,7 +120,7 @@ class Copies:
         copies = [
             (int(lines[node]), int(ids[node]), node, one)
             for node in np.flatnonzero(~is_one)
-            for one in _visible(generations[int(lines[node])], int(ids[node]), int(commits[node]))
+            for one in generations[int(lines[node])].readable_in((int(ids[node]), int(commits[node])), None)
         ]
         columns = np.array(copies, dtype=np.int64).reshape(-1, 4).T
         numbers = np.arange(len(lines), dtype=np.int64)
@@ -106,10 +132,6 @@ class Copies:
         order = np.lexsort((found[1], generation, found[0]))
         self.lines, self.ids, self.nodes = (column[order] for column in found)
         self.generation: Ints = generation[order]
-
-
-def _visible(generations: Generations, snapshot_id: int, commit: int) -> list[int]:
-    return generations.visible_in(snapshot_id, generations.of((snapshot_id, commit), None))
 
 
 def unique_rows(*columns: Ints) -> tuple[tuple[Ints, ...], Ints]:

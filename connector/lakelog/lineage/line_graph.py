@@ -12,7 +12,7 @@ from functools import partial
 
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.system_database import SystemDatabase
-from lakelog.common.errors import InvalidRequestError, NotFoundError
+from lakelog.common.errors import InvalidRequestError, LakelogError, NotFoundError
 from lakelog.filestore.metadata.forks import Fork, read_fork
 from lakelog.filestore.metadata.row_sources import LineKey
 from lakelog.filestore.metadata.snapshot import Snapshot, is_same_commit
@@ -27,7 +27,7 @@ from lakelog.lineage.lines import Change, Line, Step, StepRun, line_key, replace
 from lakelog.lineage.record import TableSource, TableVersion
 from lakelog.lineage.shown import ShownLine, shown_by
 from lakelog.lineage.told_steps import with_told_steps
-from lakelog.lineage.unreadable import readable_tables
+from lakelog.lineage.unreadable import note_unreadable, readable_tables
 from lakelog.lineage.versions import LineVersions
 
 
@@ -52,10 +52,7 @@ class FoundTables:
 
     def find(self, key: LineKey, name: str) -> TableStore | None:
         """A table by its key, and the name that it had; None for one that no catalog has."""
-        found = self._main(key, name)
-        if found is None or key.branch is None:
-            return found
-        return replace(found, branch=key.branch) if key.branch in found.branch_names() else None
+        return _line_of(self._main(key, name), key)
 
     def read(self, key: LineKey, table: TableStore | None, *, name: str) -> Line:
         """The line of a table that was asked for or found; None is one that no catalog has."""
@@ -69,10 +66,40 @@ class FoundTables:
                 continue
             if line_key(found).uuid == key.uuid:
                 return found
+        return self._of_uuid(key.uuid)
+
+    def by_key(self, key: LineKey) -> TableStore | None:
+        """A table by its key alone; None for one that no catalog has."""
+        return _line_of(self._of_uuid(key.uuid), key)
+
+    def _of_uuid(self, uuid: str) -> TableStore | None:
         if self._by_uuid is None:
             everything = (table._files for catalog in self._catalogs for _, _, table in readable_tables(catalog))
             self._by_uuid = {line_key(table).uuid: table for table in everything}
-        return self._by_uuid.get(key.uuid)
+        return self._by_uuid.get(uuid)
+
+
+def _line_of(table: TableStore | None, key: LineKey) -> TableStore | None:
+    if table is None or key.branch is None:
+        return table
+    return replace(table, branch=key.branch) if key.branch in table.branch_names() else None
+
+
+@dataclass(frozen=True, slots=True)
+class LivingCommits:
+    """The commits that live in lines. A line that no catalog has, or that cannot be read, has none."""
+
+    tables: FoundTables
+
+    def of(self, line: LineKey) -> dict[int, str]:
+        """The commits of a line by number. Reads its snapshots."""
+        try:
+            table = self.tables.by_key(line)
+            found = [] if table is None else table.snapshots.living()
+        except LakelogError as error:
+            note_unreadable(f"the table with the uuid {line.uuid}", None, error)
+            return {}
+        return {one.id: one.uuid for one in found if one.uuid is not None}
 
 
 @dataclass(slots=True, kw_only=True)

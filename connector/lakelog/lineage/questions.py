@@ -19,7 +19,7 @@ from lakelog.lineage.edge_arrays import EdgeArrays, Ints
 from lakelog.lineage.edges import EDGE_SCHEMA
 from lakelog.lineage.forking import fork_edges, owning_line
 from lakelog.lineage.known import known_edges
-from lakelog.lineage.line_graph import FoundTables
+from lakelog.lineage.line_graph import FoundTables, LivingCommits
 from lakelog.lineage.lines import line_key
 from lakelog.lineage.record import TableVersion
 from lakelog.lineage.unreadable import check_is_read, unreadable_tables
@@ -34,7 +34,8 @@ def lineage_graph(*catalogs: Catalog) -> EdgeArrays:
     """
     with unreadable_tables() as unreadable:
         edges = pa.concat_tables([one for catalog in catalogs for one in (known_edges(catalog), fork_edges(catalog))])
-    return EdgeArrays(edges, unreadable)
+        living = LivingCommits(FoundTables(catalogs))
+        return EdgeArrays(edges, unreadable, living=living.of)
 
 
 def upstream(
@@ -115,17 +116,14 @@ class _Start:
         return None if self._living is None else self._living.time_millis
 
     def other_lines(self) -> list[int]:
-        """Further lines of the table that have the snapshot: branches that began at it, or were taken since."""
+        """Further lines of the table that have the snapshot, or had it: they have it, or one that lives behind it."""
         version, lines = self.version, self.graph.lines_of(self._key.uuid)
         if version.commit is None:
             return []
-        there = self._living_lines()
-        return [
-            line
-            for line in lines
-            if line != self.line
-            and (line in there or version.commit in self.graph.commits_of(line, version.snapshot_id))
-        ]
+        there, behind = self._living_lines(), [version]
+        if self._living is not None and self._store is not None:
+            behind = [_version(one) for one in self._store.snapshots.living(version.snapshot_id)]
+        return [line for line in lines if line != self.line and (line in there or self.graph.names_any(line, behind))]
 
     def _living_lines(self) -> set[int | None]:
         """The lines of the table in which the snapshot lives."""
