@@ -13,6 +13,7 @@ from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.filestore.metadata.cleared_rows import parse_cleared
 from lakelog.filestore.metadata.users import CLEARED_KEY
 from lakelog.lineage import downstream, feed, made_from, mended, tainted, upstream
+from tests.support.lineage_jobs import commit_rows, read_of
 
 SCHEMA = pa.schema(
     [pa.field("part", pa.int64(), nullable=False), pa.field("id", pa.int64(), nullable=False), ("v", pa.int64())]
@@ -301,3 +302,27 @@ def test_a_branch_that_was_deleted_has_no_clean_snapshot(catalog: Catalog, table
     found = {row["table"]: row for row in tainted(catalog, "db.a", 2).tables.to_pylist()}
 
     assert all(row["last_clean"] is None for name, row in found.items() if "$branch_" in name)
+
+
+def test_readers_of_a_branch_and_of_the_table_whose_place_it_took_are_known(catalog: Catalog) -> None:
+    a, b, c, d = (make(catalog, name) for name in "abcd")
+    a.write(rows(1))
+    a.create_branch("trial")
+    trial = a.branch("trial")
+    for number in (2, 3):
+        a.write(rows(number))
+    commit_rows(b, rows(50), read_of(a, end=3), user="old")
+    for number in (12, 13, 14):
+        trial.write(rows(number))
+    commit_rows(b, rows(51), read_of(trial, start=1, end=4), user="early")
+    a.merge_branch("trial")
+    trial.write(rows(15))
+    copy(a, c)
+    commit_rows(d, rows(52), read_of(a, start=2, end=3), user="late")
+    feed(catalog)
+    a.delete_branch("trial")
+
+    found = downstream(catalog, "db.a", 3).to_pylist()
+
+    readers = {(row["sink_table"], row["job"]) for row in found if row["operation"] != "BRANCH"}
+    assert readers == {("db.b", "early"), ("db.c", "copy"), ("db.d", "late")}

@@ -117,9 +117,9 @@ def read_by(history: RowHistory, edge: dict[str, object]) -> Iterator[Commit]:
         yield one
 
 
-def run(folder: Path, seed: int, steps: int = STEPS) -> int:
+def run(folder: Path, seed: int, steps: int = STEPS, *, has_statements: bool = False) -> int:
     """One history; gives how many questions were asked."""
-    history = RowHistory(folder, seed)
+    history = RowHistory(folder, seed, has_statements=has_statements)
     questions = 0
     for number in range(1, steps + 1):
         history.step()
@@ -138,6 +138,17 @@ def run(folder: Path, seed: int, steps: int = STEPS) -> int:
 @pytest.mark.parametrize("seed", range(4))
 def test_questions_agree_with_the_rows(tmp_path: Path, seed: int) -> None:
     assert run(tmp_path, seed) > 0
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_questions_agree_beside_statements_that_were_worked_out_before(tmp_path: Path, seed: int) -> None:
+    assert run(tmp_path, seed, has_statements=True) > 0
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", range(200, 260))
+def test_questions_agree_beside_many_statements_that_were_worked_out_before(tmp_path: Path, seed: int) -> None:
+    assert run(tmp_path, seed, has_statements=True) > 0
 
 
 @pytest.mark.full

@@ -9,7 +9,7 @@ mend takes a wrong commit out of all rows.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
@@ -19,7 +19,13 @@ import pyarrow as pa
 
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import ConflictError, InvalidRequestError
-from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.common.types import RowKind
+from lakelog.filestore.commit.commit import CommitRequest, TableCommit
+from lakelog.filestore.metadata.cleared_rows import Clears, clears_properties
+from lakelog.filestore.metadata.manifest import ManifestEntry
+from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.write.write import write_rows
 from lakelog.lineage import feed, known_edges, made_from, mended
 from tests.support.lineage_jobs import commit_rows, read_of
 from tests.support.lineage_records import LINEAGE_ON
@@ -56,12 +62,18 @@ class Commit:
     edges: list[dict[str, Any]] = field(default_factory=list)
     restored: str | None = None  # of a restore: the commit that it brought back
     clears: bool = False  # rows went as a whole
+    base: str | None = None  # of a statement: the commit that it was worked out on
 
 
 class RowHistory:
-    """Tables of which each is made from those before it, and their branches."""
+    """Tables of which each is made from those before it, and their branches.
 
-    def __init__(self, folder: Path, seed: int) -> None:
+    With `has_statements` rows are also taken out as statements through a log do it: worked out on an older snapshot,
+    and committed behind others.
+    """
+
+    def __init__(self, folder: Path, seed: int, *, has_statements: bool = False) -> None:
+        self.has_statements = has_statements
         self.choose = random.Random(seed)
         self.catalog = Catalog(folder, options=LINEAGE_ON)
         self.commits: dict[str, Commit] = {}
@@ -114,17 +126,23 @@ class RowHistory:
         }
 
     def has_guesses(self) -> bool:
-        """Whether lineage has to guess which snapshot one that does not live any more came after.
+        """Whether lineage has to guess which snapshot one that does not live any more came after, or has to give up.
 
         It knows those that live, those with edges, and those that edges name. Of several that gave way and that have
-        the number before, which none of these has, the newest is taken.
+        the number before, which none of these has, the newest is taken. It gives up on statements of which it does not
+        know all snapshots behind their base.
         """
         living = {one.uuid for found in self.living().values() for one in found}
         edges = [edge for one in self.commits.values() for edge in one.edges]
         named = {edge[side] for edge in edges for side in ("source_to_commit", "source_from_commit")}
         known = {one.uuid for one in self.commits.values() if one.edges or one.uuid in named}
+        known |= living
+        for one in self.commits.values():
+            since = [] if one.base is None else [before.uuid for before in self.path(one)[1:]]
+            if one.base is not None and not known.issuperset(since[: since.index(one.base)]):
+                return True
         gone = (self.commits[uuid] for uuid in known - living)
-        return self.gave_way and any(one.before is not None and one.before not in known | living for one in gone)
+        return self.gave_way and any(one.before is not None and one.before not in known for one in gone)
 
     # What happens.
 
@@ -153,6 +171,8 @@ class RowHistory:
         ]
         if self.has_partitions:
             events.append((3, self._overwrite_partitions))
+        if self.has_statements:
+            events.append((6, self._overwrite_by_statement))
         ((_, event),) = self.choose.choices(events, [weight for weight, _ in events])
         line = self.choose.choice(list(self.lines()))
         before, cleared = set(self.commits), self._clearing()
@@ -180,6 +200,31 @@ class RowHistory:
         state = {number: row for number, row in self._state(table).items() if row.part not in parts}
         snapshot = table.write(arrow(rows), mode="overwrite-partitions")
         self._put(table, snapshot, own(rows), state, clears=True)
+
+    def _overwrite_by_statement(self, table: Table) -> None:
+        """An overwrite that was worked out on an older snapshot: what was written since stays.
+
+        Of a row of that snapshot that was written again since nobody knows what is left: it is a shadow.
+        """
+        newest = self.newest(table)
+        if newest is None:
+            return
+        base = self.choose.choice(self.living()[table.name][-4:])
+        self.is_exact = self.is_exact and self._is_line(newest, base.uuid)
+        rows, state = self._rows(), dict(newest.state)
+        parts = {part for part, _ in rows.values()} if self.has_partitions and self.choose.random() < 0.5 else None
+        taken = {number: row for number, row in base.state.items() if parts is None or row.part in parts}
+        for number, row in taken.items():
+            if number not in state or (not row.is_there and state[number].is_there):
+                continue
+            if state[number].origins <= row.origins:
+                del state[number]
+            else:
+                state[number] = replace(state[number], is_there=False)
+        snapshot = commit_statement(
+            table, there(taken), rows, base=table._files.snapshots.get(base.id), is_whole=parts is None
+        )
+        self._put(table, snapshot, own(rows), state, clears=True, base=base.uuid)
 
     def _truncate(self, table: Table) -> None:
         snapshot = table.truncate()
@@ -375,6 +420,7 @@ class RowHistory:
         *,
         restored: str | None = None,
         clears: bool = False,
+        base: str | None = None,
     ) -> None:
         """Take a commit in, and compare the table's rows with the model's."""
         assert snapshot.uuid is not None
@@ -382,12 +428,40 @@ class RowHistory:
         new = {number: replace(row, origins=row.origins | {snapshot.uuid}) for number, row in added.items()}
         rows = dict(state) if restored is not None else {**state, **new}
         commit = Commit(snapshot.id, snapshot.uuid, None if before is None else before.uuid, new, rows)
-        commit.restored, commit.clears = restored, clears
+        commit.restored, commit.clears, commit.base = restored, clears, base
         edges = known_edges(self.catalog).to_pylist() if "lakelog.lineage" in snapshot.properties else []
         commit.edges = [edge for edge in edges if edge["sink_commit"] == snapshot.uuid and edge["source_kind"]]
         self.commits[snapshot.uuid] = commit
         found = {(row["part"], row["id"], row["v"]) for row in table.to_arrow(snapshot_id=snapshot.id).to_pylist()}
         assert found == {(row.part, number, row.value) for number, row in rows.items() if row.is_there}
+
+
+def commit_statement(
+    table: Table, taken: dict[int, tuple[int, int]], rows: dict[int, tuple[int, int]], *, base: Snapshot, is_whole: bool
+) -> Snapshot:
+    """The snapshot of an overwrite through a log: deletes of the rows of a base, then the new ones."""
+    store = table._files
+    kinds = pa.array([int(RowKind.DELETE)] * len(taken) + [int(RowKind.INSERT)] * len(rows), pa.int8())
+    partitions = frozenset(entry.partition for entry in entries_of(store, arrow(rows), None))
+    clears = Clears() if is_whole else Clears(partitions=partitions)
+
+    def resolve(latest: Snapshot | None) -> CommitRequest:
+        return CommitRequest(
+            commit_user="statement",
+            commit_identifier=BATCH_COMMIT_IDENTIFIER,
+            kind=CommitKind.APPEND,
+            entries=entries_of(store, pa.concat_tables([arrow(taken), arrow(rows)]), kinds),
+            properties=clears_properties(clears, base),
+        )
+
+    snapshot = TableCommit(store).commit(resolve)
+    assert snapshot is not None
+    return snapshot
+
+
+def entries_of(store: FileStoreTable, rows: pa.Table, kinds: pa.Array | None) -> Sequence[ManifestEntry]:
+    live = store.live_files.of(store.snapshots.latest())
+    return write_rows(store, rows, kinds, first_sequence=live.next_sequence).entries
 
 
 def own(rows: dict[int, tuple[int, int]]) -> State:

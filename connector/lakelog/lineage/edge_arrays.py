@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakelog.filestore.metadata.row_sources import LineKey
+from lakelog.lineage.forking import FORK_OPERATION
 from lakelog.lineage.generations import Copies, Generations, generations_of, unique_rows
 from lakelog.lineage.record import ReadMode, TableVersion
 from lakelog.lineage.unreadable import UnreadableTable
@@ -178,7 +179,7 @@ class EdgeArrays:
             )
         ]
         written = np.arange(len(named[0])) < len(self.sink_line)
-        found = generations_of(*named, written=written)
+        found = generations_of(*named, written=written, brought=self._brought(named[0], named[2]))
         self._generations = {line: one.with_living(self._living_in(line)) for line, one in found.items()}
         copies = Copies(nodes, self._generations)
         self._copied = copies.nodes
@@ -194,6 +195,14 @@ class EdgeArrays:
         self.low = np.where(self.start == _NONE, np.searchsorted(of_copies, base, side="left"), self.low)
         high = np.searchsorted(of_copies, base + ranks[count + edges :], side="right")
         self.high = np.maximum(np.where(self.end == _NONE, self.low, high), self.low)
+
+    def _brought(self, lines: Ints, commits: Ints) -> Mask:
+        """Which snapshots of tables were written to a branch, which the table has taken then."""
+        is_branch = np.array([self.key(line).branch is not None for line in range(len(self.lines))] + [False])
+        begins = _truths(pc.equal(self.edges["operation"], FORK_OPERATION))
+        written = self.sink_commit[is_branch[self.sink_line] & ~begins]
+        found: Mask = np.isin(commits, written) & (commits != _NONE) & ~is_branch[lines]
+        return found
 
     def _living_in(self, line: int) -> dict[int, int]:
         """The commits that live in a line, by number."""

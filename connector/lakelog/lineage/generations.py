@@ -24,13 +24,15 @@ _NONE = -1
 class Generations:
     """The generations of one line: the number where each began, and when; `born` has the one of each (id, commit).
 
-    `living` are those that live, from the number on where the last generation began.
+    `living` are those that live, from the number on where the last generation began: what its readers can read below
+    that is what those of the `parent` can.
     """
 
     first_ids: Sequence[int]
     times: Sequence[int]
     born: Mapping[tuple[int, int], int]
     living: Set[tuple[int, int]] = frozenset()
+    parent: int | None = None
 
     @property
     def count(self) -> int:
@@ -45,8 +47,9 @@ class Generations:
         if found is not None:
             return found
         if time is None:
-            return self.count - 1
-        return max(int(np.searchsorted(self.times, time, side="right")) - 1, 0)
+            is_below = version[0] < self.first_ids[-1]
+            return self.parent if self.parent is not None and is_below else self.count - 1
+        return max(int(np.searchsorted(self.times[: self._earlier], time, side="right")) - 1, 0)
 
     def readable_in(self, version: tuple[int, int], time: int | None) -> list[int]:
         """The generations whose readers can read a snapshot."""
@@ -58,27 +61,41 @@ class Generations:
     def with_living(self, living: Mapping[int, int]) -> Generations:
         """With the snapshots that live in the line, by number, as the last generation."""
         again = {number for number, commit in self.born if living.get(number, commit) != commit}
-        first = min([*again, *self.first_ids[1:]], default=None)
-        if first is None or not living:
+        if not living or not (again or self.count > 1):
             return self
-        own = frozenset((number, commit) for number, commit in living.items() if number >= first)
+        first = max(min(living), min([*again, *self.first_ids[1:]]))
+        named = [self.born[version] for version in sorted(living.items()) if version in self.born]
         return replace(
-            self, first_ids=[*self.first_ids, first], times=[*self.times, max(self.times, default=_NONE)], living=own
+            self,
+            first_ids=[*self.first_ids, first],
+            times=[*self.times, max(self.times)],
+            living=frozenset(version for version in living.items() if version[0] >= first),
+            parent=named[0] if named else self.count - 1,
         )
 
     def _readable_in(self, snapshot_id: int, generation: int) -> list[int]:
         found = [generation]
-        for later in range(generation + 1, self.count):
+        for later in range(generation + 1, self._earlier):
             if self.first_ids[later] <= snapshot_id:
                 break
             found.append(later)
+        if self.parent in found and snapshot_id < self.first_ids[-1]:
+            found.append(self.count - 1)
         return found
 
+    @property
+    def _earlier(self) -> int:
+        """How many there are without the one of the living snapshots."""
+        return self.count if self.parent is None else self.count - 1
 
-def generations_of(lines: Ints, ids: Ints, commits: Ints, times: Ints, *, written: Mask) -> dict[int, Generations]:
+
+def generations_of(
+    lines: Ints, ids: Ints, commits: Ints, times: Ints, *, written: Mask, brought: Mask
+) -> dict[int, Generations]:
     """The generations of the lines that have several. -1 is an unknown commit.
 
-    `written` says where the time is that of the commit, and not of one that read it.
+    `written` says where the time is that of the commit, and not of one that read it, `brought` which commits another
+    line has brought into this one: the times of these say nothing about this line.
     """
     known = commits != _NONE
     named, _ = unique_rows(lines[known], ids[known], commits[known])
@@ -88,7 +105,7 @@ def generations_of(lines: Ints, ids: Ints, commits: Ints, times: Ints, *, writte
     order = order[np.lexsort((ids[order], times[order], lines[order]))]
     is_back = (lines[order][1:] == lines[order][:-1]) & (ids[order][1:] < ids[order][:-1])
     for line in np.union1d(named[0][1:][is_again], lines[order][1:][is_back]):
-        of_line = known & (lines == line)
+        of_line = known & ~brought & (lines == line)
         found[int(line)] = _generations(ids[of_line], commits[of_line], times[of_line], written[of_line])
     return found
 
