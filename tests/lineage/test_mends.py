@@ -326,3 +326,16 @@ def test_readers_of_a_branch_and_of_the_table_whose_place_it_took_are_known(cata
 
     readers = {(row["sink_table"], row["job"]) for row in found if row["operation"] != "BRANCH"}
     assert readers == {("db.b", "early"), ("db.c", "copy"), ("db.d", "late")}
+
+
+def test_a_branch_that_was_taken_may_bring_wrong_rows_back(catalog: Catalog, tables: tuple[Table, Table]) -> None:
+    _, b = tables
+    b.create_branch("trial")
+    trial = b.branch("trial")
+    overwrite(trial)
+    b.fast_forward("trial")
+    trial.restore(snapshot_id=2)
+
+    found = reached(catalog, "db.a", 2)
+
+    assert (found["db.b"], found["db.b$branch_trial"]) == (False, True)

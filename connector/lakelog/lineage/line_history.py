@@ -89,10 +89,22 @@ class LineHistories:
                     found.setdefault(waiting.pop())
         return list(found)
 
+    def find(self, key: LineKey, version: TableVersion) -> int | None:
+        """The node of a snapshot of a line. A branch has those of its table that it began with, too."""
+        line = self.lines[key]
+        found = line.find(version)
+        if found is None and version.commit is not None:
+            found = self._by_commit.get((key.uuid, version.snapshot_id, version.commit))
+        main = self.lines.get(LineKey(key.uuid))
+        if found is None and main is not None and line.began is not None:
+            is_before = version.snapshot_id <= self._version(line.began).snapshot_id
+            found = main.find(version) if is_before else None
+        return found
+
     def read_up_to(self, key: LineKey, version: TableVersion | None, time_millis: int) -> list[int]:
         """The node of a version; where it is not known the last ones that were there before it, at a time."""
         line = self.lines[key]
-        found = None if version is None else line.find(version)
+        found = None if version is None else self.find(key, version)
         if found is not None:
             return [found]
         below = None if version is None else version.snapshot_id

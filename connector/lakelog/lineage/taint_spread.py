@@ -193,7 +193,7 @@ class Spread:
         if step.restored is None or step.change not in {Change.RESTORE, Change.TAKEN}:
             return None
         line = self._histories.lines[self._line_of[at]]
-        found = line.find(step.restored)
+        found = self._histories.find(line.line.key, step.restored)
         if found is not None or not line.chain:
             return found
         ids = [self._id(one) for one in line.chain]
