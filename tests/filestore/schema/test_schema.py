@@ -233,6 +233,8 @@ def test_what_a_table_cannot_be_is_said_clearly(
     [
         (pa.field("_KEY_id", pa.int32()), InvalidRequestError, "'_KEY_id' is reserved"),
         (pa.field("_row_kind", pa.string()), InvalidRequestError, "'_row_kind' is reserved"),
+        (pa.field("d\0", pa.string()), InvalidRequestError, "character NUL"),
+        (pa.field("s", pa.struct([("m\0", pa.int32())])), InvalidRequestError, "character NUL"),
         (pa.field(" ", pa.int32()), InvalidRequestError, "empty name"),
         (pa.field("id", pa.int32()), InvalidRequestError, "'id' is there twice"),
         (pa.field("t", pa.time64("us")), UnsupportedError, "'t' has TIME\\(6\\); TIME is stored in milliseconds"),

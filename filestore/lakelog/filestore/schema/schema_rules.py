@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lakelog.common.column_names import known_columns
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
-from lakelog.common.quoting import listed
+from lakelog.common.quoting import listed, shown
 from lakelog.common.types import FIELDS_MAX, DataField, DataType, TypeRoot
 from lakelog.filestore.options.compaction import FULL_COMPACTION_DELTA_COMMITS
 from lakelog.filestore.options.files import FILE_FORMAT, FileFormat
@@ -160,7 +160,7 @@ def is_writable(schema: TableSchema) -> bool:
 
 
 def check_names(fields: Sequence[DataField]) -> None:
-    """Raise InvalidRequestError for column names that are empty, duplicate or reserved; ROW members too."""
+    """Raise InvalidRequestError for column names that are empty, duplicate, reserved or with NUL; ROW members too."""
     if not fields:
         raise InvalidRequestError("a table needs at least one column")
     counts = (len(fields), *(len(members) for column in fields for members in _rows(column.type)))
@@ -177,6 +177,9 @@ def check_names(fields: Sequence[DataField]) -> None:
         if column.name in _RESERVED_NAMES or column.name.startswith(KEY_PREFIX):
             raise InvalidRequestError(f"column name {column.name!r} is reserved by the table format; choose another")
         seen.add(column.name)
+        for name in (column.name, *(member.name for members in _rows(column.type) for member in members)):
+            if "\0" in name:  # Arrow's C interface, by which Spark and polars take rows, ends a name there
+                raise InvalidRequestError(f"the name {shown(name)} has the character NUL; choose another")
         for members in _rows(column.type):
             if len({member.name for member in members}) < len(members):
                 raise InvalidRequestError(
