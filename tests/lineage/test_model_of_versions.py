@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError
@@ -169,6 +169,7 @@ def test_the_named_versions_recompute_where_branches_are_merged(seed: int, which
 
 
 @pytest.mark.parametrize("branches", [False, True])
+@example(seed=4741290, which=437)
 @given(**SEEDS)
 @settings(max_examples=80, deadline=None, phases=PHASES)
 def test_what_has_expired_makes_no_answer_wrong(branches: bool, seed: int, which: int) -> None:

@@ -29,9 +29,12 @@ def with_told_steps(line: Line) -> Line:
 
 
 def gapless(line: Line) -> int:
-    """How many steps follow each other from the first snapshot of a line on."""
+    """How many steps follow each other from the first snapshot of a line on, of which edges or snapshots tell.
+
+    Of a statement that took rows out, and was not fed, the sources are not known.
+    """
     first = 1 if line.began is None else line.began.snapshot_id
-    gaps = (at for at, step in enumerate(line.steps) if step.version.snapshot_id != first + at)
+    gaps = (at for at, step in enumerate(line.steps) if step.version.snapshot_id != first + at or _is_bare(step))
     return next(gaps, len(line.steps))
 
 
@@ -55,6 +58,11 @@ def unknown_since(told: SourceState | None, found: SourceState | None) -> int | 
 def _first_told(steps: Sequence[Step]) -> int:
     """The first step that says itself what its rows come from."""
     return next((at for at, step in enumerate(steps) if step.row_sources is not None), len(steps))
+
+
+def _is_bare(step: Step) -> bool:
+    """Whether the commits behind a step alone tell of it."""
+    return step.change is Change.BY_HAND and not step.is_living and not step.operation and step.row_sources is None
 
 
 def takes_out(step: Step) -> bool:
