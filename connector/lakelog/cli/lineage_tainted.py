@@ -13,6 +13,8 @@ from lakelog.cli.output import naming_unreadable, print_grid, progress, to_json
 if TYPE_CHECKING:
     from lakelog.lineage import Tainted
 
+_OTHER_WAY = "# where a table holds no wrong rows any more for another reason, `lakelog lineage mended` says so"
+
 
 def tainted(
     table: TableName,
@@ -77,4 +79,4 @@ def _print(found: Tainted, as_json: bool) -> None:
     ]
     print_grid(["table", "wrong snapshots", "last clean", "holds wrong rows", "note"], rows, right=["last clean"])
     if found.commands:
-        print_lines(["", *found.commands])
+        print_lines(["", *found.commands, "", _OTHER_WAY])

@@ -59,6 +59,9 @@ TABLES_SCHEMA = pa.schema(
 )
 
 
+_SAID = "once it holds no wrong rows any more, `lakelog lineage mended` says so"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Tainted:
     """What a wrong snapshot has reached, the table of the wrong snapshot first.
@@ -216,9 +219,11 @@ class _TaintedLine:
         if warehouse is None:
             return "it is in none of the catalogs"
         if clean_id is None and self._line.began in self._dirty[:1]:
-            return "the branch began with tainted rows: overwrite it, or make it again of a clean snapshot of its table"
+            way = "overwrite it, or make it again of a clean snapshot of its table"
+            return f"the branch began with tainted rows: {way}; {_SAID}"
         if clean_id is None:
-            return "no living snapshot before the first tainted one is clean: overwrite the table, or fill it anew"
+            why = "no living snapshot before the first tainted one is clean: overwrite the table, or fill it anew"
+            return f"{why}; {_SAID}"
         return None
 
     def _is_clean(self, node: int, first: int) -> bool:
