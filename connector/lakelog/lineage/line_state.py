@@ -46,6 +46,11 @@ class Reader(NamedTuple):
     mode: ReadMode
     number: int
 
+    @property
+    def told(self) -> str:
+        """The name of the reader in `lakelog.sources`."""
+        return f"{self.mode.value} {self.number} {self.user}"
+
 
 ALL_STREAMS = Reader("", ReadMode.STREAM, 0)  # of those that have left, where they are too many to be named
 

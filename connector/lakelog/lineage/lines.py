@@ -111,6 +111,13 @@ class Step:
         """What the snapshot's rows come from, as itself says. Raises CorruptDataError."""
         return None if self.row_sources is None else RowSources.of({SOURCES_KEY: self.row_sources})
 
+    def tells_gap(self, source: LineKey, reader: str) -> bool:
+        """Whether the snapshot itself says that a stream has a gap: the commits before it may have been rolled back."""
+        told = self.told_sources()
+        found = None if told is None else told.sources.get(source)
+        state = None if found is None else found.readers.get(reader)
+        return state is not None and state.broken is not None and state.broken.why == "gap"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:

@@ -246,14 +246,15 @@ class _Run:
             if key == self._line.key:
                 continue
             nth = counts[key, source.mode] = counts.get((key, source.mode), -1) + 1
-            self._read(key, Reader(batch.user, source.mode, nth), source, batch, number)
+            self._read(key, Reader(batch.user, source.mode, nth), source, batch, step)
             touched.add(key)
         if unknown is not None and batch.merged is not None:  # it may bring rows back that the table has dropped
             for key in self.shown.sources:
                 self.state.sources.setdefault(key, SourceState())
         return touched if unknown is None else touched | self._break(unknown)
 
-    def _read(self, key: LineKey, reader: Reader, source: TableSource, batch: LineBatch, number: int) -> None:
+    def _read(self, key: LineKey, reader: Reader, source: TableSource, batch: LineBatch, step: Step) -> None:
+        number = step.version.snapshot_id
         state = self.state.sources.setdefault(key, SourceState())
         versions = self._versions[key]
         start, end = (None if one is None else versions.key(one) for one in (source.start, source.end))
@@ -271,12 +272,12 @@ class _Run:
                 reading.broken = Break(Reason.MIXED, number, _two_states(batch, versions, reading.last, end))
             return
         if reading is None:
-            begun = end if start is None else start
-            is_missed = start is not None and (self.state.has_left(key, reader, start) or self._misses_batches(batch))
-            reading = state.readings[reader] = Reading(job=batch.job, last=start, begun=begun)
-            if is_missed:
-                details = f"rows that {batch.writer} wrote before were restored, rolled back or overwritten"
-                reading.broken = Break(Reason.GAP, number, details)
+            is_missed = self._misses_batches(batch) or (self._is_merge and step.tells_gap(key, reader.told))
+            is_gap = start is not None and (is_missed or self.state.has_left(key, reader, start))
+            reading = state.readings[reader] = Reading(job=batch.job, last=start, begun=end if start is None else start)
+            if is_gap:
+                why = f"rows that {batch.writer} wrote before were restored, rolled back or overwritten"
+                reading.broken = Break(Reason.GAP, number, why)
             self.state.left.discard((key, reader))
         elif start != reading.last and reading.broken is None:
             details = f"{batch.writer} read on from {named_version(versions, start)}, not from "
