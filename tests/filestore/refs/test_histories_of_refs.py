@@ -489,10 +489,27 @@ def steps_to_a_gap() -> list[Step]:
     return [*first_steps(), *(Step(verb, main, 0, branch, None, False) for verb in (ROLLBACK, TAKEN_BY_OTHERS))]
 
 
+def steps_to_another_line() -> list[Step]:
+    """The table has compacted files away that a branch still has, which takes the place of what comes behind."""
+    acts = [
+        *[("write", 1, number) for number in range(3)],
+        ("branch", 0, 0),
+        ("compact", 1, 0),
+        ("write", 0, 1),
+        ("write", 0, 2),
+        ("expire", 0, 0),
+        ("fast-forward of another engine", 0, 0),
+        ("delete branch", 0, 0),
+        ("expire", 0, 1),  # all but two snapshots: one of each line
+    ]
+    return [Step(VERBS.index(verb), line, other, other, None, False) for verb, line, other in acts]
+
+
 whole = st.lists(steps, min_size=6, max_size=24)
 of_lines = st.lists(moves, min_size=3, max_size=12).map(lambda found: [*first_steps(), *found])
 behind_gaps = st.lists(moves, min_size=1, max_size=8).map(lambda found: [*steps_to_a_gap(), *found])
-histories = whole | of_lines | behind_gaps
+behind_others = st.lists(moves, max_size=8).map(lambda found: [*steps_to_another_line(), *found])
+histories = whole | of_lines | behind_gaps | behind_others
 
 
 def run_history(kind: str, history: list[Step]) -> None:
