@@ -509,7 +509,7 @@ whole = st.lists(steps, min_size=6, max_size=24)
 of_lines = st.lists(moves, min_size=3, max_size=12).map(lambda found: [*first_steps(), *found])
 behind_gaps = st.lists(moves, min_size=1, max_size=8).map(lambda found: [*steps_to_a_gap(), *found])
 behind_others = st.lists(moves, max_size=8).map(lambda found: [*steps_to_another_line(), *found])
-histories = whole | of_lines | behind_gaps | behind_others
+histories = whole | of_lines | behind_gaps
 
 
 def run_history(kind: str, history: list[Step]) -> None:
@@ -530,6 +530,13 @@ def run_history(kind: str, history: list[Step]) -> None:
 @given(history=histories)
 def test_every_line_and_tag_reads_what_it_read_and_no_file_is_lost_or_left(kind: str, history: list[Step]) -> None:
     run_history(kind, history)
+
+
+@settings(max_examples=5, phases=PHASES)
+@given(history=behind_others)
+def test_a_newer_line_keeps_its_files_whichever_snapshot_of_the_older_one_expires(history: list[Step]) -> None:
+    """Without changelogs: there the two lines have a gap, and the snapshots before it may lose files."""
+    run_history("merged", history)
 
 
 @pytest.mark.full
