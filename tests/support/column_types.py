@@ -58,7 +58,8 @@ _plain = st.builds(
     st.sampled_from((TypeRoot.BOOLEAN, TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.DATE, *_INT_BITS)),
 )
 scalar_types = st.one_of(_plain, _with_length, _fixed_length, _with_precision, _decimals)
-names = st.one_of(st.sampled_from(ODD_NAMES), st.text(min_size=1, max_size=6))
+_name_characters = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
+names = st.one_of(st.sampled_from(ODD_NAMES), st.text(_name_characters, min_size=1, max_size=6))
 
 
 def fields_of(

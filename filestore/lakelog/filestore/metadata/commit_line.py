@@ -21,7 +21,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from lakelog.common.errors import UnavailableError
+from lakelog.common.errors import NotFoundError, UnavailableError
 from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.schema.paths import TablePaths
 
@@ -35,6 +35,7 @@ _NUMBER_MAX = 10**15 - 1  # a file with a higher one would be no place
 # Who is next looks often, those behind seldom.
 _PAUSE_MIN_MILLIS, _PAUSE_OF_NEXT_MILLIS, _PAUSE_GROWTH = 5, 50, 1.5
 _MARK = "waiting"
+_NO_ANSWER = (NotFoundError, UnavailableError)  # without the table's folder the commit itself says what is missing
 _NAME = re.compile(r"([0-9]{1,15})-([0-9]{1,6})-([0-9a-f]{32})")
 
 
@@ -132,7 +133,7 @@ class CommitTurn:
         """Before the first try, to create the snapshot `next_id`: whether the commit has waited in the line."""
         try:
             return self._stands_in_line(next_id) and self._wait(0, limit_millis)
-        except UnavailableError as error:
+        except _NO_ANSWER as error:
             _log_no_answer(error)
             return False
 
@@ -153,7 +154,7 @@ class CommitTurn:
         try:
             self._line.mark()
             return self._wait(try_millis, limit_millis)
-        except UnavailableError as error:
+        except _NO_ANSWER as error:
             _log_no_answer(error)
             return False
 
@@ -169,7 +170,7 @@ class CommitTurn:
             self._line.delete(place)
             if self._is_last:
                 self._line.unmark()
-        except UnavailableError as error:
+        except _NO_ANSWER as error:
             logger.warning("the place %s in the line of commits is left behind: %s", place.name, error)
 
     def _wait(self, try_millis: int, limit_millis: int) -> bool:
@@ -218,5 +219,5 @@ def _next_number(places: Sequence[Place]) -> int:
     return min(max((place.number for place in places), default=0) + 1, _NUMBER_MAX)
 
 
-def _log_no_answer(error: UnavailableError) -> None:
+def _log_no_answer(error: NotFoundError | UnavailableError) -> None:
     logger.warning("the line of commits did not answer, this one is tried without: %s", error)
