@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from lakelog.catalog import Catalog, Table
+from tests.support.foreign_engine import fast_forward_as_others_do
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.string())])
 
@@ -73,3 +74,47 @@ def test_a_branch_with_commits_of_its_own_keeps_the_files_that_it_began_with(tmp
     table.write(rows(4), mode="overwrite")
     expire_to_the_newest(table)
     assert ids(table.branch("b")) == [1, 2]
+
+
+def table_with_a_gap(folder: Path, *, writes: int) -> Table:
+    """Snapshot 1, then two of a branch that another engine has put behind it; the hint names the first of these."""
+    table = Catalog(folder).create_table(
+        "db.t", schema=SCHEMA, primary_keys=["id"], options={"bucket": "1", "snapshot.expire.limit": "1"}
+    )
+    for number in range(1, writes + 1):
+        table.write(rows(number))
+    table.create_tag("last")
+    table.create_branch("b", tag="last")
+    line = table.branch("b")
+    line.write(rows(98))
+    line.write(rows(99), mode="overwrite")  # takes out a file that snapshot 1 has, too
+    line.expire_snapshots(retain_max=2, retain_min=2)
+    table.rollback(snapshot_id=1)
+    fast_forward_as_others_do(table._files, "b")
+    table = Catalog(folder).table("db.t")
+    table.delete_branch("b")
+    return table
+
+
+def read_each_snapshot(table: Table) -> dict[int, list[int]]:
+    found = table._files.snapshots.ids()
+    return {number: sorted(table.to_arrow(snapshot_id=number)["id"].to_pylist()) for number in found}
+
+
+def test_snapshots_before_a_gap_keep_their_files_and_expire_first(tmp_path: Path) -> None:
+    table = table_with_a_gap(tmp_path, writes=3)
+    found = [read_each_snapshot(table)]
+    for _ in range(2):
+        expire_to_the_newest(table)
+        found.append(read_each_snapshot(table))
+    whole = {1: [1], 4: [1, 2, 3, 98], 5: [99]}
+    assert found == [whole, {4: whole[4], 5: whole[5]}, {5: whole[5]}]
+
+
+def test_a_gap_of_more_snapshots_than_expire_at_a_time_holds_no_expiry(tmp_path: Path) -> None:
+    table = table_with_a_gap(tmp_path, writes=60)
+    before = list(read_each_snapshot(table))
+    assert before[0] == 1
+    assert before[1] > 60
+    expire_to_the_newest(table)
+    assert list(read_each_snapshot(table)) == before[1:]

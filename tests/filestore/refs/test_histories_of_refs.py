@@ -532,11 +532,22 @@ def test_every_line_and_tag_reads_what_it_read_and_no_file_is_lost_or_left(kind:
     run_history(kind, history)
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=5, phases=PHASES)
 @given(history=behind_others)
-def test_a_newer_line_keeps_its_files_whichever_snapshot_of_the_older_one_expires(history: list[Step]) -> None:
-    """Without changelogs: there the two lines have a gap, and the snapshots before it may lose files."""
-    run_history("merged", history)
+def test_both_lines_keep_their_files_whichever_snapshot_of_the_older_one_expires(
+    kind: str, history: list[Step]
+) -> None:
+    run_history(kind, history)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(1_800)
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=100, phases=PHASES)
+@given(history=behind_others | behind_gaps)
+def test_many_histories_of_two_lines(kind: str, history: list[Step]) -> None:
+    run_history(kind, history)
 
 
 @pytest.mark.full

@@ -19,6 +19,7 @@ from lakelog.common.progress import counted
 from lakelog.common.stopwatch import Stopwatch
 from lakelog.filestore.expire.before_expiry import has_lineage_taken, take_lineage
 from lakelog.filestore.expire.kept_files import KeptFiles
+from lakelog.filestore.expire.line_breaks import first_before_gaps
 from lakelog.filestore.expire.references import (
     brought_by_appends,
     history_of,
@@ -60,11 +61,13 @@ def expire_snapshots(table: TableStore, *, now_millis: int, retention: Retention
         return Expired(consumers=tuple(deleted_consumers))
     lasted = Stopwatch()
     retention = retention or Retention.of(table)
-    if has_lineage_taken():
-        wanted = consumers.first_wanted(but=LINEAGE_CONSUMER)
+    wanted = consumers.first_wanted(but=LINEAGE_CONSUMER)
+    end = _Expiry(table, retention, newest, now_millis, wanted).first_kept(earliest)
+    if end > earliest and (oldest := first_before_gaps(table, earliest)) < earliest:
+        earliest = oldest
         end = _Expiry(table, retention, newest, now_millis, wanted).first_kept(earliest)
-        if _expires_lineage(table, consumers.find(LINEAGE_CONSUMER), range(earliest, end)):
-            take_lineage(table)
+    if has_lineage_taken() and _expires_lineage(table, consumers.find(LINEAGE_CONSUMER), range(earliest, end)):
+        take_lineage(table)
     expiry = _Expiry(table, retention, newest, now_millis, consumers.first_wanted())
     expired = expiry.expire_snapshots(earliest)
     expired_changes = expiry.expire_changelogs()
@@ -148,8 +151,8 @@ class _Expiry:
         end = self.first_kept(earliest)
         if end == earliest:
             return ()
-        found = [snapshot for number in range(earliest, end + 1) if (snapshot := self._table.snapshots.find(number))]
-        if not found or found[-1].id != end:  # another expiry is running, and is ahead
+        found = self._found(earliest, end)
+        if len(found) < 2:  # another expiry is running, and is ahead
             return ()
         keeps_deltas = self._keeps_changes and not self._has_producer
         files = self._files_behind_hint(found)
@@ -170,6 +173,18 @@ class _Expiry:
         if self._keeps_changes and self._first_changelog is None:
             self._history.changelogs.write_earliest_hint()
         return tuple(snapshot.id for snapshot in found[:-1])
+
+    def _found(self, earliest: int, end: int) -> list[Snapshot]:
+        """The living snapshots from `earliest` up to `end`, or up to the next one where `end` is in a gap."""
+        snapshots = self._table.snapshots
+        found = [snapshot for number in range(earliest, end + 1) if (snapshot := snapshots.find(number))]
+        if found and found[-1].id == end:
+            return found
+        ids = snapshots.ids()
+        if earliest not in ids:  # another expiry deletes
+            return []
+        following = snapshots.find(min((number for number in ids if number >= end), default=end))
+        return [] if following is None else [*found, following]
 
     def _files_behind_hint(self, found: Sequence[Snapshot]) -> KeptFiles:
         """The files to keep, collected once the hint names the oldest snapshot that stays.
