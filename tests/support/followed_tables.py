@@ -48,6 +48,7 @@ KINDS: Mapping[str, Kind] = {
     "first-row, lookup": Kind(
         {**FIRST_ROW, "changelog-producer": "lookup"}, has_old_rows=True, takes_deletes=False, keeps_first=True
     ),
+    "dynamic buckets": Kind({"bucket": "-1", "dynamic-bucket.target-row-num": "3"}),
     "append-only": Kind({"bucket-key": "id"}, has_key=False, takes_deletes=False),
     "value count": Kind({"write-mode": "change-log"}, has_key=False),
 }

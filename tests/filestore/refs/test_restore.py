@@ -209,6 +209,27 @@ def test_who_follows_the_changes_ends_with_the_restored_rows(tmp_path: Path, kin
     assert +held == counted(table.to_arrow())
 
 
+def test_keys_that_come_back_to_another_bucket_are_changed_and_not_lost(tmp_path: Path) -> None:
+    """Key 2 was in the first of two dynamic buckets, and is in the second since an overwrite."""
+    options = {"bucket": "-1", "dynamic-bucket.target-row-num": "2", "write-only": "true"}
+    schema = build_schema(SCHEMA, primary_keys=["id"], options=options)
+    table = FileStoreTable.create(f"{tmp_path}/t", schema, UNSYNCED)
+    orders = ([1, 2, 3, 4], [4, 3, 2, 1])
+    for batch, ids in enumerate(orders):
+        table.write(pa.table([ids, [batch] * len(ids)], schema=SCHEMA), mode="overwrite")
+    assert len({entry.bucket for entry in table.live_files.of(table.snapshots.get(1)).entries()}) == 2
+
+    found = table.restore(snapshot_id=1)
+    assert (found.rows_added, found.rows_removed, found.rows_changed) == (0, 0, 4)
+    held = dict.fromkeys(orders[0], 1)
+    for change in (row for batch in table.changes(after=2) for row in batch.to_pylist()):
+        if change[ROW_KIND_COLUMN] in ("-D", "-U"):
+            assert held.pop(change["id"]) == change["batch"], change
+        else:
+            held[change["id"]] = change["batch"]
+    assert held == dict.fromkeys(orders[0], 0)
+
+
 def test_changes_of_a_restore_are_kept_longer_than_its_snapshot(tmp_path: Path) -> None:
     table = make_table(tmp_path, options={"changelog.num-retained.min": "50", "changelog.num-retained.max": "50"})
     for batch in range(3):

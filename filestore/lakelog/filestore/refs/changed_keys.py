@@ -96,15 +96,13 @@ class _Gathered:
     def read(self, file: DataFileMeta, sides: tuple[bool, bool], budget_bytes: int) -> None:
         """Take all rows of a file."""
         table = self.table.stored
-        bucket = (*self.unit.before, *self.unit.after)[0].bucket_id
-        for batch in read_data_file(table, bucket, file, self._wanted, piece_bytes=budget_bytes):
+        for batch in read_data_file(table, self.unit.bucket, file, self._wanted, piece_bytes=budget_bytes):
             rows = pa.Table.from_batches([batch])
             self.parts.append((rows, key_frame(rows, table.schema.key_fields), sides))
 
     def look_up(self, file: DataFileMeta, keys: pl.DataFrame) -> None:
         """Take the rows of a file that have one of the keys."""
-        bucket = (*self.unit.before, *self.unit.after)[0].bucket_id
-        for found in read_rows_of_keys(self.table.stored, bucket, file, self._wanted, keys):
+        for found in read_rows_of_keys(self.table.stored, self.unit.bucket, file, self._wanted, keys):
             self.parts.append((found.rows, found.keys, (True, True)))
 
     def keys(self) -> pl.DataFrame:

@@ -85,20 +85,22 @@ class StateDifference:
                 )
 
     def rows(self, *, is_followed: bool) -> Iterator[tuple[BucketId, Difference]]:
-        """The rows that differ, bucket by bucket, of a large bucket in parts. Memory: `read.memory-budget`.
+        """The rows that differ, unit by unit, of a large unit in parts, with its bucket. Memory: `read.memory-budget`.
+
+        Where keys may move between buckets, all changes of a partition are of its lowest bucket: the row that a key had
+        in one bucket is not removed behind the row that it gets in another.
 
         `is_followed` compares what followers have seen of the two states, see `lakelog.filestore.read.scan.plan`.
         """
         for unit in self.units(is_followed=is_followed):
-            bucket = (*unit.before, *unit.after)[0].bucket_id
             for found in unit_differences(self.table, self._of_target, unit, self.table.schema.fields):
-                yield bucket, found
+                yield unit.bucket, found
 
     def units(self, *, is_followed: bool) -> Iterator[Unit]:
-        """The parts of the two states that differ, a unit a bucket. See `rows`."""
+        """The parts of the two states that differ. See `rows`."""
         before = TableState(table=self.table, snapshot=self.base)
         after = TableState(table=self._of_target, snapshot=self.target)
-        return unshared(before, after, by_bucket=True, is_followed=is_followed)
+        return unshared(before, after, is_followed=is_followed)
 
     def check_rows(self, found: Mapping[BucketId, RowDigest], *, what: str) -> None:
         """Raise CorruptDataError where changes of these digests do not lead from the rows of the base to the target's.
@@ -110,10 +112,9 @@ class StateDifference:
         for unit in self.units(is_followed=False):
             if is_large_beside_changes(unit):
                 continue
-            bucket = (*unit.before, *unit.after)[0].bucket_id
             old = digest_of_shown(self.table, unit.before, names)
             new = digest_of_shown(self._of_target, unit.after, names)
-            changed = old.plus(found.get(bucket, RowDigest()))
+            changed = old.plus(found.get(unit.bucket, RowDigest()))
             check_same_rows(changed, new, what=what, table_name=self.table.name)
 
     @cached_property

@@ -31,25 +31,27 @@ class Unit:
     before: tuple[DataSplit, ...]
     after: tuple[DataSplit, ...]
 
+    @property
+    def bucket(self) -> BucketId:
+        """The bucket of its rows, of several the lowest: where its changes are together, in their order."""
+        return min(split.bucket_id for split in (*self.before, *self.after))
 
-def unshared(
-    before: TableState, after: TableState, *, by_bucket: bool = False, is_followed: bool = False
-) -> Iterator[Unit]:
+
+def unshared(before: TableState, after: TableState, *, is_followed: bool = False) -> Iterator[Unit]:
     """The units in which the two states have different files. Reads manifests, and no data file.
 
-    `by_bucket` makes each bucket a unit, also where keys may move from one to another. `is_followed` compares
-    what followers begin with, see `lakelog.filestore.read.scan.plan`. Raises UnsupportedError for tables that
-    lakelog cannot read.
+    `is_followed` compares what followers begin with, see `lakelog.filestore.read.scan.plan`. Raises UnsupportedError
+    for tables that lakelog cannot read.
     """
     parts = [_parts(state, is_followed=is_followed) for state in (before, after)]
-    layouts = [] if by_bucket else [_layout(before), _layout(after)]
+    layouts = [_layout(before), _layout(after)]
     units: dict[Hashable, tuple[list[DataSplit], list[DataSplit]]] = {}
     for side, (own, other) in enumerate((tuple(parts), tuple(reversed(parts)))):
         for bucket, found in own.items():
             there = other.get(bucket, {})
             new = [split for key, split in found.items() if key not in there]
             if new:
-                units.setdefault(_unit_of(bucket, layouts) if layouts else bucket, ([], []))[side].extend(new)
+                units.setdefault(_unit_of(bucket, layouts), ([], []))[side].extend(new)
     for old, new in units.values():
         yield Unit(before=tuple(old), after=tuple(new))
 
