@@ -150,6 +150,19 @@ def test_the_step_of_a_branch_holds_values_of_its_types(tmp_path: Path, change: 
         in_new_process(table.path).create_branch("d")
 
 
+@pytest.mark.parametrize("data", [b"\xbf", b'{"id": 2}'], ids=["no text", "no snapshot"])
+@pytest.mark.parametrize("action", ["merge_branch", "replace_main"])
+def test_a_damaged_snapshot_of_a_branch_is_not_taken_into_the_table(tmp_path: Path, action: str, data: bytes) -> None:
+    table = put_branch(tmp_path)
+    commit_batch(table.on_branch("b"), 2)
+    damaged = Path(table.on_branch("b").paths.snapshot(2))
+    damaged.write_bytes(data)
+    with pytest.raises(CorruptDataError, match="branch-b/snapshot/snapshot-2 is damaged"):
+        getattr(in_new_process(table.path), action)("b")
+    assert in_new_process(table.path).snapshots.ids() == [1]
+    assert damaged.exists()
+
+
 @pytest.mark.parametrize("name", ["main", ""])
 def test_no_step_deletes_the_table_itself(tmp_path: Path, name: str) -> None:
     table = put_branch(tmp_path)

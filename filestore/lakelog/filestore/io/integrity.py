@@ -67,6 +67,14 @@ def damaged(path: str, what: str) -> CorruptDataError:
     return CorruptDataError(f"{path} is damaged: {what}; {WAY_OUT}")
 
 
+def text_of(data: bytes, path: str) -> str:
+    """The text of the file at `path`. Raises CorruptDataError for bytes that are not UTF-8."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise damaged(path, f"it is not UTF-8 at byte {error.start}") from error
+
+
 def json_digest(fields: Mapping[str, object]) -> str:
     """The digest of JSON values, whatever their order and spaces."""
     return digest_of(json.dumps(fields, sort_keys=True, separators=(",", ":")).encode())

@@ -22,6 +22,7 @@ from lakelog.common.file_names import check_file_names
 from lakelog.common.json_fields import INT, items, member, optional, string, string_map, whole
 from lakelog.common.log_system import has_log
 from lakelog.common.quoting import cause
+from lakelog.filestore.io.integrity import text_of
 from lakelog.filestore.metadata.forks import PROTECTING_PREFIX, Fork
 from lakelog.filestore.metadata.identity import PLACE_KEY, UUID_KEY, carried_by, check_same_table
 from lakelog.filestore.metadata.row_sources import kept_sources
@@ -236,7 +237,7 @@ def _tag_texts(table: TableStore, snapshot: Snapshot, fork: Fork) -> dict[str, s
     texts = {fork.protecting_tag: Tag(name=fork.protecting_tag, snapshot=own).to_json()}
     if fork.tag is not None:
         path = table.paths.tag(fork.tag)
-        text = table.file_io.read_bytes(path).decode()
+        text = text_of(table.file_io.read_bytes(path), path)
         if own is not snapshot:
             properties = {**own.properties, DIGEST_KEY: own.digest}
             text = json.dumps({**json.loads(text), "properties": properties}, indent=2)

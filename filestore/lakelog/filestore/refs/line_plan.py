@@ -16,6 +16,7 @@ from dataclasses import replace
 from lakelog.common.errors import ConflictError
 from lakelog.common.quoting import shown
 from lakelog.filestore.expire.references import history_of
+from lakelog.filestore.io.integrity import text_of
 from lakelog.filestore.metadata.forks import PROTECTING_PREFIX
 from lakelog.filestore.metadata.identity import carried_anyhow
 from lakelog.filestore.metadata.line_change import DELETE, DELETE_TREE, WRITE, Act, LineChange, new_change
@@ -38,7 +39,7 @@ WHOLE_LINE_MARK = "line-"  # in `lakelog.restored`, before the number of a head 
 def plan_change(lines: Lines, *, drops_branch: bool, now_millis: int) -> LineChange:
     """The change by which the table gets the branch's snapshots, tags and schemas.
 
-    Raises ConflictError for a tag that both lines have, of different commits.
+    Raises ConflictError for a tag that both lines have, of different commits, CorruptDataError for a damaged file.
     """
     tags = _tag_acts(lines)
     schemas, schema_id, digest = _schema_acts(lines, now_millis)
@@ -52,14 +53,26 @@ def _below(table: TableStore, path: str) -> str:
     return path.removeprefix(f"{table.path}/")
 
 
+def _text(line: TableStore, path: str) -> str:
+    """The JSON text of a file of metadata, as it is. Raises CorruptDataError."""
+    return text_of(line.file_io.read_bytes(path), path)
+
+
+def _snapshot_text(line: TableStore, path: str) -> str:
+    """As `_text`, of a snapshot's file: a damaged one is not taken over. Raises CorruptDataError."""
+    text = _text(line, path)
+    Snapshot.from_json(text, path=path)
+    return text
+
+
 def _schema_acts(lines: Lines, now_millis: int) -> tuple[list[Act], int | None, str | None]:
     """The schema files to write; with lines that differ the number and the digest of the schema for the head."""
     main, branch = lines.main, lines.branch
     acts: list[Act] = []
     ids = branch.schemas.list_ids()
     for number in ids:
-        text = branch.file_io.read_bytes(branch.paths.schema(number)).decode()
-        acts.append((WRITE, _below(main, main.paths.schema(number)), text))
+        branch.schemas.get(number)  # a damaged one is not taken over
+        acts.append((WRITE, _below(main, main.paths.schema(number)), _text(branch, branch.paths.schema(number))))
     if not lines.has_two_schemas():
         return acts, None, None
     newest, digest = branch.schemas.get(ids[-1]), branch.schemas.digest_of(ids[-1])
@@ -100,7 +113,7 @@ def _restored(lines: Lines, ours: Mapping[str, str], theirs: Mapping[str, str]) 
 def _snapshot_acts(lines: Lines, head: Snapshot) -> list[Act]:
     main, branch = lines.main, lines.branch
     newest = max(lines.main_ids, default=0)
-    texts = {number: branch.file_io.read_bytes(branch.paths.snapshot(number)).decode() for number in lines.new}
+    texts = {number: _snapshot_text(branch, branch.paths.snapshot(number)) for number in lines.new}
     texts[head.id] = head.to_json()
     dropped = [number for number in lines.main_ids if number not in texts and number not in lines.kept]
     acts: list[Act] = []
@@ -130,7 +143,7 @@ def _changelog_acts(lines: Lines) -> list[Act]:
     left = [number for number in ours.ids() if number <= lines.base_id and is_kept]
     acts: list[Act] = []
     for number in taken:
-        text = branch.file_io.read_bytes(branch.paths.changelog(number)).decode()
+        text = _snapshot_text(branch, branch.paths.changelog(number))
         acts.append((WRITE, _below(main, main.paths.changelog(number)), text))
     for number in set(ours.ids()) - {*left, *taken}:
         acts.append((DELETE, _below(main, main.paths.changelog(number)), None))
@@ -158,8 +171,7 @@ def _tag_acts(lines: Lines) -> list[Act]:
                 acts.append((DELETE, _below(main, main.paths.tag_success(name)), None))
             acts.append((DELETE, _below(main, main.paths.tag(name)), None))
     for name in taken.keys() - ours.keys():
-        text = branch.file_io.read_bytes(branch.paths.tag(name)).decode()
-        acts.append((WRITE, _below(main, main.paths.tag(name)), text))
+        acts.append((WRITE, _below(main, main.paths.tag(name)), _text(branch, branch.paths.tag(name))))
     return acts
 
 
