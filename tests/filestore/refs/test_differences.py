@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.common.errors import InvalidRequestError
+from lakelog.filestore.alter.schema_changes import AddColumn, RenameColumn
 from lakelog.filestore.index.index_manifest import deletion_files
 from lakelog.filestore.refs import changed_keys
 from lakelog.filestore.refs.differences import Difference, compared_fields, differences
@@ -149,6 +150,28 @@ def test_of_a_file_that_both_states_have_only_row_groups_with_changed_keys_are_r
     options = {"bucket": "1", "write-only": "true", "file.block-size": "64 kb"}
     read, shared = bytes_of_diff(tmp_path, options, ["id"], 400_000)
     assert read < shared // 3
+
+
+@pytest.mark.parametrize("of_branch", [[AddColumn("more", "INT")], []], ids=["other schema", "no such schema"])
+def test_each_line_reads_its_files_with_its_own_schemas(tmp_path: Path, of_branch: list[AddColumn]) -> None:
+    """Schema 1 of the table has other names than that of its branch, if that has one; both have most rows in common."""
+    options = {"bucket": "1", "write-only": "true"}
+    table = FileStoreTable.create(tmp_path / "t", build_schema(SCHEMA, primary_keys=["id"], options=options), UNSYNCED)
+    table.write(pa.table({"id": range(100), "x": [1.0] * 100, "tags": [None] * 100}, schema=SCHEMA))
+    table.create_branch("b")
+    table = table.alter(RenameColumn("x", "y"))
+    row = {"id": [7], "y": [2.0], "tags": [["a"]]}
+    written = table.write(pa.table(row, schema=table.schema.arrow_schema))
+    table = table.alter(RenameColumn("y", "x"))
+    branch = table.on_branch("b")
+    if of_branch:
+        branch = branch.alter(*of_branch)
+    line = TableState(table=branch, snapshot=branch.snapshots.latest())
+    state = TableState(table=table, snapshot=written)
+    for before, after, old, new in ((line, state, 1.0, 2.0), (state, line, 2.0, 1.0)):
+        fields = [field for field in table.schema.fields if field.name in SCHEMA.names]
+        (found,) = differences(before, after, fields)
+        assert (found.old["x"].to_pylist(), found.new["x"].to_pylist()) == ([old], [new])
 
 
 def test_maps_are_equal_in_any_order_and_nested_numbers_as_others_are(tmp_path: Path) -> None:

@@ -49,9 +49,9 @@ def rows_of_changed_keys(
     if not is_large_beside_changes(unit) or changed * row_bytes(fields) > budget_bytes:
         return None
     gathered = _Gathered(after, unit, fields, [])
-    for files, sides in zip(only, ((True, False), (False, True)), strict=True):
+    for table, files, sides in zip((before, after), only, ((True, False), (False, True)), strict=True):
         for file in files:
-            gathered.read(file, sides, budget_bytes)
+            gathered.read(table, file, sides, budget_bytes)
     keys = gathered.keys()
     for file in shared:
         gathered.look_up(file, keys)
@@ -93,9 +93,9 @@ class _Gathered:
     fields: Sequence[DataField]
     parts: list[tuple[pa.Table, pl.DataFrame, tuple[bool, bool]]]
 
-    def read(self, file: DataFileMeta, sides: tuple[bool, bool], budget_bytes: int) -> None:
-        """Take all rows of a file."""
-        table = self.table.stored
+    def read(self, line: TableStore, file: DataFileMeta, sides: tuple[bool, bool], budget_bytes: int) -> None:
+        """Take all rows of a file of a line: the number of the file's schema means that of the line."""
+        table = line.stored
         for batch in read_data_file(table, self.unit.bucket, file, self._wanted, piece_bytes=budget_bytes):
             rows = pa.Table.from_batches([batch])
             self.parts.append((rows, key_frame(rows, table.schema.key_fields), sides))
