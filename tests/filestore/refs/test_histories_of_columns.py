@@ -1,0 +1,182 @@
+"""Random histories of a table and its branches whose columns change: each state reads as it was committed, and any two
+differ in the rows in which the model says so.
+
+The model is the rows of each commit, by its uuid. A column is renamed for one write and gets its name back, and columns
+are added, on each line by itself: so the number of a schema means other columns on each line. Most rows stay in files
+that all lines share.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lakelog.common.errors import ConflictError
+from lakelog.filestore.alter.schema_changes import AddColumn, RenameColumn
+from lakelog.filestore.metadata.forks import read_fork
+from lakelog.filestore.refs.differences import differences
+from lakelog.filestore.refs.table_state import TableState
+from lakelog.filestore.schema.new_schema import build_schema
+from lakelog.filestore.table import FileStoreTable
+from tests.support.small_tables import UNSYNCED, in_new_process
+
+Rows = Counter[tuple[int, int]]
+SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.int64())])
+KINDS: Mapping[str, tuple[Sequence[str], dict[str, str]]] = {
+    "key": (["id"], {"bucket": "1"}),
+    "lookup": (["id"], {"bucket": "1", "changelog-producer": "lookup"}),
+    "deletion vectors": (["id"], {"bucket": "1", "deletion-vectors.enabled": "true"}),
+    "dynamic buckets": (["id"], {"bucket": "-1", "dynamic-bucket.target-row-num": "20"}),
+    "append-only": ([], {"bucket": "-1"}),
+    "value count": ([], {"bucket": "1", "bucket-key": "id", "write-mode": "change-log"}),
+}
+MAIN, BRANCHES, KEYS = "main", ("b0", "b1"), 40
+MOVES = (
+    *("write", "rename and write", "compact", "overwrite") * 2,
+    *("add", "branch", "delete branch", "rollback", "restore", "merge_branch", "replace_main", "fast_forward"),
+)
+
+
+class History:
+    """A table, its branches, and the rows of each commit."""
+
+    def __init__(self, folder: Path, kind: str, seed: int) -> None:
+        keys, options = KINDS[kind]
+        self.dice = random.Random(f"{kind} {seed}")
+        self.moves: list[str] = []
+        self.number = self.questions = 0
+        self.states: dict[str | None, Rows] = {}
+        table = FileStoreTable.create(folder / "t", build_schema(SCHEMA, primary_keys=keys, options=options), UNSYNCED)
+        self.path = table.path
+        table.write(self.rows(table, range(KEYS)))
+        table.compact(full=True)
+
+    def line(self, name: str) -> FileStoreTable:
+        return in_new_process(self.path).on_branch(None if name == MAIN else name)
+
+    def lines(self) -> list[str]:
+        return [MAIN, *(branch.name for branch in in_new_process(self.path).branches())]
+
+    def rows(self, line: FileStoreTable, ids: Sequence[int]) -> pa.Table:
+        """A row for each key, null in the columns that came later."""
+        self.number += 1
+        shape = line.schema.arrow_schema
+        columns = [list(ids), [self.number] * len(ids), *([[None] * len(ids)] * (len(shape) - 2))]
+        return pa.table(columns, schema=shape)
+
+    def with_own_name(self) -> list[int]:
+        """The snapshots of the table whose column has its own name: columns of two lines are compared by name."""
+        table = in_new_process(self.path)
+        living = [table.snapshots.get(number) for number in table.snapshots.ids()]
+        return [one.id for one in living if "v" in table.schemas.get(one.schema_id).field_names]
+
+    def move(self) -> None:
+        verb, name = self.dice.choice(MOVES), self.dice.choice(self.lines())
+        self.moves.append(f"{verb} {name}")
+        line, branch = self.line(name), self.dice.choice(BRANCHES)
+        has_branch = branch in self.lines()
+        ids = self.dice.sample(range(KEYS), self.dice.randint(1, 3))
+        match verb:
+            case "write":
+                line.write(self.rows(line, ids))
+            case "overwrite":
+                line.write(self.rows(line, self.dice.sample(range(KEYS), KEYS)), mode="overwrite")
+            case "rename and write":
+                renamed = line.alter(RenameColumn("v", "w"))
+                renamed.write(self.rows(renamed, ids))
+                renamed.alter(RenameColumn("w", "v"))
+            case "compact":
+                line.compact(full=self.dice.random() < 0.3)
+            case "add" if not line.schema.is_change_log:  # the whole row is its key
+                line.alter(AddColumn(f"c{len(self.moves)}", "INT"))
+            case "branch" if not has_branch:
+                in_new_process(self.path).create_branch(branch, snapshot_id=self.dice.choice(self.with_own_name()))
+            case "delete branch" if has_branch:
+                in_new_process(self.path).delete_branch(branch)
+            case "rollback" | "restore":
+                target = line.snapshots.get(self.dice.choice(line.snapshots.ids()))
+                getattr(line, verb)(snapshot_id=target.id)
+                self.check(shown(self.line(name)) == self.states[target.uuid])
+            case "merge_branch" | "replace_main" | "fast_forward" if has_branch:
+                self.take(verb, branch)
+
+    def take(self, verb: str, branch: str) -> None:
+        """The table has the branch's rows then. A fast-forward is refused where rows would be lost."""
+        before, wanted = shown(self.line(MAIN)), shown(self.line(branch))
+        fork = read_fork(in_new_process(self.path), branch)
+        try:
+            getattr(in_new_process(self.path), verb)(branch)
+        except ConflictError:
+            assert verb == "fast_forward", self.moves
+            return
+        self.check(shown(self.line(MAIN)) == wanted)
+        self.check(verb != "fast_forward" or (fork is not None and before == self.states[fork.commit_uuid]))
+
+    def check(self, holds: bool) -> None:
+        self.questions += 1
+        assert holds, self.moves
+
+    def ask(self) -> None:
+        """Each living snapshot reads as its commit, and some pairs of them differ as their commits do."""
+        found: list[TableState] = []
+        for name in self.lines():
+            line = self.line(name)
+            for number in line.snapshots.ids():
+                snapshot = line.snapshots.get(number)
+                rows = shown(line, snapshot_id=number)
+                self.check(self.states.setdefault(snapshot.uuid, rows) == rows)
+                found.append(TableState(table=line, snapshot=snapshot))
+        for _ in range(4):
+            before, after = self.dice.choice(found), self.dice.choice(found)
+            self.check(self.difference(before, after) == self.wanted(before, after))
+
+    def wanted(self, before: TableState, after: TableState) -> tuple[Rows, Rows]:
+        old, new = (self.states[one.snapshot.uuid] for one in (before, after) if one.snapshot is not None)
+        return new - old, old - new
+
+    def difference(self, before: TableState, after: TableState) -> tuple[Rows, Rows]:
+        fields = [field for field in after.table.schema.fields if field.name in SCHEMA.names]
+        added, removed = Counter[tuple[int, int]](), Counter[tuple[int, int]]()
+        for one in differences(before, after, fields):
+            for rows in (one.added, one.new):
+                added += pairs(rows)
+            for rows in (one.removed, one.old):
+                removed += pairs(rows)
+        return added, removed
+
+
+def pairs(rows: pa.Table) -> Rows:
+    return Counter(zip(rows.column(0).to_pylist(), rows.column(1).to_pylist(), strict=True))
+
+
+def shown(table: FileStoreTable, snapshot_id: int | None = None) -> Rows:
+    return pairs(table.to_arrow(snapshot_id=snapshot_id))
+
+
+def run(folder: Path, kind: str, seeds: range) -> int:
+    questions = 0
+    for seed in seeds:
+        history = History(folder / str(seed), kind, seed)
+        history.ask()
+        for _ in range(history.dice.randint(6, 16)):
+            history.move()
+            history.ask()
+        questions += history.questions
+    return questions
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_states_of_lines_with_other_columns_read_and_differ_as_committed(tmp_path: Path, kind: str) -> None:
+    assert run(tmp_path, kind, range(3)) > 100
+
+
+@pytest.mark.full
+@pytest.mark.timeout(1_800)
+@pytest.mark.parametrize("kind", KINDS)
+def test_many_states_of_lines_with_other_columns_read_and_differ_as_committed(tmp_path: Path, kind: str) -> None:
+    print(f"{kind}: 60 histories, {run(tmp_path, kind, range(100, 160))} questions")
