@@ -41,3 +41,15 @@ def test_a_value_that_is_nearly_right_gets_a_suggestion() -> None:
 def test_an_unknown_type_is_answered_with_all_types_and_the_one_that_may_be_meant(text: str, meant: str) -> None:
     with pytest.raises(UnsupportedError, match=f"known types: .*STRING.*; did you mean {meant}\\?$"):
         parse_type(text)
+
+
+@pytest.mark.parametrize("number", ["1_0", "\uff11\uff10", "\u0661\u0660"])
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.key)
+def test_a_number_that_python_alone_reads_is_refused(option: Option[object], number: str) -> None:
+    """Paimon and Flink could not open a table that stores it."""
+    for unit in ("", " s", " mb"):
+        try:
+            found = option.of({option.key: f"{number}{unit}"})
+        except OptionError:
+            continue
+        assert not isinstance(found, int | float)

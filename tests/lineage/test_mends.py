@@ -105,6 +105,19 @@ def test_what_was_made_of_a_snapshot_that_was_rolled_back_stays_tainted(
     assert reached(catalog, "db.a", 2) == {"db.a": True, "db.b": False, "db.c": True}
 
 
+def test_a_snapshot_that_was_rolled_back_may_have_rewritten_the_wrong_rows(catalog: Catalog) -> None:
+    """Edges name it as a source, and do not say that it was an update: what read its changes counts as tainted."""
+    a, b, c = (make(catalog, name) for name in ("a", "b", "c"))
+    a.write(rows(1))
+    a.update({"v": 7})
+    commit_rows(b, rows(1), read_of(a, start=1, end=2), user="stream")
+    copy(b, c)
+    feed(catalog)
+    a.rollback(snapshot_id=1)
+
+    assert reached(catalog, "db.a", 1) == {"db.a": True, "db.b": True, "db.c": True}
+
+
 def overwrite(table: Table) -> None:
     table.write(rows(9), mode="overwrite")
 

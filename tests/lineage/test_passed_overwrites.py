@@ -5,6 +5,7 @@ So it is when the snapshots of the source, of the sink, or of both have expired.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from lakelog.filestore.metadata.unseen_changes import UNSEEN_MAX, UnseenChanges,
 from lakelog.lineage import feed
 from lakelog.lineage.consistent import NotConsistentError, consistent_snapshots
 from lakelog.lineage.lines import steps_of_table
+from lakelog.lineage.record import ReadMode
 from tests.support.foreign_engine import foreign_snapshot
 from tests.support.lineage_jobs import StreamJob, overwrite_rows, read_of
 from tests.support.lineage_records import LINEAGE_ON
@@ -206,3 +208,63 @@ def test_a_property_that_is_not_readable_is_an_error() -> None:
     for text in ("[]", '{"snapshots":[{}]}', '{"snapshots":[{"snapshot":"1"}]}', "{"):
         with pytest.raises(CorruptDataError, match=r"lakelog\.unseen is not readable"):
             parse_unseen(text)
+
+
+def by_compaction(table: Table, *ids: int) -> None:
+    """Rows, and the compaction that gives them to streams."""
+    table.write(rows(*ids))
+    table.compact(full=True)
+
+
+@pytest.mark.parametrize("producer", ["lookup", "full-compaction"])
+@pytest.mark.parametrize("expires", [False, True])
+def test_a_stream_does_not_show_rows_that_no_compaction_has_given(
+    catalog: Catalog, make: Make, producer: str, expires: bool
+) -> None:
+    """Up to a write a stream has the rows of the compaction before it; who reads the snapshot has all."""
+    options = {"bucket": "1", "write-only": "true", "changelog-producer": producer}
+    orders = catalog.create_table("db.orders", schema="id BIGINT", primary_keys="id", options=options)
+    a, b, read = make("a"), make("b"), make("read")
+    by_compaction(orders, 1)
+    orders.write(rows(2))
+    early, late = StreamJob(a, [orders], user="early"), StreamJob(b, [orders], user="late")
+    early.run()
+    late.run()
+    overwrite_rows(read, rows(1, 2), read_of(orders, end=3, mode=ReadMode.BATCH))
+    feed_where_on(catalog)
+    if expires:
+        expire(a, b, read)
+
+    found = consistent_snapshots(catalog, ["db.a", "db.b"])
+    assert {name: version.snapshot_id for name, version in found.versions.items()} == {"db.orders": 2}
+    with pytest.raises(NotConsistentError, match=r"db.a shows db.orders at snapshot 1.*db.read shows .* at snapshot 3"):
+        consistent_snapshots(catalog, ["db.a", "db.read"])
+
+    orders.compact(full=True)
+    early.run()
+    feed_where_on(catalog)
+
+    assert consistent_snapshots(catalog, ["db.a", "db.read"]).versions["db.orders"].snapshot_id == 4
+    if expires:
+        expire(a)
+        with pytest.raises(NotConsistentError, match=r"db.a shows db.orders at snapshot 3.*at snapshot 1"):
+            consistent_snapshots(catalog, ["db.a", "db.b"])
+
+
+def test_what_streams_have_read_before_a_table_got_its_changelog_producer_are_versions(
+    catalog: Catalog, make: Make
+) -> None:
+    orders = catalog.create_table("db.orders", schema="id BIGINT", primary_keys="id", options={"write-only": "true"})
+    a, b = make("a"), make("b")
+    orders.write(rows(1))
+    StreamJob(a, [orders], user="early").run()
+    orders.write(rows(2))
+    StreamJob(b, [orders], user="late").run()
+    place = Path(orders.path) / "schema"  # as ALTER TABLE of another engine; ours refuses it
+    schema = json.loads((place / "schema-0").read_text(encoding="utf-8"))
+    schema = {key: value for key, value in schema.items() if not key.startswith("lakelog")}
+    changed = {**schema, "id": 1, "options": {**schema["options"], "changelog-producer": "lookup"}}
+    (place / "schema-1").write_text(json.dumps(changed), encoding="utf-8")
+
+    with pytest.raises(NotConsistentError, match=r"at snapshot 1.*at snapshot 2"):
+        consistent_snapshots(catalog, ["db.a", "db.b"])

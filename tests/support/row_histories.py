@@ -130,7 +130,8 @@ class RowHistory:
 
         It knows those that live, those with edges, and those that edges name. Of several that gave way and that have
         the number before, which none of these has, the newest is taken. It gives up on statements of which it does not
-        know all snapshots behind their base.
+        know all snapshots behind their base. One that gave way and that edges name as a source alone may have rewritten
+        the rows before it.
         """
         living = {one.uuid for found in self.living().values() for one in found}
         edges = [edge for one in self.commits.values() for edge in one.edges]
@@ -141,6 +142,8 @@ class RowHistory:
             since = [] if one.base is None else [before.uuid for before in self.path(one)[1:]]
             if one.base is not None and not known.issuperset(since[: since.index(one.base)]):
                 return True
+        if any(not self.commits[uuid].edges for uuid in known - living):
+            return True
         gone = (self.commits[uuid] for uuid in known - living)
         return self.gave_way and any(one.before is not None and one.before not in known for one in gone)
 

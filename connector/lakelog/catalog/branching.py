@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Unpack
 
-from lakelog.catalog.durations import Age, Duration, age_millis, duration_millis
+from lakelog.catalog.durations import MILLISECOND, Age, Duration, age_millis, retained_for
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.common.file_names import shown_name
@@ -36,11 +36,11 @@ def create_branch(
     **which: Unpack[SnapshotChoice],
 ) -> Branch:
     """Make a branch. Raises InvalidRequestError at a snapshot that holds a batch of a writer in part."""
-    millis = None if time_retained is None else duration_millis(time_retained, argument="time_retained")
+    kept = None if time_retained is None else retained_for(time_retained)
     return files.create_branch(
         name,
         empty=empty,
-        time_retained_millis=millis,
+        time_retained_millis=None if kept is None else kept // MILLISECOND,
         if_not_exists=if_not_exists,
         check=lambda snapshot: check_holds_whole_batches(files, snapshot),
         **which,

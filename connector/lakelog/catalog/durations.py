@@ -11,7 +11,9 @@ from lakelog.common.timestamps import to_millis
 
 Duration = timedelta | str
 Age = Duration | datetime
-_MILLISECOND = timedelta(milliseconds=1)
+MILLISECOND = timedelta(milliseconds=1)
+_DAY_MILLIS = 86_400_000
+_RETAINED_MAX_MILLIS = 900_000_000 * _DAY_MILLIS  # a timedelta holds it, and the seconds of a tag file are exact
 
 
 def duration_millis(given: Duration, *, argument: str) -> int:
@@ -21,7 +23,7 @@ def duration_millis(given: Duration, *, argument: str) -> int:
     that is not a duration, and for a value of another type.
     """
     if isinstance(given, timedelta):
-        return given // _MILLISECOND
+        return given // MILLISECOND
     named = f"{argument} (--{argument.replace('_', '-')})"
     if not isinstance(given, str):
         raise InvalidRequestError(
@@ -33,6 +35,20 @@ def duration_millis(given: Duration, *, argument: str) -> int:
         raise InvalidRequestError(
             f"{named} is {shown(given)}, which is not a duration: {error}; expected a form such as 2 h"
         ) from error
+
+
+def retained_for(given: Duration) -> timedelta:
+    """The time that a tag or a branch is kept, the argument `time_retained`. Pure.
+
+    Raises InvalidRequestError as `duration_millis`, and for a time that no tag or branch can have.
+    """
+    millis = duration_millis(given, argument="time_retained")
+    if not 1 <= millis <= _RETAINED_MAX_MILLIS:
+        raise InvalidRequestError(
+            f"time_retained (--time-retained) is {shown(str(given))}; expected from 1 ms to "
+            f"{_RETAINED_MAX_MILLIS // _DAY_MILLIS} d, or leave it out to keep it for ever"
+        )
+    return timedelta(milliseconds=millis)
 
 
 def age_millis(older_than: Age, *, now_millis: int) -> int:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING, Unpack
 
-from lakelog.catalog.durations import Duration, duration_millis
-from lakelog.common.errors import InvalidRequestError, NotFoundError
+from lakelog.catalog.durations import Duration, retained_for
+from lakelog.common.errors import NotFoundError
 from lakelog.common.quoting import shown
 from lakelog.filestore.refs.auto_tags import default_kept
 from lakelog.filestore.refs.tags import write_tag
@@ -25,16 +24,5 @@ def create_tag(
     snapshot = branch.snapshot(**which)
     if snapshot is None:
         raise NotFoundError(f"{files.name} has no snapshot yet, so tag {shown(name)} would keep nothing: write first")
-    kept = default_kept(files.schema.options) if time_retained is None else kept_for(time_retained)
+    kept = default_kept(files.schema.options) if time_retained is None else retained_for(time_retained)
     return write_tag(branch, name, snapshot, time_retained=kept, replace=replaces)
-
-
-def kept_for(time_retained: Duration) -> timedelta:
-    """The time that a tag is kept. Raises InvalidRequestError."""
-    millis = duration_millis(time_retained, argument="time_retained")
-    try:
-        return timedelta(milliseconds=millis)
-    except OverflowError as error:
-        raise InvalidRequestError(
-            f"time_retained (--time-retained) is {shown(time_retained)}: {error}; leave it out to keep the tag for ever"
-        ) from error

@@ -56,10 +56,10 @@ def _state(source: RowSource, versions: LineVersions) -> SourceState:
         reader = _reader(name)
         state.readings[reader] = Reading(
             job=found.job,
-            last=None if found.last is None else versions.key(_version(found.last)),
+            last=None if found.last is None else versions.key(_version(found.last), reader.mode),
             broken=_break(found.broken) or _unseen(found, reader.user, versions),
             passing=_break(found.passing),
-            begun=None if found.since is None else versions.key(_version(found.since)),
+            begun=None if found.since is None else versions.key(_version(found.since), reader.mode),
             is_late=found.is_late,
         )
     return state

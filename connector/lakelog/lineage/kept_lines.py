@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 from lakelog.catalog.catalog import Catalog
 from lakelog.filestore.metadata.row_sources import LineKey
@@ -18,7 +17,7 @@ from lakelog.filestore.metadata.store import TableStore
 from lakelog.lineage.edges import line_snapshots
 from lakelog.lineage.expired import ExpiredSteps
 from lakelog.lineage.line_graph import FoundTables, joined_line
-from lakelog.lineage.lines import Line, Step, StepRun, replaces_all
+from lakelog.lineage.lines import Line, Step, StepRun
 
 
 class KeptLines(FoundTables):
@@ -69,7 +68,7 @@ class _KeptLine:
     @classmethod
     def of(cls, table: TableStore) -> _KeptLine:
         """A line, read now."""
-        kept = cls(table, StepRun(partial(replaces_all, table)))
+        kept = cls(table, StepRun.of(table))
         kept.living += map(kept.run.take, line_snapshots(table, table.branch))
         return kept
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 from lakelog.catalog.catalog import Catalog
 from lakelog.catalog.system_database import SystemDatabase
@@ -23,7 +22,7 @@ from lakelog.filestore.schema.paths import BRANCH_INFIX, MAIN_BRANCH
 from lakelog.lineage.agreement import LineShape
 from lakelog.lineage.expired import ExpiredSteps
 from lakelog.lineage.line_state import Break, Reason
-from lakelog.lineage.lines import Change, Line, Step, StepRun, line_key, replaces_all, source_key, steps_of_table
+from lakelog.lineage.lines import Change, Line, Step, StepRun, line_key, source_key, steps_of_table
 from lakelog.lineage.record import TableSource, TableVersion
 from lakelog.lineage.shown import ShownLine, shown_by
 from lakelog.lineage.told_steps import with_told_steps
@@ -236,7 +235,7 @@ def with_earlier_steps(line: Line, table: TableStore) -> Line:
     found = [one for one in map(own.find, ids) if one is not None and not is_same_commit(one, main.find(one.id))]
     if not found:
         return line
-    run = StepRun(partial(replaces_all, table), newest=own.find(found[0].id - 1))
+    run = StepRun.of(table, own.find(found[0].id - 1))
     return replace(line, earlier=[run.take(one) for one in found])
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import partial
+from functools import cache, partial
+from typing import Self
 
 from lakelog.filestore.metadata.cleared_rows import CLEARS_ROWS
 from lakelog.filestore.metadata.forks import PROTECTING_PREFIX
@@ -26,7 +27,7 @@ from lakelog.filestore.metadata.snapshot import (
     Snapshot,
 )
 from lakelog.filestore.metadata.store import TableStore
-from lakelog.filestore.metadata.unseen_changes import is_unseen
+from lakelog.filestore.metadata.unseen_changes import Given, given_by, gives_late, is_unseen
 from lakelog.filestore.metadata.users import (
     CLEARED_KEY,
     LINEAGE_KEY,
@@ -101,6 +102,7 @@ class Step:
     is_whole: bool = True
     is_living: bool = True
     is_unseen: bool = False
+    given: Given = Given.AT_ONCE
     restored: TableVersion | None = None
     row_sources: str | None = None
     unseen: str | None = None
@@ -160,7 +162,8 @@ def source_key(source: TableSource) -> LineKey:
 
 def steps_of_table(table: TableStore) -> list[Step]:
     """The steps of the living snapshots of an opened table or branch. Reads them, and the manifests of overwrites."""
-    return steps_of(line_snapshots(table, table.branch), replaces_all=partial(replaces_all, table))
+    run = StepRun.of(table)
+    return [run.take(snapshot) for snapshot in line_snapshots(table, table.branch)]
 
 
 def steps_of(snapshots: Iterable[Snapshot], *, replaces_all: Callable[[Snapshot], bool]) -> list[Step]:
@@ -171,12 +174,21 @@ def steps_of(snapshots: Iterable[Snapshot], *, replaces_all: Callable[[Snapshot]
 
 @dataclass(slots=True)
 class StepRun:
-    """Makes the steps of consecutive snapshots, which are taken oldest first. `newest` is the last one taken."""
+    """Makes the steps of consecutive snapshots, which are taken oldest first. `newest` is the last one taken.
+
+    `gives_late` says of a schema's number whether compactions give the changes of the snapshots before them.
+    """
 
     replaces_all: Callable[[Snapshot], bool]
     newest: Snapshot | None = None
+    gives_late: Callable[[int], bool] = field(default=lambda _: False)
     _batches: LineBatches = field(default_factory=LineBatches)
     _log: str = ""  # the state of the log; snapshots of other engines have none
+
+    @classmethod
+    def of(cls, table: TableStore, newest: Snapshot | None = None) -> Self:
+        """The run of a table or branch."""
+        return cls(partial(replaces_all, table), newest, cache(partial(gives_late, table)))
 
     def take(self, snapshot: Snapshot) -> Step:
         """The step of the next snapshot."""
@@ -188,6 +200,7 @@ class StepRun:
         return replace(
             step,
             is_unseen=is_unseen(snapshot, log=self._log),
+            given=given_by(snapshot, log=self._log, is_late=self.gives_late(snapshot.schema_id)),
             row_sources=snapshot.properties.get(SOURCES_KEY),
             unseen=snapshot.properties.get(UNSEEN_KEY),
             cleared=snapshot.properties.get(CLEARED_KEY),

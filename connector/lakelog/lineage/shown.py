@@ -257,7 +257,7 @@ class _Run:
         number = step.version.snapshot_id
         state = self.state.sources.setdefault(key, SourceState())
         versions = self._versions[key]
-        start, end = (None if one is None else versions.key(one) for one in (source.start, source.end))
+        start, end = (None if one is None else versions.key(one, reader.mode) for one in (source.start, source.end))
         reading = state.readings.get(reader)
         if reader.mode is ReadMode.BATCH:
             if end is None or source.start is not None:  # with a start these are changes, not a state

@@ -144,7 +144,8 @@ class Spread:
             return True
         if step.change in {Change.RESTORE, Change.TAKEN}:  # rows that were taken out may come back
             return self._restored[at] is not None and bool(self._brought_back(at))
-        return bool(before) and step.changes_rows and step.operation in _REWRITES
+        is_rewrite = step.operation in _REWRITES or not node.is_known  # edges do not say what it did
+        return bool(before) and step.changes_rows and is_rewrite
 
     def _added(self, at: int, node: Node) -> Held:
         """Where a tainted node has put its rows."""

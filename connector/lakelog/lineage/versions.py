@@ -2,6 +2,9 @@
 
 A version has a key, a number within its line. Snapshots that a batch names and the line has not, since they expired
 before any edge named them, were rolled back, or are of a table that is not in the catalogs, are versions of their own.
+
+With `changelog-producer` lookup or full-compaction a stream is given changes by the compaction behind them: up to it it
+shows the version of the last compaction that gave changes.
 """
 
 from __future__ import annotations
@@ -9,9 +12,9 @@ from __future__ import annotations
 import bisect
 from collections.abc import Sequence
 
-from lakelog.filestore.metadata.unseen_changes import UnseenChanges, parse_unseen
+from lakelog.filestore.metadata.unseen_changes import Given, UnseenChanges, parse_unseen
 from lakelog.lineage.lines import Step
-from lakelog.lineage.record import TableVersion
+from lakelog.lineage.record import ReadMode, TableVersion
 
 
 class LineVersions:
@@ -19,13 +22,15 @@ class LineVersions:
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self.keys: list[int] = []  # of each step
+        self._followed: list[int] = []  # of each step: what streams show that have read up to it
         self._first: list[TableVersion] = []  # of each version
         self._ids: list[int] = []  # of each step
         self._at: dict[int, tuple[str | None, int]] = {}  # by snapshot: its commit and its step
         self._known = 0
         self._is_living = bool(steps) and steps[-1].is_living
-        self._others: dict[TableVersion, int] = {}
+        self._others: dict[tuple[TableVersion, bool], int] = {}  # with whether streams show other rows of it
         self._unseen: list[UnseenChanges] = []  # whose changes streams of the line are not given, oldest first
+        self._gives_late = any(step.given is not Given.AT_ONCE for step in steps)
         for step in steps:
             self._add(step)
         told = next((step.unseen for step in steps if step.unseen is not None), None)
@@ -36,6 +41,10 @@ class LineVersions:
 
     def _add(self, step: Step) -> None:
         is_next = bool(self._ids) and self._ids[-1] + 1 == step.version.snapshot_id  # others may have changed rows
+        followed = self._followed[-1] if is_next else None
+        if followed is None and step.given is Given.LATER:  # no snapshot shows it: what was given before is not known
+            followed = len(self._first)
+            self._first.append(step.version)
         if step.changes_rows or not is_next:
             self._first.append(step.version)
         if step.is_unseen:
@@ -43,6 +52,7 @@ class LineVersions:
         self._ids.append(step.version.snapshot_id)
         self._at[step.version.snapshot_id] = step.version.commit, len(self.keys)
         self.keys.append(len(self._first) - 1)
+        self._followed.append(followed if step.given is Given.LATER and followed is not None else self.keys[-1])
         self._known = len(self._first)
 
     @property
@@ -77,14 +87,18 @@ class LineVersions:
         """Whether a snapshot was rolled back, of a line that is there."""
         return self._is_living and self.is_rolled_back(version)
 
-    def key(self, version: TableVersion) -> int:
-        """The key of a snapshot's version. One that the line has not gets a key."""
+    def key(self, version: TableVersion, mode: ReadMode = ReadMode.BATCH) -> int:
+        """The key of the version that a snapshot shows who has read it, or with the mode of streams up to it.
+
+        One that the line has not gets a key.
+        """
         position = self.position(version)
         if position is not None:
-            return self.keys[position]
-        found = self._others.get(version)
+            return (self._followed if mode is ReadMode.STREAM else self.keys)[position]
+        named = version, self._gives_late and mode is ReadMode.STREAM
+        found = self._others.get(named)
         if found is None:
-            found = self._others[version] = len(self._first)
+            found = self._others[named] = len(self._first)
             self._first.append(version)
         return found
 
@@ -110,5 +124,5 @@ class LineVersions:
         """The key of the version of a snapshot's id; None for one that is not known."""
         if snapshot_id in self._at:
             return self.keys[self._at[snapshot_id][1]]
-        named = [key for version, key in self._others.items() if version.snapshot_id == snapshot_id]
+        named = [key for (version, _), key in self._others.items() if version.snapshot_id == snapshot_id]
         return named[-1] if named else None

@@ -100,3 +100,14 @@ def test_a_damaged_branch_can_be_deleted_and_so_can_others(table: Table, damage:
     assert table.branches() == []
     table.expire_branches()
     assert [one.name for one in table.tags() if one.name.startswith("lakelog-fork-")] == []
+
+
+def test_a_folder_without_the_name_of_a_branch_blocks_nothing(table: Table) -> None:
+    table.create_branch("good")
+    Path(table.path, "branch", "branch-").mkdir()
+
+    assert [branch.name for branch in table.branches()] == ["good"]
+    assert table.expire_snapshots(retain_min=1, retain_max=1).snapshot_ids
+    assert [line.name for line in table.history()] == ["main", "good"]
+    assert table.remove_orphan_files(dry_run=True).files == ()
+    catalog_of(table).drop_table("db.t")

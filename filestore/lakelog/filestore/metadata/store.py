@@ -119,7 +119,7 @@ class TableStore:
         """The names of all branches, the main one first, also of those that are half made. Lists a folder."""
         names = self.file_io.list_names(self.paths.branches_dir)
         found = sorted(name.removeprefix(BRANCH_PREFIX) for name in names if name.startswith(BRANCH_PREFIX))
-        return [MAIN_BRANCH, *found]
+        return [MAIN_BRANCH, *filter(None, found)]  # no engine makes a branch without a name
 
     @cached_property
     def schemas(self) -> SchemaManager:

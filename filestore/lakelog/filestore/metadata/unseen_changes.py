@@ -12,14 +12,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from enum import Enum
 from typing import NamedTuple
 
-from lakelog.common.errors import CorruptDataError
+from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.common.json_fields import COUNT, objects, optional, parse_object, string, whole
 from lakelog.common.quoting import cause
 from lakelog.filestore.metadata.row_changes import KEEPS_ROWS
 from lakelog.filestore.metadata.snapshot import CommitKind, Snapshot
+from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.users import LOG_STATE_KEY, UNSEEN_KEY, CarriedProperties
+from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, ChangelogProducer
 
 UNSEEN_MAX = 32  # each commit copies them
 
@@ -34,9 +37,38 @@ class UnseenChanges(NamedTuple):
 
 def is_unseen(snapshot: Snapshot, *, log: str) -> bool:
     """Whether streams of the table are not given the changes of a snapshot. `log` is the state of its log, if any."""
-    has_changes = snapshot.has_own_changelog or snapshot.changelog_manifest_list is not None
     keeps_rows = snapshot.operation_name in KEEPS_ROWS
-    return not log and snapshot.commit_kind is CommitKind.OVERWRITE and not has_changes and not keeps_rows
+    is_overwrite = snapshot.commit_kind is CommitKind.OVERWRITE
+    return not log and is_overwrite and not _has_changes(snapshot) and not keeps_rows
+
+
+class Given(Enum):
+    """When streams of the table are given the changes of a snapshot: at once, or by a compaction, such as itself."""
+
+    AT_ONCE = "at once"
+    BY_COMPACTION = "by compaction"
+    LATER = "later"
+
+
+def given_by(snapshot: Snapshot, *, log: str, is_late: bool) -> Given:
+    """When streams are given the changes of a snapshot. `is_late` is what `gives_late` says of its schema."""
+    if not is_late or log:
+        return Given.AT_ONCE
+    return Given.BY_COMPACTION if _has_changes(snapshot) else Given.LATER
+
+
+def gives_late(table: TableStore, schema_id: int) -> bool:
+    """Whether compactions give the changes of a table with this schema; where that is not readable, with the newest."""
+    try:
+        schema = table.schema if schema_id == table.schema.id else table.schemas.get(schema_id)
+    except (CorruptDataError, NotFoundError):
+        schema = table.schema
+    return CHANGELOG_PRODUCER.of(schema.options) in (ChangelogProducer.LOOKUP, ChangelogProducer.FULL_COMPACTION)
+
+
+def _has_changes(snapshot: Snapshot) -> bool:
+    """Whether a snapshot has changelog files."""
+    return snapshot.has_own_changelog or snapshot.changelog_manifest_list is not None
 
 
 def unseen_of(properties: Mapping[str, str]) -> tuple[UnseenChanges, ...]:

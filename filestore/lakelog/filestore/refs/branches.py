@@ -40,7 +40,7 @@ def branch_list(table: TableStore) -> list[Branch]:
     found = []
     for entry in sorted(entries, key=lambda entry: entry.name):
         name = entry.name.removeprefix(BRANCH_PREFIX)
-        if entry.is_folder and entry.name != name and name not in hidden:
+        if name and entry.is_folder and entry.name != name and name not in hidden:
             branch = find_branch(table, name, modified_millis=entry.modified_millis)
             found += [] if branch is None else [branch]
     return found

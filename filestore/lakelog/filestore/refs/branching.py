@@ -11,6 +11,7 @@ from lakelog.common.quoting import shown
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.snapshot_manager import SnapshotManager
 from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.options.parsing import LONG_MAX
 from lakelog.filestore.options.reading import SCAN_FALLBACK_BRANCH, SCAN_PRIMARY_BRANCH
 from lakelog.filestore.refs.branch_creating import create_branch, plan_branch
 from lakelog.filestore.refs.branch_finishing import drop_stale_tags, finish_steps
@@ -42,6 +43,8 @@ def make_branch(
             f"the rows of {shown(table.branch)}, merge them into the table before (merge_changes), or write them"
         )
     check_branch_name(name)
+    if retained_millis is not None and not 1 <= retained_millis <= LONG_MAX:
+        raise InvalidRequestError(f"branch {name!r} cannot be kept for {retained_millis} ms; expected a time above 0")
     finish_steps(table)
     found = find_branch(table, name) if if_not_exists else None
     if found is not None:
