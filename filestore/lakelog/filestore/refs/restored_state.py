@@ -15,7 +15,7 @@ from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
 from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.store import TableStore
-from lakelog.filestore.read.row_digest import RowDigest, check_same_rows, digest_of_shown
+from lakelog.filestore.read.row_digest import RowDigest, check_same_rows, digest_of
 from lakelog.filestore.refs.changed_keys import is_large_beside_changes
 from lakelog.filestore.refs.differences import Difference, unit_differences
 from lakelog.filestore.refs.state_parts import Unit, unshared
@@ -87,11 +87,13 @@ class StateDifference:
     def rows(self, *, is_followed: bool) -> Iterator[tuple[BucketId, Difference]]:
         """The rows that differ, bucket by bucket, of a large bucket in parts. Memory: `read.memory-budget`.
 
+        Rows of a value-count table that are there less than 0 times count too: the target has them, though none shows.
+
         `is_followed` compares what followers have seen of the two states, see `lakelog.filestore.read.scan.plan`.
         """
         for unit in self.units(is_followed=is_followed):
             bucket = (*unit.before, *unit.after)[0].bucket_id
-            for found in unit_differences(self.table, self._of_target, unit, self.table.schema.fields):
+            for found in unit_differences(self.table, self._of_target, unit, self.table.schema.fields, has_debts=True):
                 yield bucket, found
 
     def units(self, *, is_followed: bool) -> Iterator[Unit]:
@@ -111,8 +113,8 @@ class StateDifference:
             if is_large_beside_changes(unit):
                 continue
             bucket = (*unit.before, *unit.after)[0].bucket_id
-            old = digest_of_shown(self.table, unit.before, names)
-            new = digest_of_shown(self._of_target, unit.after, names)
+            old = digest_of(self.table, unit.before, columns=names)
+            new = digest_of(self._of_target, unit.after, columns=names)
             changed = old.plus(found.get(bucket, RowDigest()))
             check_same_rows(changed, new, what=what, table_name=self.table.name)
 
