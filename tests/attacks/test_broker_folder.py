@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -108,6 +109,32 @@ def test_a_hard_link_loses_its_name_and_its_other_file_stays(tmp_path: Path, pre
     before = precious.read_bytes()
     assert isinstance(started(tmp_path / "lake"), Launched)
     assert precious.read_bytes() == before
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo], ids=["folder", "pipe"])
+@pytest.mark.parametrize("name", [name for name in FILES if "/" not in name])
+def test_what_is_no_file_in_the_place_of_one_is_named(
+    tmp_path: Path, precious: Path, name: str, make: Callable[[Path], None]
+) -> None:
+    """Who opens a pipe waits for another program, for ever."""
+    path = tmp_path / "lake/.lakelog/broker" / name
+    path.parent.mkdir(parents=True)
+    make(path)
+    error = started(tmp_path / "lake")
+    assert isinstance(error, CorruptDataError | UnavailableError)
+    assert str(path) in str(error)
+    assert precious.read_bytes() == PRECIOUS
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
+def test_a_question_reads_nothing_but_files_of_the_broker(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    path = tmp_path / ".lakelog/broker/endpoint.json"
+    path.parent.mkdir(parents=True)
+    make(path)
+    with pytest.raises(CorruptDataError, match=r"endpoint\.json is .*, expected a file of the embedded broker"):
+        EmbeddedBroker(tmp_path).status()
 
 
 def test_a_warehouse_behind_a_link_of_its_user_is_used(tmp_path: Path, precious: Path) -> None:

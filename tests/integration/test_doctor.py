@@ -43,6 +43,7 @@ CHECKS = [
     "retention",
     "readers",
     "log",
+    "statements",
     "table",
 ]
 SLOW = {"broker", "transactions"}  # they warn where a broker takes seconds for an answer
@@ -93,7 +94,7 @@ def test_settings_that_do_not_exist_are_a_problem_and_the_rest_is_skipped(table:
 
     assert "has no profile 'missing'" in problem(findings, "settings").found
     skipped = {one.check for one in findings if one.status is Status.SKIPPED}
-    assert skipped == set(CHECKS) - {"settings", "table"}
+    assert skipped == set(CHECKS) - {"settings", "statements", "table"}
 
 
 def test_a_broker_that_does_not_answer_is_a_problem(table: Table) -> None:

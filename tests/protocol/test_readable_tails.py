@@ -42,7 +42,7 @@ def test_a_statement_that_cannot_be_finished_is_taken_in_by_no_bucket() -> None:
     assert second.left is not None
     assert str(second.left) == (
         "offsets 4 to 20 (exclusive) of bucket 1: they belong to the unfinished batch statement 'prepared-1', "
-        "which other buckets cannot finish"
+        "which cannot be finished"
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.table import FileStoreTable
@@ -16,6 +17,7 @@ from lakelog.protocol.readable_tails import (
     ReadableTail,
     UnreadablePart,
     asked_again,
+    lost_statement,
     readable_tail,
     visit_of,
     whole_tail,
@@ -95,13 +97,20 @@ def fenced_buckets(
         producers = list(threads.map(fence, numbers))
         state = newest_state(table, topic_id=target.topic_id, allows_foreign=allows_foreign)
 
-        def look(bucket: int) -> ReadableTail:
+        def look(state: TableState, bucket: int) -> ReadableTail:
             task = visit_of(table, target, batch, bucket)
             return asked_again(
                 target, lambda: readable_tail(log, state, task) if skips_unreadable else whole_tail(state, task)
             )
 
-        found = list(threads.map(look, numbers))
+        found = list(threads.map(partial(look, state), numbers))
+        while skips_unreadable and lost_statement(table, state, found) is not None:
+            newest = newest_state(table, topic_id=target.topic_id, allows_foreign=allows_foreign)
+            if newest.snapshot_id == state.snapshot_id:
+                found = without_statements(state, found)
+                break
+            state = newest  # a statement that was finished meanwhile has no prepared commit any more
+            found = list(threads.map(partial(look, state), numbers))
         if any(one.left is not None for one in found):
             found = without_statements(state, found)
         names = unfinished(state, (at.header for one in found for at in one.tail.transactions))

@@ -19,6 +19,7 @@ from lakelog.protocol.health_kafka import CLOCK_MILLIS_MAX, KafkaChecks, Result,
 from lakelog.protocol.log_check import BucketCheck, check_log
 from lakelog.protocol.log_transactions import list_transactions
 from lakelog.protocol.place import check_no_copy
+from lakelog.protocol.prepared import PreparedCommits
 from lakelog.protocol.reader_guard import TOPIC_RETENTION, find_readers_behind
 from lakelog.protocol.stores import newest_state
 from lakelog.protocol.table_log import TableLog, kafka_topic
@@ -53,6 +54,7 @@ class TableChecks:
             Check(name="retention", look=self._retention, needs="topic"),
             Check(name="readers", look=self._readers, needs="topic"),
             Check(name="log", look=self._log, needs="topic"),
+            Check(name="statements", look=self._statements),
             Check(name="table", look=self._table),
         ]
 
@@ -134,6 +136,15 @@ class TableChecks:
                 yield problem(f"bucket {bucket.bucket}: {bucket.problem}", _way_out(bucket, self.table.path))
         if all(bucket.problem is None for bucket in report.buckets):
             yield ok(f"{len(report.buckets)} buckets continue where the newest snapshot ends")
+
+    def _statements(self) -> Iterator[Result]:
+        prepared = PreparedCommits(self.table)
+        problems = prepared.problems(topic_id=self.log.topic_id)
+        for one in problems:
+            what, _, advice = one.partition("; ")
+            yield problem(f"writers refuse to go on: {what}", advice)
+        if not problems:
+            yield ok(f"{len(prepared.names())} are prepared, which the next writer finishes or cancels")
 
     def _table(self) -> Iterator[Result]:
         yield from table_results(self.table, self.log.topic_id, self.clock)

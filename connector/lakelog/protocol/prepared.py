@@ -34,7 +34,7 @@ from lakelog.common.json_fields import (
     whole,
 )
 from lakelog.common.quoting import cause, shown
-from lakelog.filestore.io.integrity import name_with_digest, read_checked
+from lakelog.filestore.io.integrity import digest_of, name_with_digest
 from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.metadata.users import CommitUser
@@ -48,6 +48,10 @@ STATEMENT_RETAINED_MILLIS = 3_600_000
 ADDED_USERS_KEY = "lakelog.added-users"  # a property by which a statement adds users to its snapshot, not kept in it
 _VERSION = 1
 _MARK_SUFFIX = ".cancelled"
+_WAY_OUT = (
+    "restore the file from a copy, or delete it: then the statement is cancelled. Where a bucket of it is logged, "
+    "writers say so then, and `lakelog log renew TABLE --skip-unreadable` leaves it out"
+)
 _NAME = re.compile(r"(statement-[0-9a-f-]{36})-blake2b-[0-9a-f]{32}")
 
 
@@ -132,7 +136,7 @@ class PreparedCommit:
                 properties=optional(string_map, fields, "properties") or {},
             )
         except (KeyError, ValueError) as error:
-            raise CorruptDataError(f"the prepared commit {path} is not readable: {cause(error)}") from error
+            raise CorruptDataError(f"the prepared commit {path} is not readable: {cause(error)}; {_WAY_OUT}") from error
 
 
 def _part_json(part: StagedPart) -> dict[str, object]:
@@ -181,9 +185,39 @@ class PreparedCommits:
         """The prepared commit. Raises NotFoundError for a deleted one, CorruptDataError."""
         user = user_of(name)
         path = f"{self.folder}/{name}"
-        found = PreparedCommit.from_bytes(read_checked(self.table.file_io, path), path=path)
+        data = self.table.file_io.read_bytes(path)
+        if not name.endswith(digest_of(data)):
+            raise CorruptDataError(
+                f"the prepared commit {path} is damaged: its bytes have the digest {digest_of(data)}, its name another "
+                f"one; {_WAY_OUT}"
+            )
+        found = PreparedCommit.from_bytes(data, path=path)
         if found.user != user:
-            raise CorruptDataError(f"the prepared commit {path} is of the user {shown(found.user)}")
+            raise CorruptDataError(f"the prepared commit {path} is of the user {shown(found.user)}; {_WAY_OUT}")
+        return found
+
+    def problem_of(self, name: str) -> str | None:
+        """Why nobody can finish a statement that is in the log; None where its prepared commit is in order."""
+        try:
+            self.check_buckets(self.read(name).parts)
+        except NotFoundError:
+            return f"the prepared commit {self.folder}/{name}, which they belong to, is missing"
+        except CorruptDataError as error:
+            return str(error)
+        return None
+
+    def problems(self, *, topic_id: str) -> list[str]:
+        """Why writers of the table refuse to go on, of each prepared commit that they cannot finish or cancel."""
+        found = []
+        for name in self.names():
+            try:
+                prepared = self.read(name)
+                if not self.is_foreign(prepared, topic_id=topic_id):
+                    self.check_buckets(prepared.parts)
+            except NotFoundError:  # finished or cancelled meanwhile
+                continue
+            except CorruptDataError as error:
+                found.append(str(error))
         return found
 
     def check_buckets(self, buckets: Collection[int]) -> None:

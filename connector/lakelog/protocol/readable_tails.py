@@ -22,10 +22,11 @@ from lakelog.protocol.header import LogMark
 from lakelog.protocol.header_files import HeaderFiles
 from lakelog.protocol.kept_producers import KeptProducers
 from lakelog.protocol.ports import BucketTail, LoggedTransaction
+from lakelog.protocol.prepared import PreparedCommits
 from lakelog.protocol.state import Batch, LogPosition, TableState
 from lakelog.protocol.statement_runs import target_of
 from lakelog.protocol.steps import silent
-from lakelog.protocol.stores import Encoded, LogTarget, TaskFiles, TaskLog
+from lakelog.protocol.stores import Encoded, LogTarget, TaskFiles, TaskLog, newest_state
 from lakelog.protocol.table_log import TableLog
 from lakelog.protocol.task import BucketTask, TailReader, check_files, check_tail, unfinished
 
@@ -45,6 +46,15 @@ class UnreadablePart:
 
     def __str__(self) -> str:
         return f"offsets {self.offset} to {self.end} (exclusive) of bucket {self.bucket}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostStatement:
+    """Where a batch statement is in a log that nobody can finish, and why."""
+
+    bucket: int
+    offset: int
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,9 +159,13 @@ def unreadable_part(table: FileStoreTable, log: TableLog, state: TableState, buc
     batch = Batch(user=_USER, identifier=0, source_digest=None)
     task = visit_of(table, target, batch, bucket)
     try:
-        return asked_again(target, lambda: readable_tail(TaskLog(table, target), state, task)).left
+        found = asked_again(target, lambda: readable_tail(TaskLog(table, target), state, task))
     except StalledError:
         return None
+    lost = None if found.left is not None else lost_statement(table, state, [found])
+    if lost is None or newest_state(table, topic_id=log.topic_id).snapshot_id != state.snapshot_id:
+        return found.left  # a statement that was finished meanwhile has no prepared commit any more
+    return UnreadablePart(bucket=bucket, offset=lost.offset, end=found.tail.high_watermark, reason=lost.reason)
 
 
 def _without_author(target: LogTarget, state: TableState, bucket: int) -> UnreadablePart | None:
@@ -164,6 +178,18 @@ def _without_author(target: LogTarget, state: TableState, bucket: int) -> Unread
         return UnreadablePart(bucket=bucket, offset=offset, end=end, reason=str(error))
     except StalledError:
         return None
+    return None
+
+
+def lost_statement(table: FileStoreTable, state: TableState, found: Sequence[ReadableTail]) -> LostStatement | None:
+    """The first batch statement in tails that nobody can finish, as its prepared commit is missing or damaged."""
+    commits = PreparedCommits(table)
+    for one in found:
+        for transaction in one.tail.transactions:
+            for name in unfinished(state, [transaction.header]):
+                reason = commits.problem_of(name)
+                if reason is not None:
+                    return LostStatement(bucket=one.bucket, offset=transaction.first_offset, reason=reason)
     return None
 
 
@@ -184,7 +210,7 @@ def without_statements(state: TableState, found: Sequence[ReadableTail]) -> list
             bucket=one.bucket,
             offset=kept[first].first_offset,
             end=one.tail.high_watermark,
-            reason=f"they belong to the unfinished batch statement {names[0]!r}, which other buckets cannot finish",
+            reason=f"they belong to the unfinished batch statement {names[0]!r}, which cannot be finished",
         )
         cut.append(replace(one, tail=replace(one.tail, transactions=kept[:first]), left=left))
     return cut

@@ -26,7 +26,7 @@ from lakelog.spark.failures import sentence_first
 from lakelog.spark.ingesting.counts import Counts, counted
 from lakelog.spark.ingesting.dead_letters import LetterBox, letter_box
 from lakelog.spark.ingesting.decoding import Decoder
-from lakelog.spark.ingesting.growing import grown
+from lakelog.spark.ingesting.growing import check_grown, grown
 from lakelog.spark.ingesting.old_values import with_old_values
 from lakelog.spark.ingesting.rules import RulesOf, parse_binary_form, parse_size
 from lakelog.spark.session import FORMAT
@@ -133,8 +133,9 @@ class ReplaySink:
         try:
             if counts.has_new:
                 decoded.unpersist()
-                self.sink.table, self._refused = grown(self.sink.table, counts)
+                self.sink.table, self._refused = grown(self.sink.table, counts, self._refused)
                 decoded, counts = self._decoded(ordered)
+                check_grown(self.sink.table, counts)
             if counts.unavailable:
                 decoded = with_old_values(decoded, self.sink.table, counts.unavailable).persist()
                 lost = decoded.where(sf.col("reason").isNotNull()).count() - counts.dead

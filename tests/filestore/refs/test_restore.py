@@ -299,8 +299,8 @@ def test_changes_that_do_not_lead_to_the_target_are_refused(
         table.write(rows_of(batch))
         table.compact(full=True)
 
-    def without_removed(*given: object) -> list[Difference]:
-        found = unit_differences(*given)  # type: ignore[arg-type]  # as it was called
+    def without_removed(*given: object, **how: object) -> list[Difference]:
+        found = unit_differences(*given, **how)  # type: ignore[arg-type]  # as it was called
         return [replace(one, removed=one.removed.slice(1)) for one in found]
 
     monkeypatch.setattr(restored_state, "unit_differences", without_removed)

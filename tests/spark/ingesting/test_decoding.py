@@ -12,11 +12,11 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog, Table
-from lakelog.common.errors import InvalidRequestError
+from lakelog.common.errors import ConflictError, InvalidRequestError
 from lakelog.spark.ingesting.counts import Counts
 from lakelog.spark.ingesting.dead_letters import LettersWrite, letter_box
 from lakelog.spark.ingesting.decoding import Decoder
-from lakelog.spark.ingesting.growing import grown
+from lakelog.spark.ingesting.growing import check_grown, grown
 from lakelog.spark.ingesting.rules import RulesOf
 from lakelog.spark.source.kafka_records import RECORD_SCHEMA
 from lakelog.spark.types import spark_arrow_schema
@@ -138,7 +138,7 @@ def test_counts_travel_as_they_are(tmp_path: Path) -> None:
     assert Counts.of_json(counts.to_json()) == counts
     assert {name: str(kind) for name, kind in counts.new_columns.items()} == {"tags": "STRING", "big": "DOUBLE"}
     assert json.loads(counts.to_json())["input"] == 3
-    changed, refused = grown(table, counts)
+    changed, refused = grown(table, counts, {})
     assert changed.schema.field_names[-2:] == ("tags", "big")
     assert refused == {}
 
@@ -157,7 +157,7 @@ def test_members_that_nested_columns_lack_are_added_to_them(tmp_path: Path) -> N
     ]
     rules = RulesOf(takes_new_columns=True)
 
-    changed, refused = grown(table, counts_of(table, rules, values))
+    changed, refused = grown(table, counts_of(table, rules, values), {})
     counts = counts_of(changed, rules, values)
 
     assert refused == {}
@@ -176,13 +176,35 @@ def test_a_column_that_the_table_cannot_get_makes_its_records_bad(tmp_path: Path
     rules = RulesOf(takes_new_columns=True)
     values = [row(id=1, _KEY_id=1), row(id=2, added=1), row(id=3, **{"": 1}), row(id=4, _row_kind="x")]
 
-    changed, refused = grown(table, counts_of(table, rules, values))
+    changed, refused = grown(table, counts_of(table, rules, values), {})
     counts = counts_of(changed, rules, values, refused=refused)
 
     assert changed.schema.field_names[-1] == "added"
     assert (counts.accepted, counts.dead, counts.has_new) == (1, 3, False)
     assert counts.first_bad is not None
     assert counts.first_bad.reason.startswith("unknown column '_KEY_id': it cannot be added to the table: ")
+
+
+def test_a_column_that_was_refused_stays_so_when_a_later_batch_adds_another_one(tmp_path: Path) -> None:
+    """The batch is decoded again then: the record would be taken in without the column, and its value lost."""
+    table, rules = table_of(tmp_path), RulesOf(takes_new_columns=True)
+    table, refused = grown(table, counts_of(table, rules, [row(id=1, _KEY_id=1)]), {})
+    values = [row(id=2, _KEY_id=5), row(id=3, added=1)]
+
+    table, refused = grown(table, counts_of(table, rules, values, refused=refused), refused)
+    counts = counts_of(table, rules, values, refused=refused)
+
+    assert (counts.accepted, counts.dead, counts.has_new) == (1, 1, False)
+
+
+def test_records_with_columns_that_a_table_lost_while_they_were_added_are_not_taken_in(tmp_path: Path) -> None:
+    table, rules = table_of(tmp_path), RulesOf(takes_new_columns=True)
+    counts = counts_of(table, rules, [row(id=1, added=1)])
+    changed, _ = grown(table, counts, {})
+    check_grown(changed, counts_of(changed, rules, [row(id=1, added=1)]))
+
+    with pytest.raises(ConflictError, match=r"lacks the column\(s\) .*added"):
+        check_grown(table, counts)
 
 
 def test_members_that_are_left_out_are_counted(tmp_path: Path) -> None:

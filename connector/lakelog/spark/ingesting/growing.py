@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lakelog.catalog import Table
 from lakelog.common.arrow import to_arrow_field
-from lakelog.common.errors import InvalidRequestError, UnsupportedError
+from lakelog.common.errors import ConflictError, InvalidRequestError, UnsupportedError
 from lakelog.common.quoting import listed
 from lakelog.common.types import DataField, DataType
 from lakelog.logstore.codec.foreign_members import MemberPath, shown_path
@@ -18,14 +18,17 @@ from lakelog.spark.ingesting.counts import Counts
 logger = logging.getLogger("lakelog.spark")
 
 
-def grown(table: Table, counts: Counts) -> tuple[Table, dict[MemberPath, str]]:
-    """The table with the columns and members that it lacked, nullable, and those that it refuses, with the reason.
+def grown(
+    table: Table, counts: Counts, refused_before: Mapping[MemberPath, str]
+) -> tuple[Table, dict[MemberPath, str]]:
+    """The table with the columns and members that it lacked, nullable, and all that it has refused, with the reason.
 
     They are added in one schema change, or where some are refused in several: a name that nobody may give, or a limit.
+    Records are decoded once more behind this: what was refused before must be refused then, or its values were lost.
     """
     new: dict[MemberPath, DataType] = {(name,): kind for name, kind in counts.new_columns.items()}
     new |= counts.new_members
-    refused: dict[MemberPath, str] = {}
+    refused: dict[MemberPath, str] = {**refused_before}
     left = [new]
     while left:
         part = left.pop()
@@ -42,6 +45,16 @@ def grown(table: Table, counts: Counts) -> tuple[Table, dict[MemberPath, str]]:
         else:
             logger.info("table %s gets the column(s) %s", table.name, listed(map(shown_path, part)))
     return table, refused
+
+
+def check_grown(table: Table, counts: Counts) -> None:
+    """Raise ConflictError where records still have columns that the table lacks: their values would be lost."""
+    if counts.has_new:
+        names = listed([*counts.new_columns, *map(shown_path, counts.new_members)])
+        raise ConflictError(
+            f"table {table.name} lacks the column(s) {names}, which were added to it for this batch: another process "
+            "has changed its columns meanwhile. Nothing of the batch is written; start the query again"
+        )
 
 
 def _with_new(table: Table, new: Mapping[MemberPath, DataType]) -> Table:

@@ -20,7 +20,7 @@ from lakelog.spark.failures import sentence_first
 from lakelog.spark.ingesting.counts import BadRecord, Counts, counted
 from lakelog.spark.ingesting.dead_letters import LetterBox
 from lakelog.spark.ingesting.decoding import Decoder
-from lakelog.spark.ingesting.growing import grown
+from lakelog.spark.ingesting.growing import check_grown, grown
 from lakelog.spark.ingesting.old_values import NOT_FOUND, ORDER_COLUMN, behind_truncation, with_old_values
 from lakelog.spark.sink.alignment import identify_batch
 from lakelog.spark.sink.sink import LakelogSink
@@ -104,8 +104,9 @@ class IngestSink:
         try:
             if counts.has_new:
                 decoded.unpersist()
-                self.sink.table, self._refused = grown(self.table, counts)
+                self.sink.table, self._refused = grown(self.table, counts, self._refused)
                 decoded, counts = self._decoded(records, kept)
+                check_grown(self.table, counts)
             decoded, counts = self._with_old_values(decoded, counts)
             assert counts.accepted + counts.dead == counts.input, f"{counts} does not add up"
             self._put_aside(decoded, counts, writer=micro.user, batch_id=batch_id)

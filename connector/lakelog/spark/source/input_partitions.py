@@ -322,7 +322,7 @@ class TableRows:
         read = self._read_fields()
         keys = [field for field in self.table.schema.fields if field.name in self.table.schema.primary_keys]
         compared = [*read, *(key for key in keys if key not in read)]
-        for found in unit_differences(self.table, self.table, unit, compared):
+        for found in unit_differences(self.table, self.table, unit, compared, has_debts=True):
             changes = found.changes()
             kinds = pc.index_in(changes.column(ROW_KIND_COLUMN), value_set=_kind_strings()).cast(pa.int8())
             numbered = changes.set_column(0, ROW_KIND_COLUMN, kinds)

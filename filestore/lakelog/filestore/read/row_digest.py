@@ -17,7 +17,7 @@ from lakelog.filestore.merge.deduplicate import are_adds
 from lakelog.filestore.merge.order import to_series
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.read.scan import DataSplit
-from lakelog.filestore.read.split_rows import read_splits, read_splits_as_changes
+from lakelog.filestore.read.split_rows import read_splits_as_changes
 
 _SEED = 0
 _HASHES = 1 << 64
@@ -52,19 +52,11 @@ class RowDigest:
         return RowDigest(count=self.count + count, total=(self.total + added - removed) % _HASHES)
 
 
-def digest_of(table: TableStore, splits: Iterable[DataSplit]) -> RowDigest:
-    """The digest of the rows of splits as users see them. Reads them."""
+def digest_of(table: TableStore, splits: Iterable[DataSplit], *, columns: Sequence[str] | None = None) -> RowDigest:
+    """The digest of the rows of splits, in these columns or all. Reads them. A count below 0 takes rows out."""
     found = RowDigest()
-    for rows, kinds in read_splits_as_changes(table, splits):
+    for rows, kinds in read_splits_as_changes(table, splits, columns=columns):
         found = found.with_changes(rows, kinds)
-    return found
-
-
-def digest_of_shown(table: TableStore, splits: Iterable[DataSplit], columns: Sequence[str]) -> RowDigest:
-    """The digest of the rows that reads show of splits, in these columns: without those that a count is below 0 of."""
-    found = RowDigest()
-    for rows in read_splits(table, splits, columns=columns):
-        found = found.with_rows(rows, 1)
     return found
 
 

@@ -111,6 +111,7 @@ def read_splits_as_changes(
     columns: Sequence[str] | None = None,
     where: Predicate | None = None,
     batch_bytes: int = BATCH_BYTES,
+    memory_budget_bytes: int | None = None,
 ) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
     """The changes that create the rows of splits, and their row kinds (int8). See `read_splits`.
 
@@ -118,12 +119,19 @@ def read_splits_as_changes(
     with the changes of later snapshots they give the rows of the table.
     """
     if not table.schema.is_change_log:
-        for batch in read_splits(table, splits, columns=columns, where=where, batch_bytes=batch_bytes):
+        for batch in read_splits(
+            table,
+            splits,
+            columns=columns,
+            where=where,
+            batch_bytes=batch_bytes,
+            memory_budget_bytes=memory_budget_bytes,
+        ):
             yield batch, pa.repeat(pa.scalar(RowKind.INSERT.value, pa.int8()), batch.num_rows)
         return
     fields = table.schema.fields if columns is None else table.schema.select(columns)
     names = [field.name for field in fields]
-    for rows in _passing(table, splits, fields, where, None):
+    for rows in _passing(table, splits, fields, where, memory_budget_bytes):
         for stored in _batches(rows, batch_bytes):
             for batch, kinds in changed_rows(stored, piece_bytes=batch_bytes):
                 yield batch.select(names), kinds

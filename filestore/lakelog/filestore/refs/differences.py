@@ -22,11 +22,12 @@ from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import listed
 from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS, DataField, RowKind
-from lakelog.filestore.merge.order import key_frame
+from lakelog.filestore.merge.deduplicate import are_adds
+from lakelog.filestore.merge.order import key_frame, to_series
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
 from lakelog.filestore.read.scan import DataSplit
-from lakelog.filestore.read.split_rows import read_splits
+from lakelog.filestore.read.split_rows import read_splits_as_changes
 from lakelog.filestore.refs.changed_keys import rows_of_changed_keys
 from lakelog.filestore.refs.row_equality import comparable
 from lakelog.filestore.refs.state_parts import Unit, unshared
@@ -120,13 +121,25 @@ def differences(
     With a primary key `fields` must have its columns. `is_followed` is that of `unshared`.
     """
     for unit in unshared(before, after, is_followed=is_followed):
-        yield from unit_differences(before.table, after.table, unit, fields, budget_bytes=budget_bytes)
+        yield from unit_differences(
+            before.table, after.table, unit, fields, budget_bytes=budget_bytes, has_debts=is_followed
+        )
 
 
 def unit_differences(
-    before: TableStore, after: TableStore, unit: Unit, fields: Sequence[DataField], *, budget_bytes: int | None = None
+    before: TableStore,
+    after: TableStore,
+    unit: Unit,
+    fields: Sequence[DataField],
+    *,
+    budget_bytes: int | None = None,
+    has_debts: bool = False,
 ) -> Iterator[Difference]:
-    """The rows in which two states of a unit differ, a part of the keys at a time."""
+    """The rows in which two states of a unit differ, a part of the keys at a time.
+
+    With `has_debts` rows of a value-count table that were deleted before they are inserted count, less than 0 times;
+    else the difference is that of the rows which reads show. What one state owes, the other one has more.
+    """
     budget = READ_MEMORY_BUDGET.of(after.schema.options) if budget_bytes is None else budget_bytes
     keys = after.schema.primary_keys
     looked_up = rows_of_changed_keys(before, after, unit, fields, budget_bytes=budget // _COPIES) if keys else None
@@ -140,8 +153,8 @@ def unit_differences(
     hashed = [field for field in fields if (field.name in keys if keys else not field.type.is_nested)]
     with KeyParts(hashed or fields, budget_bytes=budget // _COPIES, frame_of=comparable) as parts:
         for is_after, table, splits in ((False, before, unit.before), (True, after, unit.after)):
-            for rows in _rows(table, splits, fields, budget):
-                parts.add(rows.append_column(_SIDE, pa.array(np.full(rows.num_rows, is_after))))
+            for rows, is_owed in _rows(table, splits, fields, budget, has_debts=has_debts):
+                parts.add(rows.append_column(_SIDE, pa.array(is_owed != is_after)))
         for part in parts.parts():
             is_new = part.column(_SIDE)
             old, new = (part.filter(flags).drop_columns([_SIDE]) for flags in (pc.invert(is_new), is_new))
@@ -151,26 +164,32 @@ def unit_differences(
 
 
 def _rows(
-    table: TableStore, splits: Sequence[DataSplit], fields: Sequence[DataField], budget_bytes: int
-) -> Iterator[pa.Table]:
-    """The rows of splits in the columns `fields` of another line; those that the table lacks are null."""
+    table: TableStore, splits: Sequence[DataSplit], fields: Sequence[DataField], budget_bytes: int, *, has_debts: bool
+) -> Iterator[tuple[pa.Table, npt.NDArray[np.bool_]]]:
+    """The rows of splits in the columns `fields` of another line, and which are there less than 0 times.
+
+    Columns that the table lacks are null.
+    """
     there = {field.name: field for field in table.schema.fields}
     read = [field.name for field in fields if field.name in there]
     schema = to_arrow_schema([_nullable(field) for field in fields])
     half = max(1, budget_bytes // 2)  # the other one is held meanwhile
-    for batch in (
-        read_splits(table, splits, columns=read, batch_bytes=half // _COPIES, memory_budget_bytes=half)
+    for batch, kinds in (
+        read_splits_as_changes(table, splits, columns=read, batch_bytes=half // _COPIES, memory_budget_bytes=half)
         if splits
         else ()
     ):
+        is_owed = ~are_adds(to_series(kinds)).to_numpy()
         rows = pa.Table.from_batches([batch])
+        if not has_debts and is_owed.any():
+            rows, is_owed = rows.filter(pa.array(~is_owed)), is_owed[~is_owed]
         columns = [
             cast_values(rows.column(field.name).combine_chunks(), there[field.name].type, field.type)
             if field.name in there
             else pa.nulls(rows.num_rows, schema.field(field.name).type)
             for field in fields
         ]
-        yield pa.table(columns, schema=schema)
+        yield pa.table(columns, schema=schema), is_owed
 
 
 def _nullable(field: DataField) -> DataField:

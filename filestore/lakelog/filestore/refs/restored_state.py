@@ -15,7 +15,7 @@ from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
 from lakelog.filestore.metadata.manifest_entries import BucketId
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.store import TableStore
-from lakelog.filestore.read.row_digest import RowDigest, check_same_rows, digest_of_shown
+from lakelog.filestore.read.row_digest import RowDigest, check_same_rows, digest_of
 from lakelog.filestore.refs.changed_keys import is_large_beside_changes
 from lakelog.filestore.refs.differences import Difference, unit_differences
 from lakelog.filestore.refs.state_parts import Unit, unshared
@@ -90,10 +90,12 @@ class StateDifference:
         Where keys may move between buckets, all changes of a partition are of its lowest bucket: the row that a key had
         in one bucket is not removed behind the row that it gets in another.
 
+        Rows of a value-count table that are there less than 0 times count too: the target has them, though none shows.
+
         `is_followed` compares what followers have seen of the two states, see `lakelog.filestore.read.scan.plan`.
         """
         for unit in self.units(is_followed=is_followed):
-            for found in unit_differences(self.table, self._of_target, unit, self.table.schema.fields):
+            for found in unit_differences(self.table, self._of_target, unit, self.table.schema.fields, has_debts=True):
                 yield unit.bucket, found
 
     def units(self, *, is_followed: bool) -> Iterator[Unit]:
@@ -112,8 +114,8 @@ class StateDifference:
         for unit in self.units(is_followed=False):
             if is_large_beside_changes(unit):
                 continue
-            old = digest_of_shown(self.table, unit.before, names)
-            new = digest_of_shown(self._of_target, unit.after, names)
+            old = digest_of(self.table, unit.before, columns=names)
+            new = digest_of(self._of_target, unit.after, columns=names)
             changed = old.plus(found.get(unit.bucket, RowDigest()))
             check_same_rows(changed, new, what=what, table_name=self.table.name)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from lakelog.common.errors import CorruptDataError
 from lakelog.common.json_fields import parse_object, string, whole
 from lakelog.common.quoting import cause, shown
-from lakelog.logstore.broker.broker_files import write_new
+from lakelog.logstore.broker.broker_files import read_file, write_new
 
 HOST = "127.0.0.1"
 # Below the ports that operating systems give to outgoing connections, so that a port is still free after a restart.
@@ -52,7 +52,7 @@ class Endpoint:
         The file may come from others, and its values go into Kafka's properties: they are what they must be.
         """
         try:
-            found = parse_object(path.read_bytes())
+            found = parse_object(read_file(path))
             port, controller_port = (whole(found, key, _PORT_NUMBERS) for key in ("port", "controller_port"))
             cluster_id = string(found, "cluster_id")
             if not _CLUSTER_ID.fullmatch(cluster_id):

@@ -8,6 +8,7 @@ stays as it is.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
@@ -15,6 +16,9 @@ from typing import BinaryIO
 from lakelog.common.errors import CorruptDataError
 from lakelog.common.quoting import shown
 
+_BYTES_MAX = 1 << 16
+_KINDS = {".json", ".lock", ".log", ".new", ".pid", ".properties", ".0", ".1"}  # of the files in the broker's folder
+_UNFINISHED = "data.new"
 _PID_BYTES_MAX = 32
 _PIDS = range(2, 1 << 31)
 
@@ -26,9 +30,17 @@ def check_way(warehouse: Path, home: Path) -> None:
 
 
 def check_no_links(warehouse: Path, home: Path) -> None:
-    """Raise CorruptDataError for a link in the broker's folder: in Kafka's too, since Kafka follows links."""
-    inside = (Path(at, name) for at, folders, files in os.walk(home) for name in (*folders, *files))
-    _check(warehouse, home, inside)
+    """Raise CorruptDataError for a link in the broker's folder: in Kafka's too, since Kafka follows links.
+
+    And for a folder that has the name of a file, or what is neither.
+    """
+    inside = [(Path(at, name), name in folders) for at, folders, files in os.walk(home) for name in (*folders, *files)]
+    _check(warehouse, home, (path for path, _ in inside))
+    for path, is_folder in inside:
+        if is_folder and path.parent == home and path.suffix in _KINDS and path.name != _UNFINISHED:
+            raise _of_no_file(path, "a folder")
+        if not is_folder:
+            _check_file(path, path.lstat().st_mode)
 
 
 def _check(warehouse: Path, home: Path, paths: Iterable[Path]) -> None:
@@ -38,6 +50,23 @@ def _check(warehouse: Path, home: Path, paths: Iterable[Path]) -> None:
                 f"{path} is a link, to {path.readlink()}; the embedded broker of {warehouse} writes in its own "
                 f"folder alone, and follows no link. Delete the link, or the folder {home} with the broker's logs"
             )
+
+
+def _check_file(path: Path, mode: int) -> None:
+    """Raise CorruptDataError for what is no file: who opens a pipe waits for another program."""
+    if not stat.S_ISREG(mode):
+        raise _of_no_file(path, "a folder" if stat.S_ISDIR(mode) else "a link" if stat.S_ISLNK(mode) else "no file")
+
+
+def _of_no_file(path: Path, what: str) -> CorruptDataError:
+    return CorruptDataError(f"{path} is {what}, expected a file of the embedded broker; delete it and start again")
+
+
+def read_file(path: Path) -> bytes:
+    """The bytes of a file, which is small. Raises FileNotFoundError, and CorruptDataError for what is no file."""
+    _check_file(path, path.lstat().st_mode)
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        return file.read(_BYTES_MAX)
 
 
 def open_new(path: Path) -> BinaryIO:
@@ -55,7 +84,7 @@ def write_new(path: Path, text: str) -> None:
 
 def read_pid(path: Path) -> int:
     """The process id in a file. Raises FileNotFoundError, and CorruptDataError for what would name other processes."""
-    text = path.read_bytes()[:_PID_BYTES_MAX].decode("ascii", "replace").strip()
+    text = read_file(path)[:_PID_BYTES_MAX].decode("ascii", "replace").strip()
     if not (text.isdecimal() and int(text) in _PIDS):  # 0 and below are groups of processes, 1 is the first one
         raise CorruptDataError(
             f"{path} holds {shown(text)}, expected the process id of the broker; end the process that holds "
