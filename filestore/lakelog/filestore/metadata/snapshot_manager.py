@@ -206,14 +206,16 @@ class SnapshotManager:
         earliest, latest = self.earliest_id(), self.latest_id()
         if earliest is None or latest is None:
             return []
-        between = range(max(first, earliest), latest + 1)[:count]
+        return self._in(range(max(first, earliest), latest + 1)[:count])
+
+    def behind(self, snapshot_id: int) -> list[Snapshot]:
+        """The snapshots behind one that lives, oldest first; without a listing where they are few."""
+        return self._in(range(snapshot_id + 1, (self.latest_id() or 0) + 1))
+
+    def _in(self, between: range) -> list[Snapshot]:
         if len(between) <= _READ_ALONE_MAX:
             return self._found(between)
         return self._found([number for number in self.ids() if number in between])  # the newest id may be far above
-
-    def behind(self, snapshot_id: int) -> list[Snapshot]:
-        """The snapshots behind one that lives, oldest first, without a listing."""
-        return self._found(range(snapshot_id + 1, (self.latest_id() or 0) + 1))
 
     def _found(self, ids: Sequence[int]) -> list[Snapshot]:
         """The snapshots of these ids that are there."""
