@@ -39,6 +39,22 @@ def _is_harmless(one: str) -> bool:
     return one.isprintable() or one in _JOINERS or category(one) == _SPACES
 
 
+def is_unicode(text: str) -> bool:
+    """Whether the text has UTF-8: names of files that are not UTF-8 have halves of characters for their bytes."""
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def unicode_of(text: str) -> str:
+    """The text, with escapes for what has no UTF-8, so that a column of a table can hold it."""
+    return text if is_unicode(text) else escaped(text)
+
+
 def shown(value: object) -> str:
     """A value as errors show it: not much of a large one."""
     if isinstance(value, dict | list):

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any  # Any: the values of a row
 
 import pyarrow as pa
 
-from lakelog.common.errors import CorruptDataError
+from lakelog.common.errors import CorruptDataError, LakelogError, UnsupportedError
+from lakelog.common.quoting import escaped, is_unicode
 from lakelog.filestore.metadata.forks import read_fork
 from lakelog.filestore.metadata.snapshot import Snapshot, is_same_commit
 from lakelog.filestore.metadata.snapshot_manager import SnapshotManager
@@ -33,6 +34,7 @@ from lakelog.lineage.record import (
     batches_of,
 )
 from lakelog.lineage.sources import uuid_of
+from lakelog.lineage.unreadable import note_unreadable
 
 if TYPE_CHECKING:
     from lakelog.catalog.table import Table
@@ -131,11 +133,17 @@ def readable_batches(snapshot: Snapshot) -> tuple[CommittedBatch, ...]:
 def edges_of(table: Table | TableStore) -> pa.Table:
     """The edges of the whole batches in the living snapshots of a table and its branches, or of a branch alone.
 
-    Line by line, oldest first. Reads every living snapshot.
+    Line by line, oldest first. Reads every living snapshot. A branch that cannot be read has none, and is named as
+    unreadable.
     """
     store = store_of(table)
-    lines = store.branch_names() if store.branch == MAIN_BRANCH else [store.branch]
-    return edge_table(edge for line in lines for edge in line_edges(store, line))
+    edges = list(line_edges(store, store.branch))
+    for branch in store.branch_names()[1:] if store.branch == MAIN_BRANCH else ():
+        try:
+            edges += list(line_edges(store, branch))
+        except LakelogError as error:
+            note_unreadable(replace(store, branch=branch).name, store.path, error)
+    return edge_table(edges)
 
 
 def edge_table(edges: Iterable[Mapping[str, object]]) -> pa.Table:
@@ -156,11 +164,21 @@ def line_edges(table: TableStore, branch: str) -> Iterator[Edge]:
             yield from edges_of_batch(table, branch, whole)
 
 
+def check_line_name(table: TableStore, branch: str) -> None:
+    """Raise UnsupportedError for a branch whose name is not UTF-8: edges could not name it."""
+    if not is_unicode(branch):
+        raise UnsupportedError(
+            f"branch '{escaped(branch)}' of {escaped(table.name)} has a name that is not UTF-8, as lineage needs it; "
+            f"delete the branch with `delete_branch`, or rename its folder in {escaped(table.paths.branches_dir)}"
+        )
+
+
 def line_snapshots(table: TableStore, branch: str, first: int = 1) -> Iterator[Snapshot]:
     """The living snapshots of one line from an id on, oldest first: of a branch those that its table has not.
 
-    Reads them piece by piece.
+    Reads them piece by piece. Raises UnsupportedError for a branch whose name no lineage can have.
     """
+    check_line_name(table, branch)
     snapshots = SnapshotManager(table.file_io, TablePaths(table.path, branch))
     main = None
     if branch != MAIN_BRANCH:

@@ -16,6 +16,7 @@ from lakelog.catalog.lineage_options import DATA_LINEAGE, TABLE_LINEAGE
 from lakelog.catalog.lineage_tables import JOB_STARTUP, SNAPSHOT_EDGES
 from lakelog.catalog.system_database import SystemDatabase
 from lakelog.common.errors import InvalidRequestError, LakelogError
+from lakelog.common.quoting import escaped
 from lakelog.filestore.io.path_forms import warehouse_of
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.schema.paths import MAIN_BRANCH
@@ -76,7 +77,7 @@ def feed_tables(catalog: Catalog, database: SystemDatabase, on_step: OnStep, *, 
     errors: list[LakelogError] = []
 
     def note(name: str, _: str, error: LakelogError) -> None:
-        logger.warning("the lineage of %s is not fed: %s", name, error)
+        logger.warning("the lineage of %s is not fed: %s", escaped(name), error)
         errors.append(error)
 
     tables = list(readable_tables(catalog, note))

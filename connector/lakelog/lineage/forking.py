@@ -19,7 +19,7 @@ from lakelog.filestore.metadata.forks import read_fork
 from lakelog.filestore.metadata.snapshot import is_same_commit
 from lakelog.filestore.metadata.store import TableStore
 from lakelog.filestore.schema.paths import MAIN_BRANCH
-from lakelog.lineage.edges import EDGE_SCHEMA, Edge, edge_table
+from lakelog.lineage.edges import EDGE_SCHEMA, Edge, check_line_name, edge_table
 from lakelog.lineage.record import ReadMode, TableVersion
 from lakelog.lineage.sources import uuid_of
 from lakelog.lineage.unreadable import note_unreadable, readable_tables
@@ -140,7 +140,8 @@ def _of_row(row: Edge) -> Edge:
 
 
 def fork_edge(table: TableStore, branch: str) -> Edge | None:
-    """The edge of a branch; None for one that began with nothing. Raises CorruptDataError."""
+    """The edge of a branch; None for one that began with nothing. Raises CorruptDataError and UnsupportedError."""
+    check_line_name(table, branch)
     began = beginning_of(table, branch)
     if began is None:
         return None

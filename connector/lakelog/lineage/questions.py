@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakelog.catalog.catalog import Catalog
-from lakelog.common.errors import NotFoundError
+from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.filestore.metadata.row_changes import changes_rows
 from lakelog.filestore.metadata.row_sources import LineKey
 from lakelog.filestore.metadata.snapshot import Snapshot
@@ -131,7 +131,10 @@ class _Start:
         found: set[int | None] = set()
         for branch in [] if table is None else table.branch_names():
             line = replace(table, branch=branch) if table is not None else None
-            living = None if line is None else line.snapshots.find(version.snapshot_id)
+            try:
+                living = None if line is None else line.snapshots.find(version.snapshot_id)
+            except CorruptDataError:  # it is named as unreadable where its edges are read
+                continue
             if line is not None and living is not None and living.uuid == version.commit:
                 found.add(self.graph.line(line_key(line)))
         return found

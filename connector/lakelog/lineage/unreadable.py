@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from lakelog.catalog.system_tables import all_tables
 from lakelog.common.errors import LakelogError
+from lakelog.common.quoting import escaped
 from lakelog.filestore.metadata.store import TableStore
 
 if TYPE_CHECKING:
@@ -60,11 +61,12 @@ def unreadable_tables(*, logs: bool = True) -> Iterator[list[UnreadableTable]]:
 
 def missing_lineage(name: str, error: LakelogError) -> str:
     """What is missing in an answer, and why, as a sentence."""
-    return f"the lineage of {name} is missing, since the table cannot be read: {error}"
+    return f"the lineage of {escaped(name)} is missing, since the table cannot be read: {error}"
 
 
 def note_unreadable(name: str, path: str | None, error: LakelogError) -> None:
-    """Record that the lineage of a table is missing in an answer."""
+    """Record that the lineage of a table is missing in an answer; what does not print in its name is escaped."""
+    name = escaped(name)
     if _LOGS.get():
         logger.warning("%s", missing_lineage(name, error))
     for found in _FOUND.get():
@@ -82,5 +84,5 @@ def readable_tables(
 def check_is_read(table: TableStore, unreadable: Iterable[UnreadableTable]) -> None:
     """Raise the error of a table or branch that is asked for, where it could not be read."""
     for one in unreadable:
-        if (one.name, one.path) == (table.name, table.path):
+        if (one.name, one.path) == (escaped(table.name), table.path):
             raise one.error

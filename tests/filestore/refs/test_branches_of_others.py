@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog, Table
-from lakelog.lineage import feed, unreadable_tables
+from lakelog.lineage import downstream, feed, jobs, known_edges, tainted, unreadable_tables, upstream
+from lakelog.lineage.edges import edges_of
 from tests.support.lineage_records import LINEAGE_ON, commit_job, table_source
 
 NAMES = ["a b", "ä", "x$y", "x.y", "12", "a\x1b[31mb", "line\nbreak", "a'b", "-x", "x" * 190]
@@ -46,6 +48,47 @@ def test_a_branch_of_any_name_is_listed_fed_kept_and_deleted(table: Table, name:
     assert table.branch(name).count() == 3
     assert table.system_table("branches").to_arrow()["branch_name"].to_pylist() == [name]
     table.delete_branch(name)
+    assert table.branches() == []
+
+
+@pytest.fixture
+def latin(table: Table) -> str:
+    """The name of a branch whose folder has the name of another encoding."""
+    name = os.fsdecode("café".encode("latin-1"))
+    for part in ("schema", "snapshot"):
+        shutil.copytree(Path(table.path, part), Path(table.path, "branch", f"branch-{name}", part))
+    commit_job(table.branch(name), 9, table_source(end=9), job="latin")
+    return name
+
+
+def test_a_branch_whose_name_is_not_utf8_stops_no_feed_and_is_named(table: Table, latin: str) -> None:
+    with unreadable_tables() as unreadable:
+        fed = feed(catalog_of(table))
+
+    assert fed.batches == 3
+    assert [one.name for one in unreadable] == ["db.t$branch_caf\\udce9"]
+    message = str(unreadable[0].error)
+    assert "branch 'caf\\udce9' of db.t has a name that is not UTF-8" in message
+    assert "delete_branch" in message
+    assert message.isprintable()
+
+
+def test_questions_are_answered_beside_a_branch_whose_name_is_not_utf8(table: Table, latin: str) -> None:
+    catalog = catalog_of(table)
+
+    assert known_edges(catalog).num_rows == 3
+    assert edges_of(table).num_rows == 3
+    assert upstream(catalog, "db.t", 1).num_rows == 1
+    assert downstream(catalog, "db.t", 1).num_rows == 0
+    assert tainted(catalog, "db.t", 1).tables["table"].to_pylist() == ["db.t"]
+    assert [job.name for job in jobs(catalog)] == ["job"]
+
+
+def test_a_branch_whose_name_is_not_utf8_can_be_listed_and_deleted(table: Table, latin: str) -> None:
+    assert table.system_table("branches").to_arrow()["branch_name"].to_pylist() == ["caf\\udce9"]
+
+    table.delete_branch(latin)
+
     assert table.branches() == []
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from lakelog.common.errors import LakelogError
+from lakelog.common.quoting import escaped
 
 if TYPE_CHECKING:
     from lakelog.filestore.metadata.store import TableStore
@@ -40,7 +41,7 @@ def take_lineage(table: TableStore, *, so: str = "its snapshots stay") -> None:
         try:
             take(table)
         except LakelogError as error:
-            logger.warning("%s: its lineage was not taken by %s, so %s: %s", table.name, name, so, error)
+            logger.warning("%s: its lineage was not taken by %s, so %s: %s", escaped(table.name), name, so, error)
 
 
 def take_lineage_of_deleted(table: TableStore) -> None:

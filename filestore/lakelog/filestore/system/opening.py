@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.errors import InvalidRequestError, NotFoundError
-from lakelog.common.quoting import listed, shown
+from lakelog.common.quoting import listed, shown, unicode_of
 from lakelog.common.types import DataField
 from lakelog.filestore.metadata.snapshot import Snapshot
 from lakelog.filestore.metadata.store import TableStore
@@ -122,7 +122,7 @@ def arrow_rows(fields: Sequence[DataField], rows: Iterable[metadata_tables.Row])
     arrays = [
         pa.array(values, pa.int64()).cast(field.type)
         if pa.types.is_timestamp(field.type)
-        else pa.array(values, field.type)
+        else pa.array([unicode_of(one) if isinstance(one, str) else one for one in values], field.type)
         for values, field in zip(columns, schema, strict=True)
     ]
     return pa.table(arrays, schema=schema)
