@@ -113,27 +113,25 @@ def _data(table: FileStoreTable, snapshot: Snapshot) -> set[str]:
 
 
 def fast_forward_as_others_do(table: FileStoreTable, branch: str) -> None:
-    """Let a branch take the table's place: its snapshots and tags from the branch's first snapshot on go, those of the
-    branch come, with the hints that the branch has.
+    """Let a branch take the table's place.
 
-    Source: Paimon, `FileSystemBranchManager.fastForward`.
+    Of the table go: the snapshots and tags from the branch's first snapshot on, the schemas from that snapshot's
+    schema on, and LATEST. All files in the branch's folders of snapshots (the hints too), schemas and tags come, over
+    those of the same name. Consumers, changelogs and the data files stay as they are. Source: Paimon,
+    `FileSystemBranchManager.fastForward`.
     """
     line = table.on_branch(branch)
-    first = min(line.snapshots.ids())
+    first = line.snapshots.get(min(line.snapshots.ids()))
+    ids = [number for number in table.snapshots.ids() if number >= first.id]
+    schemas = [number for number in table.schemas.list_ids() if number >= first.schema_id]
+    tags = [name for name in table.snapshots.tags() if table.snapshots.tagged(name).id >= first.id]
     table.file_io.delete(table.paths.latest_hint)
-    for number in reversed([number for number in table.snapshots.ids() if number >= first]):
-        table.file_io.delete(table.paths.snapshot(number))
-    for name in table.snapshots.tags():
-        if table.snapshots.tagged(name).id >= first:
-            table.file_io.delete(table.paths.tag(name))
-    for number in line.snapshots.ids():
-        data = table.file_io.read_bytes(line.paths.snapshot(number))
-        table.file_io.write_bytes(table.paths.snapshot(number), data)
-    for name in line.snapshots.tags():
-        table.file_io.write_bytes(table.paths.tag(name), table.file_io.read_bytes(line.paths.tag(name)))
+    for path in (*map(table.paths.snapshot, ids), *map(table.paths.schema, schemas), *map(table.paths.tag, tags)):
+        table.file_io.delete(path)
     for source, target in (
-        (line.paths.earliest_hint, table.paths.earliest_hint),
-        (line.paths.latest_hint, table.paths.latest_hint),
+        (line.paths.snapshot_dir, table.paths.snapshot_dir),
+        (line.paths.schema_dir, table.paths.schema_dir),
+        (line.paths.tag_dir, table.paths.tag_dir),
     ):
-        if table.file_io.exists(source):
-            table.file_io.write_bytes(target, table.file_io.read_bytes(source))
+        for name in table.file_io.list_names(source):
+            table.file_io.write_bytes(f"{target}/{name}", table.file_io.read_bytes(f"{source}/{name}"))
