@@ -16,6 +16,7 @@ from pyarrow import orc
 from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.errors import LakelogError, UnsupportedError
 from lakelog.common.types import DataField, array_of, map_of, parse_type, row_of
+from lakelog.filestore.formats import orc_timestamps
 from lakelog.filestore.formats.orc import OrcFile
 from lakelog.filestore.formats.orc_zones import local_seconds, start_of_2015
 from tests.support.local_files import local_file
@@ -159,6 +160,13 @@ def test_timestamps_of_java_are_right_in_any_number_of_digits(kind: str) -> None
 def test_old_timestamps_in_lzo_are_refused_where_their_zone_is_not_readable() -> None:
     with pytest.raises(UnsupportedError, match=r"timestamps before 1970 or after 2262, and has the compression 'lzo'"):
         read(JAVA / "auckland_lzo.orc", [T])
+
+
+@pytest.mark.parametrize("zone", ["PST", "JST", "IST", "SystemV/PST8PDT"])
+def test_an_old_zone_of_java_is_unsupported_and_named(zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(orc_timestamps, "start_of_2015", lambda _: start_of_2015(zone))
+    with pytest.raises(UnsupportedError, match=rf"time zone '{zone}', which Python .* zone such as UTC"):
+        read(JAVA / "shanghai.orc", [T])
 
 
 def test_a_zone_that_nobody_knows_is_named() -> None:

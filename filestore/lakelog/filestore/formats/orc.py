@@ -14,6 +14,7 @@ from lakelog.common.errors import CorruptDataError, UnsupportedError
 from lakelog.common.quoting import listed
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.formats.orc_timestamps import check_decimals, has_local_times, read_timestamps
+from lakelog.filestore.formats.orc_zones import UnknownZoneError
 from lakelog.filestore.formats.reader_errors import WatchedInput, errors_named
 from lakelog.filestore.formats.stored_file import StoredFile
 from lakelog.filestore.io.integrity import damaged
@@ -106,6 +107,11 @@ class OrcFile:
             far = read_timestamps(self._read_at, self._source.size(), number, timed)
             found = {**far, **{name: plain.column(name) for name in names if name not in timed}}
             return [_as_type(found[field.name], field.type) for field in fields]
+        except UnknownZoneError as error:
+            raise UnsupportedError(
+                f"ORC file {self._path} holds timestamps of a writer in the time zone {error.zone!r}, which Python "
+                "does not know, so they are not read; leave the column out, or write the file again in UTC"
+            ) from error
         except KeyError as error:
             raise UnsupportedError(
                 f"ORC file {self._path} holds timestamps before 1970 or after 2262, and has the compression {error}, "

@@ -20,6 +20,7 @@ Seconds = npt.NDArray[np.int64]
 
 SINCE_2015 = 1_420_070_400  # seconds from 1970 to 2015
 UTC = ("UTC", "GMT", "Etc/UTC", "Z")
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*")
 _CUSTOM = re.compile(r"GMT([+-])(\d{1,2}):?(\d\d)?")
 _DAY = 86_400
 _FIRST_RULE = -2_208_988_800  # 1900-01-01 in UTC
@@ -27,6 +28,14 @@ _YEAR_2037 = 2_114_380_800
 _CYCLE = 146_097 * _DAY  # 400 years, after which weekdays and leap years come again
 _STEP = 7 * _DAY
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC_ZONE)
+
+
+class UnknownZoneError(ValueError):
+    """A name that may be a time zone of Java, and is none of Python."""
+
+    def __init__(self, zone: str) -> None:
+        super().__init__(f"its writer was in the time zone {zone!r}, which is not known")
+        self.zone = zone
 
 
 def start_of_2015(zone: str) -> int:
@@ -55,7 +64,11 @@ def _zone(name: str) -> tzinfo:
         return timezone(-offset if custom[1] == "-" else offset)
     try:
         return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+    except ZoneInfoNotFoundError as error:
+        if _NAME.fullmatch(name):
+            raise UnknownZoneError(name) from error
+        raise ValueError(f"its writer was in the time zone {name!r}, which is not known") from error
+    except (ValueError, OSError) as error:
         raise ValueError(f"its writer was in the time zone {name!r}, which is not known") from error
 
 
