@@ -29,11 +29,8 @@ _WHOLE = re.compile(r"\s*[+-]?[0-9]{1,4000}\s*")
 
 
 def parse_bool(text: str) -> bool:
-    """Parse `true` or `false`, in any case. Raises ValueError."""
-    try:
-        return _TRUE[text.strip().lower()]
-    except KeyError:
-        raise ValueError("expected true or false") from None
+    """Parse `true` or `false`, in any case. Raises KeyError: an option's kind says what was expected."""
+    return _TRUE[text.strip().lower()]
 
 
 def parse_whole(text: str) -> int:

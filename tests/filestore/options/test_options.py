@@ -108,3 +108,16 @@ def test_an_unknown_key_is_refused_with_the_nearest_one() -> None:
         check_options({"record-level.expire-time": "1 d"})
     with pytest.raises(OptionError, match="unknown option 'fields'"):
         check_options({"fields": "v"})
+
+
+@pytest.mark.parametrize(
+    ("key", "near"),
+    [
+        ("fields.v.agregate-function", r"fields\.v\.aggregate-function"),
+        ("fields.a,b.sequence-groups", r"fields\.a,b\.sequence-group"),
+        ("fields.default-agregate-function", r"fields\.default-aggregate-function"),
+    ],
+)
+def test_a_mistake_behind_the_columns_of_an_option_is_named(key: str, near: str) -> None:
+    with pytest.raises(OptionError, match=f"did you mean '{near}'"):
+        check_options({key: "sum"})

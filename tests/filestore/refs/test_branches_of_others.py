@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog, Table
+from lakelog.catalog import Catalog, CorruptDataError, Table
 from lakelog.lineage import downstream, feed, jobs, known_edges, tainted, unreadable_tables, upstream
 from lakelog.lineage.edges import edges_of
 from tests.support.lineage_records import LINEAGE_ON, commit_job, table_source
@@ -154,3 +154,21 @@ def test_a_folder_without_the_name_of_a_branch_blocks_nothing(table: Table) -> N
     assert [line.name for line in table.history()] == ["main", "good"]
     assert table.remove_orphan_files(dry_run=True).files == ()
     catalog_of(table).drop_table("db.t")
+
+
+def test_a_damaged_snapshot_of_a_branch_holds_an_expiry_and_names_the_way_out(table: Table) -> None:
+    table.create_branch("b")
+    snapshot = Path(table.path, "branch", "branch-b", "snapshot", "snapshot-3")
+    snapshot.write_bytes(b"{")
+    with pytest.raises(CorruptDataError, match=r"branch 'b' of db\.t is not needed, delete it"):
+        table.expire_snapshots(retain_min=1, retain_max=1)
+    table.delete_branch("b")
+    assert table.expire_snapshots(retain_min=1, retain_max=1).snapshot_ids
+
+
+def test_a_file_with_the_name_of_a_branch_blocks_nothing(table: Table) -> None:
+    Path(table.path, "branch").mkdir()
+    Path(table.path, "branch", "branch-x").write_bytes(b"")
+    assert table.branches() == []
+    assert table.expire_snapshots(retain_min=1, retain_max=1).snapshot_ids
+    table.remove_orphan_files(older_than="1 d")

@@ -177,7 +177,19 @@ class References:
                     ) from error
 
     def add_branch(self, history: BranchHistory) -> Snapshot | None:
-        """All files that a branch names; gives its newest snapshot. Raises CorruptDataError when one is missing.
+        """All files that a branch names; gives its newest snapshot. Raises CorruptDataError when one is missing."""
+        try:
+            return self._add_branch(history)
+        except CorruptDataError as error:
+            if history.branch == MAIN_BRANCH:
+                raise
+            raise CorruptDataError(
+                f"{error}; where branch {history.branch!r} of {self._table.name} is not needed, delete it, by "
+                "`lakelog table branch delete`: no file that it may name is deleted before"
+            ) from error
+
+    def _add_branch(self, history: BranchHistory) -> Snapshot | None:
+        """The main line and each branch alike.
 
         Goes from the newest snapshot back: files that a delta removed are files of the snapshot before, unless the two
         are of different lines. An expiry meanwhile deletes the oldest snapshots, and no file that a younger one needs.

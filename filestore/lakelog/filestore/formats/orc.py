@@ -110,7 +110,7 @@ class OrcFile:
         except UnknownZoneError as error:
             raise UnsupportedError(
                 f"ORC file {self._path} holds timestamps of a writer in the time zone {error.zone!r}, which Python "
-                "does not know, so they are not read; leave the column out, or write the file again in UTC"
+                "does not know, so they are not read; leave the column out, or rewrite it in a zone such as UTC"
             ) from error
         except KeyError as error:
             raise UnsupportedError(

@@ -8,7 +8,7 @@ from lakelog.common.errors import OptionError
 from lakelog.common.options import Option, check_known
 from lakelog.common.quoting import shown
 from lakelog.filestore.options import compaction, files, layout, merging, reading, retention, tagging, writing
-from lakelog.filestore.options.field_options import PREFIX
+from lakelog.filestore.options.field_options import PREFIX, check_suffix
 from lakelog.filestore.options.foreign import REFUSED
 
 FILESTORE_OPTIONS: tuple[Option[object], ...] = tuple(
@@ -41,5 +41,8 @@ def check_options(
         if key in given and key not in keys:
             raise OptionError(f"option {key!r} of Paimon {refusal.why}, which lakelog does not do; leave it out")
     check_known(given, declared, (PREFIX, *also_prefixes))
+    for key in given:
+        if key.startswith(PREFIX):
+            check_suffix(key)
     for option in declared:
         option.of(given)

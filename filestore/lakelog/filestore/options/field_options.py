@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from lakelog.common.errors import OptionError
 from lakelog.filestore.options.parsing import parse_names
 
 PREFIX = "fields."
@@ -13,6 +14,20 @@ DEFAULT_AGGREGATE = f"{PREFIX}default-aggregate-function"  # names no column: it
 MAP_LAYOUT = "map.storage-layout"
 SEQUENCE_GROUP = "sequence-group"
 STATS_MODE = "stats-mode"
+# What Paimon has behind the names of columns, also what lakelog refuses: a user's key with another one is a mistake.
+SUFFIXES = (
+    AGGREGATE,
+    "count-limit",
+    "distinct",
+    "ignore-retract",
+    "list-agg-delimiter",
+    MAP_LAYOUT,
+    "nested-key",
+    "nested-key-null-strategy",
+    "nested-sequence-field",
+    SEQUENCE_GROUP,
+    STATS_MODE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +57,14 @@ def field_option(key: str, value: str) -> FieldOption | None:
     if key.endswith(f".{MAP_LAYOUT}"):
         names, suffix = names.rpartition(".")[0], MAP_LAYOUT
     return FieldOption(parse_names(names), suffix, value) if names else None
+
+
+def check_suffix(key: str) -> None:
+    """Raise OptionError for a key `fields.*` that a user gives, and that no engine knows, with the nearest one."""
+    names = key.removeprefix(PREFIX).rpartition(".")[0]
+    if key == DEFAULT_AGGREGATE or (names and key.endswith(tuple(f".{one}" for one in SUFFIXES))):
+        return
+    raise OptionError.unknown(key, [field_key(names, one) for one in SUFFIXES] if names else [DEFAULT_AGGREGATE])
 
 
 def field_options(options: Mapping[str, str]) -> Iterator[tuple[str, FieldOption]]:
