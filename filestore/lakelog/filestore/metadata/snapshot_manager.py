@@ -213,9 +213,8 @@ class SnapshotManager:
         return self._in(range(snapshot_id + 1, (self.latest_id() or 0) + 1))
 
     def _in(self, between: range) -> list[Snapshot]:
-        if len(between) <= _READ_ALONE_MAX:
-            return self._found(between)
-        return self._found([number for number in self.ids() if number in between])  # the newest id may be far above
+        is_short = len(between) <= _READ_ALONE_MAX  # the newest id may be far above
+        return self._found(between if is_short else [number for number in self.ids() if number in between])
 
     def _found(self, ids: Sequence[int]) -> list[Snapshot]:
         """The snapshots of these ids that are there."""
