@@ -164,11 +164,3 @@ def test_a_damaged_snapshot_of_a_branch_holds_an_expiry_and_names_the_way_out(ta
         table.expire_snapshots(retain_min=1, retain_max=1)
     table.delete_branch("b")
     assert table.expire_snapshots(retain_min=1, retain_max=1).snapshot_ids
-
-
-def test_a_file_with_the_name_of_a_branch_blocks_nothing(table: Table) -> None:
-    Path(table.path, "branch").mkdir()
-    Path(table.path, "branch", "branch-x").write_bytes(b"")
-    assert table.branches() == []
-    assert table.expire_snapshots(retain_min=1, retain_max=1).snapshot_ids
-    table.remove_orphan_files(older_than="1 d")

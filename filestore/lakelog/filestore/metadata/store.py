@@ -117,9 +117,8 @@ class TableStore:
 
     def branch_names(self) -> list[str]:
         """The names of all branches, the main one first, also of those that are half made. Lists a folder."""
-        entries = self.file_io.list_entries(self.paths.branches_dir)
-        folders = (entry.name for entry in entries if entry.is_folder)
-        found = sorted(name.removeprefix(BRANCH_PREFIX) for name in folders if name.startswith(BRANCH_PREFIX))
+        names = self.file_io.list_names(self.paths.branches_dir)
+        found = sorted(name.removeprefix(BRANCH_PREFIX) for name in names if name.startswith(BRANCH_PREFIX))
         return [MAIN_BRANCH, *filter(None, found)]  # no engine makes a branch without a name
 
     @cached_property
