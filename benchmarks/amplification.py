@@ -19,9 +19,9 @@ import pyarrow as pa
 
 from benchmarks.command import run_command
 from benchmarks.files import make_rows
-from lakelog.filestore.metadata.levels import runs_of
-from lakelog.filestore.metadata.manifest import FileKind
-from lakelog.filestore.metadata.manifest_entries import BucketId
+from lakelog.filestore.metadata.manifests.levels import runs_of
+from lakelog.filestore.metadata.manifests.manifest import FileKind
+from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 

@@ -22,10 +22,10 @@ from benchmarks.measuring import in_turns
 from benchmarks.peers import timed
 from lakelog.common.arrow import from_arrow_field
 from lakelog.logstore.codec.debezium import EncodedRecords, decode_changes, encode_changes
-from lakelog.logstore.kafka.kafka_topic import KafkaTopic
-from lakelog.logstore.kafka.reader import read_tail
-from lakelog.logstore.kafka.topic import create_topic, delete_topic
-from lakelog.logstore.kafka.writer import TransactionalProducer
+from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
+from lakelog.logstore.kafka.clients.topic import create_topic, delete_topic
+from lakelog.logstore.kafka.producers.writer import TransactionalProducer
+from lakelog.logstore.kafka.records.reader import read_tail
 from lakelog.logstore.options import ChangelogMode
 
 REPEATS = 5

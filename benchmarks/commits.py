@@ -17,7 +17,7 @@ from benchmarks.command import run_command
 from benchmarks.files import BUCKETS, later_entry, make_rows
 from lakelog.filestore.commit.batches import append_commit
 from lakelog.filestore.io.local_files import LocalFileIO
-from lakelog.filestore.metadata.manifest import ENTRY_CACHE, LIST_CACHE, ManifestEntry
+from lakelog.filestore.metadata.manifests.manifest import ENTRY_CACHE, LIST_CACHE, ManifestEntry
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.write import write_rows

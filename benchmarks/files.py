@@ -23,15 +23,15 @@ from lakelog.filestore.commit.batches import append_commit
 from lakelog.filestore.compact.bucket_work import BucketWork
 from lakelog.filestore.compact.picking import pick_full
 from lakelog.filestore.compact.rewriting import compact_bucket
-from lakelog.filestore.metadata.levels import runs_of
-from lakelog.filestore.metadata.manifest import ManifestEntry
-from lakelog.filestore.metadata.manifest_entries import BucketId
+from lakelog.filestore.metadata.manifests.levels import runs_of
+from lakelog.filestore.metadata.manifests.manifest import ManifestEntry
+from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.filestore.read.scan import plan
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.row_kinds import checked_kinds
 from lakelog.filestore.write.write import write_rows
-from lakelog.protocol.logged_rows import staying_rows, write_level0
+from lakelog.protocol.state.logged_rows import staying_rows, write_level0
 
 BUCKETS = 4
 LEVEL_0_RUNS = 5

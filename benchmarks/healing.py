@@ -17,9 +17,9 @@ from benchmarks.spark_runs import LOGGED, LakelogRun
 from benchmarks.upsert import run_command
 from benchmarks.upsert_data import SMALL, Size, make_data
 from lakelog.catalog import Table
-from lakelog.logstore.kafka.offsets import high_watermarks
-from lakelog.logstore.kafka.topic import delete_records
-from lakelog.protocol.table_log import kafka_topic
+from lakelog.logstore.kafka.clients.offsets import high_watermarks
+from lakelog.logstore.kafka.clients.topic import delete_records
+from lakelog.protocol.access.table_log import kafka_topic
 
 FULL_READING = Reading(records=1_000_000, batch_records=250_000, repeats=3)
 SMALL_READING = Reading(records=20_000, batch_records=10_000, repeats=1)

@@ -30,9 +30,9 @@ from benchmarks.upsert_data import SMALL, Size
 from lakelog.catalog import Catalog, Table
 from lakelog.common.arrow import to_arrow_schema
 from lakelog.logstore.codec.debezium import EncodedRecords, encode_changes
-from lakelog.logstore.kafka.writer import TransactionalProducer
+from lakelog.logstore.kafka.producers.writer import TransactionalProducer
 from lakelog.logstore.options import ChangelogMode
-from lakelog.protocol.table_log import kafka_topic
+from lakelog.protocol.access.table_log import kafka_topic
 
 ROOT = Path(__file__).resolve().parent.parent
 TICK_SECONDS = 0.1

@@ -14,9 +14,9 @@ import time
 
 from benchmarks.log import make_rows
 from lakelog.common.arrow import from_arrow_field
-from lakelog.logstore.kafka.kafka_topic import KafkaTopic
-from lakelog.logstore.kafka.offsets import last_stable_offsets
-from lakelog.logstore.kafka.reader import OFFSET_COLUMN, read_range
+from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
+from lakelog.logstore.kafka.clients.offsets import last_stable_offsets
+from lakelog.logstore.kafka.records.reader import OFFSET_COLUMN, read_range
 
 FIELDS = [from_arrow_field(field.with_nullable(field.name != "id")) for field in make_rows(1).schema]
 IDLE_SECONDS = 0.001

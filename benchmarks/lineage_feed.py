@@ -14,7 +14,7 @@ import pyarrow as pa
 from lakelog.catalog import Catalog, Table
 from lakelog.filestore.commit.batches import append_commit
 from lakelog.lineage import feed, known_edges
-from lakelog.lineage.record import BatchLineage, ReadMode, TableSource, TableVersion
+from lakelog.lineage.records.record import BatchLineage, ReadMode, TableSource, TableVersion
 
 TABLES = 4
 GROUP = 100

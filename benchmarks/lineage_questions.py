@@ -16,13 +16,13 @@ from statistics import median
 import numpy as np
 import pyarrow as pa
 
-from lakelog.filestore.metadata.row_sources import LineKey
-from lakelog.lineage.consistent import agree
-from lakelog.lineage.edge_arrays import EdgeArrays
-from lakelog.lineage.edges import EDGE_SCHEMA
-from lakelog.lineage.line_graph import LineGraph, show_lines
-from lakelog.lineage.lines import Change, Line, LineBatch, Step
-from lakelog.lineage.record import ReadMode, TableSource, TableVersion
+from lakelog.filestore.metadata.origins.row_sources import LineKey
+from lakelog.lineage.answers.consistent import agree
+from lakelog.lineage.lines.line_graph import LineGraph, show_lines
+from lakelog.lineage.lines.lines import Change, Line, LineBatch, Step
+from lakelog.lineage.records.record import ReadMode, TableSource, TableVersion
+from lakelog.lineage.tables.edge_arrays import EdgeArrays
+from lakelog.lineage.tables.edges import EDGE_SCHEMA
 
 LEVELS, ABOVE = 20, 2
 Columns = dict[str, object]

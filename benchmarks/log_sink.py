@@ -21,8 +21,8 @@ from benchmarks.spark_runs import BUCKETS, LOGGED
 from benchmarks.upsert import WARM_UP, run_command, run_lakelog
 from benchmarks.upsert_data import KEY, SMALL, SPARK_SCHEMA, Size, UpsertData, make_data
 from lakelog.logstore.broker.broker import EmbeddedBroker
-from lakelog.logstore.kafka.kafka_topic import KafkaTopic
-from lakelog.logstore.kafka.topic import create_topic, delete_topic
+from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
+from lakelog.logstore.kafka.clients.topic import create_topic, delete_topic
 
 REPEATS = 3
 

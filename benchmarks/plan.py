@@ -23,8 +23,14 @@ import pyarrow as pa
 from benchmarks.measuring import Measure, in_turns, measured, median_cpu_s, median_wall_s
 from lakelog.filestore.commit.batches import append_commit
 from lakelog.filestore.encoding.binary_row import serialize_row
-from lakelog.filestore.metadata.data_file import DataFileMeta, FileSource, SimpleStats
-from lakelog.filestore.metadata.manifest import COLUMNS_CACHE, ENTRY_CACHE, LIST_CACHE, FileKind, ManifestEntry
+from lakelog.filestore.metadata.manifests.data_file import DataFileMeta, FileSource, SimpleStats
+from lakelog.filestore.metadata.manifests.manifest import (
+    COLUMNS_CACHE,
+    ENTRY_CACHE,
+    LIST_CACHE,
+    FileKind,
+    ManifestEntry,
+)
 from lakelog.filestore.predicate import parse_where
 from lakelog.filestore.read.scan import plan
 from lakelog.filestore.schema.new_schema import build_schema

@@ -9,7 +9,7 @@ import polars as pl
 
 from demo.flights import KEY, TABLE_SCHEMA
 from lakelog.common.types import ROW_KIND_COLUMN, RowKind
-from lakelog.logstore.kafka.reader import OFFSET_COLUMN
+from lakelog.logstore.kafka.records.reader import OFFSET_COLUMN
 
 COUNT_COLUMN = "_count"
 _IS_ADD = pl.col(ROW_KIND_COLUMN).is_in([RowKind.INSERT.value, RowKind.UPDATE_AFTER.value])

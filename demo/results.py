@@ -14,7 +14,7 @@ from demo.tables import SnapshotLine, fold_log
 from demo.truth import count_by_status, flights_at
 from demo.workspace import FLIGHTS, FLIGHTS_BY_STATUS
 from lakelog.catalog import Catalog
-from lakelog.filestore.metadata.snapshot import CommitKind
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
 
 
 def check_everything(

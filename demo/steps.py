@@ -1,4 +1,4 @@
-"""The step log: which steps of the commit protocol a run took, and when. Source: `lakelog.protocol.steps`."""
+"""The step log: which steps of the commit protocol a run took, and when. Source: `lakelog.protocol.state.steps`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lakelog.protocol.steps import Step
+from lakelog.protocol.state.steps import Step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,10 +12,10 @@ from demo.flights import KEY, TABLE_SCHEMA
 from demo.log_fold import FoldedLog, fold, unite, until
 from demo.workspace import FLIGHTS, FLIGHTS_BY_STATUS
 from lakelog.catalog import Catalog, Table
-from lakelog.filestore.metadata.snapshot import CommitKind
-from lakelog.logstore.kafka.reader import read_range
-from lakelog.protocol.stores import read_state
-from lakelog.protocol.table_log import kafka_topic
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
+from lakelog.logstore.kafka.records.reader import read_range
+from lakelog.protocol.access.table_log import kafka_topic
+from lakelog.protocol.state.stores import read_state
 
 BUCKET_COUNT = 4
 

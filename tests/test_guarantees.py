@@ -74,7 +74,7 @@ def test_every_entry_of_the_page_is_looked_up() -> None:
 
 
 def test_a_name_that_does_not_exist_is_seen() -> None:
-    path = module_path("lakelog.filestore.metadata.snapshot_manager")
+    path = module_path("lakelog.filestore.metadata.snapshots.snapshot_manager")
     assert path is not None
     assert "SnapshotManager.create_new" in names_of(path)
     assert "SnapshotManager.create_newer" not in names_of(path)

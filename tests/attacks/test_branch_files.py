@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, LakelogError
-from lakelog.filestore.metadata.line_change import (
+from lakelog.filestore.metadata.snapshots.line_change import (
     ACTS_MAX,
     DELETE_TREE,
     WRITE,

@@ -17,16 +17,16 @@ from lakelog.common.timestamps import parse_timestamp
 from lakelog.common.types import parse_type
 from lakelog.filestore.commit.batches import append_commit
 from lakelog.filestore.io.local_files import LocalFileIO
-from lakelog.filestore.metadata.consumers import ConsumerManager
-from lakelog.filestore.metadata.snapshot import DIGEST_KEY, CommitKind, Snapshot
-from lakelog.filestore.metadata.snapshot_manager import SnapshotManager
-from lakelog.filestore.metadata.users import USERS_KEY, CommitUser, parse_users, users_to_json
+from lakelog.filestore.metadata.snapshots.snapshot import DIGEST_KEY, CommitKind, Snapshot
+from lakelog.filestore.metadata.snapshots.snapshot_manager import SnapshotManager
+from lakelog.filestore.metadata.snapshots.users import USERS_KEY, CommitUser, parse_users, users_to_json
+from lakelog.filestore.metadata.tables.consumers import ConsumerManager
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.schema.paths import TablePaths
 from lakelog.filestore.schema.schema import TableSchema
-from lakelog.protocol.header import BucketFile, CommitHeader
-from lakelog.protocol.state import LogPosition, LogState, TakenBatch
-from lakelog.spark.source.offsets import BucketCount, LogOffset, TableMark, offset_from_json, offset_to_json
+from lakelog.protocol.state.header import BucketFile, CommitHeader
+from lakelog.protocol.state.state import LogPosition, LogState, TakenBatch
+from lakelog.spark.source.reading.offsets import BucketCount, LogOffset, TableMark, offset_from_json, offset_to_json
 from tests.support.data_files import plain_file
 from tests.support.json_attacks import attacked
 from tests.support.small_tables import NO_WAIT, commit_batch, make_table, prepare_batch

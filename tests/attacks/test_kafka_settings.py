@@ -17,8 +17,8 @@ from lakelog.common.errors import InvalidRequestError, LakelogError, NotFoundErr
 from lakelog.filestore.alter.schema_changes import RemoveOption, SetOption
 from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.client_settings import OWN, is_secret, joined_settings
-from lakelog.protocol.kafka_profiles import call_settings
-from lakelog.protocol.servers import client_config_of
+from lakelog.protocol.access.kafka_profiles import call_settings
+from lakelog.protocol.access.servers import client_config_of
 from tests.support.small_tables import altered_by_others
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.int64())])

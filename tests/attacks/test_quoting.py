@@ -10,13 +10,13 @@ import pytest
 
 from lakelog.common.errors import MESSAGE_MAX, CorruptDataError, InvalidRequestError, LakelogError, UnknownOutcomeError
 from lakelog.common.quoting import cause, listed, shown
-from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.options.files import FILE_FORMAT, TARGET_FILE_SIZE
 from lakelog.filestore.predicate.binding import resolve
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.write.validate import validate_rows
-from lakelog.spark.source.offsets import OFFSET_MARK, TableMark, offset_from_json
+from lakelog.spark.source.reading.offsets import OFFSET_MARK, TableMark, offset_from_json
 
 LONG = "x" * 5_000
 QUOTED_MAX = 1_900

@@ -12,10 +12,10 @@ import pytest
 from lakelog.catalog import Catalog, Table
 from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.errors import CorruptDataError
-from lakelog.logstore.kafka.writer import TransactionalProducer
-from lakelog.protocol.header import BucketFile, CommitHeader
-from lakelog.protocol.orphans import names_in_log
-from lakelog.protocol.table_log import kafka_topic
+from lakelog.logstore.kafka.producers.writer import TransactionalProducer
+from lakelog.protocol.access.table_log import kafka_topic
+from lakelog.protocol.life.orphans import names_in_log
+from lakelog.protocol.state.header import BucketFile, CommitHeader
 from tests.support.local_writer import LocalWriter
 from tests.support.log_topics import write
 

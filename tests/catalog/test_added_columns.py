@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import AddColumn, Catalog, DropColumn, Table, open_table
-from lakelog.catalog.added_columns import add_new_columns
-from lakelog.catalog.altering import alter_table
+from lakelog.catalog.logs.added_columns import add_new_columns
+from lakelog.catalog.logs.altering import alter_table
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from tests.support.small_tables import altered_by_others
 

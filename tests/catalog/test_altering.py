@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog, open_table
-from lakelog.catalog.altering import check_log_is_read, check_log_options
+from lakelog.catalog.logs.altering import check_log_is_read, check_log_options
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.filestore.alter.schema_applying import apply_changes
 from lakelog.filestore.alter.schema_changes import (

@@ -12,7 +12,7 @@ import pytest
 
 from lakelog.catalog import Catalog, CommitListener, Table
 from lakelog.common.errors import ConflictError
-from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER
+from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIER
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("n", pa.int64())])
 Told = tuple[str, int, int, str]  # table, identifier, snapshot, kind

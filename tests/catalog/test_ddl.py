@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakelog.catalog import AddColumn, Catalog
-from lakelog.catalog.ddl import parse_ddl
+from lakelog.catalog.columns.ddl import parse_ddl
 from lakelog.cli.main import main
 from lakelog.common.errors import InvalidRequestError, LakelogError, UnsupportedError
 

@@ -5,7 +5,7 @@ import uuid
 
 import pytest
 
-from lakelog.catalog.identifier import Identifier
+from lakelog.catalog.names.identifier import Identifier
 from lakelog.common.errors import InvalidRequestError
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog, Table
-from lakelog.catalog.keywords import keywords_of
+from lakelog.catalog.names.keywords import keywords_of
 from lakelog.common.errors import InvalidRequestError
 
 PUBLIC = [name for name, value in vars(Table).items() if callable(value) and not name.startswith("_")]

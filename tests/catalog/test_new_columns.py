@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog, open_table
-from lakelog.catalog.new_columns import columns_of
-from lakelog.catalog.spark_json import columns_of_struct
+from lakelog.catalog.columns.new_columns import columns_of
+from lakelog.catalog.columns.spark_json import columns_of_struct
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 
 

@@ -22,12 +22,12 @@ from lakelog.filestore.alter.schema_changes import AddColumn
 from lakelog.filestore.commit.commit import BEFORE_CREATE, CommitRequest, TableCommit
 from lakelog.filestore.commit.outcomes import CommitOutcome, continues_table
 from lakelog.filestore.io.local_files import LocalFileIO
-from lakelog.filestore.metadata.identity import PLACE_KEY
-from lakelog.filestore.metadata.snapshot import CommitKind
-from lakelog.filestore.metadata.users import LOG_STATE_KEY
-from lakelog.protocol.place import original_of, recorded_place
-from lakelog.protocol.state import LogState
-from lakelog.protocol.stores import newest_state
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
+from lakelog.filestore.metadata.snapshots.users import LOG_STATE_KEY
+from lakelog.filestore.metadata.tables.identity import PLACE_KEY
+from lakelog.protocol.access.place import original_of, recorded_place
+from lakelog.protocol.state.state import LogState
+from lakelog.protocol.state.stores import newest_state
 from tests.support.small_tables import altered_by_others
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False)])

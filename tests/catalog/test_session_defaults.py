@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from lakelog.catalog import Catalog
-from lakelog.catalog.session_defaults import with_defaults
+from lakelog.catalog.columns.session_defaults import with_defaults
 from lakelog.common.errors import OptionError
-from lakelog.protocol.kafka_profiles import PROFILES_KEY
+from lakelog.protocol.access.kafka_profiles import PROFILES_KEY
 
 
 def test_a_new_table_takes_the_defaults_of_its_catalog_and_keeps_them(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog
-from lakelog.catalog.durations import Age, age_millis
-from lakelog.catalog.upkeep import retention_of
+from lakelog.catalog.names.durations import Age, age_millis
+from lakelog.catalog.tables.upkeep import retention_of
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.expire.expiry import Retention
 from lakelog.filestore.options import check_options

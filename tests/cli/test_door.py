@@ -15,7 +15,8 @@ import pytest
 from typer.models import CommandInfo, TyperInfo
 
 from lakelog.catalog import Catalog, Table
-from lakelog.cli import door, main
+from lakelog.cli import main
+from lakelog.cli.console import door
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import escaped
 from tests.cli.conftest import Run
@@ -133,7 +134,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def answers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Questions are answered by no. The tables of `ingest` are missing: an error before a Spark is started."""
     monkeypatch.setattr("sys.stdin", StringIO("n\n"))
-    monkeypatch.setattr("lakelog.cli.ingest._session", None)
+    monkeypatch.setattr("lakelog.cli.logs.ingest._session", None)
 
 
 @pytest.mark.parametrize("as_json", [False, True], ids=["text", "json"])

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog, Table
-from lakelog.lineage.record import ForeignSource, ReadMode, Source, TableSource, TableVersion, UnknownSource
+from lakelog.lineage.records.record import ForeignSource, ReadMode, Source, TableSource, TableVersion, UnknownSource
 from tests.cli.conftest import Run
 from tests.support.lineage_records import commit_job
 

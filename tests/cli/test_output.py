@@ -18,9 +18,12 @@ import pytest
 from typer.models import CommandInfo
 
 from lakelog.catalog import Catalog
-from lakelog.cli import broker, database, ingest, lineage, log, main, table
-from lakelog.cli.arguments import AsJson
-from lakelog.cli.output import progress
+from lakelog.cli import main
+from lakelog.cli.console.arguments import AsJson
+from lakelog.cli.console.output import progress
+from lakelog.cli.lineage import lineage
+from lakelog.cli.logs import broker, ingest, log
+from lakelog.cli.tables import database, table
 from lakelog.common.progress import counted
 from tests.cli.conftest import Run
 

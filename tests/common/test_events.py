@@ -42,7 +42,7 @@ def test_nothing_is_formatted_where_the_level_is_not_shown(caplog: pytest.LogCap
 def test_lakelog_sets_no_handler_and_no_level() -> None:
     program = """
 import logging
-import lakelog.catalog, lakelog.cli.main, lakelog.filestore, lakelog.logstore.kafka.clients, lakelog.spark
+import lakelog.catalog, lakelog.cli.main, lakelog.filestore, lakelog.logstore.kafka.clients.clients, lakelog.spark
 loggers = [one for name, one in logging.root.manager.loggerDict.items() if name.split(".")[0] == "lakelog"]
 found = [one for one in loggers if isinstance(one, logging.Logger)] + [logging.root]
 print([one.name for one in found if one.level not in (logging.NOTSET, logging.WARNING)])

@@ -12,8 +12,8 @@ import pytest
 
 from lakelog.common.errors import CorruptDataError
 from lakelog.common.types import ROW_KIND_TEXTS, DataField, DataType, TypeRoot
-from lakelog.filestore.formats.avro import decode_container
-from lakelog.filestore.formats.avro_rows import AvroFile
+from lakelog.filestore.formats.avro.avro import decode_container
+from lakelog.filestore.formats.avro.avro_rows import AvroFile
 from lakelog.filestore.options import FILESTORE_OPTIONS
 from lakelog.filestore.options.foreign import HONOURED, REFUSED
 from lakelog.filestore.options.harmless import HARMLESS

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from demo.kill import explain_kill
 from demo.steps import StepTaken
-from lakelog.protocol.steps import Step
+from lakelog.protocol.state.steps import Step
 
 TO_COMMIT = (Step.FENCE, Step.LOOK, Step.PREPARE, Step.BEGIN, Step.PRODUCE, Step.COMMIT, Step.AFTER_COMMIT)
 

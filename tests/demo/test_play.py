@@ -12,7 +12,7 @@ from demo.kill import explain_kill
 from demo.play import JobFailedError, KillPlan, Play
 from demo.processes import session_members
 from demo.workspace import Workspace
-from lakelog.protocol.steps import Step
+from lakelog.protocol.state.steps import Step
 from tests.support import demo_jobs
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from demo.steps import StepLog, committed, last_steps, logged_at
-from lakelog.protocol.steps import Step, process_observer
+from lakelog.protocol.state.steps import Step, process_observer
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakelog.filestore.io.local_files import LocalFileIO
-from lakelog.filestore.metadata.levels import runs_of
+from lakelog.filestore.metadata.manifests.levels import runs_of
 from lakelog.filestore.read.scan import plan
 from lakelog.filestore.read.split_rows import read_splits
 from lakelog.filestore.table import FileStoreTable

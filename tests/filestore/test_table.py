@@ -23,9 +23,9 @@ from lakelog.filestore.compact.bucket_work import BucketWork
 from lakelog.filestore.compact.result import CompactResult
 from lakelog.filestore.compact.rewriting import compact_bucket
 from lakelog.filestore.io.local_files import LocalFileIO
-from lakelog.filestore.metadata.manifest_entries import BucketId
-from lakelog.filestore.metadata.snapshot import CommitKind
-from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
+from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from tests.support.small_tables import (

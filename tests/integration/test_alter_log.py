@@ -23,11 +23,11 @@ from lakelog.filestore.alter.schema_changes import (
     UpdateColumnType,
 )
 from lakelog.spark.options import ReadOptions
-from lakelog.spark.source.admission import NO_LIMITS
-from lakelog.spark.source.input_partitions import TableRows
-from lakelog.spark.source.offsets import Offset
-from lakelog.spark.source.read_schema import read_schema
-from lakelog.spark.source.source import StreamPlanner
+from lakelog.spark.source.reading.admission import NO_LIMITS
+from lakelog.spark.source.reading.input_partitions import TableRows
+from lakelog.spark.source.reading.offsets import Offset
+from lakelog.spark.source.reading.read_schema import read_schema
+from lakelog.spark.source.streams.source import StreamPlanner
 from tests.support.local_writer import LocalWriter, log_target
 from tests.support.promises import log_changes, snapshot_states
 

@@ -18,9 +18,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import ConflictError, InvalidRequestError, NotFoundError, UnsupportedError
-from lakelog.protocol import log_life
-from lakelog.protocol.steps import Step
-from lakelog.protocol.table_log import kafka_topic
+from lakelog.protocol.access.table_log import kafka_topic
+from lakelog.protocol.life import log_life
+from lakelog.protocol.state.steps import Step
 from lakelog.spark import write_stream
 from tests.support.crashing_writer import InjectedCrash
 from tests.support.local_writer import LocalWriter

@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient
 from lakelog.common.errors import InvalidRequestError, UnavailableError
 from lakelog.logstore.broker.broker import BrokerInfo, EmbeddedBroker
 from lakelog.logstore.broker.broker_config import HOST
-from lakelog.logstore.kafka.topic import create_topic
+from lakelog.logstore.kafka.clients.topic import create_topic
 from tests.support.frozen import frozen
 from tests.support.log_topics import topic_at
 

@@ -21,19 +21,19 @@ from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.errors import NotFoundError, UnavailableError
 from lakelog.common.patience import Patience
 from lakelog.logstore.broker.broker import EmbeddedBroker
-from lakelog.logstore.kafka import clients
-from lakelog.logstore.kafka.consumer import close_idle_consumers
-from lakelog.logstore.kafka.kafka_topic import KafkaTopic
-from lakelog.logstore.kafka.reader import read_range
-from lakelog.logstore.kafka.topic import delete_topic
-from lakelog.protocol.steps import Step
-from lakelog.protocol.table_log import TableLog, await_topic, kafka_topic
+from lakelog.logstore.kafka.clients import clients
+from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
+from lakelog.logstore.kafka.clients.topic import delete_topic
+from lakelog.logstore.kafka.records.consumer import close_idle_consumers
+from lakelog.logstore.kafka.records.reader import read_range
+from lakelog.protocol.access.table_log import TableLog, await_topic, kafka_topic
+from lakelog.protocol.state.steps import Step
 from lakelog.spark import write_stream
 from lakelog.spark.data_source import LakelogDataSource
 from lakelog.spark.options import parse_read_options
-from lakelog.spark.source.admission import NO_LIMITS
-from lakelog.spark.source.offsets import LogOffset, StartOffset
-from lakelog.spark.source.source import StreamPlanner
+from lakelog.spark.source.reading.admission import NO_LIMITS
+from lakelog.spark.source.reading.offsets import LogOffset, StartOffset
+from lakelog.spark.source.streams.source import StreamPlanner
 from tests.support.changes import TABLE_SCHEMA, make_history
 from tests.support.local_writer import LocalWriter, log_target
 from tests.support.log_records import log_of_table
@@ -115,7 +115,7 @@ class StartAtTheFirstWarning(logging.Handler):
 def test_streams_start_while_their_broker_is_away(
     spark: SparkSession, tmp_path: Path, broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lakelog.logstore.kafka.topic.ask", partial(clients.ask, seconds=2.0))
+    monkeypatch.setattr("lakelog.logstore.kafka.clients.topic.ask", partial(clients.ask, seconds=2.0))
     table = table_of(tmp_path, broker.start().bootstrap_servers)
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "0").write_text('{"id": 1}')
@@ -154,7 +154,7 @@ def test_an_impatient_stream_does_not_start_while_its_broker_is_away(
         asked.append(topic.name)
         raise UnavailableError("no broker answers")
 
-    monkeypatch.setattr("lakelog.logstore.kafka.topic.describe_topic", never)
+    monkeypatch.setattr("lakelog.logstore.kafka.clients.topic.describe_topic", never)
     log.unavailable_seconds = 0
     with pytest.raises(UnavailableError, match="no broker answers"):
         await_topic(log)
@@ -181,7 +181,7 @@ def test_a_stream_has_nothing_to_read_while_its_broker_is_away_and_fails_in_the_
     target = log_target(table)
     first = StreamPlanner(table._files, target, options).end_of_batch(StartOffset(start="full"), NO_LIMITS)
     assert isinstance(first, LogOffset)
-    monkeypatch.setattr("lakelog.spark.source.stream_head.last_stable_offsets", silent)
+    monkeypatch.setattr("lakelog.spark.source.phases.stream_head.last_stable_offsets", silent)
 
     assert StreamPlanner(table._files, target, options).end_of_batch(first, NO_LIMITS) == first
     impatient = StreamPlanner(table._files, replace(target, unavailable_seconds=0), options)

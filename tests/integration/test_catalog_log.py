@@ -13,9 +13,9 @@ from lakelog.common.errors import CorruptDataError, NotFoundError, OptionError
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.schema.schema_manager import SchemaManager
 from lakelog.logstore.broker.broker import EmbeddedBroker
-from lakelog.logstore.kafka.topic import create_topic, delete_topic, describe_topic
-from lakelog.protocol.kafka_profiles import BOOTSTRAP_KEY
-from lakelog.protocol.table_log import kafka_topic
+from lakelog.logstore.kafka.clients.topic import create_topic, delete_topic, describe_topic
+from lakelog.protocol.access.kafka_profiles import BOOTSTRAP_KEY
+from lakelog.protocol.access.table_log import kafka_topic
 from tests.support.log_topics import topic_at
 
 pytestmark = pytest.mark.integration

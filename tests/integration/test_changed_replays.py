@@ -11,8 +11,8 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.catalog import Catalog, Table
-from lakelog.logstore.kafka.offsets import high_watermarks
-from lakelog.protocol.table_log import kafka_topic
+from lakelog.logstore.kafka.clients.offsets import high_watermarks
+from lakelog.protocol.access.table_log import kafka_topic
 from lakelog.spark import write_stream
 from lakelog.spark.sink import batch_write
 from tests.support.changes import TABLE_SCHEMA

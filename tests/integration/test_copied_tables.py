@@ -14,10 +14,10 @@ from lakelog.catalog import Catalog, Table, open_table
 from lakelog.cli.main import main
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.filestore.schema.schema_manager import SchemaManager
-from lakelog.logstore.kafka.offsets import high_watermarks
-from lakelog.protocol.log_expiry import expire_log
-from lakelog.protocol.stores import newest_state
-from lakelog.protocol.table_log import kafka_topic
+from lakelog.logstore.kafka.clients.offsets import high_watermarks
+from lakelog.protocol.access.table_log import kafka_topic
+from lakelog.protocol.state.stores import newest_state
+from lakelog.protocol.upkeep.log_expiry import expire_log
 from lakelog.spark import LakelogSink, write_stream
 from tests.support.changes import TABLE_SCHEMA
 from tests.support.foreign_engine import expire_as_others_do, foreign_snapshot
@@ -105,7 +105,7 @@ def test_a_new_identity_that_was_cut_off_is_finished_by_the_next(
     run(source(spark, tmp_path / "a", 1, 2), table, tmp_path / "c")
     copy = open_table(shutil.copytree(table.path, tmp_path / "copy"))
     with monkeypatch.context() as patch:
-        patch.setattr("lakelog.protocol.new_identity._record", lambda *_what, **_named: 1 / 0)
+        patch.setattr("lakelog.protocol.life.new_identity._record", lambda *_what, **_named: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             copy.new_identity()
     half = open_table(copy.path)

@@ -20,8 +20,8 @@ import pytest
 
 from lakelog.catalog import Catalog, Table
 from lakelog.logstore.broker.broker import EmbeddedBroker
-from lakelog.protocol.header import CommitHeader
-from lakelog.protocol.steps import Step
+from lakelog.protocol.state.header import CommitHeader
+from lakelog.protocol.state.steps import Step
 from tests.support.changes import (
     TABLE_SCHEMA,
     ChangeHistory,

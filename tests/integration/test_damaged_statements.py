@@ -10,10 +10,10 @@ from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.errors import CorruptDataError
 from lakelog.filestore.write.changing import write_plan
 from lakelog.filestore.write.row_source import row_source
-from lakelog.protocol.health import Status
-from lakelog.protocol.log_check import check_log
-from lakelog.protocol.prepared import PreparedCommits
-from lakelog.protocol.steps import Step
+from lakelog.protocol.state.prepared import PreparedCommits
+from lakelog.protocol.state.steps import Step
+from lakelog.protocol.upkeep.health import Status
+from lakelog.protocol.upkeep.log_check import check_log
 from tests.support.crashing_writer import InjectedCrash
 from tests.support.log_records import log_of_table
 from tests.support.planned_reader import rows_of, write

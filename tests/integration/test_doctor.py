@@ -16,16 +16,16 @@ from lakelog.catalog import Catalog, Table, open_table
 from lakelog.cli.main import main
 from lakelog.common.clock import system_millis
 from lakelog.logstore.broker.broker import EmbeddedBroker
-from lakelog.logstore.kafka.clients import ask
-from lakelog.logstore.kafka.consumer import close_idle_consumers
-from lakelog.logstore.kafka.rights import Role, least_rights
-from lakelog.protocol.health import Finding, Status
-from lakelog.protocol.health_table import examine
-from lakelog.protocol.kafka_profiles import BOOTSTRAP_KEY
-from lakelog.protocol.log_leases import LogLeases
-from lakelog.protocol.reader_guard import warn_of_readers_behind
-from lakelog.protocol.steps import Step
-from lakelog.protocol.table_log import kafka_topic
+from lakelog.logstore.kafka.clients.clients import ask
+from lakelog.logstore.kafka.clients.rights import Role, least_rights
+from lakelog.logstore.kafka.records.consumer import close_idle_consumers
+from lakelog.protocol.access.kafka_profiles import BOOTSTRAP_KEY
+from lakelog.protocol.access.table_log import kafka_topic
+from lakelog.protocol.state.log_leases import LogLeases
+from lakelog.protocol.state.steps import Step
+from lakelog.protocol.upkeep.health import Finding, Status
+from lakelog.protocol.upkeep.health_table import examine
+from lakelog.protocol.upkeep.reader_guard import warn_of_readers_behind
 from tests.integration.test_log_tools import foreign_transaction, make, write
 from tests.support.log_records import log_of_table, log_range, lose_records, set_topic_config
 from tests.support.secure_kafka import PASSWORDS, SecureKafka

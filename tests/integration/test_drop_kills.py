@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog, NotFoundError
-from lakelog.catalog.branching import logs_of_lines
+from lakelog.catalog.refs.branching import logs_of_lines
 from lakelog.lineage import feed, known_edges, made_from
-from lakelog.logstore.kafka.topic import describe_topic
-from lakelog.protocol.table_log import kafka_topic
+from lakelog.logstore.kafka.clients.topic import describe_topic
+from lakelog.protocol.access.table_log import kafka_topic
 from tests.filestore.processes.zygote import zygote
 from tests.support.dropping_process import AFTER_TOPIC
 from tests.support.lineage_records import LINEAGE_ON, make_sink, system_rows

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakelog.common.types import RowKind
-from lakelog.protocol.steps import Step
+from lakelog.protocol.state.steps import Step
 from tests.integration.test_crash_matrix import (
     FILES,
     JOB_SECONDS_MAX,

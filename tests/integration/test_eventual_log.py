@@ -17,17 +17,17 @@ from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import RowKind
 from lakelog.logstore.codec.debezium import encode_changes
-from lakelog.logstore.kafka.authors import Author, authors_of
-from lakelog.logstore.kafka.eventual_writer import authors_behind, open_producer
-from lakelog.logstore.kafka.offsets import high_watermark
-from lakelog.logstore.kafka.reader import read_range
+from lakelog.logstore.kafka.clients.offsets import high_watermark
+from lakelog.logstore.kafka.producers.eventual_writer import authors_behind, open_producer
+from lakelog.logstore.kafka.records.authors import Author, authors_of
+from lakelog.logstore.kafka.records.reader import read_range
 from lakelog.logstore.options import ChangelogMode
-from lakelog.protocol.done_batches import done_batches
-from lakelog.protocol.eventual import check_no_other_left
-from lakelog.protocol.state import Batch
-from lakelog.protocol.steps import Step
-from lakelog.protocol.table_log import kafka_topic
-from lakelog.protocol.writer_lease import WriterLeaseError, take_lease
+from lakelog.protocol.access.table_log import kafka_topic
+from lakelog.protocol.state.state import Batch
+from lakelog.protocol.state.steps import Step
+from lakelog.protocol.writing.done_batches import done_batches
+from lakelog.protocol.writing.eventual import check_no_other_left
+from lakelog.protocol.writing.writer_lease import WriterLeaseError, take_lease
 from tests.integration.test_log_equals_files import History, _by_key, _exact, histories
 from tests.support.broker_settings import broker_settings
 from tests.support.crashing_writer import CrashingWriter, InjectedCrash, table_of

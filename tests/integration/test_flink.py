@@ -12,7 +12,7 @@ import pytest
 from lakelog.catalog import Catalog, Table
 from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.types import RowKind
-from lakelog.logstore.kafka.consumer import close_idle_consumers
+from lakelog.logstore.kafka.records.consumer import close_idle_consumers
 from tests.support.flink import Flink, folded, running_flink
 from tests.support.local_writer import LocalWriter
 from tests.support.log_records import abort_records, log_of_table

@@ -10,7 +10,7 @@ import pytest
 
 from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.errors import CorruptDataError, UnsupportedError
-from lakelog.filestore.metadata.snapshot import CommitKind
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
 from tests.support.foreign_engine import foreign_snapshot
 from tests.support.local_writer import LocalWriter
 from tests.support.small_tables import SCHEMA

@@ -10,13 +10,13 @@ import pytest
 from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.errors import ConflictError, NotFoundError, UnsupportedError
 from lakelog.logstore.errors import LogTruncatedError
-from lakelog.logstore.kafka.topic import delete_topic
-from lakelog.protocol.change_tracking import UntrackedChangesError
-from lakelog.protocol.log_check import repair_log
-from lakelog.protocol.steps import Step, StepObserver
-from lakelog.protocol.table_log import kafka_topic
-from lakelog.spark.source.admission import Limits
-from lakelog.spark.source.offsets import FollowOffset, LogOffset, Offset
+from lakelog.logstore.kafka.clients.topic import delete_topic
+from lakelog.protocol.access.table_log import kafka_topic
+from lakelog.protocol.state.change_tracking import UntrackedChangesError
+from lakelog.protocol.state.steps import Step, StepObserver
+from lakelog.protocol.upkeep.log_check import repair_log
+from lakelog.spark.source.reading.admission import Limits
+from lakelog.spark.source.reading.offsets import FollowOffset, LogOffset, Offset
 from tests.support.crashing_writer import InjectedCrash
 from tests.support.local_writer import LocalWriter
 from tests.support.log_records import log_of_table, lose_records

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from lakelog.catalog import Catalog
-from lakelog.protocol import branch_merging, statements
-from lakelog.spark.source import stream_head
+from lakelog.protocol.statements import branch_merging, statements
+from lakelog.spark.source.phases import stream_head
 from tests.support.logged_history import LoggedHistory
 from tests.support.logged_lines import KINDS
 

@@ -10,9 +10,9 @@ import pytest
 
 from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.errors import InvalidRequestError
-from lakelog.filestore.metadata.users import carried_properties
-from lakelog.protocol.log_generations import EndedGeneration, ended_generations
-from lakelog.protocol.table_log import kafka_topic
+from lakelog.filestore.metadata.snapshots.users import carried_properties
+from lakelog.protocol.access.table_log import kafka_topic
+from lakelog.protocol.state.log_generations import EndedGeneration, ended_generations
 from tests.support.log_records import log_of_table
 from tests.support.planned_reader import Change, Reader, expected, write
 from tests.support.small_tables import SCHEMA

@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 
 from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
-from lakelog.logstore.kafka.kafka_topic import KafkaTopic
-from lakelog.logstore.kafka.topic import delete_topic
+from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
+from lakelog.logstore.kafka.clients.topic import delete_topic
 from lakelog.spark import error_of, ingest, replay_dead_letters
 from tests.support.debezium_fixtures import FIXTURES, Fixture
 from tests.support.foreign_topics import fill, new_topic, records_of

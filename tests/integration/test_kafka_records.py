@@ -9,9 +9,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.logstore.errors import LogTruncatedError
-from lakelog.logstore.kafka.kafka_topic import KafkaTopic
-from lakelog.logstore.kafka.topic import delete_records, delete_topic
-from lakelog.spark.source.kafka_records import KafkaRecords, RangePartition, RecordsReader
+from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
+from lakelog.logstore.kafka.clients.topic import delete_records, delete_topic
+from lakelog.spark.source.streams.kafka_records import KafkaRecords, RangePartition, RecordsReader
 from tests.support.foreign_topics import Record, fill, new_topic
 
 pytestmark = pytest.mark.integration

@@ -13,7 +13,7 @@ import pytest
 
 from lakelog.catalog import Catalog, Table
 from lakelog.lineage import known_edges
-from lakelog.lineage.record import ForeignSource, Source, TableSource
+from lakelog.lineage.records.record import ForeignSource, Source, TableSource
 from tests.spark.sink.test_capture import lineages, streamed
 from tests.support.foreign_topics import fill, new_topic
 

@@ -14,19 +14,19 @@ from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.arrow import to_arrow_schema
 from lakelog.logstore.broker.broker import EmbeddedBroker
 from lakelog.logstore.errors import LogRewrittenError
-from lakelog.logstore.kafka.consumer import close_idle_consumers
-from lakelog.logstore.kafka.epochs import check_not_rewritten
-from lakelog.logstore.kafka.offsets import Position, high_watermark
-from lakelog.logstore.kafka.reader import read_tail
-from lakelog.protocol.log_check import repair_log
-from lakelog.protocol.state import LogPosition
-from lakelog.protocol.stores import read_state
+from lakelog.logstore.kafka.clients.offsets import Position, high_watermark
+from lakelog.logstore.kafka.records.consumer import close_idle_consumers
+from lakelog.logstore.kafka.records.epochs import check_not_rewritten
+from lakelog.logstore.kafka.records.reader import read_tail
+from lakelog.protocol.state.state import LogPosition
+from lakelog.protocol.state.stores import read_state
+from lakelog.protocol.upkeep.log_check import repair_log
 from lakelog.spark.options import parse_read_options
-from lakelog.spark.source.admission import NO_LIMITS
-from lakelog.spark.source.input_partitions import TableRows
-from lakelog.spark.source.offsets import LogOffset, Offset
-from lakelog.spark.source.read_schema import read_schema
-from lakelog.spark.source.source import StreamPlanner
+from lakelog.spark.source.reading.admission import NO_LIMITS
+from lakelog.spark.source.reading.input_partitions import TableRows
+from lakelog.spark.source.reading.offsets import LogOffset, Offset
+from lakelog.spark.source.reading.read_schema import read_schema
+from lakelog.spark.source.streams.source import StreamPlanner
 from lakelog.spark.tables import find_older_topic
 from tests.support.local_writer import LocalWriter, log_target
 from tests.support.log_records import lose_records

@@ -21,15 +21,15 @@ from lakelog.common.errors import (
 )
 from lakelog.filestore.commit.commit import TableCommit
 from lakelog.filestore.encoding.bucket import bucket_of
-from lakelog.filestore.metadata.users import carried_properties
+from lakelog.filestore.metadata.snapshots.users import carried_properties
 from lakelog.filestore.schema.schema_manager import SchemaManager
-from lakelog.logstore.kafka.topic import create_topic, delete_topic, describe_topic
-from lakelog.protocol import log_ending
-from lakelog.protocol.driver import Verdict
-from lakelog.protocol.header import LogMark
-from lakelog.protocol.log_generations import EndedGeneration, ended_generations
-from lakelog.protocol.steps import Step
-from lakelog.protocol.table_log import kafka_topic
+from lakelog.logstore.kafka.clients.topic import create_topic, delete_topic, describe_topic
+from lakelog.protocol.access.table_log import kafka_topic
+from lakelog.protocol.life import log_ending
+from lakelog.protocol.state.header import LogMark
+from lakelog.protocol.state.log_generations import EndedGeneration, ended_generations
+from lakelog.protocol.state.steps import Step
+from lakelog.protocol.writing.driver import Verdict
 from tests.support.crashing_writer import InjectedCrash
 from tests.support.local_writer import LocalWriter
 from tests.support.log_records import log_of_table, topic_config_of

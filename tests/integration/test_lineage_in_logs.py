@@ -12,10 +12,10 @@ from pyspark.sql import functions as sf
 
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import UnavailableError
-from lakelog.lineage.edges import edges_of
-from lakelog.lineage.record import TableSource, batches_of
-from lakelog.lineage.sources import version_of
-from lakelog.protocol.steps import Step
+from lakelog.lineage.records.record import TableSource, batches_of
+from lakelog.lineage.records.sources import version_of
+from lakelog.lineage.tables.edges import edges_of
+from lakelog.protocol.state.steps import Step
 from lakelog.spark import write_stream
 from lakelog.spark.sink import batch_write
 from tests.support.promises import read_headers

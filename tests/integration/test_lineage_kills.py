@@ -19,7 +19,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.lineage import feed, known_edges, rebuild
-from lakelog.protocol.steps import Step
+from lakelog.protocol.state.steps import Step
 from tests.support.crash import CrashPlan, Victim
 from tests.support.lineage_records import sorted_rows, system_rows
 from tests.support.lineage_world import World

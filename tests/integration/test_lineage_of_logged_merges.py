@@ -10,7 +10,7 @@ import pytest
 
 from lakelog.catalog import Catalog, Table, open_table
 from lakelog.lineage import consistent_snapshots, upstream
-from lakelog.lineage.record import BatchLineage
+from lakelog.lineage.records.record import BatchLineage
 from tests.support.lineage_jobs import StreamJob, commit_rows, read_of
 from tests.support.local_writer import LocalWriter
 from tests.support.small_tables import SCHEMA

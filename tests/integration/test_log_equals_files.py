@@ -17,7 +17,7 @@ from lakelog.catalog import Catalog, Table
 from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.errors import UnsupportedError
 from lakelog.common.types import DataField, DataType, RowKind, TypeRoot
-from lakelog.filestore.formats.parquet_layout import has_nanos
+from lakelog.filestore.formats.parquet.parquet_layout import has_nanos
 from lakelog.filestore.schema.schema_rules import check_types
 from tests.support.broker_settings import broker_settings
 from tests.support.column_types import column_types, exact_rows, values_of

@@ -12,8 +12,8 @@ from confluent_kafka.admin import AdminClient
 from lakelog.common.errors import CorruptDataError, StalledError
 from lakelog.common.types import RowKind
 from lakelog.logstore.errors import LogTruncatedError
-from lakelog.logstore.kafka.consumer import close_idle_consumers
-from lakelog.logstore.kafka.reader import read_range
+from lakelog.logstore.kafka.records.consumer import close_idle_consumers
+from lakelog.logstore.kafka.records.reader import read_range
 from tests.support.log_topics import FIELDS, LogTopic, leave_open, log_topic, records, write
 
 pytestmark = pytest.mark.integration

@@ -19,15 +19,15 @@ from lakelog.common.clock import system_millis
 from lakelog.filestore.alter.schema_changes import SetOption
 from lakelog.filestore.expire.expiry import Retention
 from lakelog.logstore.errors import LogTruncatedError
-from lakelog.logstore.kafka.consumer import close_idle_consumers
-from lakelog.logstore.kafka.reader import read_range
-from lakelog.protocol.log_check import check_log, repair_log
-from lakelog.protocol.log_expiry import expire_log
-from lakelog.protocol.log_gaps import gap_test
-from lakelog.protocol.log_leases import LogLeases
-from lakelog.protocol.steps import Step
-from lakelog.protocol.stores import read_state
-from lakelog.protocol.table_log import kafka_topic
+from lakelog.logstore.kafka.records.consumer import close_idle_consumers
+from lakelog.logstore.kafka.records.reader import read_range
+from lakelog.protocol.access.table_log import kafka_topic
+from lakelog.protocol.state.log_gaps import gap_test
+from lakelog.protocol.state.log_leases import LogLeases
+from lakelog.protocol.state.steps import Step
+from lakelog.protocol.state.stores import read_state
+from lakelog.protocol.upkeep.log_check import check_log, repair_log
+from lakelog.protocol.upkeep.log_expiry import expire_log
 from lakelog.spark.compaction.compaction import expire_after
 from tests.support.local_writer import LocalWriter
 from tests.support.log_records import (

@@ -26,11 +26,11 @@ from lakelog.common.errors import InvalidRequestError, NotFoundError, Unsupporte
 from lakelog.common.types import RowKind
 from lakelog.logstore.broker.broker import EmbeddedBroker
 from lakelog.logstore.errors import LogTruncatedError
-from lakelog.logstore.kafka.consumer import close_idle_consumers
-from lakelog.logstore.kafka.kafka_topic import KafkaTopic
-from lakelog.logstore.kafka.writer import TransactionalProducer
-from lakelog.protocol.log_verify import verify_log
-from lakelog.protocol.table_log import kafka_topic
+from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
+from lakelog.logstore.kafka.producers.writer import TransactionalProducer
+from lakelog.logstore.kafka.records.consumer import close_idle_consumers
+from lakelog.protocol.access.table_log import kafka_topic
+from lakelog.protocol.upkeep.log_verify import verify_log
 from tests.support.local_writer import LocalWriter
 from tests.support.log_records import abort_records, log_of_table, log_range, lose_records
 from tests.support.log_topics import leave_open

@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 from lakelog.catalog import Catalog, Table
 from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.types import DataField, DataType, RowKind, TypeRoot
-from lakelog.filestore.formats.parquet_layout import has_nanos
-from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.formats.parquet.parquet_layout import has_nanos
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.read.scan import plan
 from lakelog.filestore.read.split_rows import read_splits_as_changes
 from lakelog.logstore.codec.debezium import decode_changes
-from lakelog.logstore.kafka.consumer import open_consumer
-from lakelog.protocol.table_log import kafka_topic
+from lakelog.logstore.kafka.records.consumer import open_consumer
+from lakelog.protocol.access.table_log import kafka_topic
 from tests.conformance.test_debezium_json import FLINK, SIMPLE
 from tests.integration.test_log_equals_files import COARSE_MOMENTS, Change, Row, is_storable
 from tests.support.broker_settings import broker_settings

@@ -29,13 +29,13 @@ from lakelog.common.errors import (
 )
 from lakelog.logstore.broker.broker import EmbeddedBroker
 from lakelog.logstore.codec.debezium import EncodedRecords
-from lakelog.logstore.kafka import transaction_timeout
-from lakelog.logstore.kafka.consumer import open_consumer
-from lakelog.logstore.kafka.kafka_topic import KafkaTopic
-from lakelog.logstore.kafka.offsets import high_watermarks, last_stable_offsets, log_start_offsets
-from lakelog.logstore.kafka.reader import read_range, read_tail
-from lakelog.logstore.kafka.topic import create_topic, delete_topic, describe_topic
-from lakelog.logstore.kafka.writer import TransactionalProducer, initialise_all
+from lakelog.logstore.kafka.clients import transaction_timeout
+from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
+from lakelog.logstore.kafka.clients.offsets import high_watermarks, last_stable_offsets, log_start_offsets
+from lakelog.logstore.kafka.clients.topic import create_topic, delete_topic, describe_topic
+from lakelog.logstore.kafka.producers.writer import TransactionalProducer, initialise_all
+from lakelog.logstore.kafka.records.consumer import open_consumer
+from lakelog.logstore.kafka.records.reader import read_range, read_tail
 from tests.support.frozen import frozen
 from tests.support.log_topics import FIELDS, LogTopic, leave_open, log_topic, records, topic_at, write
 
@@ -379,7 +379,7 @@ def own_broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
 def test_a_broker_that_freezes_makes_outcomes_unknown_and_the_tail_shows_them(
     own_broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lakelog.logstore.kafka.writer.ANSWER_SECONDS", 2.0)
+    monkeypatch.setattr("lakelog.logstore.kafka.producers.writer.ANSWER_SECONDS", 2.0)
     info = own_broker.start()
     with log_topic(info.bootstrap_servers) as topic:
         producer = topic.producer()

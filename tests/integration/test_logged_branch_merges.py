@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog, Table
-from lakelog.filestore.refs.merging import BranchMerger
-from lakelog.protocol import branch_merging, statements
-from lakelog.protocol.branch_merging import LoggedMerge
-from lakelog.protocol.statement_runs import LoggedTable
-from lakelog.protocol.steps import Step
+from lakelog.filestore.refs.merges.merging import BranchMerger
+from lakelog.protocol.state.steps import Step
+from lakelog.protocol.statements import branch_merging, statements
+from lakelog.protocol.statements.branch_merging import LoggedMerge
+from lakelog.protocol.statements.statement_runs import LoggedTable
 from tests.support.crashing_writer import InjectedCrash, table_of
 from tests.support.local_writer import LocalWriter, log_target
 from tests.support.statements import check_folds, rows_in

@@ -13,7 +13,7 @@ import pytest
 from lakelog.catalog import Catalog, open_table
 from lakelog.common.errors import NotFoundError
 from lakelog.filestore.table import FileStoreTable
-from lakelog.spark.source import stream_head
+from lakelog.spark.source.phases import stream_head
 from tests.support.local_writer import LocalWriter
 from tests.support.log_records import await_committed
 from tests.support.named_states import KEYED, SCHEMA, WAYS, Filled, rows_of

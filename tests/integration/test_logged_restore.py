@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog, Table, open_table
-from lakelog.catalog import restoring as restoring_module
+from lakelog.catalog.refs import restoring as restoring_module
 from lakelog.common.errors import InvalidRequestError
-from lakelog.filestore.refs.restore_plan import restore_plan
-from lakelog.protocol.steps import Step
+from lakelog.filestore.refs.restore.restore_plan import restore_plan
+from lakelog.protocol.state.steps import Step
 from tests.filestore.processes.zygote import zygote
 from tests.support.crashing_writer import InjectedCrash
 from tests.support.local_writer import LocalWriter

@@ -10,16 +10,16 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog, Table, open_table
-from lakelog.catalog.statements import logged_table
-from lakelog.filestore.metadata.cleared_rows import parse_cleared
-from lakelog.filestore.metadata.users import CLEARED_KEY
+from lakelog.catalog.logs.statements import logged_table
+from lakelog.filestore.metadata.origins.cleared_rows import parse_cleared
+from lakelog.filestore.metadata.snapshots.users import CLEARED_KEY
 from lakelog.filestore.write.changing import Plan, update_plan
 from lakelog.filestore.write.clearing import drop_plan, overwrite_plan, truncate_plan
 from lakelog.filestore.write.row_source import row_source
 from lakelog.filestore.write.table_write import Overwrite
 from lakelog.lineage import feed, made_from, mended, tainted
-from lakelog.lineage.record import BatchLineage
-from lakelog.protocol.steps import Step
+from lakelog.lineage.records.record import BatchLineage
+from lakelog.protocol.state.steps import Step
 from tests.support.crashing_writer import InjectedCrash
 from tests.support.lineage_jobs import read_of
 from tests.support.local_writer import LocalWriter
@@ -217,7 +217,7 @@ def test_rows_that_a_stream_has_logged_behind_the_base_of_a_restore_stay_tainted
         if step is Step.AFTER_PREPARED_COMMIT:
             stream_of_wrong_rows(a, t, part=0)
 
-    monkeypatch.setattr("lakelog.catalog.statements.logged_table", lambda _: replace(logged, observe=observe))
+    monkeypatch.setattr("lakelog.catalog.logs.statements.logged_table", lambda _: replace(logged, observe=observe))
     t.restore(snapshot_id=1)
     monkeypatch.undo()
 

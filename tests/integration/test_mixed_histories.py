@@ -18,16 +18,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakelog.catalog import Catalog, Table
-from lakelog.catalog.statements import logged_table
+from lakelog.catalog.logs.statements import logged_table
 from lakelog.common.types import RowKind
 from lakelog.logstore.errors import LogTruncatedError
-from lakelog.logstore.kafka.reader import read_range
+from lakelog.logstore.kafka.records.reader import read_range
 from lakelog.logstore.options import OnUntracked
-from lakelog.protocol import statements
-from lakelog.protocol.change_tracking import MarkCheck, UntrackedChangesError
-from lakelog.protocol.header import CommitHeader
-from lakelog.protocol.state import TableState
-from lakelog.protocol.table_log import kafka_topic
+from lakelog.protocol.access.table_log import kafka_topic
+from lakelog.protocol.state.change_tracking import MarkCheck, UntrackedChangesError
+from lakelog.protocol.state.header import CommitHeader
+from lakelog.protocol.state.state import TableState
+from lakelog.protocol.statements import statements
 from tests.integration.test_statements import KINDS, Change, Kind, Model, Statement, statements_of
 from tests.support.broker_settings import broker_settings
 from tests.support.crashing_writer import InjectedCrash, table_of

@@ -21,12 +21,12 @@ from pyspark.sql.datasource import InputPartition
 from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.errors import InvalidRequestError, NotFoundError, UnsupportedError
 from lakelog.common.types import ROW_KIND_COLUMN
-from lakelog.filestore.metadata.consumers import LEASE_PREFIX
+from lakelog.filestore.metadata.tables.consumers import LEASE_PREFIX
 from lakelog.filestore.table import FileStoreTable
 from lakelog.spark.data_source import LakelogDataSource
-from lakelog.spark.source import stream_head
-from lakelog.spark.source.input_partitions import LogPartition, NormalizedPartition
-from lakelog.spark.source.source import LakelogStreamReader
+from lakelog.spark.source.phases import stream_head
+from lakelog.spark.source.reading.input_partitions import LogPartition, NormalizedPartition
+from lakelog.spark.source.streams.source import LakelogStreamReader
 from tests.support.broker_settings import broker_settings
 from tests.support.counting_file_io import CountingFileIO
 from tests.support.crashing_writer import CrashingWriter

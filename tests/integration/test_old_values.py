@@ -19,9 +19,9 @@ from lakelog.catalog import AddColumn, Catalog, Table
 from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS, DataField, DataType, RowKind, TypeRoot
-from lakelog.filestore.formats.parquet_layout import has_nanos
-from lakelog.protocol.resolving import CACHE
-from lakelog.protocol.steps import Step
+from lakelog.filestore.formats.parquet.parquet_layout import has_nanos
+from lakelog.protocol.state.resolving import CACHE
+from lakelog.protocol.state.steps import Step
 from tests.integration.test_log_equals_files import COARSE_MOMENTS, is_storable
 from tests.support.broker_settings import broker_settings
 from tests.support.column_types import column_types, exact_rows, values_of

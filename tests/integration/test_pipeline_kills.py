@@ -22,7 +22,7 @@ import pytest
 from lakelog.catalog import Catalog
 from lakelog.common.errors import NotFoundError
 from lakelog.lineage import feed
-from lakelog.lineage.consistent import consistent_snapshots
+from lakelog.lineage.answers.consistent import consistent_snapshots
 from tests.support.pipeline import SOURCE, SOURCES, amounts_at, expected, make_tables, rows_at
 
 pytestmark = [pytest.mark.integration, pytest.mark.full]

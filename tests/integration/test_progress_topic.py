@@ -14,12 +14,12 @@ import pytest
 from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.alter.schema_changes import SetOption
-from lakelog.logstore.kafka.consumer import close_idle_consumers
-from lakelog.logstore.kafka.kafka_topic import KafkaTopic
-from lakelog.logstore.kafka.side_topic import append_records, last_records
-from lakelog.logstore.kafka.topic import create_topic, delete_topic
-from lakelog.protocol.progress_topic import ProgressTopics
-from lakelog.protocol.stores import read_state
+from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
+from lakelog.logstore.kafka.clients.topic import create_topic, delete_topic
+from lakelog.logstore.kafka.producers.side_topic import append_records, last_records
+from lakelog.logstore.kafka.records.consumer import close_idle_consumers
+from lakelog.protocol.state.stores import read_state
+from lakelog.protocol.upkeep.progress_topic import ProgressTopics
 from tests.integration.test_log_tools import make, write
 from tests.support.changes import TABLE_SCHEMA, make_history
 from tests.support.log_records import log_of_table

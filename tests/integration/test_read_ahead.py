@@ -8,10 +8,10 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from lakelog.logstore.kafka.consumer import close_idle_consumers
-from lakelog.logstore.kafka.offsets import last_stable_offsets
-from lakelog.logstore.kafka.read_ahead import Ahead, close_idle_topic_consumers, read_ahead
-from lakelog.logstore.kafka.reader import read_range
+from lakelog.logstore.kafka.clients.offsets import last_stable_offsets
+from lakelog.logstore.kafka.records.consumer import close_idle_consumers
+from lakelog.logstore.kafka.records.read_ahead import Ahead, close_idle_topic_consumers, read_ahead
+from lakelog.logstore.kafka.records.reader import read_range
 from tests.support.kafka_clients import count_consumers
 from tests.support.log_topics import FIELDS, LogTopic, leave_open, log_topic, topic_at, write
 

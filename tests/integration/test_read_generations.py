@@ -9,14 +9,14 @@ import pytest
 
 from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.errors import ConflictError, CorruptDataError, LakelogError, NotFoundError
-from lakelog.filestore.metadata.snapshot import CommitKind
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
 from lakelog.filestore.write.write import write_rows
-from lakelog.logstore.kafka.topic import delete_topic
-from lakelog.protocol.change_tracking import UntrackedChangesError
-from lakelog.protocol.log_breaks import record_break
-from lakelog.protocol.table_log import kafka_topic
-from lakelog.spark.source.admission import Limits
-from lakelog.spark.source.offsets import LogOffset
+from lakelog.logstore.kafka.clients.topic import delete_topic
+from lakelog.protocol.access.table_log import kafka_topic
+from lakelog.protocol.life.log_breaks import record_break
+from lakelog.protocol.state.change_tracking import UntrackedChangesError
+from lakelog.spark.source.reading.admission import Limits
+from lakelog.spark.source.reading.offsets import LogOffset
 from lakelog.spark.tables import log_target
 from tests.support.foreign_engine import foreign_snapshot
 from tests.support.local_writer import LocalWriter

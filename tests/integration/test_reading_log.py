@@ -18,14 +18,14 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from lakelog.catalog import Catalog, SetOption, Table
 from lakelog.cli.main import main
 from lakelog.common.errors import ConflictError, InvalidRequestError, NotFoundError
-from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.logstore.errors import LogTruncatedError
-from lakelog.logstore.kafka.consumer import close_idle_consumers
-from lakelog.protocol.steps import Step
+from lakelog.logstore.kafka.records.consumer import close_idle_consumers
+from lakelog.protocol.state.steps import Step
 from lakelog.spark.data_source import LakelogDataSource
-from lakelog.spark.source import stream_head
-from lakelog.spark.source.log_reader import LogReader
-from lakelog.spark.source.source import LakelogStreamReader
+from lakelog.spark.source.batch.log_reader import LogReader
+from lakelog.spark.source.phases import stream_head
+from lakelog.spark.source.streams.source import LakelogStreamReader
 from tests.support.crashing_writer import InjectedCrash
 from tests.support.local_writer import LocalWriter
 from tests.support.log_records import log_range, lose_records

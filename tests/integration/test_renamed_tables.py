@@ -16,9 +16,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 import lakelog.spark
 from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError, NotFoundError
-from lakelog.filestore.metadata.snapshot import CommitKind
-from lakelog.protocol.driver import Verdict
-from lakelog.protocol.steps import Step, StepObserver, silent
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
+from lakelog.protocol.state.steps import Step, StepObserver, silent
+from lakelog.protocol.writing.driver import Verdict
 from lakelog.spark import error_of, write_stream
 from tests.support.changes import TABLE_SCHEMA, ChangeHistory, make_history
 from tests.support.local_writer import LocalWriter

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakelog.catalog import Catalog, Table, open_table
-from lakelog.filestore.metadata.snapshot import CommitKind
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
 from tests.filestore.processes.zygote import zygote
 from tests.support.planned_reader import Reader, expected
 from tests.support.small_tables import SCHEMA

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.errors import ConflictError, NotFoundError
 from lakelog.common.types import ROW_KIND_TEXTS, RowKind
-from lakelog.protocol.steps import Step
-from lakelog.spark.source.admission import Limits
-from lakelog.spark.source.offsets import Offset
+from lakelog.protocol.state.steps import Step
+from lakelog.spark.source.reading.admission import Limits
+from lakelog.spark.source.reading.offsets import Offset
 from tests.support.broker_settings import broker_settings
 from tests.support.crashing_writer import InjectedCrash
 from tests.support.local_writer import LocalWriter

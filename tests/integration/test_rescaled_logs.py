@@ -14,14 +14,14 @@ from lakelog.common.errors import ConflictError, InvalidRequestError, NotFoundEr
 from lakelog.filestore.alter.rescale import rescale_schema
 from lakelog.filestore.commit.commit_clock import CommitClock
 from lakelog.filestore.encoding.bucket import bucket_of
-from lakelog.filestore.metadata.snapshot import CommitKind
-from lakelog.logstore.kafka.topic import delete_topic, describe_topic
-from lakelog.protocol.driver import Verdict, check_identity
-from lakelog.protocol.log_leases import LogLeases
-from lakelog.protocol.state import Batch
-from lakelog.protocol.steps import Step
-from lakelog.protocol.stores import ChangeRows, newest_state
-from lakelog.protocol.table_log import kafka_topic
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
+from lakelog.logstore.kafka.clients.topic import delete_topic, describe_topic
+from lakelog.protocol.access.table_log import kafka_topic
+from lakelog.protocol.state.log_leases import LogLeases
+from lakelog.protocol.state.state import Batch
+from lakelog.protocol.state.steps import Step
+from lakelog.protocol.state.stores import ChangeRows, newest_state
+from lakelog.protocol.writing.driver import Verdict, check_identity
 from lakelog.spark.sink.task import LoggedWrite, write_buckets
 from lakelog.spark.tables import log_target
 from tests.support.crashing_writer import InjectedCrash

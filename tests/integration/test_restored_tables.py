@@ -13,13 +13,13 @@ import pytest
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import CorruptDataError
 from lakelog.filestore.expire.expiry import Retention
-from lakelog.logstore.kafka.consumer import close_idle_consumers
-from lakelog.protocol import header_files
-from lakelog.protocol.header import LostFilesError
-from lakelog.protocol.ports import BucketTail
-from lakelog.protocol.state import LogPosition
-from lakelog.protocol.steps import Step
-from lakelog.protocol.stores import TaskLog
+from lakelog.logstore.kafka.records.consumer import close_idle_consumers
+from lakelog.protocol.state import header_files
+from lakelog.protocol.state.header import LostFilesError
+from lakelog.protocol.state.ports import BucketTail
+from lakelog.protocol.state.state import LogPosition
+from lakelog.protocol.state.steps import Step
+from lakelog.protocol.state.stores import TaskLog
 from tests.support.local_writer import LocalWriter
 
 pytestmark = pytest.mark.integration

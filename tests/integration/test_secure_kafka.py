@@ -15,13 +15,13 @@ import pytest
 from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.errors import InvalidRequestError, LakelogError, UnavailableError
 from lakelog.filestore.alter.schema_changes import SetOption
-from lakelog.logstore.kafka.consumer import close_idle_consumers
-from lakelog.logstore.kafka.kafka_errors import MissingRightError
-from lakelog.logstore.kafka.reader import read_range
-from lakelog.logstore.kafka.rights import Resource, Right, Role, least_rights, topic_right
-from lakelog.logstore.kafka.topic import delete_records, keep_all_records
-from lakelog.protocol.log_check import check_log, repair_log
-from lakelog.protocol.table_log import kafka_topic
+from lakelog.logstore.kafka.clients.kafka_errors import MissingRightError
+from lakelog.logstore.kafka.clients.rights import Resource, Right, Role, least_rights, topic_right
+from lakelog.logstore.kafka.clients.topic import delete_records, keep_all_records
+from lakelog.logstore.kafka.records.consumer import close_idle_consumers
+from lakelog.logstore.kafka.records.reader import read_range
+from lakelog.protocol.access.table_log import kafka_topic
+from lakelog.protocol.upkeep.log_check import check_log, repair_log
 from tests.support.local_writer import LocalWriter
 from tests.support.log_records import log_of_table, log_range
 from tests.support.secure_kafka import PASSWORDS, SecureKafka

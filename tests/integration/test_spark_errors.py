@@ -18,8 +18,8 @@ from pyspark.sql import functions as sf
 
 from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError, UnavailableError
-from lakelog.logstore.kafka.offsets import high_watermarks
-from lakelog.protocol.table_log import kafka_topic
+from lakelog.logstore.kafka.clients.offsets import high_watermarks
+from lakelog.protocol.access.table_log import kafka_topic
 from lakelog.spark import LakelogSink, error_of, write_stream
 from tests.support import retried_job
 from tests.support.changes import TABLE_SCHEMA

@@ -17,24 +17,24 @@ from pyspark.sql import SparkSession
 from lakelog.catalog import Catalog, Table
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import InvalidRequestError
-from lakelog.logstore.kafka.authors import Author
-from lakelog.logstore.kafka.eventual_writer import authors_behind
-from lakelog.protocol.driver import commit_batch
-from lakelog.protocol.state import Batch
-from lakelog.protocol.steps import Step, silent
-from lakelog.protocol.stores import DriverSnapshots
-from lakelog.protocol.table_log import kafka_topic
-from lakelog.protocol.writer_lease import WriterLeaseError, take_lease
+from lakelog.logstore.kafka.producers.eventual_writer import authors_behind
+from lakelog.logstore.kafka.records.authors import Author
+from lakelog.protocol.access.table_log import kafka_topic
+from lakelog.protocol.state.state import Batch
+from lakelog.protocol.state.steps import Step, silent
+from lakelog.protocol.state.stores import DriverSnapshots
+from lakelog.protocol.writing.driver import commit_batch
+from lakelog.protocol.writing.writer_lease import WriterLeaseError, take_lease
 from lakelog.spark import write_stream
 from lakelog.spark.log_options import DEFAULT_READING, MetadataColumn
 from lakelog.spark.sink.alignment import MicroBatch
 from lakelog.spark.sink.leases import SPECULATION_CONF, KeptLease, check_no_speculation
 from lakelog.spark.sink.task import LoggedWrite
-from lakelog.spark.source.admission import NO_LIMITS
-from lakelog.spark.source.input_partitions import LogPartition, TableRows
-from lakelog.spark.source.metadata_columns import _ARROW_TYPES
-from lakelog.spark.source.stream_head import TableHead
-from lakelog.spark.source.stream_log import LogPhase
+from lakelog.spark.source.phases.stream_head import TableHead
+from lakelog.spark.source.phases.stream_log import LogPhase
+from lakelog.spark.source.reading.admission import NO_LIMITS
+from lakelog.spark.source.reading.input_partitions import LogPartition, TableRows
+from lakelog.spark.source.reading.metadata_columns import _ARROW_TYPES
 from tests.integration.test_eventual_log import ADD, SCHEMA, die_at, fold, make, send_late, write
 from tests.integration.test_spark_logged_kinds import Change, Lake, Row
 from tests.support.crashing_writer import InjectedCrash, table_of

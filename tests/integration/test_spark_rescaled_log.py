@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lakelog.catalog import Catalog, Table, open_table
-from lakelog.protocol.moved_parts import written_parts
-from lakelog.protocol.state import Batch
-from lakelog.protocol.steps import Step
-from lakelog.protocol.stores import newest_state
+from lakelog.protocol.state.moved_parts import written_parts
+from lakelog.protocol.state.state import Batch
+from lakelog.protocol.state.steps import Step
+from lakelog.protocol.state.stores import newest_state
 from lakelog.spark import write_stream
 from tests.integration.test_crash_matrix import CRASH_AT, JOB_SECONDS_MAX, KINDS, Pipeline, wait_for
 from tests.support.changes import TABLE_SCHEMA, make_history

@@ -14,9 +14,9 @@ from pyspark.sql.streaming.listener import StreamingQueryListener, StreamingQuer
 
 from lakelog.catalog import Catalog, Table
 from lakelog.common.timestamps import utc_of
-from lakelog.filestore.metadata.snapshot import CommitKind
-from lakelog.logstore.kafka.offsets import high_watermarks
-from lakelog.protocol.table_log import kafka_topic
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
+from lakelog.logstore.kafka.clients.offsets import high_watermarks
+from lakelog.protocol.access.table_log import kafka_topic
 from lakelog.spark import progress_with_commits, write_stream
 from tests.support.changes import TABLE_SCHEMA, make_history
 from tests.support.promises import check_log_equals_files, snapshot_rows, snapshot_states

@@ -16,8 +16,8 @@ from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lakelog.catalog import Catalog, Table
-from lakelog.filestore.metadata.snapshot import CommitKind, Snapshot
-from lakelog.protocol.log_leases import LogLeases
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
+from lakelog.protocol.state.log_leases import LogLeases
 from lakelog.spark import write_stream
 from tests.support.changes import TABLE_SCHEMA, ChangeHistory, Row, make_history
 from tests.support.log_records import log_of_table, lose_records

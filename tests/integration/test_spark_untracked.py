@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.errors import InvalidRequestError
-from lakelog.filestore.metadata.snapshot import CommitKind
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
 from lakelog.filestore.write.write import write_rows
 from lakelog.spark import LakelogSink, write_stream
 from tests.support.foreign_engine import foreign_snapshot

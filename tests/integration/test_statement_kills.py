@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from lakelog.catalog import Catalog
-from lakelog.protocol.prepared import PreparedCommits
-from lakelog.protocol.steps import Step
+from lakelog.protocol.state.prepared import PreparedCommits
+from lakelog.protocol.state.steps import Step
 from tests.filestore.processes.zygote import zygote
 from tests.support.promises import read_headers
 from tests.support.statement_process import KEYS, SCHEMA

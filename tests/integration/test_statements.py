@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakelog.catalog import Catalog, Table
-from lakelog.catalog.statements import logged_table
+from lakelog.catalog.logs.statements import logged_table
 from lakelog.cli.main import main
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.types import ROW_KIND_TEXTS
@@ -28,9 +28,9 @@ from lakelog.filestore.write.clearing import overwrite_plan
 from lakelog.filestore.write.merging import MergeClauses, merge_plan
 from lakelog.filestore.write.row_source import row_source
 from lakelog.filestore.write.table_write import Overwrite
-from lakelog.protocol import statements
-from lakelog.protocol.kafka_profiles import BOOTSTRAP_KEY
-from lakelog.protocol.statements import Fate
+from lakelog.protocol.access.kafka_profiles import BOOTSTRAP_KEY
+from lakelog.protocol.statements import statements
+from lakelog.protocol.statements.statements import Fate
 from tests.support.broker_settings import broker_settings
 from tests.support.crashing_writer import InjectedCrash, table_of
 from tests.support.local_writer import LocalWriter

@@ -19,14 +19,14 @@ from lakelog.cli.main import main
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
 from lakelog.filestore.commit.commit import TableCommit
 from lakelog.filestore.schema.schema_manager import SchemaManager
-from lakelog.logstore.kafka.record_limit import COMMIT_HEADER
-from lakelog.logstore.kafka.topic import create_topic, delete_topic, describe_topic
-from lakelog.protocol import log_ending
-from lakelog.protocol.header import CommitHeader
-from lakelog.protocol.health import Status
-from lakelog.protocol.log_check import check_log, repair_log
-from lakelog.protocol.steps import Step
-from lakelog.protocol.table_log import kafka_topic
+from lakelog.logstore.kafka.clients.record_limit import COMMIT_HEADER
+from lakelog.logstore.kafka.clients.topic import create_topic, delete_topic, describe_topic
+from lakelog.protocol.access.table_log import kafka_topic
+from lakelog.protocol.life import log_ending
+from lakelog.protocol.state.header import CommitHeader
+from lakelog.protocol.state.steps import Step
+from lakelog.protocol.upkeep.health import Status
+from lakelog.protocol.upkeep.log_check import check_log, repair_log
 from tests.support.crashing_writer import InjectedCrash
 from tests.support.local_writer import LocalWriter
 from tests.support.log_records import log_of_table, log_range, set_topic_config

@@ -14,9 +14,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from lakelog.catalog import Table, open_table
 from lakelog.common.errors import ConflictError
-from lakelog.protocol.stores import newest_state
+from lakelog.protocol.state.stores import newest_state
 from lakelog.spark import write_stream
-from lakelog.spark.source import stream_head
+from lakelog.spark.source.phases import stream_head
 from tests.support.line_changes import LINE_CHANGES, LineChange, filled_table, rows_in
 from tests.support.log_records import await_committed, log_of_table, lose_records
 from tests.support.planned_reader import Reader, write

@@ -22,14 +22,14 @@ import pytest
 from lakelog.catalog import Catalog
 from lakelog.common.errors import ConflictError, StalledError
 from lakelog.logstore.broker.broker import EmbeddedBroker
-from lakelog.logstore.kafka import consumer
-from lakelog.logstore.kafka.consumer import close_idle_consumers
-from lakelog.logstore.kafka.offsets import high_watermark, high_watermarks, last_stable_offsets
-from lakelog.logstore.kafka.reader import read_tail
-from lakelog.logstore.kafka.writer import TransactionalProducer
-from lakelog.protocol import task
-from lakelog.protocol.steps import Step
-from lakelog.protocol.table_log import kafka_topic
+from lakelog.logstore.kafka.clients.offsets import high_watermark, high_watermarks, last_stable_offsets
+from lakelog.logstore.kafka.producers.writer import TransactionalProducer
+from lakelog.logstore.kafka.records import consumer
+from lakelog.logstore.kafka.records.consumer import close_idle_consumers
+from lakelog.logstore.kafka.records.reader import read_tail
+from lakelog.protocol.access.table_log import kafka_topic
+from lakelog.protocol.state.steps import Step
+from lakelog.protocol.writing import task
 from tests.support.crashing_writer import InjectedCrash
 from tests.support.fault_runs import BUCKETS, KINDS, Follower, Run, die, once
 from tests.support.log_records import await_committed, log_of_table
@@ -152,7 +152,7 @@ def hide(run: Run, _broker: EmbeddedBroker) -> None:
         return
     identifier = run.new_batch("a")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lakelog.protocol.stores.read_tail", partial(read_tail, timeout_seconds=1.0))
+        patch.setattr("lakelog.protocol.state.stores.read_tail", partial(read_tail, timeout_seconds=1.0))
         with pytest.raises(StalledError):
             run.write("a", identifier, is_new=True)
     foreign.close()

@@ -19,19 +19,19 @@ from lakelog.common.clock import system_millis
 from lakelog.common.errors import UnavailableError
 from lakelog.common.patience import Patience
 from lakelog.filestore.expire.expiry import Retention
-from lakelog.filestore.metadata.users import carried_properties
+from lakelog.filestore.metadata.snapshots.users import carried_properties
 from lakelog.logstore.broker.broker import EmbeddedBroker
-from lakelog.logstore.kafka.foreign_topic import ForeignHead, describe_foreign
-from lakelog.logstore.kafka.kafka_topic import KafkaTopic
-from lakelog.logstore.kafka.offsets import high_watermarks, log_start_offsets, offsets_since
-from lakelog.logstore.kafka.open_transactions import open_transactions
-from lakelog.logstore.kafka.topic import create_topic
-from lakelog.protocol.log_check import LogReport, check_log, repair_log
-from lakelog.protocol.log_expiry import expire_log
-from lakelog.protocol.log_generations import EndedGeneration, ended_generations
-from lakelog.protocol.log_tail import EARLIEST, tail_of
-from lakelog.protocol.reader_guard import find_readers_behind
-from lakelog.protocol.steps import Step
+from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
+from lakelog.logstore.kafka.clients.offsets import high_watermarks, log_start_offsets, offsets_since
+from lakelog.logstore.kafka.clients.topic import create_topic
+from lakelog.logstore.kafka.records.foreign_topic import ForeignHead, describe_foreign
+from lakelog.logstore.kafka.records.open_transactions import open_transactions
+from lakelog.protocol.reading.log_tail import EARLIEST, tail_of
+from lakelog.protocol.state.log_generations import EndedGeneration, ended_generations
+from lakelog.protocol.state.steps import Step
+from lakelog.protocol.upkeep.log_check import LogReport, check_log, repair_log
+from lakelog.protocol.upkeep.log_expiry import expire_log
+from lakelog.protocol.upkeep.reader_guard import find_readers_behind
 from tests.support.crashing_writer import InjectedCrash
 from tests.support.frozen import frozen
 from tests.support.local_writer import LocalWriter

@@ -12,16 +12,16 @@ import pytest
 from lakelog.catalog import Catalog, SetOption, Table, open_table
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS
-from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
-from lakelog.filestore.metadata.users import UNTRACKED_KEY
+from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from lakelog.filestore.metadata.snapshots.users import UNTRACKED_KEY
 from lakelog.filestore.write.write import write_rows
-from lakelog.logstore.kafka.offsets import high_watermark
-from lakelog.logstore.kafka.reader import read_range
+from lakelog.logstore.kafka.clients.offsets import high_watermark
+from lakelog.logstore.kafka.records.reader import read_range
 from lakelog.logstore.options import OnUntracked
-from lakelog.protocol import log_breaks
-from lakelog.protocol.change_tracking import MarkCheck, UntrackedChangesError
-from lakelog.protocol.log_breaks import record_break
-from lakelog.protocol.table_log import kafka_topic
+from lakelog.protocol.access.table_log import kafka_topic
+from lakelog.protocol.life import log_breaks
+from lakelog.protocol.life.log_breaks import record_break
+from lakelog.protocol.state.change_tracking import MarkCheck, UntrackedChangesError
 from tests.support.crashing_writer import InjectedCrash
 from tests.support.foreign_engine import foreign_snapshot
 from tests.support.local_writer import LocalWriter, log_target

@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 from lakelog.catalog import Catalog, Table
 from lakelog.cli.main import main
 from lakelog.common.arrow import to_arrow_schema
-from lakelog.protocol.orphans import names_in_log
-from lakelog.protocol.steps import Step
+from lakelog.protocol.life.orphans import names_in_log
+from lakelog.protocol.state.steps import Step
 from tests.support.changes import TABLE_SCHEMA, make_history
 from tests.support.local_writer import LocalWriter
 from tests.support.promises import check_log_equals_files, fold_read_batches
@@ -102,7 +102,7 @@ def test_a_writer_that_slept_until_its_files_were_removed_writes_them_anew(
             make_old(table)
             removed.update(orphans(capsys, table.path, "--delete"))
 
-    monkeypatch.setattr("lakelog.protocol.stores.Stopwatch", Watch)
+    monkeypatch.setattr("lakelog.protocol.state.stores.Stopwatch", Watch)
     rows = pa.table({"id": range(8)}, schema=to_arrow_schema(table.schema.fields))
     LocalWriter(table, "q", observe=sleep).write(0, rows, pa.array([0] * 8, pa.int8()))
 

@@ -13,16 +13,16 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog, Table, open_table
-from lakelog.catalog import restoring as restoring_module
+from lakelog.catalog.refs import restoring as restoring_module
 from lakelog.common.errors import ConflictError, InvalidRequestError, NotFoundError
-from lakelog.filestore.metadata.snapshot import BranchVerb
-from lakelog.filestore.metadata.users import read_users
-from lakelog.filestore.refs import whole_branch_commit
-from lakelog.filestore.refs.whole_branch import WholeBranch
-from lakelog.protocol import branch_merging, statements
-from lakelog.protocol.branch_merging import LoggedMerge
-from lakelog.protocol.statement_runs import LoggedTable
-from lakelog.protocol.steps import Step
+from lakelog.filestore.metadata.snapshots.snapshot import BranchVerb
+from lakelog.filestore.metadata.snapshots.users import read_users
+from lakelog.filestore.refs.merges import whole_branch_commit
+from lakelog.filestore.refs.merges.whole_branch import WholeBranch
+from lakelog.protocol.state.steps import Step
+from lakelog.protocol.statements import branch_merging, statements
+from lakelog.protocol.statements.branch_merging import LoggedMerge
+from lakelog.protocol.statements.statement_runs import LoggedTable
 from tests.filestore.processes.zygote import zygote
 from tests.support.crashing_writer import InjectedCrash
 from tests.support.local_writer import LocalWriter, log_target

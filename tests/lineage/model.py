@@ -19,25 +19,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count, pairwise
 
-from lakelog.filestore.metadata.forks import PROTECTING_PREFIX
-from lakelog.filestore.metadata.restored import restores_properties
-from lakelog.filestore.metadata.row_changes import changes_rows
-from lakelog.filestore.metadata.row_sources import LineKey, kept_sources
-from lakelog.filestore.metadata.snapshot import (
+from lakelog.filestore.metadata.origins.restored import restores_properties
+from lakelog.filestore.metadata.origins.row_changes import changes_rows
+from lakelog.filestore.metadata.origins.row_sources import LineKey, kept_sources
+from lakelog.filestore.metadata.snapshots.snapshot import (
     BATCH_COMMIT_IDENTIFIER,
     MERGE_OPERATION,
     RESTORE_OPERATION,
     BranchVerb,
     CommitKind,
 )
-from lakelog.filestore.metadata.snapshot import Snapshot as StoredSnapshot
-from lakelog.filestore.metadata.users import CarriedProperties
-from lakelog.filestore.refs.branch_creating import with_properties_of_branch
-from lakelog.lineage.brought import merge_lineage
-from lakelog.lineage.line_graph import LineGraph, forked_step, show_lines
-from lakelog.lineage.lines import Change, Line, Step
-from lakelog.lineage.record import BatchLineage, CommittedBatch, ReadMode, TableSource, TableVersion
-from lakelog.lineage.told_steps import with_told_steps
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot as StoredSnapshot
+from lakelog.filestore.metadata.snapshots.users import CarriedProperties
+from lakelog.filestore.metadata.tables.forks import PROTECTING_PREFIX
+from lakelog.filestore.refs.branches.branch_creating import with_properties_of_branch
+from lakelog.lineage.answers.brought import merge_lineage
+from lakelog.lineage.lines.line_graph import LineGraph, forked_step, show_lines
+from lakelog.lineage.lines.lines import Change, Line, Step
+from lakelog.lineage.lines.told_steps import with_told_steps
+from lakelog.lineage.records.record import BatchLineage, CommittedBatch, ReadMode, TableSource, TableVersion
 from tests.lineage.model_snapshots import Commit, FedEdges, Living, committed, is_passed, living_steps
 
 Rows = dict[tuple[str, ...], int]

@@ -10,21 +10,20 @@ from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, cast  # Any: the values of a row
 
-from lakelog.catalog.lineage_tables import SNAPSHOT_EDGES
-from lakelog.filestore.metadata.cleared_rows import cleared_property
-from lakelog.filestore.metadata.row_source_changes import sources_property
-from lakelog.filestore.metadata.row_sources import LineKey
-from lakelog.filestore.metadata.snapshot import (
+from lakelog.catalog.system.lineage_tables import SNAPSHOT_EDGES
+from lakelog.filestore.metadata.origins.cleared_rows import cleared_property
+from lakelog.filestore.metadata.origins.row_source_changes import sources_property
+from lakelog.filestore.metadata.origins.row_sources import LineKey
+from lakelog.filestore.metadata.origins.unseen_changes import is_unseen, unseen_property
+from lakelog.filestore.metadata.snapshots.snapshot import (
     BATCH_COMMIT_IDENTIFIER,
     OPERATION_KEY,
     PAIMON_OPERATIONS,
     CommitKind,
     Snapshot,
 )
-from lakelog.filestore.metadata.snapshot_manager import SnapshotManager
-from lakelog.filestore.metadata.store import TableStore
-from lakelog.filestore.metadata.unseen_changes import is_unseen, unseen_property
-from lakelog.filestore.metadata.users import (
+from lakelog.filestore.metadata.snapshots.snapshot_manager import SnapshotManager
+from lakelog.filestore.metadata.snapshots.users import (
     NO_USERS,
     SOURCES_KEY,
     USERS_KEY,
@@ -32,12 +31,13 @@ from lakelog.filestore.metadata.users import (
     carried_properties,
     lineage_property,
 )
+from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.schema.paths import MAIN_BRANCH
-from lakelog.lineage.edges import LineBatches, edges_of_batch
-from lakelog.lineage.expired import steps_of_rows
-from lakelog.lineage.lines import Step, steps_of
-from lakelog.lineage.projecting import numbered
-from lakelog.lineage.record import CommittedBatch
+from lakelog.lineage.lines.expired import steps_of_rows
+from lakelog.lineage.lines.lines import Step, steps_of
+from lakelog.lineage.records.record import CommittedBatch
+from lakelog.lineage.tables.edges import LineBatches, edges_of_batch
+from lakelog.lineage.tables.projecting import numbered
 
 Row = Mapping[str, Any]
 

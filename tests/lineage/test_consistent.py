@@ -11,14 +11,14 @@ import pytest
 
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import InvalidRequestError, NotFoundError
-from lakelog.filestore.metadata.snapshot import CommitKind
-from lakelog.filestore.metadata.users import LOG_STATE_KEY
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
+from lakelog.filestore.metadata.snapshots.users import LOG_STATE_KEY
 from lakelog.filestore.write.write import write_rows
 from lakelog.lineage import feed
-from lakelog.lineage.consistent import NotConsistentError, consistent_snapshots
-from lakelog.lineage.lines import steps_of
-from lakelog.lineage.record import ForeignSource, ReadMode, UnknownSource
-from lakelog.protocol.state import LogState, TakenBatch
+from lakelog.lineage.answers.consistent import NotConsistentError, consistent_snapshots
+from lakelog.lineage.lines.lines import steps_of
+from lakelog.lineage.records.record import ForeignSource, ReadMode, UnknownSource
+from lakelog.protocol.state.state import LogState, TakenBatch
 from tests.support.foreign_engine import foreign_snapshot
 from tests.support.lineage_jobs import StreamJob, commit_rows, overwrite_rows, read_of
 

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog, NotFoundError
-from lakelog.catalog.lineage_tables import CATALOG_OPTIONS, STORED_TABLES
-from lakelog.catalog.system_database import SystemDatabase
-from lakelog.catalog.system_tables import all_tables
+from lakelog.catalog.system.lineage_tables import CATALOG_OPTIONS, STORED_TABLES
+from lakelog.catalog.system.system_database import SystemDatabase
+from lakelog.catalog.system.system_tables import all_tables
 from lakelog.lineage import feed, known_edges
 from tests.filestore.processes.zygote import zygote
 from tests.support.lineage_records import (

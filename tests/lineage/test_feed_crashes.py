@@ -12,7 +12,7 @@ import pytest
 
 from lakelog.catalog import Catalog, Table
 from lakelog.lineage import feed, known_edges
-from lakelog.lineage.feeding import feed_catalog
+from lakelog.lineage.tables.feeding import feed_catalog
 from tests.support.faulty_file_io import FaultyFileIO, InjectedCrash
 from tests.support.lineage_records import LINEAGE_ON, commit_job, make_sink, system_rows, table_source
 
@@ -86,7 +86,7 @@ def test_a_feed_whose_files_fail_at_any_call_is_finished_by_the_next(catalog: Ca
 PROGRAM = """
 import os, signal, sys
 from lakelog.catalog import Catalog
-from lakelog.lineage.feeding import feed_catalog
+from lakelog.lineage.tables.feeding import feed_catalog
 left = int(sys.argv[2])
 
 def step(name):

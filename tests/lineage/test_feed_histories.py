@@ -11,8 +11,8 @@ import pytest
 
 from lakelog.catalog import Catalog, Table
 from lakelog.lineage import feed, known_edges, rebuild
-from lakelog.lineage.feeding import feed_catalog
-from lakelog.lineage.forking import FORK_OPERATION
+from lakelog.lineage.tables.feeding import feed_catalog
+from lakelog.lineage.tables.forking import FORK_OPERATION
 from tests.support.faulty_file_io import FaultyFileIO, InjectedCrash
 from tests.support.lineage_records import LINEAGE_ON, commit_batch, entry, lineage, system_rows, table_source
 

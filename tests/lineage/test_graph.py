@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lakelog.lineage.edges import edge_table
-from lakelog.lineage.graph import LineageGraph, NodeKey, NodeKind, graph_of
+from lakelog.lineage.pictures.graph import LineageGraph, NodeKey, NodeKind, graph_of
+from lakelog.lineage.tables.edges import edge_table
 
 Edge = dict[str, object]
 

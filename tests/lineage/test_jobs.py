@@ -6,7 +6,7 @@ import pytest
 
 from lakelog.catalog import Catalog, InvalidRequestError, NotFoundError, Table
 from lakelog.lineage import delete_job, end_job, feed, jobs, known_edges, rebuild
-from lakelog.lineage.record import ForeignSource
+from lakelog.lineage.records.record import ForeignSource
 from tests.support.lineage_records import commit_job, make_sink, system_rows, table_source
 
 OF_JOBS = ("source_job_lineage", "sink_job_lineage")

@@ -12,13 +12,13 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog, Table
-from lakelog.filestore.metadata.identity import identity_of
-from lakelog.filestore.metadata.row_sources import LineKey
+from lakelog.filestore.metadata.origins.row_sources import LineKey
+from lakelog.filestore.metadata.tables.identity import identity_of
 from lakelog.lineage import feed
-from lakelog.lineage.advancing import ConsistentAdvance
-from lakelog.lineage.kept_lines import KeptLines
-from lakelog.lineage.line_graph import FoundTables, load_lines
-from lakelog.lineage.lines import Step
+from lakelog.lineage.answers.advancing import ConsistentAdvance
+from lakelog.lineage.lines.kept_lines import KeptLines
+from lakelog.lineage.lines.line_graph import FoundTables, load_lines
+from lakelog.lineage.lines.lines import Step
 from tests.support.counting_file_io import CountingFileIO
 from tests.support.lineage_jobs import StreamJob
 from tests.support.lineage_records import LINEAGE_ON

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakelog.lineage.layout import BOX_GAP, Box, Layout, layout
+from lakelog.lineage.pictures.layout import BOX_GAP, Box, Layout, layout
 
 SLACK = 0.01
 Arrows = list[tuple[int, int]]

@@ -13,7 +13,7 @@ from lakelog.catalog import Catalog, InvalidRequestError, Table, open_table
 from lakelog.common.errors import UnavailableError
 from lakelog.filestore.expire import before_expiry
 from lakelog.lineage import feed, jobs, known_edges
-from lakelog.lineage.feeding import hold_lineage
+from lakelog.lineage.tables.feeding import hold_lineage
 from tests.support.lineage_records import (
     LINEAGE_ON,
     commit_job,

@@ -10,12 +10,12 @@ from typing import Any, SupportsIndex, overload  # Any: what is counted
 
 import pytest
 
-from lakelog.cli.lineage_show import LEVELS_MAX, _tree
-from lakelog.cli.output import print_tree
+from lakelog.cli.console.output import print_tree
+from lakelog.cli.lineage.lineage_show import LEVELS_MAX, _tree
 from lakelog.common.errors import UnsupportedError
-from lakelog.lineage.edges import edge_table
-from lakelog.lineage.graph import LineageGraph, NodeKey, NodeKind, graph_of
-from lakelog.lineage.layout import PLACES_MAX
+from lakelog.lineage.pictures.graph import LineageGraph, NodeKey, NodeKind, graph_of
+from lakelog.lineage.pictures.layout import PLACES_MAX
+from lakelog.lineage.tables.edges import edge_table
 from tests.lineage.test_graph import Edge, edge
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import InvalidRequestError, NotFoundError
-from lakelog.filestore.metadata.cleared_rows import parse_cleared
-from lakelog.filestore.metadata.users import CLEARED_KEY
+from lakelog.filestore.metadata.origins.cleared_rows import parse_cleared
+from lakelog.filestore.metadata.snapshots.users import CLEARED_KEY
 from lakelog.lineage import downstream, feed, made_from, mended, tainted, upstream
 from tests.support.lineage_jobs import commit_rows, read_of
 

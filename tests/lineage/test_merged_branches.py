@@ -10,7 +10,7 @@ import pytest
 
 from lakelog.catalog import Catalog, Table
 from lakelog.lineage import consistent_snapshots, feed, tainted, upstream
-from lakelog.lineage.record import batches_of
+from lakelog.lineage.records.record import batches_of
 from tests.support.lineage_jobs import StreamJob
 
 Make = Callable[[str], Table]

@@ -15,9 +15,9 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError
-from lakelog.filestore.metadata.row_sources import LineKey
-from lakelog.lineage.consistent import ConsistentSnapshots, NotConsistentError, agree
-from lakelog.lineage.line_graph import LineGraph
+from lakelog.filestore.metadata.origins.row_sources import LineKey
+from lakelog.lineage.answers.consistent import ConsistentSnapshots, NotConsistentError, agree
+from lakelog.lineage.lines.line_graph import LineGraph
 from tests.lineage.model import Model, Snapshot
 
 EVENTS = 45

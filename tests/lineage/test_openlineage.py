@@ -18,7 +18,7 @@ from lakelog.catalog import Catalog, InvalidRequestError, Table
 from lakelog.lineage import made_from
 from lakelog.lineage.openlineage import OpenLineageEmitter
 from lakelog.lineage.openlineage.events import RunStatus, status_after
-from lakelog.lineage.record import (
+from lakelog.lineage.records.record import (
     BatchLineage,
     CommittedBatch,
     ForeignSource,

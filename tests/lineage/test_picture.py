@@ -7,9 +7,9 @@ from xml.etree import ElementTree as ET
 import pyarrow as pa
 import pytest
 
-from lakelog.lineage.edges import edge_table
-from lakelog.lineage.graph import NodeKey, NodeKind, graph_of
-from lakelog.lineage.picture import NAME_MAX, lineage_svg
+from lakelog.lineage.pictures.graph import NodeKey, NodeKind, graph_of
+from lakelog.lineage.pictures.picture import NAME_MAX, lineage_svg
+from lakelog.lineage.tables.edges import edge_table
 from tests.lineage.test_graph import PIPELINE, Edge, edge, graph
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -17,8 +17,8 @@ import pytest
 from lakelog.catalog import Catalog
 from lakelog.common.errors import NotFoundError
 from lakelog.lineage import feed
-from lakelog.lineage.consistent import consistent_snapshots
-from lakelog.spark.source import stream_head
+from lakelog.lineage.answers.consistent import consistent_snapshots
+from lakelog.spark.source.phases import stream_head
 from tests.support.pipeline import (
     SOURCE,
     SOURCES,

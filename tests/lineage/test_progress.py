@@ -8,19 +8,19 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog.lineage_tables import SNAPSHOT_EDGES
-from lakelog.catalog.system_database import SystemDatabase
+from lakelog.catalog.system.lineage_tables import SNAPSHOT_EDGES
+from lakelog.catalog.system.system_database import SystemDatabase
 from lakelog.filestore.commit.commit import CommitRequest, TableCommit
 from lakelog.filestore.io.local_files import LocalFileIO
-from lakelog.filestore.metadata.snapshot import CommitKind
-from lakelog.filestore.metadata.users import LINEAGE_KEY, LOG_STATE_KEY, USERS_KEY, CommitUser, users_to_json
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
+from lakelog.filestore.metadata.snapshots.users import LINEAGE_KEY, LOG_STATE_KEY, USERS_KEY, CommitUser, users_to_json
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
-from lakelog.lineage.feeding import Feeder
-from lakelog.lineage.progress import Line
-from lakelog.lineage.record import ReadMode
+from lakelog.lineage.records.record import ReadMode
+from lakelog.lineage.tables.feeding import Feeder
+from lakelog.lineage.tables.progress import Line
 from lakelog.logstore.options import LOGSTORE_OPTIONS
-from lakelog.protocol.state import LogState, TakenBatch
+from lakelog.protocol.state.state import LogState, TakenBatch
 from tests.support.lineage_records import LINEAGE_ON, entry, lineage, table_source
 
 

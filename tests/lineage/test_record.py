@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakelog.common.errors import CorruptDataError
-from lakelog.filestore.metadata.snapshot import CommitKind, Snapshot
-from lakelog.filestore.metadata.users import LINEAGE_KEY
-from lakelog.lineage.record import (
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
+from lakelog.filestore.metadata.snapshots.users import LINEAGE_KEY
+from lakelog.lineage.records.record import (
     TEXT_MAX,
     BatchLineage,
     ForeignSource,

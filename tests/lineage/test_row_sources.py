@@ -13,18 +13,18 @@ import pytest
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import CorruptDataError
 from lakelog.filestore.commit.batches import append_commit
-from lakelog.filestore.metadata.row_source_changes import READERS_MAX
-from lakelog.filestore.metadata.row_sources import RowSources
-from lakelog.filestore.metadata.snapshot import CommitKind
-from lakelog.filestore.metadata.users import SOURCES_KEY, read_users
+from lakelog.filestore.metadata.origins.row_source_changes import READERS_MAX
+from lakelog.filestore.metadata.origins.row_sources import RowSources
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
+from lakelog.filestore.metadata.snapshots.users import SOURCES_KEY, read_users
 from lakelog.filestore.write.write import write_rows
 from lakelog.lineage import feed
-from lakelog.lineage.consistent import NotConsistentError, consistent_snapshots
-from lakelog.lineage.line_state import ABSENT
-from lakelog.lineage.lines import Line, line_key, steps_of_table
-from lakelog.lineage.record import ReadMode, UnknownSource
-from lakelog.lineage.shown import ShownLine, shown_by
-from lakelog.lineage.versions import LineVersions
+from lakelog.lineage.answers.consistent import NotConsistentError, consistent_snapshots
+from lakelog.lineage.lines.line_state import ABSENT
+from lakelog.lineage.lines.lines import Line, line_key, steps_of_table
+from lakelog.lineage.lines.shown import ShownLine, shown_by
+from lakelog.lineage.lines.versions import LineVersions
+from lakelog.lineage.records.record import ReadMode, UnknownSource
 from tests.support.foreign_engine import foreign_snapshot
 from tests.support.lineage_jobs import StreamJob, commit_rows, overwrite_rows, read_of
 from tests.support.lineage_records import LINEAGE_ON

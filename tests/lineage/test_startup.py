@@ -11,9 +11,9 @@ import pytest
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import NotFoundError
 from lakelog.filestore.io.location import Location
-from lakelog.lineage.consistent import NotConsistentError
-from lakelog.lineage.startup import made_from_any, startup_snapshots
-from lakelog.spark.source.group_streams import start_beside
+from lakelog.lineage.answers.consistent import NotConsistentError
+from lakelog.lineage.answers.startup import made_from_any, startup_snapshots
+from lakelog.spark.source.batch.group_streams import start_beside
 from tests.support.lineage_jobs import StreamJob
 
 Make = Callable[[str], Table]

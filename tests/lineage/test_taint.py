@@ -13,7 +13,7 @@ from lakelog.catalog import Catalog, Table
 from lakelog.cli.main import app
 from lakelog.common.errors import NotFoundError
 from lakelog.lineage import Tainted, tainted
-from lakelog.lineage.record import ReadMode
+from lakelog.lineage.records.record import ReadMode
 from tests.support.lineage_jobs import StreamJob, commit_rows, overwrite_rows, read_of
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lakelog.lineage import downstream, lineage_graph, tainted, upstream
-from lakelog.lineage.edge_arrays import EdgeArrays
+from lakelog.lineage.tables.edge_arrays import EdgeArrays
 from tests.support.row_histories import Commit, RowHistory, State
 
 STEPS = 28

@@ -22,8 +22,8 @@ from lakelog.lineage import (
     unreadable_tables,
     upstream,
 )
-from lakelog.lineage.record import ReadMode, Source
-from lakelog.lineage.sources import source_of_table, version_of
+from lakelog.lineage.records.record import ReadMode, Source
+from lakelog.lineage.records.sources import source_of_table, version_of
 from tests.support.lineage_records import commit_job, make_sink
 
 Damage = Callable[[Table], None]

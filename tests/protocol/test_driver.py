@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakelog.common.errors import InvalidRequestError
-from lakelog.filestore.metadata.users import CommitUser, is_same_source
-from lakelog.protocol.driver import (
+from lakelog.filestore.metadata.snapshots.users import CommitUser, is_same_source
+from lakelog.protocol.state.state import Batch, LogPosition, LogState, TableState, TakenBatch, is_committed
+from lakelog.protocol.writing.driver import (
     AnswerDecision,
     BucketConflictError,
     Verdict,
@@ -18,8 +19,7 @@ from lakelog.protocol.driver import (
     compare_and_set,
     take_answers,
 )
-from lakelog.protocol.state import Batch, LogPosition, LogState, TableState, TakenBatch, is_committed
-from lakelog.protocol.task import BucketAnswer
+from lakelog.protocol.writing.task import BucketAnswer
 
 
 def table_with(user: str, identifier: int, digest: str | None) -> TableState:

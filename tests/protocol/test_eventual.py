@@ -6,16 +6,16 @@ import pyarrow as pa
 import pytest
 
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
-from lakelog.filestore.metadata.users import CommitUser
+from lakelog.filestore.metadata.snapshots.users import CommitUser
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.schema.schema import TableSchema
-from lakelog.logstore.kafka.authors import Author
+from lakelog.logstore.kafka.records.authors import Author
 from lakelog.logstore.options import LOGSTORE_OPTIONS, PREFIXES
-from lakelog.protocol.eventual import check_no_other_left, check_transactional
-from lakelog.protocol.log_check import BucketCheck
-from lakelog.protocol.log_gaps import held_nothing
-from lakelog.protocol.loggable import check_loggable
-from lakelog.protocol.state import Batch, LogPosition
+from lakelog.protocol.state.log_gaps import held_nothing
+from lakelog.protocol.state.loggable import check_loggable
+from lakelog.protocol.state.state import Batch, LogPosition
+from lakelog.protocol.upkeep.log_check import BucketCheck
+from lakelog.protocol.writing.eventual import check_no_other_left, check_transactional
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("n", pa.int32())])
 EVENTUAL = {"bucket": "2", "log.system": "kafka", "log.consistency": "eventual"}

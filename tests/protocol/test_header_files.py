@@ -13,8 +13,8 @@ import pytest
 from lakelog.catalog import Catalog
 from lakelog.common.errors import CorruptDataError
 from lakelog.filestore.table import FileStoreTable
-from lakelog.protocol.header import BucketFile, CommitHeader, LostFilesError
-from lakelog.protocol.header_files import RECORD_BYTES_MAX, HeaderFiles, operation_in
+from lakelog.protocol.state.header import BucketFile, CommitHeader, LostFilesError
+from lakelog.protocol.state.header_files import RECORD_BYTES_MAX, HeaderFiles, operation_in
 from tests.simulation.world import World
 
 WHERE = "topic t, partition 3, offset 5"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakelog.protocol.healing import HealedRange, heal_range, is_held
+from lakelog.protocol.reading.healing import HealedRange, heal_range, is_held
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

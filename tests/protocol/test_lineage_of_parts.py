@@ -1,6 +1,6 @@
 """What a batch of several parts records of what it was made from."""
 
-from lakelog.protocol.batch_lineage import of_parts
+from lakelog.protocol.state.batch_lineage import of_parts
 
 STREAM = {"kind": "table", "table": "db.a", "mode": "stream", "to": {"snapshot": 2}}
 BEFORE = {"kind": "table", "table": "db.side", "mode": "batch", "to": {"snapshot": 5}}

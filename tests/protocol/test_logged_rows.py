@@ -11,15 +11,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
-from lakelog.filestore.metadata.manifest_entries import BucketId
+from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.logstore.codec.debezium import encode_changes
-from lakelog.logstore.kafka.kafka_topic import KafkaTopic
+from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
 from lakelog.logstore.options import ChangelogMode
-from lakelog.protocol.loggable import check_loggable
-from lakelog.protocol.logged_rows import split_rows, staying_rows, write_level0
-from lakelog.protocol.ports import PartBase
-from lakelog.protocol.stores import EncodedChanges, LogTarget, TaskFiles
+from lakelog.protocol.state.loggable import check_loggable
+from lakelog.protocol.state.logged_rows import split_rows, staying_rows, write_level0
+from lakelog.protocol.state.ports import PartBase
+from lakelog.protocol.state.stores import EncodedChanges, LogTarget, TaskFiles
 from tests.filestore.write.test_write import FOUR, KINDS, NO_PARTITION, TYPES, make, rows
 
 BUCKET = BucketId(NO_PARTITION, 0)

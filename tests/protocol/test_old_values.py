@@ -14,8 +14,8 @@ from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import ROW_KIND_TEXTS
 from lakelog.filestore.data.data_reader import read_data_file
 from lakelog.filestore.io.fileio import FileIO
-from lakelog.filestore.metadata.manifest_entries import BucketId
-from lakelog.filestore.metadata.store import KIND_FIELD, SEQUENCE_FIELD
+from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
+from lakelog.filestore.metadata.tables.store import KIND_FIELD, SEQUENCE_FIELD
 from lakelog.filestore.options.merging import CHANGELOG_PRODUCER
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.schema.paths import FileNames
@@ -23,11 +23,11 @@ from lakelog.filestore.schema.schema import VALUE_KIND
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.write import starting_at, write_rows
 from lakelog.logstore.options import LOGSTORE_OPTIONS
-from lakelog.protocol.loggable import check_loggable
-from lakelog.protocol.logged_rows import BucketRows, ResolvedRows, staying_rows, write_changelog
-from lakelog.protocol.old_values import changed_rows
-from lakelog.protocol.ports import PartBase
-from lakelog.protocol.resolving import CACHE, resolve
+from lakelog.protocol.state.loggable import check_loggable
+from lakelog.protocol.state.logged_rows import BucketRows, ResolvedRows, staying_rows, write_changelog
+from lakelog.protocol.state.old_values import changed_rows
+from lakelog.protocol.state.ports import PartBase
+from lakelog.protocol.state.resolving import CACHE, resolve
 from tests.support.counting_file_io import CountingFileIO
 from tests.support.small_tables import UNSYNCED, altered_by_others, append_anyhow
 

@@ -10,9 +10,9 @@ import pytest
 from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.commit.commit import CommitRequest, TableCommit
-from lakelog.filestore.metadata.identity import PLACE_KEY
-from lakelog.filestore.metadata.snapshot import CommitKind
-from lakelog.protocol.place import check_no_copy, original_of, recorded_place
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
+from lakelog.filestore.metadata.tables.identity import PLACE_KEY
+from lakelog.protocol.access.place import check_no_copy, original_of, recorded_place
 from tests.support.small_tables import SCHEMA, altered_by_others
 
 

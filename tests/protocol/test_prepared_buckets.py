@@ -9,7 +9,7 @@ import pytest
 
 from lakelog.catalog import Catalog
 from lakelog.common.errors import CorruptDataError
-from lakelog.protocol.prepared import PreparedCommit, PreparedCommits, StagedPart
+from lakelog.protocol.state.prepared import PreparedCommit, PreparedCommits, StagedPart
 
 
 @pytest.mark.parametrize("bucket", [2, 7])

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from lakelog.protocol.header import CommitHeader
-from lakelog.protocol.ports import BucketTail, LoggedTransaction
-from lakelog.protocol.readable_tails import ReadableTail, UnreadablePart, without_statements
-from lakelog.protocol.state import LogState, TableState
+from lakelog.protocol.state.header import CommitHeader
+from lakelog.protocol.state.ports import BucketTail, LoggedTransaction
+from lakelog.protocol.state.state import LogState, TableState
+from lakelog.protocol.statements.readable_tails import ReadableTail, UnreadablePart, without_statements
 
 NEWEST = TableState(snapshot_id=1, users={}, log=LogState(topic_id="t"))
 

@@ -11,9 +11,9 @@ import pytest
 from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.errors import CorruptDataError, InvalidRequestError
 from lakelog.filestore.io.local_files import LocalFileIO
-from lakelog.filestore.metadata.identity import PLACE_KEY
-from lakelog.protocol.place import check_no_copy, original_of, recorded_place
-from lakelog.protocol.renames import PLACES_MAX, read_renames, record_rename, renames_folder
+from lakelog.filestore.metadata.tables.identity import PLACE_KEY
+from lakelog.protocol.access.place import check_no_copy, original_of, recorded_place
+from lakelog.protocol.access.renames import PLACES_MAX, read_renames, record_rename, renames_folder
 from tests.support.small_tables import SCHEMA, altered_by_others
 
 
@@ -91,7 +91,7 @@ def test_a_table_without_a_log_leaves_no_record_of_its_rename(catalog: Catalog) 
 def test_the_record_goes_with_the_table(
     catalog: Catalog, table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lakelog.protocol.topics.drop_topic", lambda _log: None)
+    monkeypatch.setattr("lakelog.protocol.access.topics.drop_topic", lambda _log: None)
     copied(table, tmp_path / "lake/db.db/copy")
     catalog.rename_table("db.t", "db.u")
     record = Path(renames_folder(table.path), table.uuid)

@@ -11,14 +11,14 @@ import pytest
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import ROW_KIND_TEXTS
 from lakelog.filestore.merge.engines import row_merge
-from lakelog.filestore.metadata.manifest_entries import BucketId
+from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.schema.schema import SEQUENCE_NUMBER, VALUE_KIND
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.write import check_kinds_taken
 from lakelog.logstore.options import LOGSTORE_OPTIONS
-from lakelog.protocol.logged_rows import BucketRows, ResolvedRows
-from lakelog.protocol.resolving import resolved
+from lakelog.protocol.state.logged_rows import BucketRows, ResolvedRows
+from lakelog.protocol.state.resolving import resolved
 from tests.support.small_tables import UNSYNCED
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("s", pa.int64()), pa.field("v", pa.int64())])

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakelog.protocol.row_pieces import RowPieces
+from lakelog.protocol.upkeep.row_pieces import RowPieces
 
 rows = st.lists(st.tuples(st.sampled_from("abcdefgh"), st.integers(0, 9)), max_size=30)
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from lakelog.common.errors import CorruptDataError
 from lakelog.filestore.encoding.bucket import bucket_of
-from lakelog.filestore.metadata.users import CommitUser
+from lakelog.filestore.metadata.snapshots.users import CommitUser
 from lakelog.filestore.schema.new_schema import build_schema
-from lakelog.protocol.header import BucketFile, CommitHeader
-from lakelog.protocol.moved_parts import rows_left, written_parts
-from lakelog.protocol.state import Batch, LogPosition, LogState, MovedParts, TakenBatch, prune_ledger
+from lakelog.protocol.state.header import BucketFile, CommitHeader
+from lakelog.protocol.state.moved_parts import rows_left, written_parts
+from lakelog.protocol.state.state import Batch, LogPosition, LogState, MovedParts, TakenBatch, prune_ledger
 from tests.simulation.world import World
 from tests.support.small_tables import SCHEMA
 

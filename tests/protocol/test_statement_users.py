@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from lakelog.common.clock import system_millis
-from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
-from lakelog.filestore.metadata.users import CommitUser, read_users
-from lakelog.filestore.refs.restore import writers_since
+from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
+from lakelog.filestore.metadata.snapshots.users import CommitUser, read_users
+from lakelog.filestore.refs.restore.restore import writers_since
 from lakelog.filestore.table import FileStoreTable
-from lakelog.protocol.ports import SnapshotChange
-from lakelog.protocol.prepared import STATEMENT_RETAINED_MILLIS, USER_PREFIX, PreparedCommit, PreparedCommits
-from lakelog.protocol.state import Batch, LogState, TableState
-from lakelog.protocol.stores import DriverSnapshots
+from lakelog.protocol.state.ports import SnapshotChange
+from lakelog.protocol.state.prepared import STATEMENT_RETAINED_MILLIS, USER_PREFIX, PreparedCommit, PreparedCommits
+from lakelog.protocol.state.state import Batch, LogState, TableState
+from lakelog.protocol.state.stores import DriverSnapshots
 from tests.support.small_tables import make_table
 
 TOPIC, STREAM = "topic", "a-stream"

@@ -10,7 +10,7 @@ import pytest
 
 from lakelog.common.errors import CorruptDataError
 from lakelog.filestore.table import FileStoreTable
-from lakelog.protocol.writer_lease import LEASE_MILLIS, SPARE_MILLIS, WriterLease, WriterLeaseError, take_lease
+from lakelog.protocol.writing.writer_lease import LEASE_MILLIS, SPARE_MILLIS, WriterLease, WriterLeaseError, take_lease
 from tests.support.small_tables import make_table
 
 
@@ -137,7 +137,7 @@ def test_a_lease_is_renewed_while_a_batch_runs(tmp_path: Path, monkeypatch: pyte
     table = make_table(tmp_path)
     held = take_lease(table, user="a", run="1")
     renewed = threading.Event()
-    monkeypatch.setattr("lakelog.protocol.writer_lease.RENEW_SECONDS", 0.001)
+    monkeypatch.setattr("lakelog.protocol.writing.writer_lease.RENEW_SECONDS", 0.001)
     monkeypatch.setattr(WriterLease, "renew", lambda _lease: renewed.set())
     with held.kept():
         assert renewed.wait(10)

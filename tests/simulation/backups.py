@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakelog.protocol.prepared import PreparedCommit
+from lakelog.protocol.state.prepared import PreparedCommit
 from tests.simulation.kinds import Row
 from tests.simulation.model import REFUSED_FOLDER, stop_all
 from tests.simulation.world import SimConsumers, SimSnapshot, World

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from typing import cast
 
-from lakelog.filestore.metadata.users import CommitUser
+from lakelog.filestore.metadata.snapshots.users import CommitUser
 from tests.simulation.kinds import SILENT, SUMMED, Key, Operation, Row, Value, added, after_statement
 from tests.simulation.log import TWO_USERS, Transaction
 from tests.simulation.model import History, Reader, SimStatement, Stream, marker, source_digest

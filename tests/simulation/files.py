@@ -10,14 +10,14 @@ from typing import cast
 from lakelog.common.errors import ConflictError, CorruptDataError, NotFoundError
 from lakelog.filestore.compact.result import CompactResult
 from lakelog.filestore.io.fileio import FileIO
-from lakelog.filestore.metadata.state_keeping import StateKeeper
-from lakelog.filestore.metadata.unnamed_files import AGE_MILLIS_MIN
-from lakelog.filestore.metadata.users import LOG_STATE_KEY, CommitUser
+from lakelog.filestore.metadata.snapshots.users import LOG_STATE_KEY, CommitUser
+from lakelog.filestore.metadata.tables.state_keeping import StateKeeper
+from lakelog.filestore.metadata.tables.unnamed_files import AGE_MILLIS_MIN
 from lakelog.filestore.schema.paths import TablePaths
-from lakelog.protocol.header import BucketFile
-from lakelog.protocol.ports import Decide, PartBase, PreparedBucket
-from lakelog.protocol.prepared import PreparedCommit, StagedPart, user_of, without_old_statements
-from lakelog.protocol.state import Batch, TableState
+from lakelog.protocol.state.header import BucketFile
+from lakelog.protocol.state.ports import Decide, PartBase, PreparedBucket
+from lakelog.protocol.state.prepared import PreparedCommit, StagedPart, user_of, without_old_statements
+from lakelog.protocol.state.state import Batch, TableState
 from tests.simulation.kinds import SILENT, Key, Operation, Row, Value
 from tests.simulation.log import SimLog
 from tests.simulation.world import Line, Rows, SimSnapshot, World

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from lakelog.filestore.compact.result import CompactResult
-from lakelog.filestore.metadata.manifest_entries import BucketId
-from lakelog.protocol import driver
-from lakelog.protocol.header import BucketFile
-from lakelog.protocol.state import Batch
-from lakelog.protocol.statements import ABANDONED_MILLIS, finish, unfinished_in
-from lakelog.protocol.steps import silent
-from lakelog.protocol.task import BucketAnswer, BucketTask, write_bucket
+from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
+from lakelog.protocol.state.header import BucketFile
+from lakelog.protocol.state.state import Batch
+from lakelog.protocol.state.steps import silent
+from lakelog.protocol.statements.statements import ABANDONED_MILLIS, finish, unfinished_in
+from lakelog.protocol.writing import driver
+from lakelog.protocol.writing.task import BucketAnswer, BucketTask, write_bucket
 from tests.simulation.checks import check
 from tests.simulation.files import SimFiles, SimSnapshots, remove_orphan_files
 from tests.simulation.kinds import LAST_WRITE, Row, TableKind

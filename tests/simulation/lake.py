@@ -9,11 +9,11 @@ from typing import cast
 import pyarrow as pa
 
 from lakelog.common.errors import NotFoundError
-from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.options.layout import TABLE_UUID
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.schema.paths import MAIN_BRANCH, TablePaths
-from lakelog.protocol.place import check_no_copy, original_of
+from lakelog.protocol.access.place import check_no_copy, original_of
 
 _COLUMNS = pa.schema([pa.field("id", pa.int64(), nullable=False)])
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from lakelog.common.errors import FencedError, StalledError, TransactionTimeoutError, UnknownOutcomeError
 from lakelog.logstore.errors import LogTruncatedError
-from lakelog.logstore.kafka.consumer import can_hold_nothing
-from lakelog.protocol.header import CommitHeader
-from lakelog.protocol.ports import BucketTail, LoggedTransaction, Producer
-from lakelog.protocol.state import LogPosition
+from lakelog.logstore.kafka.records.consumer import can_hold_nothing
+from lakelog.protocol.state.header import CommitHeader
+from lakelog.protocol.state.ports import BucketTail, LoggedTransaction, Producer
+from lakelog.protocol.state.state import LogPosition
 from tests.simulation.kinds import Operation
 from tests.simulation.world import TRANSACTION_SECONDS_MAX, Line, World
 

@@ -18,9 +18,9 @@ from lakelog.common.errors import (
     UnknownOutcomeError,
 )
 from lakelog.logstore.errors import LogTruncatedError
-from lakelog.protocol.header import GOES_WITH_ANOTHER_FOLDER
-from lakelog.protocol.kept_producers import KeptProducers
-from lakelog.protocol.task import OldFilesError
+from lakelog.protocol.state.header import GOES_WITH_ANOTHER_FOLDER
+from lakelog.protocol.writing.kept_producers import KeptProducers
+from lakelog.protocol.writing.task import OldFilesError
 from tests.simulation.kinds import Key, Operation, Value
 from tests.simulation.world import (
     UNAVAILABLE_SECONDS,

@@ -6,9 +6,9 @@ from collections import Counter
 from dataclasses import replace
 
 from lakelog.logstore.errors import LogTruncatedError
-from lakelog.logstore.kafka.consumer import can_hold_nothing
-from lakelog.protocol import log_expiry
-from lakelog.protocol.new_identity import restarted_log
+from lakelog.logstore.kafka.records.consumer import can_hold_nothing
+from lakelog.protocol.life.new_identity import restarted_log
+from lakelog.protocol.upkeep import log_expiry
 from tests.simulation.backups import let_backups_come_back
 from tests.simulation.lake import PlacedTable
 from tests.simulation.model import History, Reader, Stream, expect, random_batches, stop_all

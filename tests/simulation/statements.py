@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lakelog.protocol import statement_task, statements
-from lakelog.protocol.header import BucketFile
-from lakelog.protocol.prepared import PreparedCommit, StagedPart
-from lakelog.protocol.state import TableState
-from lakelog.protocol.statement_task import CancelledError, StatementTask
-from lakelog.protocol.statements import Fate, StatementPorts
-from lakelog.protocol.steps import silent
-from lakelog.protocol.task import BucketAnswer
+from lakelog.protocol.state.header import BucketFile
+from lakelog.protocol.state.prepared import PreparedCommit, StagedPart
+from lakelog.protocol.state.state import TableState
+from lakelog.protocol.state.steps import silent
+from lakelog.protocol.statements import statement_task, statements
+from lakelog.protocol.statements.statement_task import CancelledError, StatementTask
+from lakelog.protocol.statements.statements import Fate, StatementPorts
+from lakelog.protocol.writing.task import BucketAnswer
 from tests.simulation.files import (
     FORGOTTEN_MILLIS,
     SimFiles,

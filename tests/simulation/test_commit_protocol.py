@@ -14,14 +14,18 @@ import pytest
 
 from lakelog.common.patience import Patience
 from lakelog.filestore.commit import batches
-from lakelog.filestore.metadata.state_keeping import StateKeeper
-from lakelog.logstore.kafka import offsets
-from lakelog.protocol import driver, log_expiry, place, state, statement_task, statements, task
-from lakelog.protocol.header import CommitHeader
-from lakelog.protocol.kept_producers import ProducerPool
-from lakelog.protocol.ports import PartBase, PreparedBucket
-from lakelog.protocol.prepared import PreparedCommit
-from lakelog.protocol.state import LogPosition, LogState, TableState
+from lakelog.filestore.metadata.tables.state_keeping import StateKeeper
+from lakelog.logstore.kafka.clients import offsets
+from lakelog.protocol.access import place
+from lakelog.protocol.state import state
+from lakelog.protocol.state.header import CommitHeader
+from lakelog.protocol.state.ports import PartBase, PreparedBucket
+from lakelog.protocol.state.prepared import PreparedCommit
+from lakelog.protocol.state.state import LogPosition, LogState, TableState
+from lakelog.protocol.statements import statement_task, statements
+from lakelog.protocol.upkeep import log_expiry
+from lakelog.protocol.writing import driver, task
+from lakelog.protocol.writing.kept_producers import ProducerPool
 from tests.simulation import backups, history, lake, outsiders
 from tests.simulation import files as sim_files
 from tests.simulation import log as sim_log

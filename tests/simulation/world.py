@@ -19,14 +19,14 @@ from greenlet import getcurrent, greenlet
 
 from lakelog.common.errors import UnavailableError
 from lakelog.common.patience import Patience
-from lakelog.filestore.metadata.data_file import EMPTY_STATS, DataFileMeta
-from lakelog.filestore.metadata.identity import StateLostError
-from lakelog.logstore.kafka import offsets
-from lakelog.logstore.kafka.transaction_timeout import TIMEOUT_MILLIS_MAX
-from lakelog.protocol.header import BucketFile
-from lakelog.protocol.kept_producers import KeptProducers
-from lakelog.protocol.prepared import PreparedCommit
-from lakelog.protocol.state import LogState, TableState
+from lakelog.filestore.metadata.manifests.data_file import EMPTY_STATS, DataFileMeta
+from lakelog.filestore.metadata.tables.identity import StateLostError
+from lakelog.logstore.kafka.clients import offsets
+from lakelog.logstore.kafka.clients.transaction_timeout import TIMEOUT_MILLIS_MAX
+from lakelog.protocol.state.header import BucketFile
+from lakelog.protocol.state.prepared import PreparedCommit
+from lakelog.protocol.state.state import LogState, TableState
+from lakelog.protocol.writing.kept_producers import KeptProducers
 from tests.simulation.kinds import LAST_WRITE, Key, Operation, Row, TableKind, Value
 from tests.simulation.lake import Lake
 

@@ -19,7 +19,7 @@ from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import InvalidRequestError
 from lakelog.spark import write_stream
 from lakelog.spark.data_source import LakelogDataSource
-from lakelog.spark.source.source import LakelogStreamReader
+from lakelog.spark.source.streams.source import LakelogStreamReader
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
 BATCHES = 6

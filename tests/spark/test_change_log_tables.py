@@ -16,12 +16,12 @@ from pyspark.sql import SparkSession
 
 import lakelog.spark
 from lakelog.catalog import Catalog, Table
-from lakelog.protocol.state import Batch
+from lakelog.protocol.state.state import Batch
 from lakelog.spark import write_stream
 from lakelog.spark.data_source import LakelogDataSource
 from lakelog.spark.sink.files_writer import FilesPlan, WrittenFiles
 from lakelog.spark.sink.task import FilesWrite
-from lakelog.spark.source.source import LakelogStreamReader
+from lakelog.spark.source.streams.source import LakelogStreamReader
 from lakelog.spark.types import to_spark_schema
 
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("day", pa.string())])

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 import lakelog.spark
 from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.errors import InvalidRequestError, NotFoundError
-from lakelog.filestore.metadata.snapshot import CommitKind
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
 from tests.support.small_tables import altered_by_others
 
 SCHEMA = pa.schema(

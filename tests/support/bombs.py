@@ -27,17 +27,17 @@ import pyarrow.parquet as pq
 from lakelog.common.errors import LakelogError
 from lakelog.common.types import DataField, parse_type
 from lakelog.filestore.encoding.roaring import encode_roaring
-from lakelog.filestore.formats.avro import encode_container
-from lakelog.filestore.formats.avro_blocks import MAGIC, SYNC_BYTES, AvroBlocks
+from lakelog.filestore.formats.avro.avro import encode_container
+from lakelog.filestore.formats.avro.avro_blocks import MAGIC, SYNC_BYTES, AvroBlocks
 from lakelog.filestore.formats.opening import open_data_file
 from lakelog.filestore.formats.records import read_records
 from lakelog.filestore.formats.writing import create_data_file
 from lakelog.filestore.index.deletion_vectors import DeletionFile, encode_vectors, read_positions
 from lakelog.filestore.io.local_files import LocalFileIO
-from lakelog.filestore.metadata.manifest import ENTRY_CACHE, ManifestFiles
-from lakelog.filestore.metadata.manifest_schemas import ENTRY_SCHEMA, INDEX_SCHEMA, LIST_SCHEMA
-from lakelog.filestore.metadata.snapshot import Snapshot
-from lakelog.filestore.metadata.snapshot_manager import SnapshotManager
+from lakelog.filestore.metadata.manifests.manifest import ENTRY_CACHE, ManifestFiles
+from lakelog.filestore.metadata.manifests.manifest_schemas import ENTRY_SCHEMA, INDEX_SCHEMA, LIST_SCHEMA
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.snapshots.snapshot_manager import SnapshotManager
 from lakelog.filestore.schema.paths import FileNames, TablePaths
 from lakelog.filestore.schema.schema import TableSchema
 from tests.support.data_files import plain_entry

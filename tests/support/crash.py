@@ -16,7 +16,7 @@ from enum import StrEnum
 from functools import cache
 from pathlib import Path
 
-from lakelog.protocol.steps import Step
+from lakelog.protocol.state.steps import Step
 
 PLAN_VARIABLE = "LAKELOG_TEST_CRASH"
 HOLD_SECONDS_MAX = 120.0

@@ -9,7 +9,7 @@ from typing import Any  # Any: values of every column type
 import pyarrow as pa
 
 from lakelog.catalog import Table
-from lakelog.protocol.steps import Step
+from lakelog.protocol.state.steps import Step
 from tests.support.local_writer import LocalWriter
 
 

@@ -16,11 +16,11 @@ import pyarrow as pa
 
 from lakelog.common.types import DataField, parse_type
 from lakelog.filestore.commit.commit import CommitRequest, TableCommit
-from lakelog.filestore.formats.avro import encode_container
-from lakelog.filestore.metadata.manifest import ManifestEntry
-from lakelog.filestore.metadata.manifest_entries import BucketId
-from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
-from lakelog.filestore.metadata.tag_file import Tag
+from lakelog.filestore.formats.avro.avro import encode_container
+from lakelog.filestore.metadata.manifests.manifest import ManifestEntry
+from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
+from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
+from lakelog.filestore.metadata.snapshots.tag_file import Tag
 from lakelog.filestore.read.change_source import ChangeSource
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.schema.paths import FileNames

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from lakelog.common.types import parse_type
 from lakelog.filestore.encoding.binary_row import serialize_row
-from lakelog.filestore.metadata.data_file import EMPTY_STATS, DataFileMeta, FileSource, SimpleStats
-from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
+from lakelog.filestore.metadata.manifests.data_file import EMPTY_STATS, DataFileMeta, FileSource, SimpleStats
+from lakelog.filestore.metadata.manifests.manifest import FileKind, ManifestEntry
 
 longs = st.integers(-(1 << 63), (1 << 63) - 1)
 rows = st.binary(max_size=30)

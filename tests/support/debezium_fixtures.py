@@ -12,7 +12,7 @@ from typing import Any  # Any: parsed JSON
 
 import pyarrow as pa
 
-from lakelog.catalog.ddl import parse_ddl
+from lakelog.catalog.columns.ddl import parse_ddl
 from lakelog.common.types import DataField
 
 FOLDER = Path(__file__).parent.parent / "conformance" / "debezium"

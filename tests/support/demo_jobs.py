@@ -14,7 +14,7 @@ from pathlib import Path
 
 from demo.latency import MicroBatch
 from demo.workspace import READER, WRITER, Workspace
-from lakelog.protocol.steps import Step, process_observer
+from lakelog.protocol.state.steps import Step, process_observer
 
 BATCHES = 4
 KILLED_BATCH = 2

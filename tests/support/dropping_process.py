@@ -7,8 +7,8 @@ import signal
 from unittest.mock import patch
 
 from lakelog.catalog import Catalog
-from lakelog.logstore.kafka.kafka_topic import KafkaTopic
-from lakelog.logstore.kafka.topic import delete_topic
+from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
+from lakelog.logstore.kafka.clients.topic import delete_topic
 from tests.support.dying_at_changes import die_before_change
 
 AFTER_TOPIC = "topic"
@@ -26,5 +26,5 @@ def main(warehouse: str, name: str, dies_at: str) -> None:
         delete_topic(topic)
         os.kill(os.getpid(), signal.SIGKILL)
 
-    with patch("lakelog.protocol.topics.delete_topic", delete_and_die):
+    with patch("lakelog.protocol.access.topics.delete_topic", delete_and_die):
         catalog.drop_table(name)

@@ -8,9 +8,9 @@ from typing import Any  # Any: arguments and results of whatever is called
 from unittest.mock import patch
 
 from lakelog.catalog import Table
-from lakelog.logstore.kafka.clients import ask
-from lakelog.logstore.kafka.writer import TransactionalProducer
-from lakelog.protocol.table_log import kafka_topic
+from lakelog.logstore.kafka.clients.clients import ask
+from lakelog.logstore.kafka.producers.writer import TransactionalProducer
+from lakelog.protocol.access.table_log import kafka_topic
 from tests.support.faulty_file_io import FaultyFileIO
 
 _OF_PRODUCERS = ("__init__", "begin", "produce", "commit")
@@ -31,7 +31,7 @@ def counting_kafka(files: FaultyFileIO) -> Iterator[None]:
             patches.enter_context(
                 patch.object(TransactionalProducer, name, counted(name, vars(TransactionalProducer)[name]))
             )
-        patches.enter_context(patch("lakelog.logstore.kafka.topic.ask", counted("admin", ask)))
+        patches.enter_context(patch("lakelog.logstore.kafka.clients.topic.ask", counted("admin", ask)))
         yield
 
 

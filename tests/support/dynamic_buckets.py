@@ -8,9 +8,9 @@ import pyarrow as pa
 from lakelog.filestore.encoding.bucket import hashes_of
 from lakelog.filestore.index.hash_index import read_hashes
 from lakelog.filestore.index.index_manifest import hash_index
-from lakelog.filestore.metadata.manifest_entries import BucketId
-from lakelog.filestore.metadata.snapshot import Snapshot
-from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.read.scan import plan
 from lakelog.filestore.read.split_rows import read_splits
 

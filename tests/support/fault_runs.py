@@ -17,12 +17,12 @@ from lakelog.catalog import Catalog, Table
 from lakelog.common.patience import Patience
 from lakelog.common.types import RowKind
 from lakelog.filestore.encoding.bucket import bucket_of
-from lakelog.logstore.kafka.offsets import last_stable_offsets
-from lakelog.logstore.kafka.reader import read_range
-from lakelog.protocol.header import CommitHeader
-from lakelog.protocol.header_files import HeaderFiles
-from lakelog.protocol.steps import Step, StepObserver, silent
-from lakelog.protocol.table_log import kafka_topic
+from lakelog.logstore.kafka.clients.offsets import last_stable_offsets
+from lakelog.logstore.kafka.records.reader import read_range
+from lakelog.protocol.access.table_log import kafka_topic
+from lakelog.protocol.state.header import CommitHeader
+from lakelog.protocol.state.header_files import HeaderFiles
+from lakelog.protocol.state.steps import Step, StepObserver, silent
 from tests.support.crashing_writer import InjectedCrash, table_of
 from tests.support.local_writer import LocalWriter
 from tests.support.log_records import log_of_table

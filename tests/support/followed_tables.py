@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.read.scan import plan
 from lakelog.filestore.read.split_rows import read_splits
 from lakelog.filestore.schema.new_schema import build_schema

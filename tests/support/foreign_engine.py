@@ -10,8 +10,8 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lakelog.filestore.metadata.manifest import ManifestEntry
-from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from lakelog.filestore.metadata.manifests.manifest import ManifestEntry
+from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakelog.filestore.schema.paths import FileNames
 from lakelog.filestore.table import FileStoreTable
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from confluent_kafka import Producer
 
-from lakelog.logstore.kafka.kafka_topic import KafkaTopic
-from lakelog.logstore.kafka.topic import create_topic
+from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
+from lakelog.logstore.kafka.clients.topic import create_topic
 
 Record = tuple[bytes | None, bytes | None]
 

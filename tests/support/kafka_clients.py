@@ -8,8 +8,8 @@ from typing import Any  # Any: settings and clients of Kafka
 
 import pytest
 
-from lakelog.logstore.kafka import consumer, read_ahead
-from lakelog.logstore.kafka.clients import make_client
+from lakelog.logstore.kafka.clients.clients import make_client
+from lakelog.logstore.kafka.records import consumer, read_ahead
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import sys
 import threading
 from itertools import count
 
-from lakelog.logstore.kafka.writer import TransactionalProducer
+from lakelog.logstore.kafka.producers.writer import TransactionalProducer
 from tests.support.log_topics import leave_open, topic_at, write
 
 

@@ -11,10 +11,10 @@ import pyarrow as pa
 from lakelog.catalog import Catalog, Table
 from lakelog.filestore.commit.batches import append_commit
 from lakelog.filestore.commit.commit import CommitRequest, TableCommit
-from lakelog.filestore.metadata.snapshot import CommitKind, Snapshot
-from lakelog.filestore.metadata.users import LINEAGE_KEY
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
+from lakelog.filestore.metadata.snapshots.users import LINEAGE_KEY
 from lakelog.filestore.table import FileStoreTable
-from lakelog.lineage.record import BatchLineage, ReadMode, Source, TableSource, TableVersion
+from lakelog.lineage.records.record import BatchLineage, ReadMode, Source, TableSource, TableVersion
 
 LINEAGE_ON = {"table-lineage": "true", "data-lineage": "true"}
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from lakelog.catalog import Catalog, Table
 from lakelog.lineage import known_edges
-from lakelog.protocol.steps import Step
+from lakelog.protocol.state.steps import Step
 from tests.support.crash import CrashPlan, Victim
 from tests.support.lineage_job import DONE, ROWS_PER_WRITE
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from lakelog.common.types import DataField
-from lakelog.filestore.formats.parquet import ParquetFile
-from lakelog.filestore.formats.stored_file import StoredFile
+from lakelog.filestore.formats.blocks.stored_file import StoredFile
+from lakelog.filestore.formats.parquet.parquet import ParquetFile
 from lakelog.filestore.io.local_files import LocalFileIO
 
 

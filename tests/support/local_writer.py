@@ -15,16 +15,11 @@ from lakelog.common.patience import Patience
 from lakelog.filestore.encoding.bucket import bucket_of
 from lakelog.filestore.write.validate import validate_rows
 from lakelog.logstore.codec.debezium import EncodedRecords
-from lakelog.protocol.change_tracking import ChangeTracking
-from lakelog.protocol.driver import BucketConflictError, Verdict, check_identity, commit_batch
-from lakelog.protocol.eventual import TopicOfRecords
-from lakelog.protocol.eventual_task import EventualTask, write_eventually
-from lakelog.protocol.kept_producers import KeptProducers
-from lakelog.protocol.state import Batch
-from lakelog.protocol.statement_runs import LoggedTable
-from lakelog.protocol.statements import unfinished_in
-from lakelog.protocol.steps import StepObserver, silent
-from lakelog.protocol.stores import (
+from lakelog.protocol.access.table_log import kafka_topic
+from lakelog.protocol.state.change_tracking import ChangeTracking
+from lakelog.protocol.state.state import Batch
+from lakelog.protocol.state.steps import StepObserver, silent
+from lakelog.protocol.state.stores import (
     ChangeRows,
     DriverSnapshots,
     Encoded,
@@ -33,9 +28,14 @@ from lakelog.protocol.stores import (
     TaskLog,
     encode_part,
 )
-from lakelog.protocol.table_log import kafka_topic
-from lakelog.protocol.task import BucketAnswer, BucketTask, write_bucket
-from lakelog.protocol.writer_lease import WriterLease, take_lease
+from lakelog.protocol.statements.statement_runs import LoggedTable
+from lakelog.protocol.statements.statements import unfinished_in
+from lakelog.protocol.writing.driver import BucketConflictError, Verdict, check_identity, commit_batch
+from lakelog.protocol.writing.eventual import TopicOfRecords
+from lakelog.protocol.writing.eventual_task import EventualTask, write_eventually
+from lakelog.protocol.writing.kept_producers import KeptProducers
+from lakelog.protocol.writing.task import BucketAnswer, BucketTask, write_bucket
+from lakelog.protocol.writing.writer_lease import WriterLease, take_lease
 from tests.support.log_records import log_of_table
 
 

@@ -12,10 +12,15 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public name
 )
 
 from lakelog.catalog import Table
-from lakelog.logstore.kafka.offsets import high_watermark, high_watermarks, last_stable_offsets, log_start_offset
-from lakelog.logstore.kafka.topic import delete_records
-from lakelog.logstore.kafka.writer import TransactionalProducer
-from lakelog.protocol.table_log import TableLog, kafka_topic
+from lakelog.logstore.kafka.clients.offsets import (
+    high_watermark,
+    high_watermarks,
+    last_stable_offsets,
+    log_start_offset,
+)
+from lakelog.logstore.kafka.clients.topic import delete_records
+from lakelog.logstore.kafka.producers.writer import TransactionalProducer
+from lakelog.protocol.access.table_log import TableLog, kafka_topic
 from tests.support.log_topics import leave_open
 
 

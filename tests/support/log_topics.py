@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from lakelog.common.types import DataField, RowKind, parse_type
 from lakelog.logstore.codec.debezium import EncodedRecords, encode_changes
-from lakelog.logstore.kafka.kafka_topic import KafkaTopic
-from lakelog.logstore.kafka.reader import Tail, read_range, read_tail
-from lakelog.logstore.kafka.topic import create_topic, delete_topic
-from lakelog.logstore.kafka.writer import TransactionalProducer
+from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
+from lakelog.logstore.kafka.clients.topic import create_topic, delete_topic
+from lakelog.logstore.kafka.producers.writer import TransactionalProducer
+from lakelog.logstore.kafka.records.reader import Tail, read_range, read_tail
 from lakelog.logstore.options import ChangelogMode
 
 FIELDS = (DataField(id=0, name="id", type=parse_type("BIGINT NOT NULL")),)

@@ -16,12 +16,12 @@ from datetime import timedelta
 import pyarrow as pa
 
 from lakelog.catalog import Catalog, Table, open_table
-from lakelog.catalog.statements import logged_table
+from lakelog.catalog.logs.statements import logged_table
 from lakelog.common.errors import InvalidRequestError, LakelogError
 from lakelog.common.types import RowKind
 from lakelog.filestore.encoding.bucket import bucket_of
 from lakelog.filestore.io.fileio import FileIO
-from lakelog.protocol.stores import OtherLogError, read_state
+from lakelog.protocol.state.stores import OtherLogError, read_state
 from tests.support.dying_process import counting_kafka, fence
 from tests.support.faulty_file_io import FaultyFileIO, InjectedCrash
 from tests.support.local_writer import LocalWriter

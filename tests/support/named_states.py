@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lakelog.filestore.alter.schema_changes import AddColumn
 from lakelog.filestore.expire.retention import Retention
-from lakelog.filestore.refs.tags import write_tag
+from lakelog.filestore.refs.tags.tags import write_tag
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from tests.support.small_tables import UNSYNCED

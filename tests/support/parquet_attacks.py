@@ -14,7 +14,7 @@ from pyarrow import orc
 
 from lakelog.common.arrow import from_arrow_field
 from lakelog.common.types import DataField
-from lakelog.filestore.formats.parquet import ParquetFile
+from lakelog.filestore.formats.parquet.parquet import ParquetFile
 from tests.support.local_files import local_file
 
 _COUNT = 60

@@ -17,12 +17,12 @@ import pyarrow as pa
 from lakelog.catalog import Catalog, Table
 from lakelog.filestore.commit.batches import append_commit
 from lakelog.filestore.write.write import write_rows
-from lakelog.lineage.record import BatchLineage, ReadMode
-from lakelog.lineage.sources import source_of_table
+from lakelog.lineage.records.record import BatchLineage, ReadMode
+from lakelog.lineage.records.sources import source_of_table
 from lakelog.spark.data_source import LakelogDataSource
-from lakelog.spark.source.offset_lineage import read_between
-from lakelog.spark.source.offsets import TableMark, offset_from_json
-from lakelog.spark.source.source import LakelogStreamReader
+from lakelog.spark.source.reading.offset_lineage import read_between
+from lakelog.spark.source.reading.offsets import TableMark, offset_from_json
+from lakelog.spark.source.streams.source import LakelogStreamReader
 
 Row = dict[str, Any]
 Rows = Mapping[str, Sequence[Row]]

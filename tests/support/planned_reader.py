@@ -12,11 +12,11 @@ from pyspark.sql.datasource import InputPartition
 
 from lakelog.catalog import Table, open_table
 from lakelog.spark.options import open_for_read, parse_read_options
-from lakelog.spark.source.admission import NO_LIMITS, Limits
-from lakelog.spark.source.input_partitions import TableRows
-from lakelog.spark.source.offsets import Offset, offset_from_json, offset_to_json
-from lakelog.spark.source.read_schema import read_schema
-from lakelog.spark.source.source import StreamPlanner
+from lakelog.spark.source.reading.admission import NO_LIMITS, Limits
+from lakelog.spark.source.reading.input_partitions import TableRows
+from lakelog.spark.source.reading.offsets import Offset, offset_from_json, offset_to_json
+from lakelog.spark.source.reading.read_schema import read_schema
+from lakelog.spark.source.streams.source import StreamPlanner
 from lakelog.spark.tables import find_older_topic, log_target
 from tests.support.local_writer import LocalWriter
 from tests.support.small_tables import SCHEMA

@@ -11,14 +11,14 @@ import pyarrow.parquet as pq
 
 from lakelog.catalog import Table
 from lakelog.common.types import RowKind
-from lakelog.filestore.metadata.snapshot import Snapshot
-from lakelog.logstore.kafka.offsets import high_watermark
-from lakelog.logstore.kafka.reader import read_range, read_tail
-from lakelog.protocol.header import CommitHeader
-from lakelog.protocol.header_files import HeaderFiles
-from lakelog.protocol.state import TableState
-from lakelog.protocol.stores import states_of
-from lakelog.protocol.table_log import kafka_topic
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.logstore.kafka.clients.offsets import high_watermark
+from lakelog.logstore.kafka.records.reader import read_range, read_tail
+from lakelog.protocol.access.table_log import kafka_topic
+from lakelog.protocol.state.header import CommitHeader
+from lakelog.protocol.state.header_files import HeaderFiles
+from lakelog.protocol.state.state import TableState
+from lakelog.protocol.state.stores import states_of
 from tests.support.changes import Row
 
 

@@ -13,12 +13,13 @@ from lakelog.catalog import Table
 from lakelog.common.types import RowKind
 from lakelog.filestore.alter import rescale
 from lakelog.filestore.commit.commit import TableCommit
-from lakelog.filestore.metadata.snapshot_manager import SnapshotManager
-from lakelog.filestore.metadata.users import carried_properties
+from lakelog.filestore.metadata.snapshots.snapshot_manager import SnapshotManager
+from lakelog.filestore.metadata.snapshots.users import carried_properties
 from lakelog.filestore.schema.schema_manager import SchemaManager
 from lakelog.logstore.options import TOPIC_ID
-from lakelog.protocol import log_ending, topics
-from lakelog.protocol.log_generations import ended_generations, state_of_log
+from lakelog.protocol.access import topics
+from lakelog.protocol.life import log_ending
+from lakelog.protocol.state.log_generations import ended_generations, state_of_log
 from tests.support.promises import log_changes
 from tests.support.statements import Row, rows_in
 

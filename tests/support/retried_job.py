@@ -14,7 +14,7 @@ from pyspark import TaskContext
 
 from lakelog.catalog import Catalog
 from lakelog.common.errors import FencedError, LakelogError, StalledError, UnavailableError, UnknownOutcomeError
-from lakelog.protocol.steps import Step
+from lakelog.protocol.state.steps import Step
 from lakelog.spark import write_stream
 from tests.support.spark import make_session
 

@@ -21,9 +21,9 @@ from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import ConflictError, InvalidRequestError
 from lakelog.common.types import RowKind
 from lakelog.filestore.commit.commit import CommitRequest, TableCommit
-from lakelog.filestore.metadata.cleared_rows import Clears, clears_properties
-from lakelog.filestore.metadata.manifest import ManifestEntry
-from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from lakelog.filestore.metadata.manifests.manifest import ManifestEntry
+from lakelog.filestore.metadata.origins.cleared_rows import Clears, clears_properties
+from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.write import write_rows
 from lakelog.lineage import feed, known_edges, made_from, mended

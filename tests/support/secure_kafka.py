@@ -37,7 +37,7 @@ from lakelog.logstore.broker.broker_config import (
 )
 from lakelog.logstore.broker.java import find_java
 from lakelog.logstore.broker.kafka_jars import ensure_jars
-from lakelog.logstore.kafka.rights import Resource, Right
+from lakelog.logstore.kafka.clients.rights import Resource, Right
 
 MECHANISM = "SCRAM-SHA-512"
 PASSWORDS = {name: f"{name}-Pa55-7f3e" for name in ("lake", "reader", "writer", "admin", "stranger")}

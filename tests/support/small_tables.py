@@ -12,12 +12,12 @@ from lakelog.filestore.commit.batches import append_commit
 from lakelog.filestore.commit.commit import CommitRequest, TableCommit
 from lakelog.filestore.commit.commit_clock import CommitClock
 from lakelog.filestore.commit.conflicts import OvertakenError
-from lakelog.filestore.formats.parquet_footer import FOOTER_CACHE
+from lakelog.filestore.formats.parquet.parquet_footer import FOOTER_CACHE
 from lakelog.filestore.io.bounded_files import KNOWN_FOLDERS
 from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.io.local_files import LocalFileIO
-from lakelog.filestore.metadata.manifest import COLUMNS_CACHE, ENTRY_CACHE, LIST_CACHE, ManifestEntry
-from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from lakelog.filestore.metadata.manifests.manifest import COLUMNS_CACHE, ENTRY_CACHE, LIST_CACHE, ManifestEntry
+from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.schema.schema import DIGEST_KEY, TableSchema
 from lakelog.filestore.table import FileStoreTable

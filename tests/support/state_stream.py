@@ -11,8 +11,8 @@ import pytest
 
 from lakelog.catalog import Table
 from lakelog.common.errors import NotFoundError
-from lakelog.spark.source.admission import Limits
-from lakelog.spark.source.offsets import Offset
+from lakelog.spark.source.reading.admission import Limits
+from lakelog.spark.source.reading.offsets import Offset
 from tests.support.named_states import Filled, Row, Rows
 from tests.support.planned_reader import Change, Reader
 

@@ -9,15 +9,15 @@ import pyarrow as pa
 
 from lakelog.catalog import Catalog
 from lakelog.common.types import RowKind
-from lakelog.filestore.metadata.snapshot import BranchVerb
-from lakelog.filestore.refs.restore_plan import restore_plan
-from lakelog.filestore.refs.whole_branch import WholeBranch
+from lakelog.filestore.metadata.snapshots.snapshot import BranchVerb
+from lakelog.filestore.refs.merges.whole_branch import WholeBranch
+from lakelog.filestore.refs.restore.restore_plan import restore_plan
 from lakelog.filestore.write.changing import update_plan, write_plan
 from lakelog.filestore.write.row_source import row_source
-from lakelog.protocol import branch_merging, statements
-from lakelog.protocol.branch_merging import LoggedMerge
-from lakelog.protocol.statement_runs import LoggedTable
-from lakelog.protocol.steps import Step
+from lakelog.protocol.state.steps import Step
+from lakelog.protocol.statements import branch_merging, statements
+from lakelog.protocol.statements.branch_merging import LoggedMerge
+from lakelog.protocol.statements.statement_runs import LoggedTable
 from tests.support.local_writer import LocalWriter, log_target
 
 KEYS = 8

@@ -10,10 +10,10 @@ from typing import Any  # Any: values of every column type
 
 from lakelog.catalog import Table
 from lakelog.common.types import RowKind
-from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.write.changing import Plan
-from lakelog.protocol.statement_runs import LoggedTable
-from lakelog.protocol.steps import Step
+from lakelog.protocol.state.steps import Step
+from lakelog.protocol.statements.statement_runs import LoggedTable
 from tests.support.crashing_writer import InjectedCrash
 from tests.support.local_writer import log_target
 from tests.support.promises import log_changes, read_headers, snapshot_states

@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from lakelog.catalog.identifier import Identifier, check_name
-from lakelog.catalog.lineage_options import lineage_options, switched_on, without_lineage_options
-from lakelog.catalog.log_life import check_not_set_by_lakelog, with_servers
-from lakelog.catalog.session_defaults import call_defaults, with_defaults, without_call_defaults
-from lakelog.catalog.system_names import STORED_DATABASE, SYSTEM_DATABASE, check_is_table, split_name
+from lakelog.catalog.columns.session_defaults import call_defaults, with_defaults, without_call_defaults
+from lakelog.catalog.logs.log_life import check_not_set_by_lakelog, with_servers
+from lakelog.catalog.names.identifier import Identifier, check_name
+from lakelog.catalog.names.system_names import STORED_DATABASE, SYSTEM_DATABASE, check_is_table, split_name
+from lakelog.catalog.system.lineage_options import lineage_options, switched_on, without_lineage_options
 from lakelog.catalog.table import Table
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import (
@@ -48,16 +48,16 @@ from lakelog.logstore.options import (
     check_log_modes,
     client_config,
 )
-from lakelog.protocol.kafka_profiles import CALL_PREFIX, call_settings, without_call_settings
-from lakelog.protocol.place import original_of, record_place, recorded_place
-from lakelog.protocol.renames import record_rename
-from lakelog.protocol.servers import require_kafka_client
+from lakelog.protocol.access.kafka_profiles import CALL_PREFIX, call_settings, without_call_settings
+from lakelog.protocol.access.place import original_of, record_place, recorded_place
+from lakelog.protocol.access.renames import record_rename
+from lakelog.protocol.access.servers import require_kafka_client
 
 if TYPE_CHECKING:
-    from lakelog.filestore.metadata.listeners import ListenersOf
-    from lakelog.filestore.refs.travel import SnapshotChoice
+    from lakelog.filestore.metadata.snapshots.listeners import ListenersOf
+    from lakelog.filestore.refs.states.travel import SnapshotChoice
     from lakelog.filestore.system.system_table import SystemTable
-    from lakelog.protocol.health import Finding, HealthReport
+    from lakelog.protocol.upkeep.health import Finding, HealthReport
 
 _NAMES_SHOWN = 5
 
@@ -115,12 +115,12 @@ class Catalog:
         """Create a table, and with `log.system`=`kafka` its topic, with one partition per bucket.
 
         `schema` has the columns: a pyarrow schema, DDL such as `id BIGINT NOT NULL, name STRING COMMENT 'of a buyer'`
-        (see `lakelog.catalog.ddl`), a polars schema, a Spark StructType, or a DataFrame of pandas, polars or Spark,
-        of which only the columns are used. Comments of columns are kept. A key is one column's name, or a list of them.
-        Raises InvalidRequestError when the table exists or a name, column, key or option is wrong; UnavailableError
-        when Kafka does not answer. Then nothing was created. `if_not_exists` gives the table that exists, as it is:
-        other columns or options than those asked for are logged as a warning, other keys or partition columns are an
-        error.
+        (see `lakelog.catalog.columns.ddl`), a polars schema, a Spark StructType, or a DataFrame of pandas, polars or
+        Spark, of which only the columns are used. Comments of columns are kept. A key is one column's name, or a list
+        of them. Raises InvalidRequestError when the table exists or a name, column, key or option is wrong;
+        UnavailableError when Kafka does not answer. Then nothing was created. `if_not_exists` gives the table that
+        exists, as it is: other columns or options than those asked for are logged as a warning, other keys or partition
+        columns are an error.
         """
         name = Identifier.parse(identifier)
         path = name.path(self.warehouse)
@@ -131,7 +131,7 @@ class Catalog:
             return self._existing(name, table_schema, options or {}, if_not_exists=if_not_exists)
         make_logged = LOG_SYSTEM.of(table_schema.options) is LogSystem.KAFKA
         if make_logged:
-            from lakelog.protocol.loggable import check_loggable
+            from lakelog.protocol.state.loggable import check_loggable
 
             check_loggable(table_schema, table_name=str(name))
         create = self._create_with_log if make_logged else self._create_files
@@ -186,7 +186,7 @@ class Catalog:
         if parts.system is not None:
             found = self.table(line_name(parts.table, parts.branch))
             return found.system_table(parts.system, after=after, up_to=up_to, **which)
-        from lakelog.catalog.system_tables import warehouse_table
+        from lakelog.catalog.system.system_tables import warehouse_table
 
         database, _, table = name.partition(".")
         if database != SYSTEM_DATABASE or after is not None or up_to is not None or which:
@@ -235,7 +235,7 @@ class Catalog:
         """
         check_name(database, "database")
         if database == SYSTEM_DATABASE:
-            from lakelog.catalog.system_tables import SYSTEM_TABLES
+            from lakelog.catalog.system.system_tables import SYSTEM_TABLES
 
             return sorted(SYSTEM_TABLES)
         tables = self._tables_of(database)
@@ -252,7 +252,7 @@ class Catalog:
         ends half-way leaves a table that fails when it is read: drop it again. That also finishes a drop that was cut
         off after the table had lost its name.
         """
-        from lakelog.catalog.dropping import drop, finish_drop
+        from lakelog.catalog.tables.dropping import drop, finish_drop
 
         name = Identifier.parse(identifier)
         try:
@@ -306,12 +306,12 @@ class Catalog:
 
         It starts nothing: without named servers, and while the embedded broker does not run, there is nothing to check.
         """
-        from lakelog.protocol.health import HealthReport
+        from lakelog.protocol.upkeep.health import HealthReport
 
         return HealthReport(findings=tuple(self._examine(role, may_write=not read_only)))
 
     def _examine(self, role: str, *, may_write: bool) -> Iterator[Finding]:
-        from lakelog.catalog.log_verbs import examine_kafka
+        from lakelog.catalog.logs.log_verbs import examine_kafka
 
         given = {SERVERS: self._bootstrap_servers} if self._bootstrap_servers else {}
         return examine_kafka(self.warehouse, given | self._kafka, role, may_write=may_write)
@@ -362,7 +362,7 @@ class Catalog:
 
     def _is_left_of_drop(self, path: str, entry: FileEntry) -> bool:
         """Whether a folder of a database is empty, or was left by a drop that was cut off."""
-        from lakelog.catalog.dropping import is_left_of_drop
+        from lakelog.catalog.tables.dropping import is_left_of_drop
 
         return entry.is_folder and (is_left_of_drop(entry.name) or not self._file_io.list_names(path))
 
@@ -374,7 +374,7 @@ class Catalog:
         options: Mapping[str, str],
         comment: str | None,
     ) -> TableSchema:
-        from lakelog.catalog.new_columns import columns_of
+        from lakelog.catalog.columns.new_columns import columns_of
         from lakelog.filestore.new_tables import check_new_table
 
         for key in (*store_options(options), *(key for key in options if key.startswith(CALL_PREFIX))):
@@ -396,7 +396,7 @@ class Catalog:
         client_config(given)
         check_log_modes(given, has_primary_key=bool(schema.primary_keys))
         if UNTRACKED_PARTITIONS.of(given) or not CHANGE_TRACKING.of(given):
-            from lakelog.protocol.change_tracking import check_change_tracking
+            from lakelog.protocol.state.change_tracking import check_change_tracking
 
             check_change_tracking(schema, table_name="that is made")
         if LOG_SYSTEM.of(given) is LogSystem.KAFKA:
@@ -405,7 +405,7 @@ class Catalog:
 
     def _create_with_log(self, name: Identifier, schema: TableSchema) -> None:
         require_kafka_client()
-        from lakelog.protocol.topics import new_topic  # needs the extra
+        from lakelog.protocol.access.topics import new_topic  # needs the extra
 
         placed = replace(schema, options={**schema.options, TABLE_PLACE.key: name.path(self.warehouse)})
         topic = name.topic(TABLE_UUID.of(placed.options))
@@ -421,7 +421,7 @@ class Catalog:
     ) -> Table:
         if not if_not_exists:
             raise self._exists_already(name)
-        from lakelog.catalog.existing import check_existing
+        from lakelog.catalog.columns.existing import check_existing
 
         table = self.table(str(name))
         check_existing(table.schema, asked, options, table_name=str(name))

@@ -11,12 +11,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from lakelog.filestore.expire.before_expiry import take_before_expiry
-from lakelog.filestore.metadata.before_lineage import hold_before_commits_by
-from lakelog.filestore.refs.branch_lineage import describe_branches_by
+from lakelog.filestore.metadata.tables.before_lineage import hold_before_commits_by
+from lakelog.filestore.refs.merges.branch_lineage import describe_branches_by
 
 if TYPE_CHECKING:
-    from lakelog.filestore.metadata.store import TableStore
-    from lakelog.filestore.refs.branch_lineage import TakenBranch
+    from lakelog.filestore.metadata.tables.store import TableStore
+    from lakelog.filestore.refs.merges.branch_lineage import TakenBranch
 
 
 def fill_ports() -> None:
@@ -27,13 +27,13 @@ def fill_ports() -> None:
 
 
 def _feed(table: TableStore) -> None:
-    import_module("lakelog.lineage.feeding").feed_line(table)
+    import_module("lakelog.lineage.tables.feeding").feed_line(table)
 
 
 def _hold(table: TableStore) -> None:
-    import_module("lakelog.lineage.feeding").hold_once(table)
+    import_module("lakelog.lineage.tables.feeding").hold_once(table)
 
 
 def _describe_branch(taken: TakenBranch) -> Mapping[str, object]:
-    found: Mapping[str, object] = import_module("lakelog.lineage.brought").lineage_of_branch(taken)
+    found: Mapping[str, object] = import_module("lakelog.lineage.answers.brought").lineage_of_branch(taken)
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakelog.catalog.keywords import naming_keywords
+from lakelog.catalog.names.keywords import naming_keywords
 from lakelog.catalog.verbs.reading import TableReads
 from lakelog.catalog.verbs.tags import TableTags
 from lakelog.catalog.verbs.upkeep import TableUpkeep

@@ -8,11 +8,14 @@ from typing import Annotated
 
 import typer
 
-from lakelog.cli import broker, database, ingest, lineage, log, options, statement, table
-from lakelog.cli import doctor as doctor_command
-from lakelog.cli.door import foreign_lines, print_lines, write_error, write_trace, write_wrong_arguments
-from lakelog.cli.helps import unwrap_helps
-from lakelog.cli.output import Asked, show_error
+from lakelog.cli import options
+from lakelog.cli.console.door import foreign_lines, print_lines, write_error, write_trace, write_wrong_arguments
+from lakelog.cli.console.helps import unwrap_helps
+from lakelog.cli.console.output import Asked, show_error
+from lakelog.cli.lineage import lineage
+from lakelog.cli.logs import broker, ingest, log, statement
+from lakelog.cli.logs import doctor as doctor_command
+from lakelog.cli.tables import database, table
 from lakelog.common.errors import LakelogError
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)

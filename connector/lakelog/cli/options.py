@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
-from lakelog.cli.arguments import AsJson
-from lakelog.cli.door import print_lines
-from lakelog.cli.output import print_grid, to_json
+from lakelog.cli.console.arguments import AsJson
+from lakelog.cli.console.door import print_lines
+from lakelog.cli.console.output import print_grid, to_json
 from lakelog.common.options import Option, parse_duration_millis, parse_size_bytes
 
 _SIZES = (("gb", 1 << 30), ("mb", 1 << 20), ("kb", 1 << 10), ("b", 1))
@@ -33,7 +33,7 @@ the others, which change nothing in what it reads and writes.
 
 def option_groups() -> dict[str, Sequence[Option[object]]]:
     """Title -> the options of one part; those of Spark only where PySpark, an extra of lakelog, is installed."""
-    from lakelog.catalog.lineage_options import LINEAGE_OPTIONS
+    from lakelog.catalog.system.lineage_options import LINEAGE_OPTIONS
     from lakelog.filestore.io.bounded_files import EXTERNAL_PATHS
     from lakelog.filestore.io.s3_access import S3_OPTIONS
     from lakelog.filestore.options import FILESTORE_OPTIONS

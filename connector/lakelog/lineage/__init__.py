@@ -10,17 +10,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lakelog.lineage.around import table_graph
-    from lakelog.lineage.consistent import ConsistentSnapshots, NotConsistentError, consistent_snapshots
-    from lakelog.lineage.declared import made_from
-    from lakelog.lineage.feeding import Fed, feed
-    from lakelog.lineage.job_verbs import Job, delete_job, end_job, jobs
-    from lakelog.lineage.known import known_edges
-    from lakelog.lineage.mending import mended
-    from lakelog.lineage.questions import downstream, lineage_graph, upstream
-    from lakelog.lineage.rebuilding import Rebuilt, rebuild
-    from lakelog.lineage.taint import Tainted, tainted
-    from lakelog.lineage.unreadable import UnreadableTable, unreadable_tables
+    from lakelog.lineage.answers.consistent import ConsistentSnapshots, NotConsistentError, consistent_snapshots
+    from lakelog.lineage.answers.mending import mended
+    from lakelog.lineage.answers.questions import downstream, lineage_graph, upstream
+    from lakelog.lineage.answers.taint import Tainted, tainted
+    from lakelog.lineage.pictures.around import table_graph
+    from lakelog.lineage.records.declared import made_from
+    from lakelog.lineage.records.unreadable import UnreadableTable, unreadable_tables
+    from lakelog.lineage.tables.feeding import Fed, feed
+    from lakelog.lineage.tables.job_verbs import Job, delete_job, end_job, jobs
+    from lakelog.lineage.tables.known import known_edges
+    from lakelog.lineage.tables.rebuilding import Rebuilt, rebuild
 
 __all__ = [
     "ConsistentSnapshots",
@@ -48,28 +48,28 @@ __all__ = [
 ]
 # A name is imported when it is used first: a writer needs nothing of those that ask.
 _HOMES = {
-    "table_graph": "lakelog.lineage.around",
-    "ConsistentSnapshots": "lakelog.lineage.consistent",
-    "NotConsistentError": "lakelog.lineage.consistent",
-    "consistent_snapshots": "lakelog.lineage.consistent",
-    "downstream": "lakelog.lineage.questions",
-    "lineage_graph": "lakelog.lineage.questions",
-    "Tainted": "lakelog.lineage.taint",
-    "tainted": "lakelog.lineage.taint",
-    "UnreadableTable": "lakelog.lineage.unreadable",
-    "unreadable_tables": "lakelog.lineage.unreadable",
-    "upstream": "lakelog.lineage.questions",
-    "Fed": "lakelog.lineage.feeding",
-    "Job": "lakelog.lineage.job_verbs",
-    "Rebuilt": "lakelog.lineage.rebuilding",
-    "delete_job": "lakelog.lineage.job_verbs",
-    "end_job": "lakelog.lineage.job_verbs",
-    "feed": "lakelog.lineage.feeding",
-    "jobs": "lakelog.lineage.job_verbs",
-    "known_edges": "lakelog.lineage.known",
-    "made_from": "lakelog.lineage.declared",
-    "mended": "lakelog.lineage.mending",
-    "rebuild": "lakelog.lineage.rebuilding",
+    "table_graph": "lakelog.lineage.pictures.around",
+    "ConsistentSnapshots": "lakelog.lineage.answers.consistent",
+    "NotConsistentError": "lakelog.lineage.answers.consistent",
+    "consistent_snapshots": "lakelog.lineage.answers.consistent",
+    "downstream": "lakelog.lineage.answers.questions",
+    "lineage_graph": "lakelog.lineage.answers.questions",
+    "Tainted": "lakelog.lineage.answers.taint",
+    "tainted": "lakelog.lineage.answers.taint",
+    "UnreadableTable": "lakelog.lineage.records.unreadable",
+    "unreadable_tables": "lakelog.lineage.records.unreadable",
+    "upstream": "lakelog.lineage.answers.questions",
+    "Fed": "lakelog.lineage.tables.feeding",
+    "Job": "lakelog.lineage.tables.job_verbs",
+    "Rebuilt": "lakelog.lineage.tables.rebuilding",
+    "delete_job": "lakelog.lineage.tables.job_verbs",
+    "end_job": "lakelog.lineage.tables.job_verbs",
+    "feed": "lakelog.lineage.tables.feeding",
+    "jobs": "lakelog.lineage.tables.job_verbs",
+    "known_edges": "lakelog.lineage.tables.known",
+    "made_from": "lakelog.lineage.records.declared",
+    "mended": "lakelog.lineage.answers.mending",
+    "rebuild": "lakelog.lineage.tables.rebuilding",
 }
 
 

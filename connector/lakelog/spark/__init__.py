@@ -9,7 +9,7 @@ import lakelog.common.allocation  # noqa: F401  # before pyarrow
 from lakelog.spark.session import name_worker_python, session_of_another_python
 
 if TYPE_CHECKING:
-    from lakelog.filestore.metadata.listeners import CommitListener
+    from lakelog.filestore.metadata.snapshots.listeners import CommitListener
     from lakelog.spark.compaction.compaction_job import compact
     from lakelog.spark.data_source import register
     from lakelog.spark.failures import error_of
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from lakelog.spark.sink.commits import progress_with_commits
     from lakelog.spark.sink.sink import LakelogSink, write_stream
     from lakelog.spark.sink.write import write
-    from lakelog.spark.source.consistent_read import consistent_read
-    from lakelog.spark.source.group_streams import read_streams
-    from lakelog.spark.source.normalize import normalize
-    from lakelog.spark.source.read import read
+    from lakelog.spark.source.batch.consistent_read import consistent_read
+    from lakelog.spark.source.batch.group_streams import read_streams
+    from lakelog.spark.source.batch.read import read
+    from lakelog.spark.source.streams.normalize import normalize
 
 name_worker_python()
 
@@ -48,18 +48,18 @@ __all__ = [
 # A name is imported when it is used first. Each Python process that Spark starts for a query imports this package, and
 # a process that reads needs nothing of those that write.
 _HOMES = {
-    "CommitListener": "lakelog.filestore.metadata.listeners",
+    "CommitListener": "lakelog.filestore.metadata.snapshots.listeners",
     "LakelogSink": "lakelog.spark.sink.sink",
     "bucket_column": "lakelog.spark.sink.bucketing",
     "compact": "lakelog.spark.compaction.compaction_job",
-    "consistent_read": "lakelog.spark.source.consistent_read",
+    "consistent_read": "lakelog.spark.source.batch.consistent_read",
     "error_of": "lakelog.spark.failures",
     "ingest": "lakelog.spark.ingesting.ingest",
     "merge": "lakelog.spark.merge",
-    "normalize": "lakelog.spark.source.normalize",
+    "normalize": "lakelog.spark.source.streams.normalize",
     "progress_with_commits": "lakelog.spark.sink.commits",
-    "read": "lakelog.spark.source.read",
-    "read_streams": "lakelog.spark.source.group_streams",
+    "read": "lakelog.spark.source.batch.read",
+    "read_streams": "lakelog.spark.source.batch.group_streams",
     "register": "lakelog.spark.data_source",
     "replay_dead_letters": "lakelog.spark.replay",
     "write": "lakelog.spark.sink.write",

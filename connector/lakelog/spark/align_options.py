@@ -1,7 +1,7 @@
 """Options of streams whose micro-batches are snapshots: `stream.align=snapshot`, and groups of them.
 
 The streams of one query with the same `stream.align.group` move together: each batch ends, in all of them, at snapshots
-that show the same versions of the tables above them. See `lakelog.spark.source.stream_group`.
+that show the same versions of the tables above them. See `lakelog.spark.source.phases.stream_group`.
 """
 
 from __future__ import annotations

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from lakelog.catalog import Table
-    from lakelog.catalog.system_names import ReadName
-    from lakelog.protocol.stores import LogTarget
+    from lakelog.catalog.names.system_names import ReadName
+    from lakelog.protocol.state.stores import LogTarget
     from lakelog.spark.logging_level import LoggingLevel
     from lakelog.spark.options import ReadOptions
 
@@ -56,7 +56,7 @@ class LakelogDataSource(DataSource):
             from lakelog.spark.system_read import system_schema
 
             return system_schema(self.options)
-        from lakelog.spark.source.read_schema import read_schema
+        from lakelog.spark.source.reading.read_schema import read_schema
 
         table, options = self._read()
         return read_schema(table.schema, options, table_name=table.name)
@@ -70,8 +70,8 @@ class LakelogDataSource(DataSource):
             return SystemReader(self.options, schema)
         from lakelog.spark.log_options import check_log_batch
         from lakelog.spark.options import CONSUMER_ID
-        from lakelog.spark.source.input_partitions import TableRows
-        from lakelog.spark.source.snapshot_reader import SnapshotReader
+        from lakelog.spark.source.batch.snapshot_reader import SnapshotReader
+        from lakelog.spark.source.reading.input_partitions import TableRows
 
         table, options = self._read()
         if options.consumer_id is not None:
@@ -79,7 +79,7 @@ class LakelogDataSource(DataSource):
         check_log_batch(options.log, options.state, table_name=table.name, has_log=table.log is not None)
         if options.log.reads_batch:
             from lakelog.spark.normalize_option import check_is_stream
-            from lakelog.spark.source.log_reader import LogReader
+            from lakelog.spark.source.batch.log_reader import LogReader
 
             check_is_stream(options)
 
@@ -90,7 +90,7 @@ class LakelogDataSource(DataSource):
             return LogReader(rows, target, options, check_log=check_log)
         rows = TableRows.of(table._files, None, schema, options)
         if options.between is not None:
-            from lakelog.spark.source.range_reader import RangeReader
+            from lakelog.spark.source.batch.range_reader import RangeReader
 
             return RangeReader(rows, options.between)
         return SnapshotReader(rows, options)
@@ -98,8 +98,8 @@ class LakelogDataSource(DataSource):
     @sentence_first()
     def streamReader(self, schema: spark.StructType) -> DataSourceStreamReader:
         """Reads snapshot and log, or follows snapshots."""
-        from lakelog.spark.source.input_partitions import TableRows
-        from lakelog.spark.source.source import LakelogStreamReader
+        from lakelog.spark.source.reading.input_partitions import TableRows
+        from lakelog.spark.source.streams.source import LakelogStreamReader
         from lakelog.spark.tables import find_older_topic
 
         name, given = self._audited() if self._names_system_table() else (None, self.options)
@@ -111,13 +111,13 @@ class LakelogDataSource(DataSource):
         if name is None:
             rows = TableRows.of(table._files, target, schema, options)
         else:
-            from lakelog.spark.source.audit_stream import AuditRows
+            from lakelog.spark.source.streams.audit_stream import AuditRows
 
             rows = AuditRows.of(name, table._files, target, schema, options)
         find_topic = partial(find_older_topic, table)
         alignment, group = options.log.alignment, None
         if alignment.group is not None:
-            from lakelog.spark.source.group_opening import open_group
+            from lakelog.spark.source.phases.group_opening import open_group
 
             group = open_group(alignment.group, alignment, table, given)
         return LakelogStreamReader(
@@ -137,8 +137,8 @@ class LakelogDataSource(DataSource):
         replaces = parse_overwrite(self.options, table, is_overwrite=overwrite)
         merges = merges_schema(self.options)
         if table.log is not None:
-            from lakelog.catalog.statements import check_takes_statements
-            from lakelog.protocol.table_log import await_topic
+            from lakelog.catalog.logs.statements import check_takes_statements
+            from lakelog.protocol.access.table_log import await_topic
             from lakelog.spark.sink.statement_writer import StatementPlan, StatementWriter
 
             check_takes_statements(table)
@@ -168,14 +168,14 @@ class LakelogDataSource(DataSource):
         return FilesStreamWriter(plan, commit_user, self.options.get(CHECKPOINT_OPTION), declared)
 
     def _names_system_table(self) -> bool:
-        from lakelog.catalog.system_names import names_system_table
+        from lakelog.catalog.names.system_names import names_system_table
 
         options = {key.lower(): value for key, value in self.options.items()}
         return names_system_table(options.get("table") or options.get("path", ""), in_warehouse="warehouse" in options)
 
     def _audited(self) -> tuple[ReadName, Mapping[str, str]]:
         """The system table that a stream is of, and the options of the stream of its table."""
-        from lakelog.spark.source.audit_stream import audited
+        from lakelog.spark.source.streams.audit_stream import audited
 
         return audited(self.options)
 
@@ -198,7 +198,7 @@ class LakelogDataSource(DataSource):
 
 def _log_of(table: Table) -> tuple[LogTarget | None, Callable[[], None] | None]:
     """Where the table's log is, and what checks its topic; nothing for a table without one, and for a copy."""
-    from lakelog.protocol.place import original_of, recorded_place
+    from lakelog.protocol.access.place import original_of, recorded_place
     from lakelog.spark.tables import log_target
 
     if table.log is None:

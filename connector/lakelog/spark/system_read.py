@@ -12,7 +12,7 @@ from pyspark.sql import types as spark
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from lakelog.catalog import Catalog, open_table
-from lakelog.catalog.system_names import split_name
+from lakelog.catalog.names.system_names import split_name
 from lakelog.common.errors import InvalidRequestError, OptionError
 from lakelog.common.options import Option
 from lakelog.filestore.io.location import store_options

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 from pyspark.sql import types as spark
 
-from lakelog.catalog.spark_json import columns_of_struct
+from lakelog.catalog.columns.spark_json import columns_of_struct
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.types import DataField, DataType, TypeRoot
 

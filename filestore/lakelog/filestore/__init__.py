@@ -4,7 +4,7 @@ Here are the names that users import; `lakelog.catalog` has tables with database
 """
 
 import lakelog.common.allocation  # noqa: F401  # before pyarrow
-from lakelog.filestore.metadata.snapshot import CommitKind, Snapshot
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.table import FileStoreTable

@@ -16,7 +16,7 @@ from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.common.file_names import check_user_name
 from lakelog.filestore.io.location import Location
 from lakelog.filestore.options.layout import TABLE_UUID
-from lakelog.filestore.refs.travel import check_not_in_step
+from lakelog.filestore.refs.states.travel import check_not_in_step
 from lakelog.filestore.schema.paths import MAIN_BRANCH, TablePaths
 from lakelog.filestore.schema.schema_manager import SchemaManager
 from lakelog.filestore.verbs.branches import BranchedTable

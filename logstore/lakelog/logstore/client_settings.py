@@ -14,7 +14,7 @@ from lakelog.common.quoting import listed
 from lakelog.logstore.harmless_settings import HARMLESS, expected_instead
 
 SERVERS = "bootstrap.servers"
-PROFILE = "profile"  # not a setting of clients: the name of a set of them, see `lakelog.protocol.kafka_profiles`
+PROFILE = "profile"  # not a setting of clients: the name of a set of them, see `lakelog.protocol.access.kafka_profiles`
 _SECRET = re.compile(r"password|secret|token|jaas|credential|ssl[._]key|\.pem|oauthbearer|ssl\.keystore", re.IGNORECASE)
 _PROTOCOLS = frozenset({"plaintext", "ssl", "sasl_plaintext", "sasl_ssl"})
 _MECHANISMS = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})

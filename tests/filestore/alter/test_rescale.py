@@ -13,7 +13,7 @@ import pytest
 from lakelog.common.errors import ConflictError, CorruptDataError, InvalidRequestError
 from lakelog.filestore.alter import rescale
 from lakelog.filestore.commit.commit_clock import CommitClock
-from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.read.scan import DataSplit
 from lakelog.filestore.read.split_rows import read_splits
 from lakelog.filestore.schema.new_schema import build_schema

@@ -8,7 +8,7 @@ import pytest
 
 from lakelog.filestore.commit.batches import append_commit
 from lakelog.filestore.commit.conflicts import OvertakenError
-from lakelog.filestore.metadata.manifest import ManifestEntry
+from lakelog.filestore.metadata.manifests.manifest import ManifestEntry
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.write import write_rows
 from tests.support.small_tables import NO_WAIT, commit_batch, committed_batches, content, make_table, rows_of

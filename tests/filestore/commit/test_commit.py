@@ -16,10 +16,15 @@ from lakelog.filestore.commit.batches import append_commit
 from lakelog.filestore.commit.commit import AFTER_CREATE, BEFORE_CREATE, CommitRequest, TableCommit
 from lakelog.filestore.commit.commit_clock import CommitClock
 from lakelog.filestore.io.local_files import LocalFileIO
-from lakelog.filestore.metadata.identity import UUID_KEY
-from lakelog.filestore.metadata.manifest import FileKind
-from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, SCHEMA_DIGEST_KEY, CommitKind, Snapshot
-from lakelog.filestore.metadata.users import LINEAGE_KEY, USERS_KEY, carried_properties, read_users
+from lakelog.filestore.metadata.manifests.manifest import FileKind
+from lakelog.filestore.metadata.snapshots.snapshot import (
+    BATCH_COMMIT_IDENTIFIER,
+    SCHEMA_DIGEST_KEY,
+    CommitKind,
+    Snapshot,
+)
+from lakelog.filestore.metadata.snapshots.users import LINEAGE_KEY, USERS_KEY, carried_properties, read_users
+from lakelog.filestore.metadata.tables.identity import UUID_KEY
 from lakelog.filestore.table import FileStoreTable
 from tests.support.faulty_file_io import FaultyFileIO
 from tests.support.small_tables import (

@@ -15,7 +15,7 @@ from lakelog.filestore.commit.commit import BEFORE_CREATE, CommitRequest, TableC
 from lakelog.filestore.expire.expiry import Expired, Retention
 from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.io.local_files import LocalFileIO
-from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from tests.support.small_tables import NO_WAIT, SCHEMA, UNSYNCED, in_new_process, prepare_batch, rows_of

@@ -14,7 +14,7 @@ from lakelog.filestore.commit.commit import CommitRequest, TableCommit
 from lakelog.filestore.commit.outcomes import CommitOutcome, FoundCommit
 from lakelog.filestore.expire.expiry import Retention
 from lakelog.filestore.io.local_files import LocalFileIO
-from lakelog.filestore.metadata.snapshot import CommitKind, Snapshot
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
 from lakelog.filestore.table import FileStoreTable
 from tests.support.small_tables import NO_WAIT, UNSYNCED, content, in_new_process, make_table, rows_of
 

@@ -17,7 +17,7 @@ from lakelog.filestore.compact.picking import (
     pick_full,
     pick_universal,
 )
-from lakelog.filestore.metadata.levels import SortedRun, highest_level
+from lakelog.filestore.metadata.manifests.levels import SortedRun, highest_level
 from tests.support.data_files import plain_file
 
 LEVEL_MAX = 5

@@ -18,13 +18,13 @@ from lakelog.filestore.compact.committing import commit_results
 from lakelog.filestore.compact.picking import CompactUnit
 from lakelog.filestore.compact.rewriting import compact_bucket
 from lakelog.filestore.encoding.roaring import decode_roaring, encode_roaring
-from lakelog.filestore.formats.parquet import ParquetFile
+from lakelog.filestore.formats.parquet.parquet import ParquetFile
 from lakelog.filestore.index.deletion_vectors import DeletionFile, encode_vectors, read_positions
 from lakelog.filestore.index.index_manifest import deletion_files
 from lakelog.filestore.io.fileio import FileIO
-from lakelog.filestore.metadata.data_file import DataFileMeta
-from lakelog.filestore.metadata.levels import SortedRun
-from lakelog.filestore.metadata.manifest_entries import BucketId
+from lakelog.filestore.metadata.manifests.data_file import DataFileMeta
+from lakelog.filestore.metadata.manifests.levels import SortedRun
+from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.write import starting_at, write_rows

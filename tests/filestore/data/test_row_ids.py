@@ -14,7 +14,7 @@ from lakelog.common.errors import CorruptDataError, UnsupportedError
 from lakelog.common.types import DataField, parse_type
 from lakelog.filestore.data.row_ids import groups_by_row_id
 from lakelog.filestore.formats.blob import ELSEWHERE, NULL, BlobFile
-from lakelog.filestore.metadata.data_file import EMPTY_ROW, EMPTY_STATS, DataFileMeta
+from lakelog.filestore.metadata.manifests.data_file import EMPTY_ROW, EMPTY_STATS, DataFileMeta
 from lakelog.filestore.schema.new_schema import build_schema
 from tests.support.local_files import local_file
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from lakelog.common.errors import OptionError
 from lakelog.common.types import DataField, parse_type
 from lakelog.filestore.encoding.binary_row import StoredValue, deserialize_row
-from lakelog.filestore.metadata.data_file import DataFileMeta
+from lakelog.filestore.metadata.manifests.data_file import DataFileMeta
 from lakelog.filestore.options.stats_mode import truncated_bounds
 from lakelog.filestore.predicate import Predicate, RowTest, parse_where
 from lakelog.filestore.predicate.tree import And, Compare, Comparison, In, IsNull, Like, Literal, LiteralKind, Or

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.filestore.expire.expiry import Retention, first_kept
 from lakelog.filestore.index.index_manifest import deletion_files
-from lakelog.filestore.metadata.manifest import COLUMNS_CACHE, ENTRY_CACHE, LIST_CACHE
+from lakelog.filestore.metadata.manifests.manifest import COLUMNS_CACHE, ENTRY_CACHE, LIST_CACHE
 from lakelog.filestore.table import FileStoreTable
 from tests.support.faulty_file_io import FaultyFileIO, InjectedCrash
 from tests.support.small_tables import UNSYNCED, content_after, in_new_process, make_table, rows_of

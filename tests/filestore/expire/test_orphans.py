@@ -18,8 +18,8 @@ from lakelog.common.errors import CorruptDataError, InvalidRequestError
 from lakelog.filestore.commit.batches import append_commit
 from lakelog.filestore.expire.expiry import Retention
 from lakelog.filestore.expire.orphans import Orphans
-from lakelog.filestore.metadata.manifest import ManifestEntry
-from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.metadata.manifests.manifest import ManifestEntry
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.read.change_source import ChangeSource
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable

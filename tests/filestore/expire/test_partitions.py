@@ -15,7 +15,7 @@ from lakelog.filestore.commit.commit_clock import CommitClock
 from lakelog.filestore.encoding.binary_row import serialize_row
 from lakelog.filestore.expire.partition_times import partition_time
 from lakelog.filestore.io.local_files import LocalFileIO
-from lakelog.filestore.metadata.snapshot import CommitKind
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 

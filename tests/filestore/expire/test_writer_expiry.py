@@ -14,8 +14,8 @@ from lakelog.common.errors import UnavailableError
 from lakelog.filestore.commit.batches import append_commit
 from lakelog.filestore.expire import writer_expiry
 from lakelog.filestore.expire.writer_expiry import expire_after_commit
-from lakelog.filestore.metadata.snapshot import Snapshot
-from lakelog.filestore.metadata.users import read_users
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.snapshots.users import read_users
 from lakelog.filestore.table import FileStoreTable
 from tests.support.faulty_file_io import FaultyFileIO
 from tests.support.referenced import files_on_disk, referenced_files

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.common.errors import CorruptDataError
-from lakelog.filestore.formats.checked import BLOCK_BYTES, CheckedInput, ChecksummedFile
+from lakelog.filestore.formats.blocks.checked import BLOCK_BYTES, CheckedInput, ChecksummedFile
 from lakelog.filestore.io.fileio import NewFile
 from lakelog.filestore.io.local_files import LocalFileIO
 

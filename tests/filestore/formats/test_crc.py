@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakelog.filestore.formats import crc
+from lakelog.filestore.formats.blocks import crc
 
 
 @given(data=st.binary(max_size=3_000), before=st.integers(0, (1 << 32) - 1))

@@ -9,8 +9,8 @@ import pytest
 from pyarrow import orc
 
 from lakelog.common.errors import CorruptDataError
-from lakelog.filestore.formats.orc import OrcFile
-from lakelog.filestore.formats.reader_errors import WatchedInput
+from lakelog.filestore.formats.blocks.reader_errors import WatchedInput
+from lakelog.filestore.formats.orc.orc import OrcFile
 from lakelog.filestore.formats.records import iter_records
 from tests.support.local_files import local_file
 from tests.support.parquet_attacks import FIELDS, ROWS, orc_of_too_many_digits

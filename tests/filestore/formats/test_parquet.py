@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError, UnsupportedError
 from lakelog.common.types import DataField, DataType, TypeRoot, parse_type
-from lakelog.filestore.formats.parquet import ParquetFile
-from lakelog.filestore.formats.parquet_fetching import fetches_of
-from lakelog.filestore.formats.parquet_writing import ParquetWriter, write_parquet
+from lakelog.filestore.formats.parquet.parquet import ParquetFile
+from lakelog.filestore.formats.parquet.parquet_fetching import fetches_of
+from lakelog.filestore.formats.parquet.parquet_writing import ParquetWriter, write_parquet
 from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.schema.new_schema import number_fields
 from lakelog.filestore.schema.schema import TableSchema

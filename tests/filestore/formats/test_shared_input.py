@@ -11,8 +11,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakelog.filestore.formats.checked import BLOCK_BYTES, CheckedInput
-from lakelog.filestore.formats.shared_input import BLOCKS_HELD, SharedFile, VerifiedBlocks
+from lakelog.filestore.formats.blocks.checked import BLOCK_BYTES, CheckedInput
+from lakelog.filestore.formats.blocks.shared_input import BLOCKS_HELD, SharedFile, VerifiedBlocks
 
 CONTENT = random.Random(2).randbytes(40 * BLOCK_BYTES + 17)
 SUMS = [zlib.crc32(CONTENT[at : at + BLOCK_BYTES]) for at in range(0, len(CONTENT), BLOCK_BYTES)]

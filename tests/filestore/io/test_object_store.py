@@ -30,8 +30,8 @@ from lakelog.common.errors import (
 )
 from lakelog.filestore.commit.outcomes import CommitOutcome, FoundCommit
 from lakelog.filestore.expire.expiry import Retention
-from lakelog.filestore.formats.checked import BLOCK_BYTES
-from lakelog.filestore.formats.parquet_writing import LOOKED_UP_GROUP_ROWS
+from lakelog.filestore.formats.blocks.checked import BLOCK_BYTES
+from lakelog.filestore.formats.parquet.parquet_writing import LOOKED_UP_GROUP_ROWS
 from lakelog.filestore.io import object_probe
 from lakelog.filestore.io.location import Location
 from lakelog.filestore.io.object_store import ObjectStoreFileIO

@@ -28,7 +28,7 @@ from lakelog.filestore.merge.deduplicate import (
 from lakelog.filestore.merge.order import key_at as key_of_row
 from lakelog.filestore.merge.order import key_frame, rows_before, rows_up_to
 from lakelog.filestore.merge.runs import RunCursor, aligned_slices, are_ranked, piece_sizes
-from lakelog.filestore.metadata.levels import SortedRun
+from lakelog.filestore.metadata.manifests.levels import SortedRun
 from lakelog.filestore.schema.schema import SEQUENCE_NUMBER, VALUE_KIND
 from tests.support.data_files import plain_file
 from tests.support.strategies import arrow_rows, key_types, storable_values

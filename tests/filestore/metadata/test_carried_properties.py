@@ -13,9 +13,9 @@ from lakelog.common.errors import CorruptDataError
 from lakelog.filestore.commit.batches import append_commit
 from lakelog.filestore.expire.expiry import Retention
 from lakelog.filestore.io.local_files import LocalFileIO
-from lakelog.filestore.metadata.snapshot import DIGEST_KEY, CommitKind, Snapshot
-from lakelog.filestore.metadata.users import carried_properties, parse_users
-from lakelog.filestore.refs.tags import write_tag
+from lakelog.filestore.metadata.snapshots.snapshot import DIGEST_KEY, CommitKind, Snapshot
+from lakelog.filestore.metadata.snapshots.users import carried_properties, parse_users
+from lakelog.filestore.refs.tags.tags import write_tag
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.write import write_rows

@@ -20,8 +20,8 @@ from lakelog.filestore.commit.commit_clock import CommitClock
 from lakelog.filestore.commit.commit_tries import CommitTries
 from lakelog.filestore.commit.conflicts import OvertakenError
 from lakelog.filestore.io.local_files import LocalFileIO
-from lakelog.filestore.metadata import commit_line
-from lakelog.filestore.metadata.commit_line import LOOK_EVERY, CommitLine, CommitTurn, Place
+from lakelog.filestore.metadata.snapshots import commit_line
+from lakelog.filestore.metadata.snapshots.commit_line import LOOK_EVERY, CommitLine, CommitTurn, Place
 from lakelog.filestore.schema.paths import TablePaths
 from lakelog.filestore.table import FileStoreTable
 from tests.support.small_tables import (

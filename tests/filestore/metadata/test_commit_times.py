@@ -18,10 +18,10 @@ from lakelog.filestore.commit.commit_clock import CommitClock
 from lakelog.filestore.compact.bucket_work import pick_unit
 from lakelog.filestore.expire.expiry import Retention
 from lakelog.filestore.expire.writer_expiry import expire_after_commit
-from lakelog.filestore.metadata.changelogs import ChangelogManager
-from lakelog.filestore.metadata.commit_times import CommitTimes, committed_by, newest_at
-from lakelog.filestore.metadata.snapshot import CommitKind
-from lakelog.filestore.metadata.users import read_users
+from lakelog.filestore.metadata.snapshots.changelogs import ChangelogManager
+from lakelog.filestore.metadata.snapshots.commit_times import CommitTimes, committed_by, newest_at
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
+from lakelog.filestore.metadata.snapshots.users import read_users
 from lakelog.filestore.table import FileStoreTable
 from tests.support.small_tables import in_new_process, make_table, prepare_batch
 

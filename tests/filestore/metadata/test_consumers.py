@@ -10,7 +10,7 @@ import pytest
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
 from lakelog.filestore.expire.expiry import Retention
-from lakelog.filestore.metadata.consumers import LEASE_PREFIX, Consumer
+from lakelog.filestore.metadata.tables.consumers import LEASE_PREFIX, Consumer
 from lakelog.filestore.table import FileStoreTable
 from tests.support.small_tables import make_table, rows_of
 

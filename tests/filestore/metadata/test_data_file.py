@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given, settings
 
-from lakelog.filestore.metadata.data_file import DataFileMeta, wall_clock_millis
+from lakelog.filestore.metadata.manifests.data_file import DataFileMeta, wall_clock_millis
 from tests.support.data_files import data_files, plain_file
 
 

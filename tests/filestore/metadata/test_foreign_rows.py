@@ -11,11 +11,11 @@ import pytest
 
 from lakelog.common.errors import UnsupportedError
 from lakelog.filestore.io.local_files import LocalFileIO
-from lakelog.filestore.metadata.snapshot import CommitKind
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
-from lakelog.protocol.state import LogState
-from lakelog.protocol.stores import read_state
+from lakelog.protocol.state.state import LogState
+from lakelog.protocol.state.stores import read_state
 from tests.support.foreign_engine import foreign_snapshot
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False)])

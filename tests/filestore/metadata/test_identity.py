@@ -11,9 +11,9 @@ from lakelog.common.errors import ConflictError
 from lakelog.filestore.alter.schema_changes import SetOption
 from lakelog.filestore.commit import outcomes
 from lakelog.filestore.commit.commit import BEFORE_CREATE, CommitRequest, TableCommit
-from lakelog.filestore.metadata import identity
-from lakelog.filestore.metadata.identity import UUID_KEY, carried_by
-from lakelog.filestore.metadata.snapshot import CommitKind
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
+from lakelog.filestore.metadata.tables import identity
+from lakelog.filestore.metadata.tables.identity import UUID_KEY, carried_by
 from lakelog.filestore.schema.schema import DIGEST_KEY, TableSchema
 from lakelog.filestore.table import FileStoreTable
 from tests.support.faulty_file_io import FaultyFileIO

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakelog.filestore.metadata.layered import LayeredMap
+from lakelog.filestore.metadata.manifests.layered import LayeredMap
 
 CHANGES = st.lists(st.lists(st.tuples(st.booleans(), st.integers(0, 60)), max_size=30), max_size=12)
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from lakelog.common.errors import CorruptDataError
 from lakelog.common.types import parse_type
 from lakelog.filestore.encoding.binary_row import deserialize_row
-from lakelog.filestore.metadata.data_file import DataFileMeta
-from lakelog.filestore.metadata.levels import runs_of, sections_of
+from lakelog.filestore.metadata.manifests.data_file import DataFileMeta
+from lakelog.filestore.metadata.manifests.levels import runs_of, sections_of
 from tests.support.data_files import plain_file
 
 KEY = [parse_type("INT")]

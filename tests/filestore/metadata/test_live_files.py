@@ -8,11 +8,11 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakelog.filestore.metadata.live_files import NO_SEQUENCE, LiveFiles
-from lakelog.filestore.metadata.manifest import merge_entries
-from lakelog.filestore.metadata.manifest_entries import BucketId, FileKind, ManifestEntry
-from lakelog.filestore.metadata.manifest_records import ManifestFileMeta, partition_stats
-from lakelog.filestore.metadata.manifest_steps import ManifestStep, net_change
+from lakelog.filestore.metadata.manifests.manifest import merge_entries
+from lakelog.filestore.metadata.manifests.manifest_entries import BucketId, FileKind, ManifestEntry
+from lakelog.filestore.metadata.manifests.manifest_records import ManifestFileMeta, partition_stats
+from lakelog.filestore.metadata.manifests.manifest_steps import ManifestStep, net_change
+from lakelog.filestore.metadata.snapshots.live_files import NO_SEQUENCE, LiveFiles
 from tests.support.data_files import plain_entry
 from tests.support.small_tables import make_table, rows_of
 

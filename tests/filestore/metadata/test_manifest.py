@@ -17,8 +17,8 @@ from lakelog.common.types import parse_type
 from lakelog.filestore.encoding.binary_row import deserialize_row, serialize_row
 from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.io.name_cache import NameCache
-from lakelog.filestore.metadata.data_file import FileSource
-from lakelog.filestore.metadata.manifest import (
+from lakelog.filestore.metadata.manifests.data_file import FileSource
+from lakelog.filestore.metadata.manifests.manifest import (
     COLUMNS_CACHE,
     ENTRY_CACHE,
     LIST_CACHE,
@@ -28,9 +28,9 @@ from lakelog.filestore.metadata.manifest import (
     live_entries,
     merge_entries,
 )
-from lakelog.filestore.metadata.manifest_entries import BucketId, entries_of_buckets
-from lakelog.filestore.metadata.manifest_records import partition_stats
-from lakelog.filestore.metadata.snapshot_manager import SnapshotManager
+from lakelog.filestore.metadata.manifests.manifest_entries import BucketId, entries_of_buckets
+from lakelog.filestore.metadata.manifests.manifest_records import partition_stats
+from lakelog.filestore.metadata.snapshots.snapshot_manager import SnapshotManager
 from lakelog.filestore.schema.paths import FileNames, TablePaths
 from tests.support.data_files import key_of, manifest_entries, plain_entry
 from tests.support.paimon_tables import expected, unpack

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakelog.filestore.metadata.data_file import EMPTY_STATS
-from lakelog.filestore.metadata.manifest_merging import pick_manifests
-from lakelog.filestore.metadata.manifest_records import ManifestFileMeta
+from lakelog.filestore.metadata.manifests.data_file import EMPTY_STATS
+from lakelog.filestore.metadata.manifests.manifest_merging import pick_manifests
+from lakelog.filestore.metadata.manifests.manifest_records import ManifestFileMeta
 
 NO_LIMIT = 1 << 60
 

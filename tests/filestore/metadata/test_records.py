@@ -12,7 +12,7 @@ from pyarrow import orc
 
 from lakelog.common.errors import CorruptDataError
 from lakelog.filestore.formats.records import columnar_records, iter_records
-from lakelog.filestore.metadata.manifest_columns import decode_columns, entries_of
+from lakelog.filestore.metadata.manifests.manifest_columns import decode_columns, entries_of
 from tests.support.paimon_tables import unpack
 
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.filestore.io.local_files import LocalFileIO
-from lakelog.filestore.metadata.snapshot import CommitKind, Snapshot
-from lakelog.filestore.metadata.snapshot_manager import SnapshotManager
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
+from lakelog.filestore.metadata.snapshots.snapshot_manager import SnapshotManager
 from lakelog.filestore.schema.paths import TablePaths
 from tests.support.paimon_tables import expected, unpack
 

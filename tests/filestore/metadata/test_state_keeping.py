@@ -8,12 +8,12 @@ import pytest
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError
 from lakelog.filestore.expire.expiry import Retention
-from lakelog.filestore.metadata import identity
-from lakelog.filestore.metadata.consumers import STATE_CONSUMER, ConsumerManager
-from lakelog.filestore.metadata.identity import OutdatedSnapshotError, StateLostError
-from lakelog.filestore.metadata.snapshot import CommitKind
-from lakelog.filestore.metadata.state_keeping import LAG_SNAPSHOTS, StateKeeper
-from lakelog.filestore.metadata.users import CommitUser, parse_users
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
+from lakelog.filestore.metadata.snapshots.users import CommitUser, parse_users
+from lakelog.filestore.metadata.tables import identity
+from lakelog.filestore.metadata.tables.consumers import STATE_CONSUMER, ConsumerManager
+from lakelog.filestore.metadata.tables.identity import OutdatedSnapshotError, StateLostError
+from lakelog.filestore.metadata.tables.state_keeping import LAG_SNAPSHOTS, StateKeeper
 from lakelog.filestore.table import FileStoreTable
 from tests.support.faulty_file_io import FaultyFileIO, InjectedCrash
 from tests.support.foreign_engine import expire_as_others_do, foreign_snapshot

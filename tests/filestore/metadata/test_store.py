@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.filestore.io.local_files import LocalFileIO
-from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, MERGE_ENGINE
 from lakelog.filestore.schema.merged_schema import schema_with_rules
 from lakelog.filestore.schema.new_schema import build_schema

@@ -11,7 +11,7 @@ import pytest
 from lakelog.common.errors import CorruptDataError
 from lakelog.filestore.alter.schema_changes import AddColumn, SetOption
 from lakelog.filestore.io.local_files import LocalFileIO
-from lakelog.filestore.metadata.snapshot import SCHEMA_DIGEST_KEY
+from lakelog.filestore.metadata.snapshots.snapshot import SCHEMA_DIGEST_KEY
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.schema.schema_manager import SchemaManager

@@ -11,8 +11,8 @@ import pytest
 
 from lakelog.filestore.io.fileio import FileEntry
 from lakelog.filestore.io.local_files import LocalFileIO
-from lakelog.filestore.metadata import tag_cache
-from lakelog.filestore.refs.tags import tags_of, write_tag
+from lakelog.filestore.metadata.snapshots import tag_cache
+from lakelog.filestore.refs.tags.tags import tags_of, write_tag
 from tests.support.small_tables import in_new_process, make_table, rows_of
 
 TAGS = 20

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lakelog.common.errors import CorruptDataError, InvalidRequestError
 from lakelog.filestore.commit.batches import append_commit
 from lakelog.filestore.commit.commit_clock import CommitClock
-from lakelog.filestore.metadata.users import (
+from lakelog.filestore.metadata.snapshots.users import (
     FORGOTTEN_KEY,
     CommitUser,
     check_not_forgotten,

@@ -18,7 +18,7 @@ from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import DataField, parse_type
 from lakelog.filestore.encoding.binary_row import StoredValue, serialize_row, stored_row
 from lakelog.filestore.encoding.key_order import comparable
-from lakelog.filestore.metadata.data_file import EMPTY_STATS, SimpleStats
+from lakelog.filestore.metadata.manifests.data_file import EMPTY_STATS, SimpleStats
 from lakelog.filestore.predicate import (
     ColumnBounds,
     RowTest,

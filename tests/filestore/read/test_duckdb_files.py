@@ -14,8 +14,8 @@ import pytest
 
 from lakelog.common.errors import NotFoundError
 from lakelog.filestore.alter.schema_changes import AddColumn
-from lakelog.filestore.formats.checked import BLOCK_BYTES
-from lakelog.filestore.formats.shared_input import SharedFile
+from lakelog.filestore.formats.blocks.checked import BLOCK_BYTES
+from lakelog.filestore.formats.blocks.shared_input import SharedFile
 from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.read import duckdb_files, duckdb_relation
 from lakelog.filestore.read.duckdb_files import OwnFiles

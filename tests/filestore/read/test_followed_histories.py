@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lakelog.filestore.metadata.snapshot import CommitKind
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
 from tests.support.followed_tables import (
     KINDS,
     History,

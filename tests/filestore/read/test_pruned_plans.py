@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from lakelog.filestore.data.row_groups import RowFilter, groups_left
-from lakelog.filestore.formats.parquet import ParquetFile
-from lakelog.filestore.metadata import live_files
-from lakelog.filestore.metadata.manifest import ENTRY_CACHE
+from lakelog.filestore.formats.parquet.parquet import ParquetFile
+from lakelog.filestore.metadata.manifests.manifest import ENTRY_CACHE
+from lakelog.filestore.metadata.snapshots import live_files
 from lakelog.filestore.predicate import bind, parse_where
 from lakelog.filestore.read.scan import Plan, plan
 from lakelog.filestore.schema.new_schema import build_schema

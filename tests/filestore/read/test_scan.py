@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError, UnsupportedError
-from lakelog.filestore.metadata.manifest import FileKind
-from lakelog.filestore.metadata.manifest_entries import BucketId
+from lakelog.filestore.metadata.manifests.manifest import FileKind
+from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.filestore.predicate import parse_where
 from lakelog.filestore.read.scan import plan
 from lakelog.filestore.read.split_rows import read_splits

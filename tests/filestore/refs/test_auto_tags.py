@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from lakelog.common.errors import InvalidRequestError
-from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
-from lakelog.filestore.refs import auto_tags
-from lakelog.filestore.refs.auto_tags import (
+from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
+from lakelog.filestore.refs.tags import auto_tags
+from lakelog.filestore.refs.tags.auto_tags import (
     create_due_tags,
     expire_tags_by_writer,
     is_snapshot_due,
     tag_after_commit,
 )
-from lakelog.filestore.refs.tag_periods import TagPeriods
-from lakelog.filestore.refs.tags import tags_of, write_tag
+from lakelog.filestore.refs.tags.tag_periods import TagPeriods
+from lakelog.filestore.refs.tags.tags import tags_of, write_tag
 from lakelog.filestore.table import FileStoreTable
 from tests.support.faulty_file_io import FaultyFileIO
 from tests.support.small_tables import UNSYNCED, make_table, rows_of

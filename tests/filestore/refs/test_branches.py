@@ -16,11 +16,11 @@ from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogErr
 from lakelog.filestore.alter.schema_changes import AddColumn
 from lakelog.filestore.expire.expiry import Retention
 from lakelog.filestore.io.fileio import FileIO
-from lakelog.filestore.metadata.forks import PROTECTING_PREFIX, Fork, read_fork
-from lakelog.filestore.metadata.snapshot import Snapshot
-from lakelog.filestore.metadata.users import LOG_STATE_KEY, read_users
-from lakelog.filestore.refs.branch_names import check_branch_name
-from lakelog.filestore.refs.tags import write_tag
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.snapshots.users import LOG_STATE_KEY, read_users
+from lakelog.filestore.metadata.tables.forks import PROTECTING_PREFIX, Fork, read_fork
+from lakelog.filestore.refs.branches.branch_names import check_branch_name
+from lakelog.filestore.refs.tags.tags import write_tag
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from tests.support.faulty_file_io import FaultyFileIO, InjectedCrash

@@ -10,11 +10,12 @@ import pytest
 
 from lakelog.filestore.commit.commit import CommitRequest, TableCommit
 from lakelog.filestore.expire.retention import Retention
-from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
-from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
-from lakelog.filestore.refs import commit_changes, sides
-from lakelog.filestore.refs.commit_changes import added_since, only_rewrites
-from lakelog.filestore.refs.table_state import TableState
+from lakelog.filestore.metadata.manifests.manifest import FileKind, ManifestEntry
+from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from lakelog.filestore.refs.merges import sides
+from lakelog.filestore.refs.states import commit_changes
+from lakelog.filestore.refs.states.commit_changes import added_since, only_rewrites
+from lakelog.filestore.refs.states.table_state import TableState
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.write import write_rows

@@ -13,10 +13,10 @@ import pytest
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.alter.schema_changes import AddColumn, RenameColumn
 from lakelog.filestore.index.index_manifest import deletion_files
-from lakelog.filestore.refs import changed_keys
-from lakelog.filestore.refs.differences import Difference, compared_fields, differences
-from lakelog.filestore.refs.state_parts import unshared
-from lakelog.filestore.refs.table_state import TableState
+from lakelog.filestore.refs.states import changed_keys
+from lakelog.filestore.refs.states.differences import Difference, compared_fields, differences
+from lakelog.filestore.refs.states.state_parts import unshared
+from lakelog.filestore.refs.states.table_state import TableState
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from tests.support.counting_file_io import CountingFileIO

@@ -14,8 +14,8 @@ import pytest
 from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError, NotFoundError
 from lakelog.filestore.alter.schema_changes import AddColumn, SetOption
 from lakelog.filestore.expire.expiry import Retention
-from lakelog.filestore.metadata.users import CommitUser, read_users
-from lakelog.filestore.refs.tags import drop_tag, write_tag
+from lakelog.filestore.metadata.snapshots.users import CommitUser, read_users
+from lakelog.filestore.refs.tags.tags import drop_tag, write_tag
 from lakelog.filestore.table import FileStoreTable
 from tests.support.faulty_file_io import FaultyFileIO, InjectedCrash
 from tests.support.paimon_tables import expected, unpack

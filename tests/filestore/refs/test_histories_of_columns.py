@@ -18,9 +18,9 @@ import pytest
 
 from lakelog.common.errors import ConflictError
 from lakelog.filestore.alter.schema_changes import AddColumn, RenameColumn
-from lakelog.filestore.metadata.forks import read_fork
-from lakelog.filestore.refs.differences import differences
-from lakelog.filestore.refs.table_state import TableState
+from lakelog.filestore.metadata.tables.forks import read_fork
+from lakelog.filestore.refs.states.differences import differences
+from lakelog.filestore.refs.states.table_state import TableState
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from tests.support.small_tables import UNSYNCED, in_new_process

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from lakelog.catalog.table import Table
 from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError, NotFoundError
 from lakelog.filestore.io.fileio import FileIO
-from lakelog.filestore.metadata.forks import Fork, read_fork
-from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.tables.forks import Fork, read_fork
 from lakelog.filestore.table import FileStoreTable
 from tests.support.faulty_file_io import FaultyFileIO, InjectedCrash
 from tests.support.foreign_engine import fast_forward_as_others_do

@@ -22,7 +22,7 @@ import pytest
 from lakelog.common.errors import ConflictError, CorruptDataError, LakelogError, NotFoundError
 from lakelog.filestore.commit import outcomes
 from lakelog.filestore.commit.batches import append_commit
-from lakelog.filestore.metadata.snapshot import CommitKind
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.write import write_rows
 from tests.support.faulty_file_io import FaultyFileIO

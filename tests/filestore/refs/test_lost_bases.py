@@ -12,8 +12,8 @@ from lakelog.common.errors import ConflictError
 from lakelog.filestore.alter.schema_changes import AddColumn
 from lakelog.filestore.expire.expiry import Retention
 from lakelog.filestore.read.change_source import ChangeSource
-from lakelog.filestore.refs import lines as lines_module
-from lakelog.filestore.refs.tags import write_tag
+from lakelog.filestore.refs.branches import lines as lines_module
+from lakelog.filestore.refs.tags.tags import write_tag
 from lakelog.filestore.table import FileStoreTable
 from tests.support.foreign_engine import roll_back_as_others_do
 from tests.support.small_tables import SCHEMA, content, in_new_process, make_table

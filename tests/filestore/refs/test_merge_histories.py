@@ -11,8 +11,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakelog.filestore.refs import sides
-from lakelog.filestore.refs.branch_merge import BranchConflictError
+from lakelog.filestore.refs.merges import sides
+from lakelog.filestore.refs.merges.branch_merge import BranchConflictError
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from tests.support.merge_model import Row, merged_counts, merged_rows

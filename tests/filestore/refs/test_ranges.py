@@ -15,7 +15,7 @@ import pytest
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.filestore.expire.retention import Retention
-from lakelog.filestore.refs.tags import write_tag
+from lakelog.filestore.refs.tags.tags import write_tag
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from tests.support.small_tables import UNSYNCED

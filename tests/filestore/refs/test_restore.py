@@ -14,12 +14,12 @@ from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoun
 from lakelog.common.types import ROW_KIND_COLUMN
 from lakelog.filestore.alter.schema_changes import AddColumn, DropColumn
 from lakelog.filestore.expire.expiry import Retention
-from lakelog.filestore.metadata.snapshot import CommitKind, Snapshot
-from lakelog.filestore.metadata.users import read_users
-from lakelog.filestore.refs import restored_state
-from lakelog.filestore.refs.differences import Difference, unit_differences
-from lakelog.filestore.refs.restore_plan import restore_plan
-from lakelog.filestore.refs.tags import drop_tag, write_tag
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
+from lakelog.filestore.metadata.snapshots.users import read_users
+from lakelog.filestore.refs.restore import restored_state
+from lakelog.filestore.refs.restore.restore_plan import restore_plan
+from lakelog.filestore.refs.states.differences import Difference, unit_differences
+from lakelog.filestore.refs.tags.tags import drop_tag, write_tag
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from tests.support.referenced import files_on_disk, referenced_files

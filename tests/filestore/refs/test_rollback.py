@@ -12,9 +12,9 @@ import pytest
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.commit.batches import append_commit
 from lakelog.filestore.expire.expiry import Retention
-from lakelog.filestore.metadata.snapshot import Snapshot
-from lakelog.filestore.metadata.users import read_users
-from lakelog.filestore.refs.tags import write_tag
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.snapshots.users import read_users
+from lakelog.filestore.refs.tags.tags import write_tag
 from lakelog.filestore.table import FileStoreTable
 from tests.support.faulty_file_io import FaultyFileIO, InjectedCrash
 from tests.support.referenced import files_on_disk, referenced_files

@@ -11,13 +11,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.read.scan import plan
 from lakelog.filestore.read.split_rows import read_splits_as_changes
-from lakelog.filestore.refs.differences import differences
-from lakelog.filestore.refs.restore_plan import changes_of
-from lakelog.filestore.refs.restored_state import StateDifference
-from lakelog.filestore.refs.table_state import TableState
+from lakelog.filestore.refs.restore.restore_plan import changes_of
+from lakelog.filestore.refs.restore.restored_state import StateDifference
+from lakelog.filestore.refs.states.differences import differences
+from lakelog.filestore.refs.states.table_state import TableState
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from tests.support.small_tables import SCHEMA, UNSYNCED

@@ -11,9 +11,9 @@ import pytest
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.expire.retention import Retention
-from lakelog.filestore.refs import auto_tags
-from lakelog.filestore.refs.auto_tags import create_due_tags
-from lakelog.filestore.refs.tags import drop_tag, rename_tag, tags_of, write_tag
+from lakelog.filestore.refs.tags import auto_tags
+from lakelog.filestore.refs.tags.auto_tags import create_due_tags
+from lakelog.filestore.refs.tags.tags import drop_tag, rename_tag, tags_of, write_tag
 from lakelog.filestore.table import FileStoreTable
 from tests.support.faulty_file_io import FaultyFileIO, InjectedCrash
 from tests.support.small_tables import UNSYNCED, in_new_process, make_table, rows_of

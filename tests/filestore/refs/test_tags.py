@@ -16,7 +16,15 @@ import pytest
 from lakelog.common.errors import ConflictError, CorruptDataError, InvalidRequestError, NotFoundError
 from lakelog.filestore.expire.retention import Retention
 from lakelog.filestore.io.fileio import FileIO
-from lakelog.filestore.refs.tags import drop_tag, expire_tags, next_tag, previous_tag, rename_tag, tags_of, write_tag
+from lakelog.filestore.refs.tags.tags import (
+    drop_tag,
+    expire_tags,
+    next_tag,
+    previous_tag,
+    rename_tag,
+    tags_of,
+    write_tag,
+)
 from lakelog.filestore.table import FileStoreTable
 from tests.support.faulty_file_io import FaultyFileIO, InjectedCrash, Result
 from tests.support.paimon_tables import expected, unpack

@@ -12,7 +12,7 @@ import pytest
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.filestore.expire.retention import Retention
-from lakelog.filestore.refs.tags import write_tag
+from lakelog.filestore.refs.tags.tags import write_tag
 from lakelog.filestore.table import FileStoreTable
 from tests.support.paimon_branches import take_as_branch
 from tests.support.paimon_tables import expected, unpack

@@ -15,11 +15,11 @@ import pytest
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.filestore.expire.expiry import Retention
-from lakelog.filestore.metadata.live_files import LiveFilesCache
-from lakelog.filestore.metadata.snapshot_manager import SnapshotManager
-from lakelog.filestore.metadata.tag_file import Tag
+from lakelog.filestore.metadata.snapshots.live_files import LiveFilesCache
+from lakelog.filestore.metadata.snapshots.snapshot_manager import SnapshotManager
+from lakelog.filestore.metadata.snapshots.tag_file import Tag
 from lakelog.filestore.read.change_source import ChangeSource
-from lakelog.filestore.refs.tags import write_tag
+from lakelog.filestore.refs.tags.tags import write_tag
 from lakelog.filestore.table import FileStoreTable
 from tests.support.foreign_engine import fast_forward_as_others_do
 from tests.support.referenced import files_on_disk, referenced_files

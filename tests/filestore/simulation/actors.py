@@ -24,11 +24,11 @@ from lakelog.filestore.expire import expiry
 from lakelog.filestore.expire.expiry import Retention
 from lakelog.filestore.index.index_file import discard_index_files
 from lakelog.filestore.io.fileio import FileIO
-from lakelog.filestore.metadata.data_file import DataFileMeta
-from lakelog.filestore.metadata.levels import runs_of
-from lakelog.filestore.metadata.manifest_entries import BucketId
-from lakelog.filestore.metadata.snapshot import Snapshot
-from lakelog.filestore.metadata.unnamed_files import discard_files
+from lakelog.filestore.metadata.manifests.data_file import DataFileMeta
+from lakelog.filestore.metadata.manifests.levels import runs_of
+from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.tables.unnamed_files import discard_files
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.assigning import bucket_assigner
 from lakelog.filestore.write.write import write_rows

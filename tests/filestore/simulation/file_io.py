@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from lakelog.common.errors import UnavailableError
 from lakelog.filestore.io.fileio import FileEntry, FileIO, OutputFile
-from lakelog.filestore.metadata.consumers import STATE_CONSUMER
+from lakelog.filestore.metadata.tables.consumers import STATE_CONSUMER
 from tests.filestore.simulation.world import Fault, Process, World
 from tests.support.abortable_file import AbortableFile
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from lakelog.common.errors import LakelogError
 from lakelog.filestore.index.index_manifest import read_index
-from lakelog.filestore.metadata.consumers import STATE_CONSUMER
-from lakelog.filestore.metadata.live_files import LiveFiles
-from lakelog.filestore.metadata.manifest import FileKind
-from lakelog.filestore.metadata.snapshot import CommitKind, Snapshot
-from lakelog.filestore.refs.restore_tags import RESTORE_TAG_PREFIX
+from lakelog.filestore.metadata.manifests.manifest import FileKind
+from lakelog.filestore.metadata.snapshots.live_files import LiveFiles
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
+from lakelog.filestore.metadata.tables.consumers import STATE_CONSUMER
+from lakelog.filestore.refs.restore.restore_tags import RESTORE_TAG_PREFIX
 from lakelog.filestore.schema.paths import CONSUMER_PREFIX, SNAPSHOT_PREFIX, TAG_PREFIX
 from lakelog.filestore.table import FileStoreTable
 from tests.filestore.simulation.kinds import Row, State, TableKind, kinds_of, rows_of, shown

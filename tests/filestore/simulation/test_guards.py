@@ -24,15 +24,15 @@ from lakelog.filestore.expire.expiry import Retention
 from lakelog.filestore.expire.kept_files import KeptFiles
 from lakelog.filestore.expire.references import References
 from lakelog.filestore.io.local_files import LocalFileIO
-from lakelog.filestore.metadata import snapshot_manager
-from lakelog.filestore.metadata.commit_times import CommitTimes
-from lakelog.filestore.metadata.live_files import LiveFiles
-from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
-from lakelog.filestore.metadata.snapshot import CommitKind, Snapshot
-from lakelog.filestore.metadata.snapshot_manager import SnapshotManager
-from lakelog.filestore.metadata.state_keeping import StateKeeper
-from lakelog.filestore.metadata.store import TableStore
-from lakelog.filestore.refs import restore
+from lakelog.filestore.metadata.manifests.manifest import FileKind, ManifestEntry
+from lakelog.filestore.metadata.snapshots import snapshot_manager
+from lakelog.filestore.metadata.snapshots.commit_times import CommitTimes
+from lakelog.filestore.metadata.snapshots.live_files import LiveFiles
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
+from lakelog.filestore.metadata.snapshots.snapshot_manager import SnapshotManager
+from lakelog.filestore.metadata.tables.state_keeping import StateKeeper
+from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.refs.restore import restore
 from lakelog.filestore.write import table_write
 from tests.filestore.simulation.history import FOREIGN_EVERY, RESTORES_EVERY, simulate
 

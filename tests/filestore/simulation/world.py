@@ -21,9 +21,9 @@ from greenlet import getcurrent, greenlet
 
 from lakelog.filestore.commit.commit_clock import CommitClock
 from lakelog.filestore.io.name_cache import NameCache
-from lakelog.filestore.metadata import manifest
-from lakelog.filestore.metadata.manifest import ManifestEntry
-from lakelog.filestore.metadata.manifest_records import ManifestFileMeta
+from lakelog.filestore.metadata.manifests import manifest
+from lakelog.filestore.metadata.manifests.manifest import ManifestEntry
+from lakelog.filestore.metadata.manifests.manifest_records import ManifestFileMeta
 
 Item = TypeVar("Item")
 START_MILLIS = 1_700_000_000_000

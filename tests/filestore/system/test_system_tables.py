@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
-from lakelog.filestore.metadata.manifest import COLUMNS_CACHE, ENTRY_CACHE
+from lakelog.filestore.metadata.manifests.manifest import COLUMNS_CACHE, ENTRY_CACHE
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.system.columns import SYSTEM_COLUMNS
 from lakelog.filestore.system.live_columns import live_columns
@@ -119,7 +119,7 @@ def test_columns_of_manifests_and_entries_one_by_one_are_the_same_files(
 ) -> None:
     table.compact(full=True)
     by_columns = table.system_table("files").to_arrow()
-    monkeypatch.setattr("lakelog.filestore.metadata.manifest.decode_columns", lambda data, path: None)
+    monkeypatch.setattr("lakelog.filestore.metadata.manifests.manifest.decode_columns", lambda data, path: None)
     COLUMNS_CACHE.clear()
     ENTRY_CACHE.clear()
     assert table.system_table("files").to_arrow() == by_columns

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.compact.picking import pick_small_files
 from lakelog.filestore.io.local_files import LocalFileIO
-from lakelog.filestore.metadata.data_file import EMPTY_ROW, EMPTY_STATS, DataFileMeta
-from lakelog.filestore.metadata.manifest_entries import BucketId
+from lakelog.filestore.metadata.manifests.data_file import EMPTY_ROW, EMPTY_STATS, DataFileMeta
+from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from tests.support.data_files import plain_file

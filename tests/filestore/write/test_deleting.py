@@ -10,7 +10,7 @@ import pytest
 
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.filestore.commit.commit import TableCommit
-from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.deleting import TableChange

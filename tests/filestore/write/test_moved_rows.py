@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.filestore.commit.commit import CommitRequest
-from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write import moved_rows, table_write

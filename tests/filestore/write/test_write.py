@@ -13,8 +13,8 @@ from lakelog.common.errors import InvalidRequestError, UnavailableError
 from lakelog.common.types import DataField, parse_type
 from lakelog.filestore.encoding.binary_row import deserialize_row, serialize_row
 from lakelog.filestore.io.local_files import LocalFileIO
-from lakelog.filestore.metadata.data_file import DataFileMeta, FileSource
-from lakelog.filestore.metadata.manifest_entries import BucketId
+from lakelog.filestore.metadata.manifests.data_file import DataFileMeta, FileSource
+from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.write import starting_at, write_rows

@@ -15,9 +15,9 @@ import pytest
 from lakelog.common.errors import InvalidRequestError, UnavailableError
 from lakelog.common.types import ROW_KIND_COLUMN
 from lakelog.filestore.commit.commit import CommitRequest, TableCommit
-from lakelog.filestore.metadata.levels import runs_of, sections_of
-from lakelog.filestore.metadata.manifest import ManifestEntry
-from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
+from lakelog.filestore.metadata.manifests.levels import runs_of, sections_of
+from lakelog.filestore.metadata.manifests.manifest import ManifestEntry
+from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.spilling import SPILL_PREFIX

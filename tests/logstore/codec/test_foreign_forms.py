@@ -7,7 +7,7 @@ from typing import Any  # Any: values of any column
 
 import pytest
 
-from lakelog.catalog.ddl import parse_ddl
+from lakelog.catalog.columns.ddl import parse_ddl
 from lakelog.common.types import RowKind
 from lakelog.logstore.codec.foreign import ForeignRows, decode_foreign
 from lakelog.logstore.codec.foreign_rules import ForeignRules

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakelog.catalog.ddl import parse_ddl
+from lakelog.catalog.columns.ddl import parse_ddl
 from lakelog.logstore.codec.foreign import ForeignRows, decode_foreign
 from lakelog.logstore.codec.foreign_rules import ForeignRules
 from tests.support.malformed import DDL, any_records, malformed, row

@@ -8,7 +8,7 @@ from typing import Any  # Any: JSON of any form
 
 import pytest
 
-from lakelog.catalog.ddl import parse_ddl
+from lakelog.catalog.columns.ddl import parse_ddl
 from lakelog.logstore.codec.foreign import ForeignRows, decode_foreign
 from lakelog.logstore.codec.foreign_rules import ForeignRules
 

@@ -6,7 +6,7 @@ from typing import Any  # Any: rules of any type
 
 import pytest
 
-from lakelog.catalog.ddl import parse_ddl
+from lakelog.catalog.columns.ddl import parse_ddl
 from lakelog.common.errors import CorruptDataError, UnsupportedError
 from lakelog.logstore.codec.debezium import decode_changes
 from lakelog.logstore.codec.foreign import REASON_MAX, UNEXPECTED, ForeignRows, decode_foreign

@@ -8,10 +8,10 @@ import pytest
 from confluent_kafka import KafkaError
 
 from lakelog.common.errors import NotFoundError, UnavailableError
-from lakelog.logstore.kafka import foreign_topic
-from lakelog.logstore.kafka.foreign_topic import ForeignHead, describe_foreign
-from lakelog.logstore.kafka.kafka_errors import kafka_error
-from lakelog.logstore.kafka.kafka_topic import KafkaTopic
+from lakelog.logstore.kafka.clients.kafka_errors import kafka_error
+from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
+from lakelog.logstore.kafka.records import foreign_topic
+from lakelog.logstore.kafka.records.foreign_topic import ForeignHead, describe_foreign
 
 TOPIC = KafkaTopic(client_config={"bootstrap.servers": "kafka:9092"}, name="shop.orders")
 

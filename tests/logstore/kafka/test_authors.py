@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakelog.common.errors import CorruptDataError
-from lakelog.logstore.kafka.authors import (
+from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
+from lakelog.logstore.kafka.records.authors import (
     DIGEST_HEADER,
     IDENTIFIER_HEADER,
     USER_HEADER,
@@ -18,7 +19,6 @@ from lakelog.logstore.kafka.authors import (
     LiveRecords,
     authors_of,
 )
-from lakelog.logstore.kafka.kafka_topic import KafkaTopic
 
 PARTITION = KafkaTopic(client_config={}, name="t", is_transactional=False).partition(3)
 

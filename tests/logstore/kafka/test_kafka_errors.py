@@ -15,9 +15,9 @@ from lakelog.common.errors import (
     UnknownOutcomeError,
 )
 from lakelog.logstore.client_settings import without_secrets
-from lakelog.logstore.kafka.connection_errors import CONNECTION_ERRORS
-from lakelog.logstore.kafka.kafka_errors import MissingRightError, kafka_error, transaction_error
-from lakelog.logstore.kafka.rights import topic_right
+from lakelog.logstore.kafka.clients.connection_errors import CONNECTION_ERRORS
+from lakelog.logstore.kafka.clients.kafka_errors import MissingRightError, kafka_error, transaction_error
+from lakelog.logstore.kafka.clients.rights import topic_right
 
 CONFIG = {"bootstrap.servers": "h:1", "sasl.password": "hunter2", "sasl.username": "me", "ssl.key.password": "s3cret"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 
-from lakelog.logstore.kafka.kafka_topic import KafkaTopic
+from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
 
 TOPIC = KafkaTopic(client_config={"bootstrap.servers": "h:1", "sasl.password": "hunter2"}, name="t")
 

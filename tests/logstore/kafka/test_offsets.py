@@ -8,9 +8,9 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from lakelog.common.errors import UnavailableError
-from lakelog.logstore.kafka import clients, offsets
-from lakelog.logstore.kafka.kafka_topic import KafkaTopic
-from lakelog.logstore.kafka.offsets import Position
+from lakelog.logstore.kafka.clients import clients, offsets
+from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
+from lakelog.logstore.kafka.clients.offsets import Position
 from tests.support.unknown_offsets import UNKNOWN, OffsetAnswers
 
 TOPIC = KafkaTopic(client_config={"bootstrap.servers": "127.0.0.1:9"}, name="t")

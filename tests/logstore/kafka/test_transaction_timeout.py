@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lakelog.common.errors import OptionError
-from lakelog.logstore.kafka import transaction_timeout
-from lakelog.logstore.kafka.transaction_timeout import (
+from lakelog.logstore.kafka.clients import transaction_timeout
+from lakelog.logstore.kafka.clients.transaction_timeout import (
     TIMEOUT_KEY,
     TIMEOUT_MILLIS_MAX,
     choose_timeout_millis,

@@ -9,12 +9,12 @@ import pytest
 
 from lakelog.filestore.compact.bucket_work import BucketWork
 from lakelog.filestore.compact.rewriting import compact_bucket
-from lakelog.filestore.metadata.levels import runs_of
-from lakelog.filestore.metadata.manifest_entries import BucketId
-from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.manifests.levels import runs_of
+from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
+from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.table import FileStoreTable
-from lakelog.protocol.state import Batch
-from lakelog.protocol.stores import DriverSnapshots
+from lakelog.protocol.state.state import Batch
+from lakelog.protocol.state.stores import DriverSnapshots
 from lakelog.spark.compaction import compaction
 from lakelog.spark.compaction.compaction import BackgroundCompaction
 from tests.support.small_tables import (

@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import UnavailableError
-from lakelog.filestore.metadata.manifest import ManifestEntry
-from lakelog.filestore.metadata.manifest_entries import BucketId
-from lakelog.filestore.metadata.snapshot import CommitKind
+from lakelog.filestore.metadata.manifests.manifest import ManifestEntry
+from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
 from lakelog.filestore.table import FileStoreTable
 from lakelog.spark import compact
 from lakelog.spark.compaction.compaction_job import CompactionSummary

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
-from lakelog.filestore.refs import auto_tags
-from lakelog.filestore.refs.tags import tags_of, write_tag
+from lakelog.filestore.refs.tags import auto_tags
+from lakelog.filestore.refs.tags.tags import tags_of, write_tag
 from lakelog.spark.compaction.compaction import expire_after
 from tests.support.small_tables import commit_batch, make_table
 

@@ -18,7 +18,7 @@ from lakelog.spark.ingesting.dead_letters import LettersWrite, letter_box
 from lakelog.spark.ingesting.decoding import Decoder
 from lakelog.spark.ingesting.growing import check_grown, grown
 from lakelog.spark.ingesting.rules import RulesOf
-from lakelog.spark.source.kafka_records import RECORD_SCHEMA
+from lakelog.spark.source.streams.kafka_records import RECORD_SCHEMA
 from lakelog.spark.types import spark_arrow_schema
 from tests.support.malformed import DDL, envelope, row
 from tests.support.mutated import DDL as MUTATED_DDL

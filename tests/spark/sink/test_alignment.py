@@ -13,10 +13,10 @@ from pyspark.errors import PySparkAttributeError, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError
-from lakelog.filestore.metadata.users import is_same_source
+from lakelog.filestore.metadata.snapshots.users import is_same_source
+from lakelog.spark.capture.checkpoint import files_of_batch, parse_offset_log, parse_watermark
 from lakelog.spark.sink import alignment
 from lakelog.spark.sink.alignment import MicroBatch, digest_of, identify_batch
-from lakelog.spark.sink.checkpoint import files_of_batch, parse_offset_log, parse_watermark
 
 
 def run_batches(

@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import ConflictError
-from lakelog.filestore.metadata.snapshot import CommitKind
-from lakelog.lineage.record import (
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
+from lakelog.lineage.records.record import (
     BatchLineage,
     ForeignSource,
     ReadMode,
@@ -23,10 +23,10 @@ from lakelog.lineage.record import (
     UnknownSource,
     batches_of,
 )
-from lakelog.protocol.steps import Step
+from lakelog.protocol.state.steps import Step
 from lakelog.spark import LakelogSink, read, write_stream
+from lakelog.spark.capture.capture import has_moved
 from lakelog.spark.sink import batch_write
-from lakelog.spark.sink.capture import has_moved
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.int64())])
 

@@ -14,8 +14,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakelog.catalog import Catalog, Table
-from lakelog.lineage.record import TableSource
-from lakelog.protocol.steps import Step
+from lakelog.lineage.records.record import TableSource
+from lakelog.protocol.state.steps import Step
 from tests.filestore.processes.zygote import Zygote, zygote
 from tests.spark.sink.test_capture import lineages, make, pinned
 from tests.support.crash import Victim

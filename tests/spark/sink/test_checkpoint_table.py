@@ -16,12 +16,12 @@ from pyspark.sql import DataFrame, SparkSession
 from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.errors import CorruptDataError, InvalidRequestError
 from lakelog.filestore.commit.batches import append_commit
-from lakelog.filestore.metadata.identity import identity_of
-from lakelog.filestore.refs.tags import write_tag
+from lakelog.filestore.metadata.tables.identity import identity_of
+from lakelog.filestore.refs.tags.tags import write_tag
 from lakelog.filestore.table import FileStoreTable
 from lakelog.spark import LakelogSink, write_stream
+from lakelog.spark.capture.checkpoint_table import FILE, CheckpointTable, bind, check_before_start, check_unowned
 from lakelog.spark.sink import alignment
-from lakelog.spark.sink.checkpoint_table import FILE, CheckpointTable, bind, check_before_start, check_unowned
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False)])
 USER = "11111111-2222-3333-4444-555555555555"

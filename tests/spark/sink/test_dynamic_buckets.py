@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 import lakelog.spark
 from lakelog.catalog import Catalog, Table
 from lakelog.filestore.index.index_manifest import hash_index
-from lakelog.protocol.driver import commit_files
+from lakelog.protocol.writing.driver import commit_files
 from lakelog.spark import write_stream
 from lakelog.spark.sink.exchange import Sender, received
 from tests.support.dynamic_buckets import assignments, check_index

@@ -11,7 +11,7 @@ from lakelog.catalog import Catalog
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.encoding.bucket import bucket_of
 from lakelog.filestore.table import FileStoreTable
-from lakelog.logstore.kafka.record_limit import RecordLimit
+from lakelog.logstore.kafka.clients.record_limit import RecordLimit
 from lakelog.logstore.options import ChangelogMode
 from lakelog.spark.sink.exchange import SORT_PREFIX, Sender, check_owned, in_order, received
 

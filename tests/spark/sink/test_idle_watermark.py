@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from lakelog.catalog import Catalog, Table
-from lakelog.filestore.refs import auto_tags
+from lakelog.filestore.refs.tags import auto_tags
 from lakelog.spark import write_stream
 
 HALF_PAST_TWO = 1_768_055_400  # 2026-01-10 14:30 UTC

@@ -8,9 +8,9 @@ import pytest
 
 from lakelog.catalog import Catalog
 from lakelog.common.errors import InvalidRequestError
-from lakelog.lineage.record import BatchLineage, UnknownSource
+from lakelog.lineage.records.record import BatchLineage, UnknownSource
 from lakelog.spark import LakelogSink
-from lakelog.spark.sink.capture import Capture
+from lakelog.spark.capture.capture import Capture
 from tests.spark.sink.test_capture import make, pinned
 
 

@@ -12,14 +12,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import InvalidRequestError, NotFoundError
-from lakelog.filestore.metadata.identity import identity_of
-from lakelog.filestore.metadata.snapshot import CommitKind
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
+from lakelog.filestore.metadata.tables.identity import identity_of
 from lakelog.lineage import made_from
-from lakelog.lineage.record import BatchLineage, Source, TableSource, UnknownSource
-from lakelog.protocol.state import Batch
+from lakelog.lineage.records.record import BatchLineage, Source, TableSource, UnknownSource
+from lakelog.protocol.state.state import Batch
 from lakelog.spark import merge, read, write
 from lakelog.spark.sink.declaring import StreamDeclaration
-from lakelog.spark.source.offsets import FollowOffset, TableMark, offset_to_json
+from lakelog.spark.source.reading.offsets import FollowOffset, TableMark, offset_to_json
 from tests.spark.sink.test_capture import SCHEMA, lineages, make, pinned, put, stream_of, streamed, version
 
 

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import InvalidRequestError, NotFoundError
-from lakelog.lineage.consistent import NotConsistentError, consistent_snapshots
+from lakelog.lineage.answers.consistent import NotConsistentError, consistent_snapshots
 from lakelog.spark import consistent_read, read
 from tests.support.lineage_jobs import StreamJob, commit_rows
 

@@ -18,16 +18,17 @@ from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.errors import ConflictError, InvalidRequestError, NotFoundError, OptionError
 from lakelog.filestore.expire.expiry import Retention
 from lakelog.filestore.io.local_files import LocalFileIO
-from lakelog.filestore.metadata.consumers import LEASE_PREFIX, Consumer
-from lakelog.filestore.metadata.identity import latest_of
-from lakelog.filestore.metadata.snapshot import Snapshot
-from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.tables.consumers import LEASE_PREFIX, Consumer
+from lakelog.filestore.metadata.tables.identity import latest_of
+from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.schema.paths import TablePaths
 from lakelog.filestore.schema.schema_manager import SchemaManager
 from lakelog.spark.data_source import LakelogDataSource
-from lakelog.spark.source import source, stream_head
-from lakelog.spark.source.source import LakelogStreamReader
+from lakelog.spark.source.phases import stream_head
+from lakelog.spark.source.streams import source
+from lakelog.spark.source.streams.source import LakelogStreamReader
 from tests.support.foreign_engine import fast_forward_as_others_do
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])

@@ -8,7 +8,7 @@ from typing import Any  # Any: offsets as Spark hands them over
 import pytest
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError
-from lakelog.spark.source.kafka_records import KafkaRecords, RecordsReader, offset_of_json, take_offsets
+from lakelog.spark.source.streams.kafka_records import KafkaRecords, RecordsReader, offset_of_json, take_offsets
 
 SECRET = {"bootstrap.servers": "b:9092", "sasl.password": "hidden"}
 

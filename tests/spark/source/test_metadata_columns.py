@@ -11,10 +11,10 @@ import pytest
 
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import CorruptDataError, InvalidRequestError
-from lakelog.protocol.batch_marks import BatchMark
-from lakelog.protocol.header import CommitHeader
+from lakelog.protocol.state.batch_marks import BatchMark
+from lakelog.protocol.state.header import CommitHeader
 from lakelog.spark.log_options import MetadataColumn
-from lakelog.spark.source.metadata_columns import (
+from lakelog.spark.source.reading.metadata_columns import (
     LogMetadata,
     SnapshotMark,
     metadata_fields,

@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from lakelog.spark.source.normalize import _normalized_key, _numbered
+from lakelog.spark.source.streams.normalize import _normalized_key, _numbered
 
 Row = list[str | None]
 Change = tuple[int, str, Row]

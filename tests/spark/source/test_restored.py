@@ -9,7 +9,7 @@ import pytest
 
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import ConflictError, InvalidRequestError
-from lakelog.spark.source import stream_head
+from lakelog.spark.source.phases import stream_head
 from tests.support.planned_reader import Reader
 from tests.support.small_tables import SCHEMA
 

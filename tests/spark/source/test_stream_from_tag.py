@@ -15,7 +15,7 @@ from pyspark.sql.streaming.datasource import ReadMaxRows
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.spark.data_source import LakelogDataSource
-from lakelog.spark.source.source import LakelogStreamReader
+from lakelog.spark.source.streams.source import LakelogStreamReader
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.string())])
 Offset = dict[str, Any]

@@ -17,10 +17,10 @@ from pyspark.sql import DataFrame, SparkSession
 from lakelog.catalog import Table, open_table
 from lakelog.common.errors import NotFoundError
 from lakelog.filestore.expire.retention import Retention
-from lakelog.filestore.refs.tags import write_tag
-from lakelog.spark.source import stream_head
-from lakelog.spark.source.admission import Limits
-from lakelog.spark.source.offsets import Offset
+from lakelog.filestore.refs.tags.tags import write_tag
+from lakelog.spark.source.phases import stream_head
+from lakelog.spark.source.reading.admission import Limits
+from lakelog.spark.source.reading.offsets import Offset
 from tests.support.followed_tables import (
     KINDS,
     Change,

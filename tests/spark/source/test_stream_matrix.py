@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lakelog.catalog import open_table
-from lakelog.spark.source import stream_head
+from lakelog.spark.source.phases import stream_head
 from tests.support.named_states import KINDS, WAYS, Filled
 from tests.support.state_stream import check_is_refused, check_reads_once
 

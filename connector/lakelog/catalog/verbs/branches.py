@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Self, Unpack
 
-from lakelog.catalog.durations import Age, Duration
+from lakelog.catalog.names.durations import Age, Duration
 from lakelog.catalog.verbs.log import TableLogVerbs
 
 if TYPE_CHECKING:
-    from lakelog.filestore.metadata.snapshot import Snapshot
-    from lakelog.filestore.refs.branch_merge import BranchMerge
-    from lakelog.filestore.refs.branches import Branch
-    from lakelog.filestore.refs.restore import Restored
-    from lakelog.filestore.refs.rollback import RolledBack
-    from lakelog.filestore.refs.travel import SnapshotChoice
+    from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+    from lakelog.filestore.refs.branches.branches import Branch
+    from lakelog.filestore.refs.merges.branch_merge import BranchMerge
+    from lakelog.filestore.refs.restore.restore import Restored
+    from lakelog.filestore.refs.restore.rollback import RolledBack
+    from lakelog.filestore.refs.states.travel import SnapshotChoice
 
 
 class TableBranches(TableLogVerbs):
@@ -45,7 +45,7 @@ class TableBranches(TableLogVerbs):
         InvalidRequestError for a name that cannot be: `main`, a number, one with a dot, a dollar sign or a slash;
         ConflictError for a name that is taken.
         """
-        from lakelog.catalog.branching import create_branch
+        from lakelog.catalog.refs.branching import create_branch
 
         return create_branch(
             self._files, name, empty=empty, time_retained=time_retained, if_not_exists=if_not_exists, **which
@@ -60,7 +60,7 @@ class TableBranches(TableLogVerbs):
 
         Raises NotFoundError, and InvalidRequestError for a branch that `scan.fallback-branch` names.
         """
-        from lakelog.catalog.branching import delete_branch
+        from lakelog.catalog.refs.branching import delete_branch
 
         delete_branch(self, name, if_exists=if_exists)
 
@@ -74,7 +74,7 @@ class TableBranches(TableLogVerbs):
         With `older_than` also those that were neither made nor written since: a timedelta, a duration such as `30 d`,
         or a datetime. A branch that an option of the table names stays.
         """
-        from lakelog.catalog.branching import expire_branches
+        from lakelog.catalog.refs.branching import expire_branches
 
         return expire_branches(self, older_than)
 
@@ -105,7 +105,7 @@ class TableBranches(TableLogVerbs):
         InvalidRequestError for columns that differ and for a branch without a known base; UnsupportedError for tables
         without a log whose merge engine combines rows; NotFoundError, ConflictError.
         """
-        from lakelog.catalog.branch_merging import merge_changes
+        from lakelog.catalog.refs.branch_merging import merge_changes
 
         return merge_changes(self, branch, base=base, on_conflict=on_conflict, dry_run=dry_run)
 
@@ -141,7 +141,7 @@ class TableBranches(TableLogVerbs):
         return self._take_branch(branch, "replace_main", max_bytes)
 
     def _take_branch(self, branch: str, method: str, max_bytes: int | None) -> Snapshot:
-        from lakelog.catalog.from_branch import take_branch
+        from lakelog.catalog.refs.from_branch import take_branch
 
         return take_branch(self, branch, method, max_bytes=max_bytes)
 
@@ -152,7 +152,7 @@ class TableBranches(TableLogVerbs):
         A proposal for Paimon names this file. No released engine writes or follows it, and neither does lakelog: reads
         and writes without a branch are of the table's folder.
         """
-        from lakelog.filestore.refs.branching import main_branch
+        from lakelog.filestore.refs.branches.branching import main_branch
 
         return main_branch(self._files)
 
@@ -180,7 +180,7 @@ class TableBranches(TableLogVerbs):
         Raises NotFoundError for a state that has expired, InvalidRequestError for one whose files have another number
         of buckets or that holds a batch in part, ConflictError when other writers commit all the time.
         """
-        from lakelog.catalog.restoring import restore
+        from lakelog.catalog.refs.restoring import restore
 
         return restore(self, which, rewind_writers=rewind_writers, dry_run=dry_run, max_bytes=max_bytes)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Self
 
-from lakelog.catalog.durations import Age
+from lakelog.catalog.names.durations import Age
 from lakelog.catalog.verbs.handle import TableHandle
 from lakelog.common.errors import InvalidRequestError
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lakelog.common.timestamps import Timestamp
-    from lakelog.filestore.metadata.snapshot import Snapshot
-    from lakelog.protocol.log_transactions import EndedTransactions, LogTransaction
-    from lakelog.protocol.log_verify import LogVerification
+    from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+    from lakelog.protocol.upkeep.log_transactions import EndedTransactions, LogTransaction
+    from lakelog.protocol.upkeep.log_verify import LogVerification
 
 
 class TableLogVerbs(TableHandle):
@@ -37,7 +37,7 @@ class TableLogVerbs(TableHandle):
         given. Raises InvalidRequestError for a table without a log, LogTruncatedError for deleted offsets,
         UnavailableError.
         """
-        from lakelog.catalog.log_verbs import changes_of, open_tail
+        from lakelog.catalog.logs.log_verbs import changes_of, open_tail
 
         return changes_of(open_tail(self._files, self.log, start=start, key=key, follow=follow))
 
@@ -50,7 +50,7 @@ class TableLogVerbs(TableHandle):
         records of the range were deleted, NotFoundError for a snapshot that does not exist, InvalidRequestError for one
         before the log, UnavailableError.
         """
-        from lakelog.catalog.log_verbs import verify
+        from lakelog.catalog.logs.log_verbs import verify
 
         return verify(self._files, self.log, from_snapshot=from_snapshot, to_snapshot=to_snapshot)
 
@@ -59,7 +59,7 @@ class TableLogVerbs(TableHandle):
 
         A running batch has one for moments. Each has the command of Apache Kafka that ends it.
         """
-        from lakelog.catalog.log_verbs import transactions
+        from lakelog.catalog.logs.log_verbs import transactions
 
         return transactions(self._files, self.log)
 
@@ -69,7 +69,7 @@ class TableLogVerbs(TableHandle):
         Those of lakelog's writers are ended safely: a writer that is alive starts its batch again. Those of other
         programs are ended on the embedded broker alone, and their records are lost if the program is alive.
         """
-        from lakelog.catalog.log_verbs import end
+        from lakelog.catalog.logs.log_verbs import end
 
         return end(self._files, self.log, older_than=older_than)
 
@@ -80,7 +80,7 @@ class TableLogVerbs(TableHandle):
         dropped: the part stays, and should the writer come back, it completes the batch in a later snapshot. Raises
         NotFoundError when no batch of the user is unfinished, InvalidRequestError for a table without a log.
         """
-        from lakelog.protocol.unfinished import abandon_writer
+        from lakelog.protocol.statements.unfinished import abandon_writer
 
         if self.log is None:
             raise InvalidRequestError(f"table {self.name} has no log: its snapshots hold no batch in part")
@@ -96,7 +96,7 @@ class TableLogVerbs(TableHandle):
         number of buckets, UnsupportedError for one that does not keep the last row of a key, and UnavailableError when
         Kafka does not answer; then nothing was changed. Source: FLIP-188, "Session Options".
         """
-        from lakelog.catalog.log_life import add_log, identifier_for_topics
+        from lakelog.catalog.logs.log_life import add_log, identifier_for_topics
 
         name = identifier_for_topics(self.identifier, self.path, self._files.branch)
         return self._of(
@@ -115,7 +115,7 @@ class TableLogVerbs(TableHandle):
         while a batch is logged in a part of the buckets alone, which only its stream can finish; ConflictError while a
         stream writes the table; NotFoundError without the topic, see `renew_log`; UnavailableError.
         """
-        from lakelog.catalog.log_life import remove_log
+        from lakelog.catalog.logs.log_life import remove_log
 
         return self._of(
             remove_log(self._files, keep_topic=keep_topic, skip_unreadable=skip_unreadable, kafka=self.kafka)
@@ -130,7 +130,7 @@ class TableLogVerbs(TableHandle):
         CorruptDataError for records that cannot be taken in, InvalidRequestError for a table without a log,
         ConflictError while a stream writes the table, UnavailableError.
         """
-        from lakelog.catalog.log_life import identifier_for_topics, renew_log
+        from lakelog.catalog.logs.log_life import identifier_for_topics, renew_log
 
         name = identifier_for_topics(self.identifier, self.path, self._files.branch)
         return self._of(
@@ -146,7 +146,7 @@ class TableLogVerbs(TableHandle):
         than a day ago, has still to read stays. Streams that come back later go on in the files, where they had read
         up to a living snapshot. Raises InvalidRequestError while a log is half ended, UnavailableError.
         """
-        from lakelog.catalog.log_life import drop_ended_logs
+        from lakelog.catalog.logs.log_life import drop_ended_logs
 
         return drop_ended_logs(self._files, older_than, kafka=self.kafka)
 
@@ -158,8 +158,8 @@ class TableLogVerbs(TableHandle):
         left out, and streams that read the table need new checkpoint locations. Raises UnavailableError when Kafka does
         not answer; then nothing was changed.
         """
-        from lakelog.catalog.log_life import identifier_for_topics
-        from lakelog.protocol.new_identity import new_identity
+        from lakelog.catalog.logs.log_life import identifier_for_topics
+        from lakelog.protocol.life.new_identity import new_identity
 
         name = identifier_for_topics(self.identifier, self.path, self._files.branch)
         return self._of(new_identity(self._files, topic_of=name.topic, kafka=self.kafka))

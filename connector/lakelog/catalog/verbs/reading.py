@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-    from lakelog.catalog.describing import PartitionDescription, TableDescription
-    from lakelog.filestore.metadata.snapshot import Snapshot
-    from lakelog.filestore.metadata.table_files import TableFile
+    from lakelog.catalog.tables.describing import PartitionDescription, TableDescription
+    from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+    from lakelog.filestore.metadata.tables.table_files import TableFile
     from lakelog.filestore.predicate import Predicate
     from lakelog.filestore.read.change_source import ChangeSource
-    from lakelog.filestore.refs.ranges import RangeName
-    from lakelog.filestore.refs.travel import SnapshotChoice
+    from lakelog.filestore.refs.states.ranges import RangeName
+    from lakelog.filestore.refs.states.travel import SnapshotChoice
     from lakelog.filestore.system.history import History
     from lakelog.filestore.system.system_table import SystemTable
     from lakelog.filestore.system.table_diff import State, TableDiff
@@ -63,7 +63,7 @@ class TableReads(TableHandle):
 
         Source: FLIP-188, "DESCRIBE".
         """
-        from lakelog.catalog.describing import describe_table
+        from lakelog.catalog.tables.describing import describe_table
 
         return describe_table(self)
 
@@ -72,7 +72,7 @@ class TableReads(TableHandle):
 
         A table without partition columns is one partition. Source: FLIP-188, "DESCRIBE".
         """
-        from lakelog.catalog.describing import describe_partitions
+        from lakelog.catalog.tables.describing import describe_partitions
 
         return describe_partitions(self)
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Unpack
 from lakelog.catalog.verbs.handle import TableHandle
 
 if TYPE_CHECKING:
-    from lakelog.catalog.durations import Duration
-    from lakelog.filestore.metadata.tag_file import Tag
-    from lakelog.filestore.refs.travel import SnapshotChoice
+    from lakelog.catalog.names.durations import Duration
+    from lakelog.filestore.metadata.snapshots.tag_file import Tag
+    from lakelog.filestore.refs.states.travel import SnapshotChoice
 
 
 class TableTags(TableHandle):
@@ -31,7 +31,7 @@ class TableTags(TableHandle):
         record of the log. Raises InvalidRequestError for a name that is a number or cannot be a file's, ConflictError
         for a tag that exists, NotFoundError for a snapshot that does not, and for one that expires meanwhile.
         """
-        from lakelog.catalog.tagging import create_tag
+        from lakelog.catalog.refs.tagging import create_tag
 
         return create_tag(self._files, name, time_retained=time_retained, replaces=replace, **which)
 
@@ -41,19 +41,19 @@ class TableTags(TableHandle):
 
     def rename_tag(self, name: str, new_name: str, *, branch: str | None = None) -> Tag:
         """Give a tag another name. Raises NotFoundError for an unknown tag, ConflictError for a name that is taken."""
-        from lakelog.filestore.refs.tags import rename_tag
+        from lakelog.filestore.refs.tags.tags import rename_tag
 
         return rename_tag(self._files.on_branch(branch), name, new_name)
 
     def delete_tag(self, name: str, *, branch: str | None = None) -> None:
         """Delete a tag, and the files that nothing else needs. Raises NotFoundError for an unknown tag."""
-        from lakelog.filestore.refs.tags import drop_tag
+        from lakelog.filestore.refs.tags.tags import drop_tag
 
         drop_tag(self._files.on_branch(branch), name)
 
     def tags(self, *, branch: str | None = None) -> list[Tag]:
         """The tags of the table or of a branch, by their snapshots."""
-        from lakelog.filestore.refs.tags import tags_of
+        from lakelog.filestore.refs.tags.tags import tags_of
 
         return tags_of(self._files.on_branch(branch))
 
@@ -67,18 +67,18 @@ class TableTags(TableHandle):
 
     def previous_tag(self, name: str, *, branch: str | None = None) -> Tag | None:
         """The tag of the largest snapshot before that of the tag `name`; None for the oldest."""
-        from lakelog.filestore.refs.tags import previous_tag
+        from lakelog.filestore.refs.tags.tags import previous_tag
 
         return previous_tag(self._files.on_branch(branch), name)
 
     def next_tag(self, name: str, *, branch: str | None = None) -> Tag | None:
         """The tag of the smallest snapshot behind that of the tag `name`; None for the youngest."""
-        from lakelog.filestore.refs.tags import next_tag
+        from lakelog.filestore.refs.tags.tags import next_tag
 
         return next_tag(self._files.on_branch(branch), name)
 
     def expire_tags(self, *, branch: str | None = None) -> list[str]:
         """Delete the tags whose `time_retained` is over; gives their names. Writers do so after their commits too."""
-        from lakelog.filestore.refs.tags import expire_tags
+        from lakelog.filestore.refs.tags.tags import expire_tags
 
         return expire_tags(self._files.on_branch(branch))

@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Self
 
-from lakelog.catalog.durations import Age
-from lakelog.catalog.upkeep import ExpiredSnapshots, expire_snapshots, remove_orphan_files
+from lakelog.catalog.names.durations import Age
+from lakelog.catalog.tables.upkeep import ExpiredSnapshots, expire_snapshots, remove_orphan_files
 from lakelog.catalog.verbs.branches import TableBranches
 
 if TYPE_CHECKING:
     from lakelog.filestore.commit.outcomes import FoundCommit
     from lakelog.filestore.expire.orphans import Orphans
-    from lakelog.filestore.metadata.consumers import Consumer
-    from lakelog.filestore.metadata.snapshot import Snapshot
-    from lakelog.protocol.health import Finding, HealthReport
+    from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+    from lakelog.filestore.metadata.tables.consumers import Consumer
+    from lakelog.protocol.upkeep.health import Finding, HealthReport
 
 
 class TableUpkeep(TableBranches):
@@ -41,7 +41,7 @@ class TableUpkeep(TableBranches):
         """
         if self.log is None:
             return self._of(self._files.rescale(buckets))
-        from lakelog.catalog.log_life import identifier_for_topics, rescale_log
+        from lakelog.catalog.logs.log_life import identifier_for_topics, rescale_log
 
         name = identifier_for_topics(self.identifier, self.path, self._files.branch)
         return self._of(rescale_log(self._files, name, buckets, kafka=self.kafka))
@@ -70,7 +70,7 @@ class TableUpkeep(TableBranches):
         datetime. Raises InvalidRequestError for an age below an hour without `allow_young`, which states that no
         writer runs; UnavailableError for a table with a log whose Kafka does not answer.
         """
-        from lakelog.catalog.branching import logs_of_lines
+        from lakelog.catalog.refs.branching import logs_of_lines
 
         return remove_orphan_files(
             self._files, logs_of_lines(self), older_than=older_than, dry_run=dry_run, allow_young=allow_young
@@ -99,11 +99,11 @@ class TableUpkeep(TableBranches):
         are needed: reader, writer or admin. Unless `read_only`, a topic `lakelog-doctor-*` is created and deleted, by
         which the broker's clock is seen.
         """
-        from lakelog.protocol.health import HealthReport
+        from lakelog.protocol.upkeep.health import HealthReport
 
         return HealthReport(findings=tuple(self._examine(role, may_write=not read_only)))
 
     def _examine(self, role: str, *, may_write: bool) -> Iterator[Finding]:
-        from lakelog.catalog.log_verbs import examine_table
+        from lakelog.catalog.logs.log_verbs import examine_table
 
         return examine_table(self._files, self.log, role, may_write=may_write)

@@ -12,10 +12,10 @@ from lakelog.common.errors import InvalidRequestError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lakelog.catalog.added_columns import Found
-    from lakelog.catalog.statements import TableMerge
+    from lakelog.catalog.logs.added_columns import Found
+    from lakelog.catalog.logs.statements import TableMerge
     from lakelog.filestore.alter.schema_changes import SchemaChange
-    from lakelog.filestore.metadata.snapshot import Snapshot
+    from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
     from lakelog.filestore.predicate import Predicate
     from lakelog.filestore.verbs.writing import WriteMode
     from lakelog.filestore.write.row_kinds import RowKinds
@@ -63,7 +63,7 @@ class TableWrites(TableHandle):
             self._files = self._with_new_columns(source.columns)._files
         if self.log is None:
             return self._files.write(source, mode=mode, where=where, kinds=kinds)
-        from lakelog.catalog.statements import run_statement
+        from lakelog.catalog.logs.statements import run_statement
         from lakelog.filestore.write.changing import write_plan
         from lakelog.filestore.write.clearing import overwrite_plan
 
@@ -85,7 +85,7 @@ class TableWrites(TableHandle):
         UnsupportedError for tables whose rows a retraction does not delete, such as append-only ones and those of other
         merge engines than deduplicate; ConflictError when other writers commit all the time.
         """
-        from lakelog.catalog.statements import recording, run_statement
+        from lakelog.catalog.logs.statements import recording, run_statement
 
         if self.log is None:
             return recording(self._files, "DELETE").delete(where)
@@ -102,7 +102,7 @@ class TableWrites(TableHandle):
         for columns and values that do not fit, UnsupportedError for append-only tables, and for tables without a log
         whose merge engine combines the rows of a key.
         """
-        from lakelog.catalog.statements import run_statement
+        from lakelog.catalog.logs.statements import run_statement
         from lakelog.filestore.predicate import predicate_of
         from lakelog.filestore.write.changing import update_plan
 
@@ -117,7 +117,7 @@ class TableWrites(TableHandle):
 
             table.merge(rows).when_matched_update_all().when_not_matched_insert_all().execute()
         """
-        from lakelog.catalog.statements import TableMerge
+        from lakelog.catalog.logs.statements import TableMerge
         from lakelog.filestore.write.merging import MergeClauses
         from lakelog.filestore.write.row_source import row_source
 
@@ -133,7 +133,7 @@ class TableWrites(TableHandle):
 
         In the log of a table each row is a delete.
         """
-        from lakelog.catalog.statements import recording, run_statement
+        from lakelog.catalog.logs.statements import recording, run_statement
         from lakelog.filestore.write.clearing import truncate_plan
 
         if self.log is None:
@@ -150,7 +150,7 @@ class TableWrites(TableHandle):
         """
         if self.log is None:
             return self._files.drop_partitions(where)
-        from lakelog.catalog.statements import run_statement
+        from lakelog.catalog.logs.statements import run_statement
         from lakelog.filestore.write.clearing import drop_plan
 
         choose = self._files._partitions_where(where).matching
@@ -164,7 +164,7 @@ class TableWrites(TableHandle):
         """
         if self.log is None:
             return self._files.expire_partitions()
-        from lakelog.catalog.statements import run_statement
+        from lakelog.catalog.logs.statements import run_statement
         from lakelog.filestore.write.clearing import drop_plan
 
         return run_statement(self, "EXPIRE PARTITIONS", drop_plan(self._files, self._files._expired_partitions()))
@@ -177,15 +177,15 @@ class TableWrites(TableHandle):
         and dropped, and comments and options be set; other changes would make the records in its log unreadable. Raises
         InvalidRequestError and UnsupportedError. A type that is a string means what it means in DDL.
         """
-        from lakelog.catalog.altering import alter_table
-        from lakelog.catalog.ddl import with_ddl_types
+        from lakelog.catalog.columns.ddl import with_ddl_types
+        from lakelog.catalog.logs.altering import alter_table
 
         schema = alter_table(self._files, self.warehouse, with_ddl_types(changes), kafka=self.kafka)
         return self._of(replace(self._files, schema=schema))
 
     def _with_new_columns(self, found: pa.Schema, **how: Unpack[Found]) -> Self:
         """The table with the new columns of `found`, see `add_new_columns`."""
-        from lakelog.catalog.added_columns import add_new_columns
+        from lakelog.catalog.logs.added_columns import add_new_columns
 
         schema = add_new_columns(self._files, self.warehouse, found, kafka=self.kafka, **how)
         return self._of(replace(self._files, schema=schema))

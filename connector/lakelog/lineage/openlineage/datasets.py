@@ -17,12 +17,12 @@ from openlineage.client.facet_v2 import (
 )
 
 from lakelog.filestore.io.path_forms import is_local, warehouse_of
-from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.schema.paths import MAIN_BRANCH, TablePaths
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.lineage.openlineage.producer import PRODUCER
 from lakelog.lineage.openlineage.redaction import redacted
-from lakelog.lineage.record import ForeignSource, TableSource
+from lakelog.lineage.records.record import ForeignSource, TableSource
 
 _LOCAL = "file"
 _UNPLACED = "lakelog"  # the namespace of tables whose folder is not recorded

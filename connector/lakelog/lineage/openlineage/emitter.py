@@ -15,13 +15,13 @@ from lakelog.common.clock import system_millis
 from lakelog.common.errors import InvalidRequestError, LakelogError
 from lakelog.common.events import log_event
 from lakelog.filestore.io.path_forms import is_local
-from lakelog.filestore.metadata.snapshot import CommitKind, Snapshot
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.lineage.openlineage.datasets import input_of, output_of
 from lakelog.lineage.openlineage.events import Engine, RunStatus, engine_of, event_of, run_id_of, status_after
 from lakelog.lineage.openlineage.outbox import Outbox
 from lakelog.lineage.openlineage.redaction import redacted, secrets_of
-from lakelog.lineage.record import CommittedBatch, TableSource, UnknownSource, batches_of
+from lakelog.lineage.records.record import CommittedBatch, TableSource, UnknownSource, batches_of
 
 logger = logging.getLogger("lakelog.lineage")
 

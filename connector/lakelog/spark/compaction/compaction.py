@@ -30,19 +30,19 @@ from lakelog.filestore.compact.picking import CompactUnit
 from lakelog.filestore.compact.result import CompactResult
 from lakelog.filestore.compact.rewriting import compact_bucket
 from lakelog.filestore.expire.writer_expiry import expire_after_commit
-from lakelog.filestore.metadata.data_file import DataFileMeta
-from lakelog.filestore.metadata.live_files import LiveFiles
-from lakelog.filestore.metadata.manifest_entries import BucketId
-from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.manifests.data_file import DataFileMeta
+from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
+from lakelog.filestore.metadata.snapshots.live_files import LiveFiles
+from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
 from lakelog.filestore.options.writing import WRITE_ONLY
-from lakelog.filestore.refs.auto_tags import expire_tags_by_writer, tag_after_commit
-from lakelog.filestore.refs.restore_tags import release_after_commit
-from lakelog.protocol.driver import commit_compaction
-from lakelog.protocol.log_expiry import expire_log_after_commit
-from lakelog.protocol.state import Batch
-from lakelog.protocol.steps import process_observer
-from lakelog.protocol.stores import DriverSnapshots
+from lakelog.filestore.refs.restore.restore_tags import release_after_commit
+from lakelog.filestore.refs.tags.auto_tags import expire_tags_by_writer, tag_after_commit
+from lakelog.protocol.state.state import Batch
+from lakelog.protocol.state.steps import process_observer
+from lakelog.protocol.state.stores import DriverSnapshots
+from lakelog.protocol.upkeep.log_expiry import expire_log_after_commit
+from lakelog.protocol.writing.driver import commit_compaction
 
 logger = logging.getLogger("lakelog.spark")
 

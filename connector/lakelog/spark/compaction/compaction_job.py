@@ -24,9 +24,9 @@ from lakelog.filestore.compact.committing import commit_results, log_compaction
 from lakelog.filestore.compact.picking import CompactUnit
 from lakelog.filestore.compact.result import CompactResult
 from lakelog.filestore.compact.rewriting import compact_bucket
-from lakelog.filestore.metadata.data_file import DataFileMeta
-from lakelog.filestore.metadata.manifest_entries import BucketId
-from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.manifests.data_file import DataFileMeta
+from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
+from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.spark.compaction.compaction import expire_after
 from lakelog.spark.session import prepare_session, task_attempts_max
 from lakelog.spark.tables import TableName, resolve_table

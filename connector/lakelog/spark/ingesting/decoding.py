@@ -19,7 +19,7 @@ from lakelog.common.patience import Patience
 from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS
 from lakelog.logstore.codec.foreign import ForeignRows, decode_foreign
 from lakelog.logstore.codec.foreign_rules import ForeignRules
-from lakelog.logstore.kafka.record_limit import RecordLimit, record_limit
+from lakelog.logstore.kafka.clients.record_limit import RecordLimit, record_limit
 from lakelog.logstore.options import ChangelogMode
 from lakelog.spark.ingesting.counts import BadRecord, Counts
 from lakelog.spark.tables import log_target

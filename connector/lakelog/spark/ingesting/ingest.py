@@ -15,16 +15,16 @@ from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.options.merging import ROWKIND_FIELD
 from lakelog.logstore.client_settings import SERVERS, check_servers
 from lakelog.logstore.codec.foreign_records import RECORD_BYTES_MAX, UNAVAILABLE
-from lakelog.logstore.kafka.foreign_topic import describe_foreign
-from lakelog.logstore.kafka.kafka_topic import KafkaTopic
-from lakelog.protocol.kafka_profiles import BOOTSTRAP_KEY, CALL_PREFIX, call_settings, user_settings
-from lakelog.protocol.servers import require_kafka_client
+from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
+from lakelog.logstore.kafka.records.foreign_topic import describe_foreign
+from lakelog.protocol.access.kafka_profiles import BOOTSTRAP_KEY, CALL_PREFIX, call_settings, user_settings
+from lakelog.protocol.access.servers import require_kafka_client
 from lakelog.spark.ingesting.dead_letters import letter_box
 from lakelog.spark.ingesting.rules import RulesOf, parse_binary_form, parse_size
 from lakelog.spark.ingesting.sink import IngestSink, MakeRules, OnError
 from lakelog.spark.session import prepare_session, session_kafka_settings
 from lakelog.spark.sink.sink import LakelogSink, start_stream
-from lakelog.spark.source.kafka_records import STARTS, KafkaRecords
+from lakelog.spark.source.streams.kafka_records import STARTS, KafkaRecords
 from lakelog.spark.tables import TableName, resolve_table
 
 BATCH_RECORDS_MAX = 500_000

@@ -13,7 +13,7 @@ from pyspark.sql import functions as sf
 
 from lakelog.catalog import Table
 from lakelog.common.types import ROW_KIND_COLUMN, TypeRoot
-from lakelog.spark.source.read import read
+from lakelog.spark.source.batch.read import read
 
 ORDER_COLUMN = "_lakelog_ingest_order"
 NOT_FOUND = (

@@ -26,8 +26,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.io.local_files import LocalFileIO
-from lakelog.spark.sink.capture import RunningBatch
-from lakelog.spark.sink.checkpoint import files_of_batch, parse_offset_log, parse_watermark
+from lakelog.spark.capture.capture import RunningBatch
+from lakelog.spark.capture.checkpoint import files_of_batch, parse_offset_log, parse_watermark
 
 QUERY_ID = "sql.streaming.queryId"
 

@@ -14,18 +14,18 @@ from pathlib import Path
 from lakelog.catalog import Table
 from lakelog.common.errors import CorruptDataError, LakelogError
 from lakelog.filestore.io.path_forms import warehouse_of
-from lakelog.filestore.metadata.identity import identity_of
+from lakelog.filestore.metadata.tables.identity import identity_of
 from lakelog.filestore.table import FileStoreTable
-from lakelog.lineage.declared import declared_sources, declared_table, with_lineage
-from lakelog.lineage.lines import source_key
-from lakelog.lineage.record import BatchLineage, ReadMode, Source, TableSource, UnknownSource
-from lakelog.lineage.sources import source_of_table
-from lakelog.protocol.state import Batch
+from lakelog.lineage.lines.lines import source_key
+from lakelog.lineage.records.declared import declared_sources, declared_table, with_lineage
+from lakelog.lineage.records.record import BatchLineage, ReadMode, Source, TableSource, UnknownSource
+from lakelog.lineage.records.sources import source_of_table
+from lakelog.protocol.state.state import Batch
+from lakelog.spark.capture.capture import OPERATION, is_captured, named_job, unique, unknown
+from lakelog.spark.capture.checkpoint import parse_offset_log
+from lakelog.spark.capture.offset_lines import NOTHING_READ, source_of_lines
 from lakelog.spark.options import declared_lineage, takes_over_job
 from lakelog.spark.sink.alignment import local_path, text_of
-from lakelog.spark.sink.capture import OPERATION, is_captured, named_job, unique, unknown
-from lakelog.spark.sink.checkpoint import parse_offset_log
-from lakelog.spark.sink.offset_lines import NOTHING_READ, source_of_lines
 
 FindBranch = Callable[[str, str], TableSource | None]
 _QUERY_NAME = "queryName"

@@ -22,18 +22,20 @@ from lakelog.filestore.commit.batches import batch_properties, check_not_overtak
 from lakelog.filestore.commit.commit import CommitRequest, TableCommit
 from lakelog.filestore.commit.commit_clock import CommitClock
 from lakelog.filestore.index.hash_index import HashIndex, HashIndexChange, joined_changes
-from lakelog.filestore.metadata.manifest import FileKind
-from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
-from lakelog.filestore.metadata.users import lineage_property
-from lakelog.filestore.refs.auto_tags import is_snapshot_due
+from lakelog.filestore.metadata.manifests.manifest import FileKind
+from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from lakelog.filestore.metadata.snapshots.users import lineage_property
+from lakelog.filestore.refs.tags.auto_tags import is_snapshot_due
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.columns import places_of_columns
 from lakelog.filestore.write.row_kinds import with_kind_numbers
 from lakelog.filestore.write.table_write import PartitionFilter, Replaced, replaced_partitions
 from lakelog.filestore.write.write import add_entry
-from lakelog.protocol.header import BucketFile
-from lakelog.protocol.state import Batch
-from lakelog.protocol.stores import DriverSnapshots
+from lakelog.protocol.state.header import BucketFile
+from lakelog.protocol.state.state import Batch
+from lakelog.protocol.state.stores import DriverSnapshots
+from lakelog.spark.capture.checkpoint import files_of_batch, parse_offset_log, parse_watermark
+from lakelog.spark.capture.checkpoint_table import bind
 from lakelog.spark.compaction.compaction import compact_due
 from lakelog.spark.failures import sentence_first
 from lakelog.spark.logging_level import LoggingLevel, show_log
@@ -42,8 +44,6 @@ from lakelog.spark.projection import check_schema, with_new_columns
 from lakelog.spark.session import CASE_CONF
 from lakelog.spark.sink.alignment import QUERY_ID, LocalFolder, digest_of, local_path, text_of
 from lakelog.spark.sink.batch_write import base_index, next_sequence
-from lakelog.spark.sink.checkpoint import files_of_batch, parse_offset_log, parse_watermark
-from lakelog.spark.sink.checkpoint_table import bind
 from lakelog.spark.sink.declaring import StreamDeclaration
 from lakelog.spark.sink.overwriting import conf_overwrite
 from lakelog.spark.sink.task import FilesWrite, answered

@@ -19,30 +19,30 @@ from lakelog.catalog import Catalog, Table
 from lakelog.common.column_names import given_names, spelled
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.stopwatch import Stopwatch
-from lakelog.filestore.metadata.identity import latest_of
-from lakelog.filestore.metadata.listeners import CommitListener, notify
-from lakelog.filestore.metadata.users import check_job_is_free
+from lakelog.filestore.metadata.snapshots.listeners import CommitListener, notify
+from lakelog.filestore.metadata.snapshots.users import check_job_is_free
+from lakelog.filestore.metadata.tables.identity import latest_of
 from lakelog.filestore.write.columns import unknown_columns
-from lakelog.lineage.declared import checked_sources
-from lakelog.lineage.feeding import hold_lineage
-from lakelog.lineage.record import BatchLineage
-from lakelog.protocol.driver import BucketConflictError, Verdict, check_identity
-from lakelog.protocol.log_breaks import record_break
-from lakelog.protocol.place import check_no_copy, recorded_place
-from lakelog.protocol.progress_topic import publish_progress
-from lakelog.protocol.state import Batch
-from lakelog.protocol.statement_runs import finish_statements
-from lakelog.protocol.stores import DriverSnapshots
-from lakelog.protocol.table_log import await_topic
-from lakelog.protocol.writer_lease import WriterLease
+from lakelog.lineage.records.declared import checked_sources
+from lakelog.lineage.records.record import BatchLineage
+from lakelog.lineage.tables.feeding import hold_lineage
+from lakelog.protocol.access.place import check_no_copy, recorded_place
+from lakelog.protocol.access.table_log import await_topic
+from lakelog.protocol.life.log_breaks import record_break
+from lakelog.protocol.state.state import Batch
+from lakelog.protocol.state.stores import DriverSnapshots
+from lakelog.protocol.statements.statement_runs import finish_statements
+from lakelog.protocol.upkeep.progress_topic import publish_progress
+from lakelog.protocol.writing.driver import BucketConflictError, Verdict, check_identity
+from lakelog.protocol.writing.writer_lease import WriterLease
+from lakelog.spark.capture.capture import Capture, has_moved, is_captured, named_job
+from lakelog.spark.capture.checkpoint_table import bind, check_before_start, check_unowned
 from lakelog.spark.compaction.compaction import compaction_beside
 from lakelog.spark.failures import sentence_first
 from lakelog.spark.projection import check_is_projected, check_schema, with_new_columns
 from lakelog.spark.session import CASE_CONF, core_count, is_connect, prepare_session
 from lakelog.spark.sink.alignment import MicroBatch, identify_batch, named_folder, no_checkpoint
 from lakelog.spark.sink.batch_write import NOTHING_WRITTEN, BatchWrite, Written
-from lakelog.spark.sink.capture import Capture, has_moved, is_captured, named_job
-from lakelog.spark.sink.checkpoint_table import bind, check_before_start, check_unowned
 from lakelog.spark.sink.commits import KEPT_COMMITS, BatchCommit, BatchOutcome
 from lakelog.spark.sink.leases import KeptLease, check_no_speculation
 from lakelog.spark.sink.listeners import watch_end, whole_in

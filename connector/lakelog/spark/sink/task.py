@@ -17,19 +17,16 @@ import pyarrow as pa
 from lakelog.common.errors import LakelogError
 from lakelog.common.patience import Patience
 from lakelog.filestore.index.hash_index import HashIndex, HashIndexChange
-from lakelog.filestore.metadata.manifest import ManifestEntry
-from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.manifests.manifest import ManifestEntry
+from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.write.assigning import AssignRules, BucketAssigner
 from lakelog.filestore.write.row_kinds import split_kinds
 from lakelog.filestore.write.write_buffer import write_batches
 from lakelog.logstore.codec.debezium import EncodedRecords
-from lakelog.protocol.eventual import TopicOfRecords
-from lakelog.protocol.eventual_task import EventualTask, write_eventually
-from lakelog.protocol.header import BucketFile
-from lakelog.protocol.kept_producers import KeptProducers, ProducerPool
-from lakelog.protocol.state import Batch
-from lakelog.protocol.steps import process_observer
-from lakelog.protocol.stores import (
+from lakelog.protocol.state.header import BucketFile
+from lakelog.protocol.state.state import Batch
+from lakelog.protocol.state.steps import process_observer
+from lakelog.protocol.state.stores import (
     ChangeRows,
     Encoded,
     LogTarget,
@@ -38,8 +35,11 @@ from lakelog.protocol.stores import (
     encode_bucket,
     encode_part,
 )
-from lakelog.protocol.task import BucketAnswer, BucketTask, write_bucket
-from lakelog.protocol.writer_lease import WriterLease
+from lakelog.protocol.writing.eventual import TopicOfRecords
+from lakelog.protocol.writing.eventual_task import EventualTask, write_eventually
+from lakelog.protocol.writing.kept_producers import KeptProducers, ProducerPool
+from lakelog.protocol.writing.task import BucketAnswer, BucketTask, write_bucket
+from lakelog.protocol.writing.writer_lease import WriterLease
 from lakelog.spark.failures import ANSWERED
 from lakelog.spark.sink.exchange import check_owned, received
 from lakelog.spark.worker import MESSAGE_SCHEMA, attempt_number, spare_modules_from_collection, task_number

@@ -10,8 +10,8 @@ from lakelog.filestore.alter.schema_applying import apply_changes
 from lakelog.filestore.alter.schema_changes import SchemaChange
 from lakelog.filestore.commit.commit_clock import CommitClock
 from lakelog.filestore.commit.commit_tries import CommitTries
-from lakelog.filestore.metadata.identity import check_log_is_own, check_same_table
-from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.tables.identity import check_log_is_own, check_same_table
+from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.schema.schema import TableSchema
 
 Check = Callable[[TableSchema, TableSchema], None]

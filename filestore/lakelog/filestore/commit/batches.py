@@ -14,11 +14,9 @@ from lakelog.filestore.commit.commit import CommitRequest, TableCommit
 from lakelog.filestore.commit.commit_clock import CommitClock
 from lakelog.filestore.commit.conflicts import OvertakenError, is_overtaken
 from lakelog.filestore.index.hash_index import HashIndexChange
-from lakelog.filestore.metadata.identity import carried_by
-from lakelog.filestore.metadata.manifest import ManifestEntry
-from lakelog.filestore.metadata.snapshot import CommitKind, Snapshot
-from lakelog.filestore.metadata.store import TableStore
-from lakelog.filestore.metadata.users import (
+from lakelog.filestore.metadata.manifests.manifest import ManifestEntry
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
+from lakelog.filestore.metadata.snapshots.users import (
     LINEAGE_KEY,
     CommitUser,
     NamedJob,
@@ -30,6 +28,8 @@ from lakelog.filestore.metadata.users import (
     users_properties,
     with_user,
 )
+from lakelog.filestore.metadata.tables.identity import carried_by
+from lakelog.filestore.metadata.tables.store import TableStore
 
 CHECKPOINT_CHANGED = (
     "The checkpoint was reset, restored or copied, or a file of it was lost: start with a new checkpoint location (and "

@@ -26,26 +26,18 @@ from lakelog.filestore.commit.giving_way import check_stays
 from lakelog.filestore.commit.outcomes import UnknownAttempts, continues_table
 from lakelog.filestore.index.hash_index import HashIndexChange
 from lakelog.filestore.index.index_manifest import BucketDeletions, index_after
-from lakelog.filestore.metadata.before_lineage import hold_before_commit
-from lakelog.filestore.metadata.cleared_rows import cleared_property
-from lakelog.filestore.metadata.commit_line import CommitTurn
-from lakelog.filestore.metadata.identity import (
-    UUID_KEY,
-    OutdatedSnapshotError,
-    carried_anyhow,
-    carried_by,
-    check_got_no_log,
-    check_schema,
-)
-from lakelog.filestore.metadata.listeners import notify_committed
-from lakelog.filestore.metadata.live_files import LiveFiles
-from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry, merge_entries
-from lakelog.filestore.metadata.manifest_entries import BucketId
-from lakelog.filestore.metadata.manifest_merging import pick_manifests
-from lakelog.filestore.metadata.manifest_records import ManifestFileMeta
-from lakelog.filestore.metadata.row_source_changes import sources_property
-from lakelog.filestore.metadata.row_sources import LineKey
-from lakelog.filestore.metadata.snapshot import (
+from lakelog.filestore.metadata.manifests.manifest import FileKind, ManifestEntry, merge_entries
+from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
+from lakelog.filestore.metadata.manifests.manifest_merging import pick_manifests
+from lakelog.filestore.metadata.manifests.manifest_records import ManifestFileMeta
+from lakelog.filestore.metadata.origins.cleared_rows import cleared_property
+from lakelog.filestore.metadata.origins.row_source_changes import sources_property
+from lakelog.filestore.metadata.origins.row_sources import LineKey
+from lakelog.filestore.metadata.origins.unseen_changes import unseen_property
+from lakelog.filestore.metadata.snapshots.commit_line import CommitTurn
+from lakelog.filestore.metadata.snapshots.listeners import notify_committed
+from lakelog.filestore.metadata.snapshots.live_files import LiveFiles
+from lakelog.filestore.metadata.snapshots.snapshot import (
     BATCH_COMMIT_IDENTIFIER,
     OPERATION_KEY,
     PAIMON_OPERATIONS,
@@ -53,10 +45,7 @@ from lakelog.filestore.metadata.snapshot import (
     CommitKind,
     Snapshot,
 )
-from lakelog.filestore.metadata.store import TableStore
-from lakelog.filestore.metadata.unnamed_files import check_not_removed
-from lakelog.filestore.metadata.unseen_changes import unseen_property
-from lakelog.filestore.metadata.users import (
+from lakelog.filestore.metadata.snapshots.users import (
     LINEAGE_KEY,
     NO_USERS,
     SOURCES_KEY,
@@ -64,6 +53,17 @@ from lakelog.filestore.metadata.users import (
     CarriedProperties,
     lineage_property,
 )
+from lakelog.filestore.metadata.tables.before_lineage import hold_before_commit
+from lakelog.filestore.metadata.tables.identity import (
+    UUID_KEY,
+    OutdatedSnapshotError,
+    carried_anyhow,
+    carried_by,
+    check_got_no_log,
+    check_schema,
+)
+from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.metadata.tables.unnamed_files import check_not_removed
 from lakelog.filestore.options.files import MANIFEST_FULL_COMPACTION_SIZE, MANIFEST_MERGE_MIN_COUNT
 from lakelog.filestore.schema.paths import MAIN_BRANCH, FileNames
 

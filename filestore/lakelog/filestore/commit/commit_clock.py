@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from lakelog.common.clock import system_millis
 from lakelog.common.timestamps import shown_millis
-from lakelog.filestore.metadata.commit_times import CLOCK_SET_MILLIS, CLOCK_SKEW_MAX_MILLIS
-from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.metadata.snapshots.commit_times import CLOCK_SET_MILLIS, CLOCK_SKEW_MAX_MILLIS
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 
 logger = logging.getLogger("lakelog.filestore")
 

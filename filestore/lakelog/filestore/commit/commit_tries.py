@@ -1,9 +1,9 @@
 """The number and the waits of the retries of a commit that lost a race.
 
-A commit waits for its turn in the line of those that have lost, see `lakelog.filestore.metadata.commit_line`. Where
-the commit is alone in it, and for changes of a schema, waits are a random part of a limit that doubles with each lost
-race: so racing writers spread out until one of them has the time that it needs. The limit is at most the duration of
-some tries; otherwise a writer that lost often would wait while writers that never lost commit again and again.
+A commit waits for its turn in the line of those that have lost, see `lakelog.filestore.metadata.snapshots.commit_line`.
+Where the commit is alone in it, and for changes of a schema, waits are a random part of a limit that doubles with each
+lost race: so racing writers spread out until one of them has the time that it needs. The limit is at most the duration
+of some tries; otherwise a writer that lost often would wait while writers that never lost commit again and again.
 Source: Paimon, `FileStoreCommitImpl` (`commit.min-retry-wait`).
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lakelog.filestore.commit.commit_clock import CommitClock
-from lakelog.filestore.metadata.commit_line import CommitTurn
+from lakelog.filestore.metadata.snapshots.commit_line import CommitTurn
 from lakelog.filestore.options.writing import (
     COMMIT_MAX_RETRIES,
     COMMIT_MAX_RETRY_WAIT,

@@ -11,11 +11,11 @@ from lakelog.common.errors import ConflictError, CorruptDataError, InvalidReques
 from lakelog.common.types import DataType
 from lakelog.filestore.index.hash_index import HashIndexChange, is_changed
 from lakelog.filestore.index.index_manifest import hash_index
-from lakelog.filestore.metadata.levels import runs_of
-from lakelog.filestore.metadata.live_files import LiveFiles
-from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
-from lakelog.filestore.metadata.snapshot import CommitKind, Snapshot
-from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.manifests.levels import runs_of
+from lakelog.filestore.metadata.manifests.manifest import FileKind, ManifestEntry
+from lakelog.filestore.metadata.snapshots.live_files import LiveFiles
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
+from lakelog.filestore.metadata.tables.store import TableStore
 
 
 def check_conflicts(

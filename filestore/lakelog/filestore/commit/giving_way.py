@@ -1,11 +1,11 @@
-"""A commit that meets a change of the table's whole line, see `lakelog.filestore.metadata.line_change`."""
+"""A commit that meets a change of the table's whole line, see `lakelog.filestore.metadata.snapshots.line_change`."""
 
 from __future__ import annotations
 
 from lakelog.common.errors import ConflictError
-from lakelog.filestore.metadata.line_change import decide, end_change, finish_change, read_change
-from lakelog.filestore.metadata.snapshot import Snapshot
-from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.snapshots.line_change import decide, end_change, finish_change, read_change
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.tables.store import TableStore
 
 
 def check_stays(table: TableStore, snapshot: Snapshot) -> None:

@@ -20,11 +20,11 @@ from lakelog.common.errors import (
     UnavailableError,
     UnknownOutcomeError,
 )
-from lakelog.filestore.metadata.changelogs import ChangelogManager
-from lakelog.filestore.metadata.identity import is_same_table
-from lakelog.filestore.metadata.live_files import LiveFiles
-from lakelog.filestore.metadata.snapshot import Snapshot, is_same_commit
-from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.snapshots.changelogs import ChangelogManager
+from lakelog.filestore.metadata.snapshots.live_files import LiveFiles
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot, is_same_commit
+from lakelog.filestore.metadata.tables.identity import is_same_table
+from lakelog.filestore.metadata.tables.store import TableStore
 
 logger = logging.getLogger("lakelog.filestore")
 

@@ -19,11 +19,11 @@ from lakelog.filestore.data.data_writer import target_file_bytes
 from lakelog.filestore.index.deletion_vectors import DeletionFile
 from lakelog.filestore.index.index_manifest import deletion_files
 from lakelog.filestore.merge.lookups import needs_lookup
-from lakelog.filestore.metadata.data_file import DataFileMeta, wall_clock_millis
-from lakelog.filestore.metadata.levels import SortedRun, highest_level, runs_of
-from lakelog.filestore.metadata.manifest_entries import BucketId
-from lakelog.filestore.metadata.snapshot import Snapshot
-from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.manifests.data_file import DataFileMeta, wall_clock_millis
+from lakelog.filestore.metadata.manifests.levels import SortedRun, highest_level, runs_of
+from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.options.compaction import (
     COMPACTION_INCREMENTAL_SIZE_THRESHOLD,
     COMPACTION_MIN_FILE_NUM,

@@ -9,7 +9,7 @@ from lakelog.common.threads import in_threads
 from lakelog.filestore.compact.bucket_work import BucketWork
 from lakelog.filestore.compact.result import CompactResult
 from lakelog.filestore.compact.rewriting import compact_bucket
-from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
 
 THREADED_BYTES_MIN = 8 << 20  # below, threads would wait for each other longer than they save

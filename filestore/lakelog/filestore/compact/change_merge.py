@@ -21,7 +21,7 @@ from lakelog.filestore.data.row_pieces import StoredRows
 from lakelog.filestore.merge.deduplicate import Slice, are_absent, merge_ordered, without_deletes
 from lakelog.filestore.merge.order import is_last_of_key, key_frame, to_series
 from lakelog.filestore.merge.runs import are_ranked
-from lakelog.filestore.metadata.levels import Section
+from lakelog.filestore.metadata.manifests.levels import Section
 from lakelog.filestore.options.merging import (
     CHANGELOG_PRODUCER,
     CHANGELOG_ROW_DEDUPLICATE,

@@ -8,9 +8,9 @@ import numpy as np
 
 from lakelog.common.errors import CorruptDataError
 from lakelog.filestore.data.data_reader import read_data_file
-from lakelog.filestore.metadata.data_file import DataFileMeta
-from lakelog.filestore.metadata.manifest_entries import BucketId
-from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.manifests.data_file import DataFileMeta
+from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
+from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.schema.counted_schema import COUNT_COLUMN
 
 

@@ -20,10 +20,10 @@ from lakelog.filestore.encoding.binary_row import deserialize_row, to_table
 from lakelog.filestore.index.deletion_vectors import DeletionFile, Positions, read_positions
 from lakelog.filestore.merge.deduplicate import are_absent
 from lakelog.filestore.merge.order import OrderedKey, key_at, key_frame, rows_before, rows_up_to
-from lakelog.filestore.metadata.data_file import DataFileMeta
-from lakelog.filestore.metadata.levels import SortedRun
-from lakelog.filestore.metadata.manifest_entries import BucketId
-from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.manifests.data_file import DataFileMeta
+from lakelog.filestore.metadata.manifests.levels import SortedRun
+from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
+from lakelog.filestore.metadata.tables.store import TableStore
 
 
 @dataclass(eq=False, slots=True, kw_only=True)

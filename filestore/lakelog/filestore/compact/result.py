@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakelog.filestore.index.index_manifest import BucketDeletions
-from lakelog.filestore.metadata.data_file import DataFileMeta
-from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
-from lakelog.filestore.metadata.manifest_entries import BucketId
-from lakelog.filestore.metadata.store import TableStore
-from lakelog.filestore.metadata.unnamed_files import discard_files
+from lakelog.filestore.metadata.manifests.data_file import DataFileMeta
+from lakelog.filestore.metadata.manifests.manifest import FileKind, ManifestEntry
+from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
+from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.metadata.tables.unnamed_files import discard_files
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

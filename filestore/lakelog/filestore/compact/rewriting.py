@@ -26,11 +26,11 @@ from lakelog.filestore.index.index_manifest import BucketDeletions
 from lakelog.filestore.merge.deduplicate import merged_kinds
 from lakelog.filestore.merge.engines import row_merge
 from lakelog.filestore.merge.lookups import needs_lookup
-from lakelog.filestore.metadata.data_file import DataFileMeta, FileSource
-from lakelog.filestore.metadata.levels import Section, may_hold_deletes, sections_of
-from lakelog.filestore.metadata.manifest_entries import BucketId
-from lakelog.filestore.metadata.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
-from lakelog.filestore.metadata.unnamed_files import discard_files
+from lakelog.filestore.metadata.manifests.data_file import DataFileMeta, FileSource
+from lakelog.filestore.metadata.manifests.levels import Section, may_hold_deletes, sections_of
+from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
+from lakelog.filestore.metadata.tables.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
+from lakelog.filestore.metadata.tables.unnamed_files import discard_files
 from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, DELETION_VECTORS, ChangelogProducer
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
 from lakelog.filestore.read.bucket_reader import COPIES, BucketReader

@@ -13,14 +13,14 @@ from lakelog.common.arrow import to_arrow_type
 from lakelog.common.errors import NotFoundError, UnsupportedError
 from lakelog.common.types import DataField, TypeRoot
 from lakelog.filestore.data.row_groups import RowFilter, groups_left
+from lakelog.filestore.formats.blocks.stored_file import StoredFile
 from lakelog.filestore.formats.opening import DataFile, open_data_file
-from lakelog.filestore.formats.parquet import FETCH_BYTES_MIN, ParquetFile
-from lakelog.filestore.formats.stored_file import StoredFile
+from lakelog.filestore.formats.parquet.parquet import FETCH_BYTES_MIN, ParquetFile
 from lakelog.filestore.index.deletion_vectors import DeletionFile, read_positions, without_deleted
 from lakelog.filestore.io.integrity import damaged
-from lakelog.filestore.metadata.data_file import DataFileMeta
-from lakelog.filestore.metadata.manifest_entries import BucketId
-from lakelog.filestore.metadata.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
+from lakelog.filestore.metadata.manifests.data_file import DataFileMeta
+from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
+from lakelog.filestore.metadata.tables.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
 from lakelog.filestore.schema.evolution import FieldMapping, check_not_narrowed
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.schema.stored_schema import stored_schema

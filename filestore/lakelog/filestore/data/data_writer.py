@@ -18,16 +18,16 @@ from lakelog.filestore.data.key_bounds import KeyBounds, bounds_of_keys, joined_
 from lakelog.filestore.data.row_pieces import StoredRows, joined_pieces
 from lakelog.filestore.data.value_stats import StatsCollector, columns_with_nan, has_comparable_bounds
 from lakelog.filestore.encoding.binary_row import StoredValue, serialize_row, stored_row
-from lakelog.filestore.formats.parquet_writing import ROW_GROUP_BYTES
+from lakelog.filestore.formats.parquet.parquet_writing import ROW_GROUP_BYTES
 from lakelog.filestore.formats.writing import create_data_file
 from lakelog.filestore.merge.deduplicate import are_adds
 from lakelog.filestore.merge.lookups import is_looked_up
 from lakelog.filestore.merge.order import to_series
-from lakelog.filestore.metadata.data_file import DataFileMeta, FileSource, SimpleStats, wall_clock_millis
-from lakelog.filestore.metadata.levels import highest_level
-from lakelog.filestore.metadata.manifest_entries import BucketId
-from lakelog.filestore.metadata.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
-from lakelog.filestore.metadata.unnamed_files import discard_files
+from lakelog.filestore.metadata.manifests.data_file import DataFileMeta, FileSource, SimpleStats, wall_clock_millis
+from lakelog.filestore.metadata.manifests.levels import highest_level
+from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
+from lakelog.filestore.metadata.tables.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
+from lakelog.filestore.metadata.tables.unnamed_files import discard_files
 from lakelog.filestore.options.files import (
     FILE_BLOCK_SIZE,
     FILE_COMPRESSION,

@@ -18,12 +18,12 @@ from lakelog.common.quoting import CAUSE_MAX, cut
 from lakelog.common.types import DataField, TypeRoot
 from lakelog.filestore.data.data_reader import file_fields, opened_file, parts_of, read_data_file, row_bytes
 from lakelog.filestore.data.row_groups import RowFilter, groups_left
-from lakelog.filestore.formats.parquet import ParquetFile
+from lakelog.filestore.formats.parquet.parquet import ParquetFile
 from lakelog.filestore.index.deletion_vectors import DeletionFile
 from lakelog.filestore.io.integrity import damaged
-from lakelog.filestore.metadata.data_file import DataFileMeta
-from lakelog.filestore.metadata.manifest_entries import BucketId
-from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.manifests.data_file import DataFileMeta
+from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
+from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.schema.evolution import FieldMapping
 
 _ALIKE = {

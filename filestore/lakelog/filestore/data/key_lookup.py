@@ -24,13 +24,13 @@ from lakelog.common.types import DataField
 from lakelog.filestore.data.data_reader import BATCH_ROWS_MAX, file_fields, opened_file
 from lakelog.filestore.data.group_cache import CacheShare
 from lakelog.filestore.formats.opening import DataFile
-from lakelog.filestore.formats.parquet import ParquetFile
+from lakelog.filestore.formats.parquet.parquet import ParquetFile
 from lakelog.filestore.index.deletion_vectors import Positions
 from lakelog.filestore.merge.deduplicate import are_absent
 from lakelog.filestore.merge.order import key_frame
-from lakelog.filestore.metadata.data_file import DataFileMeta
-from lakelog.filestore.metadata.manifest_entries import BucketId
-from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.manifests.data_file import DataFileMeta
+from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
+from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.schema.evolution import FieldMapping
 
 Item = TypeVar("Item")

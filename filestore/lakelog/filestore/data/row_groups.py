@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lakelog.common.types import DataField
-from lakelog.filestore.formats.parquet import ParquetFile
-from lakelog.filestore.formats.parquet_footer import I64, GroupBounds
-from lakelog.filestore.formats.parquet_layout import stored_type
+from lakelog.filestore.formats.parquet.parquet import ParquetFile
+from lakelog.filestore.formats.parquet.parquet_footer import I64, GroupBounds
+from lakelog.filestore.formats.parquet.parquet_layout import stored_type
 from lakelog.filestore.predicate import Bound, ColumnBounds, may_hold
 from lakelog.filestore.predicate.binding import BoundAnd, BoundCompare, BoundOr
 from lakelog.filestore.predicate.tree import Comparison

@@ -26,9 +26,9 @@ from lakelog.filestore.data.data_reader import read_data_file, stored_columns, s
 from lakelog.filestore.formats.blob import ELSEWHERE, EXTENSION, BlobFile
 from lakelog.filestore.index.deletion_vectors import DeletionFile, read_positions, without_deleted
 from lakelog.filestore.io.integrity import damaged
-from lakelog.filestore.metadata.data_file import DataFileMeta
-from lakelog.filestore.metadata.manifest_entries import BucketId
-from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.manifests.data_file import DataFileMeta
+from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
+from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.schema.schema import TableSchema
 
 _DATA_EVOLUTION = Option(  # refused by writes, see `lakelog.filestore.options.foreign`

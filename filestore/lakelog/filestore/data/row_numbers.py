@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from lakelog.common.types import DataField, parse_type
 from lakelog.filestore.data.data_reader import opened_file, parts_of, stored_columns
-from lakelog.filestore.metadata.data_file import DataFileMeta
-from lakelog.filestore.metadata.manifest_entries import BucketId
-from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.manifests.data_file import DataFileMeta
+from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
+from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.schema.evolution import FieldMapping
 from lakelog.filestore.schema.schema import SEQUENCE_NUMBER, SEQUENCE_NUMBER_FIELD_ID
 

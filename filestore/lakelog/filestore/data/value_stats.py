@@ -21,8 +21,8 @@ import pyarrow.parquet as pq
 
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.encoding.binary_row import StoredValue, serialize_row
-from lakelog.filestore.formats.parquet_bounds import bounds_in_footer, leaves_of
-from lakelog.filestore.metadata.data_file import EMPTY_STATS, SimpleStats
+from lakelog.filestore.formats.parquet.parquet_bounds import bounds_in_footer, leaves_of
+from lakelog.filestore.metadata.manifests.data_file import EMPTY_STATS, SimpleStats
 from lakelog.filestore.options.field_options import STATS_MODE as OWN_STATS_MODE
 from lakelog.filestore.options.field_options import field_key
 from lakelog.filestore.options.files import STATS_DENSE_STORE, STATS_MODE

@@ -14,7 +14,7 @@ from lakelog.common.errors import LakelogError
 from lakelog.common.quoting import escaped
 
 if TYPE_CHECKING:
-    from lakelog.filestore.metadata.store import TableStore
+    from lakelog.filestore.metadata.tables.store import TableStore
 
 logger = logging.getLogger("lakelog.filestore")
 

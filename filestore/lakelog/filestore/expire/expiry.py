@@ -30,13 +30,13 @@ from lakelog.filestore.expire.references import (
 )
 from lakelog.filestore.expire.removed_files import entries_left, index_left, names_left, net_removed, removed_by
 from lakelog.filestore.expire.retention import Expired, Retention, first_kept
-from lakelog.filestore.metadata.commit_times import CommitTimes
-from lakelog.filestore.metadata.consumers import LINEAGE_CONSUMER, ConsumerManager
-from lakelog.filestore.metadata.manifest import ManifestEntry
-from lakelog.filestore.metadata.restored import parse_restored
-from lakelog.filestore.metadata.snapshot import Snapshot
-from lakelog.filestore.metadata.store import TableStore
-from lakelog.filestore.metadata.users import LINEAGE_KEY, carried_properties
+from lakelog.filestore.metadata.manifests.manifest import ManifestEntry
+from lakelog.filestore.metadata.origins.restored import parse_restored
+from lakelog.filestore.metadata.snapshots.commit_times import CommitTimes
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.snapshots.users import LINEAGE_KEY, carried_properties
+from lakelog.filestore.metadata.tables.consumers import LINEAGE_CONSUMER, ConsumerManager
+from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, ChangelogProducer
 from lakelog.filestore.options.retention import CONSUMER_EXPIRATION_TIME
 
@@ -189,7 +189,7 @@ class _Expiry:
     def _files_behind_hint(self, found: Sequence[Snapshot]) -> KeptFiles:
         """The files to keep, collected once the hint names the oldest snapshot that stays.
 
-        A tag that is created meanwhile sees one of the two, see `lakelog.filestore.metadata.tag_holds`.
+        A tag that is created meanwhile sees one of the two, see `lakelog.filestore.metadata.snapshots.tag_holds`.
         """
         self._table.snapshots.write_earliest_hint(found[-1].id)
         try:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from lakelog.filestore.expire.line_breaks import line_breaks
 from lakelog.filestore.expire.references import References, history_of
-from lakelog.filestore.metadata.snapshot import Snapshot
-from lakelog.filestore.metadata.store import TableStore
-from lakelog.filestore.metadata.tag_holds import kept_by_tags
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.snapshots.tag_holds import kept_by_tags
+from lakelog.filestore.metadata.tables.store import TableStore
 
 
 def _is_own(tag: str) -> bool:

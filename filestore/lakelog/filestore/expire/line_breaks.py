@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from lakelog.common.errors import NotFoundError
-from lakelog.filestore.metadata.changelogs import ChangelogManager
-from lakelog.filestore.metadata.snapshot import Snapshot
-from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.snapshots.changelogs import ChangelogManager
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.tables.store import TableStore
 
 
 @dataclass(frozen=True, slots=True)

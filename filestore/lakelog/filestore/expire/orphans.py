@@ -22,9 +22,9 @@ from lakelog.common.progress import counted
 from lakelog.filestore.expire.references import BranchHistory, References, history_of
 from lakelog.filestore.expire.retention import DEFAULT_AGE_MILLIS
 from lakelog.filestore.io.fileio import FileEntry
-from lakelog.filestore.metadata.snapshot_manager import read_hint
-from lakelog.filestore.metadata.store import TableStore
-from lakelog.filestore.metadata.unnamed_files import AGE_MILLIS_MIN
+from lakelog.filestore.metadata.snapshots.snapshot_manager import read_hint
+from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.metadata.tables.unnamed_files import AGE_MILLIS_MIN
 from lakelog.filestore.options.layout import DATA_FILE_DIRECTORY
 from lakelog.filestore.schema.paths import TablePaths
 

@@ -12,14 +12,14 @@ from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.filestore.expire.retention import Retention
 from lakelog.filestore.index.index_manifest import read_index
 from lakelog.filestore.io.name_cache import NameCache
-from lakelog.filestore.metadata.changelogs import ChangelogManager
-from lakelog.filestore.metadata.data_file import FileSource
-from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
-from lakelog.filestore.metadata.manifest_records import ManifestFileMeta
-from lakelog.filestore.metadata.snapshot import Snapshot
-from lakelog.filestore.metadata.snapshot_manager import SnapshotManager
-from lakelog.filestore.metadata.store import TableStore
-from lakelog.filestore.metadata.tag_holds import kept_by_tags
+from lakelog.filestore.metadata.manifests.data_file import FileSource
+from lakelog.filestore.metadata.manifests.manifest import FileKind, ManifestEntry
+from lakelog.filestore.metadata.manifests.manifest_records import ManifestFileMeta
+from lakelog.filestore.metadata.snapshots.changelogs import ChangelogManager
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.snapshots.snapshot_manager import SnapshotManager
+from lakelog.filestore.metadata.snapshots.tag_holds import kept_by_tags
+from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, ChangelogProducer
 from lakelog.filestore.schema.paths import MAIN_BRANCH, TablePaths
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from lakelog.common.errors import NotFoundError
 from lakelog.filestore.expire.references import entries_of, index_names, manifest_names
-from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
-from lakelog.filestore.metadata.snapshot import Snapshot
-from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.manifests.manifest import FileKind, ManifestEntry
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.tables.store import TableStore
 
 
 def removed_by(table: TableStore, found: Sequence[Snapshot]) -> dict[int, list[ManifestEntry]]:

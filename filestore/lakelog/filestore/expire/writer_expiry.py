@@ -14,9 +14,9 @@ from lakelog.common.clock import system_millis
 from lakelog.common.errors import LakelogError
 from lakelog.filestore.expire.expiry import commit_times, expire_snapshots
 from lakelog.filestore.expire.retention import Retention
-from lakelog.filestore.metadata.changelogs import ChangelogManager
-from lakelog.filestore.metadata.commit_times import CLOCK_SKEW_MAX_MILLIS
-from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.snapshots.changelogs import ChangelogManager
+from lakelog.filestore.metadata.snapshots.commit_times import CLOCK_SKEW_MAX_MILLIS
+from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.options.writing import WRITE_ONLY
 
 logger = logging.getLogger("lakelog.filestore")

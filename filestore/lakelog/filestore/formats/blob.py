@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lakelog.common.errors import CorruptDataError
-from lakelog.filestore.formats.reader_errors import errors_named
-from lakelog.filestore.formats.stored_file import StoredFile
+from lakelog.filestore.formats.blocks.reader_errors import errors_named
+from lakelog.filestore.formats.blocks.stored_file import StoredFile
 from lakelog.filestore.io.integrity import damaged
 
 EXTENSION = ".blob"

@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from lakelog.common.errors import UnsupportedError
 from lakelog.common.types import DataField
-from lakelog.filestore.formats.avro_rows import AvroFile
-from lakelog.filestore.formats.orc import OrcFile
-from lakelog.filestore.formats.parquet import ParquetFile
-from lakelog.filestore.formats.stored_file import StoredFile
+from lakelog.filestore.formats.avro.avro_rows import AvroFile
+from lakelog.filestore.formats.blocks.stored_file import StoredFile
+from lakelog.filestore.formats.orc.orc import OrcFile
+from lakelog.filestore.formats.parquet.parquet import ParquetFile
 
 
 class DataFile(Protocol):

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import orc
 
-from lakelog.filestore.formats.avro import iter_container
-from lakelog.filestore.formats.orc_timestamps import check_decimals
-from lakelog.filestore.formats.reader_errors import errors_named
+from lakelog.filestore.formats.avro.avro import iter_container
+from lakelog.filestore.formats.blocks.reader_errors import errors_named
+from lakelog.filestore.formats.orc.orc_timestamps import check_decimals
 from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.io.integrity import damaged, read_checked
 

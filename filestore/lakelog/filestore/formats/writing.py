@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 
 from lakelog.common.errors import UnsupportedError
 from lakelog.common.types import DataField
-from lakelog.filestore.formats.avro_writing import AvroWriter
-from lakelog.filestore.formats.orc_writing import STRIPE_BYTES, OrcWriter
-from lakelog.filestore.formats.parquet_writing import (
+from lakelog.filestore.formats.avro.avro_writing import AvroWriter
+from lakelog.filestore.formats.orc.orc_writing import STRIPE_BYTES, OrcWriter
+from lakelog.filestore.formats.parquet.parquet_writing import (
     LOOKED_UP_GROUP_ROWS,
     ROW_GROUP_BYTES,
     ROW_GROUP_ROWS,

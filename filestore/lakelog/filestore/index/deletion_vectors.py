@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.filestore.encoding.roaring import NUMBERS_MAX, decode_roaring, encode_roaring
-from lakelog.filestore.formats.reader_errors import errors_named
+from lakelog.filestore.formats.blocks.reader_errors import errors_named
 from lakelog.filestore.io.fileio import WHOLE_BYTES_MAX, FileIO
 from lakelog.filestore.io.integrity import WAY_OUT, has_digest, read_checked
 

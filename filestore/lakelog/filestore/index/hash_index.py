@@ -19,8 +19,8 @@ from lakelog.filestore.index.index_file import write_index_file
 from lakelog.filestore.io.integrity import damaged, read_checked
 from lakelog.filestore.io.name_cache import NameCache
 from lakelog.filestore.io.path_forms import plain_path
-from lakelog.filestore.metadata.manifest_entries import BucketId
-from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
+from lakelog.filestore.metadata.tables.store import TableStore
 
 HASH_TYPE = "HASH"
 Hashes = npt.NDArray[np.int32]  # rising, each once

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lakelog.filestore.metadata.store import TableStore
-from lakelog.filestore.metadata.unnamed_files import discard_files
+from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.metadata.tables.unnamed_files import discard_files
 from lakelog.filestore.schema.paths import FileNames
 
 

@@ -12,7 +12,7 @@ from typing import Any  # Any: Avro records are untyped
 
 from lakelog.common.errors import ConflictError
 from lakelog.common.file_names import check_file_name
-from lakelog.filestore.formats.avro import codec_of, encode_container
+from lakelog.filestore.formats.avro.avro import codec_of, encode_container
 from lakelog.filestore.formats.records import read_records
 from lakelog.filestore.index.deletion_vectors import DeletionFile, Positions, VectorRange, encode_vectors
 from lakelog.filestore.index.hash_index import (
@@ -26,10 +26,10 @@ from lakelog.filestore.index.hash_index import (
 from lakelog.filestore.index.index_file import write_index_file
 from lakelog.filestore.io.integrity import damaged
 from lakelog.filestore.io.path_forms import plain_path
-from lakelog.filestore.metadata.manifest_entries import BucketId
-from lakelog.filestore.metadata.manifest_schemas import INDEX_SCHEMA
-from lakelog.filestore.metadata.snapshot import Snapshot
-from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
+from lakelog.filestore.metadata.manifests.manifest_schemas import INDEX_SCHEMA
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.options.files import MANIFEST_COMPRESSION
 from lakelog.filestore.options.merging import DELETION_VECTORS_64_BIT
 from lakelog.filestore.schema.paths import INDEX_BESIDE_DATA, FileNames

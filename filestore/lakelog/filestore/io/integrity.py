@@ -5,7 +5,7 @@
 | manifest, manifest list, index manifest, index file | in its name: `<stem>-blake2b-<32 hex digits>`, of its bytes |
 | snapshot, tag | property `lakelog.digest` of the snapshot, over the fields that every reader keeps |
 | schema | key `lakelogDigest` beside the others, over everything else; property `lakelog.schema-digest` of snapshots |
-| data and changelog files | checksums of their blocks in the manifest, see `lakelog.filestore.formats.checked` |
+| data and changelog files | checksums of their blocks in the manifest, see `lakelog.filestore.formats.blocks.checked` |
 
 The names of manifests are opaque to readers, so a file that names another one holds its digest too. Files of other
 engines have no digests: their sizes and counts are compared with the metadata that names them.

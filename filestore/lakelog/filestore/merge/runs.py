@@ -15,7 +15,7 @@ import pyarrow as pa
 from lakelog.common.types import DataField
 from lakelog.filestore.merge.deduplicate import Slice
 from lakelog.filestore.merge.order import OrderedKey, key_at, key_frame, rows_up_to
-from lakelog.filestore.metadata.levels import SortedRun
+from lakelog.filestore.metadata.manifests.levels import SortedRun
 
 
 @dataclass(frozen=True, slots=True)

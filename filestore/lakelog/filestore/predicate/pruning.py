@@ -11,7 +11,7 @@ from typing import Protocol
 
 from lakelog.common.types import DataField, TypeRoot
 from lakelog.filestore.encoding.binary_row import StoredValue, deserialize_row
-from lakelog.filestore.metadata.data_file import SimpleStats
+from lakelog.filestore.metadata.manifests.data_file import SimpleStats
 from lakelog.filestore.predicate.binding import (
     Bound,
     BoundAnd,

@@ -14,10 +14,10 @@ from lakelog.filestore.index.deletion_vectors import DeletionFile
 from lakelog.filestore.merge.deduplicate import Slice, merge_ordered, merge_unordered, without_deletes
 from lakelog.filestore.merge.engines import row_merge
 from lakelog.filestore.merge.runs import RunCursor, aligned_slices, are_ranked, piece_sizes
-from lakelog.filestore.metadata.data_file import DataFileMeta
-from lakelog.filestore.metadata.levels import Section, SortedRun
-from lakelog.filestore.metadata.manifest_entries import BucketId
-from lakelog.filestore.metadata.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
+from lakelog.filestore.metadata.manifests.data_file import DataFileMeta
+from lakelog.filestore.metadata.manifests.levels import Section, SortedRun
+from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
+from lakelog.filestore.metadata.tables.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
 from lakelog.filestore.predicate import Bound
 
 COPIES = 3  # of a piece of rows in memory: as read, its keys, as merged

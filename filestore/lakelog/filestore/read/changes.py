@@ -19,12 +19,12 @@ from lakelog.common.quoting import shown
 from lakelog.common.types import DataField, RowKind
 from lakelog.filestore.data.data_reader import read_data_file
 from lakelog.filestore.merge.counted_rows import changed_rows
-from lakelog.filestore.metadata.changelogs import ChangelogManager
-from lakelog.filestore.metadata.data_file import DataFileMeta
-from lakelog.filestore.metadata.levels import highest_level
-from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
-from lakelog.filestore.metadata.snapshot import CommitKind, Snapshot
-from lakelog.filestore.metadata.store import KIND_FIELD, TableStore
+from lakelog.filestore.metadata.manifests.data_file import DataFileMeta
+from lakelog.filestore.metadata.manifests.levels import highest_level
+from lakelog.filestore.metadata.manifests.manifest import FileKind, ManifestEntry
+from lakelog.filestore.metadata.snapshots.changelogs import ChangelogManager
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
+from lakelog.filestore.metadata.tables.store import KIND_FIELD, TableStore
 from lakelog.filestore.options.foreign import Use, check_foreign_options
 from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, MERGE_ENGINE, ChangelogProducer, MergeEngine
 from lakelog.filestore.read.change_source import ChangeSource

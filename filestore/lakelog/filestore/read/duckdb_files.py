@@ -31,14 +31,14 @@ from lakelog.common.errors import NotFoundError
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.data.data_reader import missing_named, stored_columns, stored_file
 from lakelog.filestore.data.row_ids import has_row_groups
-from lakelog.filestore.formats.checked import CheckedInput
-from lakelog.filestore.formats.parquet_layout import has_nanos, parquet_schema
-from lakelog.filestore.formats.shared_input import SharedFile, VerifiedBlocks
+from lakelog.filestore.formats.blocks.checked import CheckedInput
+from lakelog.filestore.formats.blocks.shared_input import SharedFile, VerifiedBlocks
+from lakelog.filestore.formats.parquet.parquet_layout import has_nanos, parquet_schema
 from lakelog.filestore.io.path_forms import is_local
-from lakelog.filestore.metadata.data_file import DataFileMeta
-from lakelog.filestore.metadata.manifest_entries import BucketId
-from lakelog.filestore.metadata.snapshot import Snapshot
-from lakelog.filestore.metadata.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
+from lakelog.filestore.metadata.manifests.data_file import DataFileMeta
+from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.tables.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
 from lakelog.filestore.read.planned_read import PlannedRead
 from lakelog.filestore.read.scan import DataSplit
 from lakelog.filestore.schema.evolution import FieldMapping

@@ -11,8 +11,8 @@ import duckdb
 
 from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.types import DataField
-from lakelog.filestore.metadata.snapshot import Snapshot
-from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.predicate import Predicate
 from lakelog.filestore.read.arrow_dataset import LakelogDataset
 from lakelog.filestore.read.planned_read import PlannedRead

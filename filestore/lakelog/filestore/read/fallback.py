@@ -13,8 +13,8 @@ from dataclasses import replace
 from lakelog.common.errors import NotFoundError, UnsupportedError
 from lakelog.common.quoting import listed
 from lakelog.common.types import DataField, DataType
-from lakelog.filestore.metadata.snapshot import Snapshot
-from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.options.reading import SCAN_FALLBACK_BRANCH, SCAN_PRIMARY_BRANCH
 from lakelog.filestore.predicate import Predicate
 from lakelog.filestore.read.file_pruning import Pruning

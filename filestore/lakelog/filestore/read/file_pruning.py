@@ -13,11 +13,11 @@ from collections.abc import Sequence, Set
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.encoding.binary_row import StoredValue, read_slot, to_table
 from lakelog.filestore.encoding.bucket import bucket_of
-from lakelog.filestore.metadata.data_file import DataFileMeta
-from lakelog.filestore.metadata.levels import Section
-from lakelog.filestore.metadata.manifest_entries import BucketId
-from lakelog.filestore.metadata.manifest_records import ManifestFileMeta
-from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.manifests.data_file import DataFileMeta
+from lakelog.filestore.metadata.manifests.levels import Section
+from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
+from lakelog.filestore.metadata.manifests.manifest_records import ManifestFileMeta
+from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.options.merging import (
     CHANGELOG_PRODUCER,
     DELETION_VECTORS,

@@ -12,7 +12,7 @@ import pyarrow as pa
 from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.threads import in_threads, thread_count
 from lakelog.common.types import DataField
-from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.predicate import Predicate
 from lakelog.filestore.read.scan import DataSplit
 from lakelog.filestore.read.split_rows import read_frames, read_splits

@@ -15,7 +15,7 @@ import pyarrow as pa
 from lakelog.common.errors import CorruptDataError
 from lakelog.filestore.merge.deduplicate import are_adds
 from lakelog.filestore.merge.order import to_series
-from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.read.scan import DataSplit
 from lakelog.filestore.read.split_rows import read_splits_as_changes
 

@@ -5,7 +5,7 @@
     <root>/changelog/changelog-N, LATEST, EARLIEST      consumer/consumer-<id>, statistics/stat-<uuid>-<n>
                                                         manifest/header-<uuid>-<n> (lakelog's own)
     <root>/tag/tag-<name>, tag/tag-success-file/<name>_SUCCESS
-    <root>/branch/branch-<name>/..., lakelog/state (see `lakelog.filestore.metadata.state_keeping`)
+    <root>/branch/branch-<name>/..., lakelog/state (see `lakelog.filestore.metadata.tables.state_keeping`)
     <root>/branch/.lakelog-<name>, branch/branch-<name>/lakelog/fork (see `lakelog.filestore.refs`)
     <root>/[<key>=<value>/...]bucket-<B>/data-<uuid>-<n>.<format>
 

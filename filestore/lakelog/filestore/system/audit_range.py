@@ -14,16 +14,16 @@ import pyarrow as pa
 from lakelog.common.errors import NotFoundError
 from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS, DataField
 from lakelog.filestore.merge.engines import row_merge
-from lakelog.filestore.metadata.identity import check_schema, latest_of
-from lakelog.filestore.metadata.snapshot import CommitKind, Snapshot
-from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
+from lakelog.filestore.metadata.tables.identity import check_schema, latest_of
+from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.options.foreign import Use, check_foreign_options
 from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, ChangelogProducer
 from lakelog.filestore.read.change_source import ChangeSource
 from lakelog.filestore.read.changes import change_files, read_change_file, snapshots_of_changes
 from lakelog.filestore.read.file_pruning import is_merged_on_read
-from lakelog.filestore.refs.differences import differences
-from lakelog.filestore.refs.table_state import TableState
+from lakelog.filestore.refs.states.differences import differences
+from lakelog.filestore.refs.states.table_state import TableState
 from lakelog.filestore.system.row_tables import ROW_KIND
 
 _KINDS = pa.array(ROW_KIND_TEXTS)

@@ -8,10 +8,10 @@ from typing import Any  # Any: values of columns of any type
 import polars as pl
 
 from lakelog.filestore.encoding.key_order import comparable_key
-from lakelog.filestore.metadata.data_file import FileSource, millis_of_wall_clock
-from lakelog.filestore.metadata.manifest_entries import BucketId
-from lakelog.filestore.metadata.snapshot import Snapshot
-from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.manifests.data_file import FileSource, millis_of_wall_clock
+from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.system.live_columns import live_columns
 from lakelog.filestore.system.texts import FileTexts, row_text
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from lakelog.common.arrow import to_arrow_schema
 from lakelog.filestore.index.index_manifest import read_index
-from lakelog.filestore.metadata.snapshot import Snapshot
-from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.system.columns import SYSTEM_COLUMNS
 from lakelog.filestore.system.file_columns import FileColumns, created, mapped
 from lakelog.filestore.system.live_columns import live_columns, manifests_of

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from lakelog.common.html import html_table
 from lakelog.common.quoting import listed
 from lakelog.common.timestamps import shown_millis
-from lakelog.filestore.metadata.forks import PROTECTING_PREFIX
-from lakelog.filestore.metadata.operations import operation_of
-from lakelog.filestore.metadata.snapshot import Snapshot
-from lakelog.filestore.metadata.store import TableStore
-from lakelog.filestore.refs.branches import Branch, branch_list
-from lakelog.filestore.refs.travel import on_branch
+from lakelog.filestore.metadata.snapshots.operations import operation_of
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.tables.forks import PROTECTING_PREFIX
+from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.refs.branches.branches import Branch, branch_list
+from lakelog.filestore.refs.states.travel import on_branch
 from lakelog.filestore.schema.paths import MAIN_BRANCH
 
 

@@ -9,10 +9,10 @@ import polars as pl
 from lakelog.common.errors import CorruptDataError
 from lakelog.common.file_name_columns import check_column
 from lakelog.filestore.io.integrity import damaged
-from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
-from lakelog.filestore.metadata.manifest_records import ManifestFileMeta
-from lakelog.filestore.metadata.snapshot import Snapshot
-from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.manifests.manifest import FileKind, ManifestEntry
+from lakelog.filestore.metadata.manifests.manifest_records import ManifestFileMeta
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.tables.store import TableStore
 
 _STRINGS = pl.List(pl.String)
 # Column -> (field of a manifest, type); fields that a manifest lacks are null.

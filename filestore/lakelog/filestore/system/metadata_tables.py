@@ -10,12 +10,12 @@ from lakelog.common.json_fields import parse_object
 from lakelog.common.quoting import cause
 from lakelog.common.types import field_to_json
 from lakelog.filestore.io.integrity import damaged
-from lakelog.filestore.metadata.consumers import ConsumerManager
-from lakelog.filestore.metadata.operations import operation_of
-from lakelog.filestore.metadata.snapshot import Snapshot
-from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.snapshots.operations import operation_of
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.tables.consumers import ConsumerManager
+from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.options.field_options import PREFIX as FIELD_PREFIX
-from lakelog.filestore.refs.branches import branch_list
+from lakelog.filestore.refs.branches.branches import branch_list
 
 Row = tuple[object, ...]
 

@@ -12,8 +12,8 @@ from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.common.quoting import listed, shown, unicode_of
 from lakelog.common.types import DataField
-from lakelog.filestore.metadata.snapshot import Snapshot
-from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.system import file_tables, metadata_tables, row_tables
 from lakelog.filestore.system.audit_range import audit_changes
 from lakelog.filestore.system.columns import ROW_TABLES, SYSTEM_COLUMNS, SYSTEM_NAMES

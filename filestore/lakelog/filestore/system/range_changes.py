@@ -21,14 +21,14 @@ import pyarrow.compute as pc
 from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS, DataField
-from lakelog.filestore.metadata.snapshot import RESTORE_OPERATION, CommitKind, Snapshot
-from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.snapshots.snapshot import RESTORE_OPERATION, CommitKind, Snapshot
+from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, ChangelogProducer
 from lakelog.filestore.read.change_source import ChangeSource
 from lakelog.filestore.read.changes import change_files, find_changes, read_change_file, snapshots_of_changes
-from lakelog.filestore.refs.differences import differences
-from lakelog.filestore.refs.ranges import RangeEnd, RangeName, range_end, state_of
-from lakelog.filestore.refs.table_state import TableState
+from lakelog.filestore.refs.states.differences import differences
+from lakelog.filestore.refs.states.ranges import RangeEnd, RangeName, range_end, state_of
+from lakelog.filestore.refs.states.table_state import TableState
 
 _ADDS = ("+I", "+U")
 

@@ -20,11 +20,11 @@ from lakelog.filestore.data.data_reader import read_data_file
 from lakelog.filestore.data.row_ids import groups_by_row_id, has_row_groups, read_group
 from lakelog.filestore.data.row_numbers import NUMBER_FIELDS, numbered, read_numbered
 from lakelog.filestore.index.deletion_vectors import read_positions, without_deleted
-from lakelog.filestore.metadata.data_file import DataFileMeta
-from lakelog.filestore.metadata.levels import highest_level, runs_of, sections_of
-from lakelog.filestore.metadata.manifest_entries import BucketId
-from lakelog.filestore.metadata.snapshot import Snapshot
-from lakelog.filestore.metadata.store import KIND_FIELD, TableStore
+from lakelog.filestore.metadata.manifests.data_file import DataFileMeta
+from lakelog.filestore.metadata.manifests.levels import highest_level, runs_of, sections_of
+from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.tables.store import KIND_FIELD, TableStore
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
 from lakelog.filestore.read.bucket_reader import COPIES, BucketReader
 from lakelog.filestore.read.fallback import branch_table, plan_read

@@ -16,11 +16,11 @@ from lakelog.common.html import html_table
 from lakelog.common.quoting import shown
 from lakelog.common.timestamps import parse_timestamp, shown_millis
 from lakelog.common.types import ROW_KIND_COLUMN, DataField
-from lakelog.filestore.metadata.snapshot import Snapshot
-from lakelog.filestore.metadata.store import TableStore
-from lakelog.filestore.refs.differences import Difference, compared_fields, differences
-from lakelog.filestore.refs.table_state import TableState
-from lakelog.filestore.refs.travel import SnapshotChoice, travelled
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.refs.states.differences import Difference, compared_fields, differences
+from lakelog.filestore.refs.states.table_state import TableState
+from lakelog.filestore.refs.states.travel import SnapshotChoice, travelled
 from lakelog.filestore.schema.paths import MAIN_BRANCH
 
 State = str | int | datetime | Snapshot | SnapshotChoice

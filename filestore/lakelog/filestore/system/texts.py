@@ -10,7 +10,7 @@ from lakelog.common.arrow import to_arrow_type
 from lakelog.common.types import DataField, DataType
 from lakelog.filestore.encoding.binary_row import StoredValue, deserialize_row, from_scalar, read_slot, to_scalar
 from lakelog.filestore.encoding.java_strings import is_blank
-from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.options.layout import PARTITION_DEFAULT_NAME
 from lakelog.filestore.schema.evolution import cast_values
 from lakelog.filestore.schema.paths import value_text

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Unpack
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import listed, shown
-from lakelog.filestore.metadata.identity import latest_of
-from lakelog.filestore.metadata.snapshot import Snapshot
-from lakelog.filestore.refs.travel import SnapshotChoice
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.tables.identity import latest_of
+from lakelog.filestore.refs.states.travel import SnapshotChoice
 from lakelog.filestore.verbs.writing import WritableTable
 
 if TYPE_CHECKING:
     from lakelog.filestore.commit.commit_clock import CommitClock
-    from lakelog.filestore.refs.branch_merge import BranchMerge
-    from lakelog.filestore.refs.branches import Branch
-    from lakelog.filestore.refs.restore import Restored
-    from lakelog.filestore.refs.rollback import RolledBack
+    from lakelog.filestore.refs.branches.branches import Branch
+    from lakelog.filestore.refs.merges.branch_merge import BranchMerge
+    from lakelog.filestore.refs.restore.restore import Restored
+    from lakelog.filestore.refs.restore.rollback import RolledBack
 
 
 class BranchedTable(WritableTable):
@@ -39,7 +39,7 @@ class BranchedTable(WritableTable):
         one that no branch can begin at. Raises InvalidRequestError for a name that cannot be, ConflictError for one
         that is taken.
         """
-        from lakelog.filestore.refs.branching import make_branch
+        from lakelog.filestore.refs.branches.branching import make_branch
 
         named = [key for key, value in which.items() if value is not None]
         if empty and named:
@@ -60,25 +60,25 @@ class BranchedTable(WritableTable):
 
     def rename_branch(self, name: str, new_name: str) -> None:
         """Rename a branch; its writers are stopped before. Raises NotFoundError, ConflictError, InvalidRequestError."""
-        from lakelog.filestore.refs.branching import renamed
+        from lakelog.filestore.refs.branches.branching import renamed
 
         renamed(self, name, new_name)
 
     def delete_branch(self, name: str, *, if_exists: bool = False) -> None:
         """Delete a branch; `remove_orphan_files` deletes the files that it alone named. Raises NotFoundError."""
-        from lakelog.filestore.refs.branching import deleted
+        from lakelog.filestore.refs.branches.branching import deleted
 
         deleted(self, name, if_exists=if_exists)
 
     def branches(self) -> list[Branch]:
         """The branches of the table, without the main one, by name."""
-        from lakelog.filestore.refs.branches import branch_list
+        from lakelog.filestore.refs.branches.branches import branch_list
 
         return branch_list(self)
 
     def expire_branches(self, *, age_millis: int | None = None, now_millis: int | None = None) -> list[str]:
         """Delete the branches whose time is over, and those not written for an age; gives their names."""
-        from lakelog.filestore.refs.branching import expire_branches
+        from lakelog.filestore.refs.branches.branching import expire_branches
 
         return expire_branches(self, age_millis=age_millis, now_millis=now_millis)
 
@@ -95,8 +95,8 @@ class BranchedTable(WritableTable):
 
         See `lakelog.catalog.Table.merge_changes`. Raises InvalidRequestError for tables with a log.
         """
-        from lakelog.filestore.refs.merge_commit import MergeCommit
-        from lakelog.filestore.refs.merging import BranchMerger
+        from lakelog.filestore.refs.merges.merge_commit import MergeCommit
+        from lakelog.filestore.refs.merges.merging import BranchMerger
 
         merger = BranchMerger.of(self, self.on_branch(branch), base=base, on_conflict=on_conflict)
         if dry_run:
@@ -112,19 +112,19 @@ class BranchedTable(WritableTable):
 
         Raises ConflictError where the table has changed since, and while a writer commits to either of them.
         """
-        from lakelog.filestore.refs.from_branch import fast_forward
+        from lakelog.filestore.refs.branches.from_branch import fast_forward
 
         return fast_forward(self, self.on_branch(branch))
 
     def merge_branch(self, branch: str) -> Snapshot:
         """As `fast_forward`, and what the table has since the branch began gives way. The branch stays."""
-        from lakelog.filestore.refs.from_branch import merge_branch
+        from lakelog.filestore.refs.branches.from_branch import merge_branch
 
         return merge_branch(self, self.on_branch(branch))
 
     def replace_main(self, branch: str) -> Snapshot:
         """As `merge_branch`, and the branch is deleted."""
-        from lakelog.filestore.refs.from_branch import replace_main
+        from lakelog.filestore.refs.branches.from_branch import replace_main
 
         return replace_main(self, self.on_branch(branch))
 
@@ -137,7 +137,7 @@ class BranchedTable(WritableTable):
         **which: Unpack[SnapshotChoice],
     ) -> Restored:
         """Bring an older state back, in a new snapshot. See `lakelog.catalog.Table.restore`."""
-        from lakelog.filestore.refs.restore import restore_table
+        from lakelog.filestore.refs.restore.restore import restore_table
         from lakelog.filestore.verbs.restore_target import target_of
 
         self._check_has_no_log()
@@ -148,7 +148,7 @@ class BranchedTable(WritableTable):
         self, *, rewind_writers: bool = False, dry_run: bool = False, **which: Unpack[SnapshotChoice]
     ) -> RolledBack:
         """Delete all that is younger than a snapshot or tag. See `lakelog.catalog.Table.rollback`."""
-        from lakelog.filestore.refs.rollback import roll_back
+        from lakelog.filestore.refs.restore.rollback import roll_back
         from lakelog.filestore.verbs.restore_target import target_of
 
         if self.has_log:

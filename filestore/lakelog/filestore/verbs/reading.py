@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Self, Unpack  # Any: duckdb is an optiona
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import listed
-from lakelog.filestore.metadata.foreign_rows import warn_of_foreign_rows
-from lakelog.filestore.metadata.identity import check_schema, latest_of
-from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.tables.foreign_rows import warn_of_foreign_rows
+from lakelog.filestore.metadata.tables.identity import check_schema, latest_of
+from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.options.foreign import Use, check_foreign_options
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
 from lakelog.filestore.read.change_source import ChangeSource, change_source
-from lakelog.filestore.refs.travel import SnapshotChoice, on_branch, travelled
+from lakelog.filestore.refs.states.travel import SnapshotChoice, on_branch, travelled
 
 if TYPE_CHECKING:
     import polars as pl
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
 
     from lakelog.common.types import DataField
-    from lakelog.filestore.metadata.snapshot import Snapshot
-    from lakelog.filestore.metadata.table_files import TableFile
+    from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+    from lakelog.filestore.metadata.tables.table_files import TableFile
     from lakelog.filestore.predicate import Predicate
     from lakelog.filestore.read.planned_read import PlannedRead
-    from lakelog.filestore.refs.ranges import RangeName
+    from lakelog.filestore.refs.states.ranges import RangeName
 
 
 _DUCKDB_MAJOR_MIN = 2
@@ -45,7 +45,7 @@ class Selection(SnapshotChoice, total=False):
     that the tag keeps, `version` a tag, a snapshot, `branch.tag`, `branch.snapshot` or a branch; without any of them
     the newest snapshot is read. A timestamp is a datetime, a string such as `2026-01-31 12:00:00`, or an int,
     milliseconds since 1970; without a zone it is in UTC. With `branch` it is a snapshot or tag of that branch, in the
-    branch's columns. See `lakelog.filestore.refs.travel`.
+    branch's columns. See `lakelog.filestore.refs.states.travel`.
     """
 
     columns: str | Sequence[str] | None
@@ -136,7 +136,7 @@ class ReadableTable(TableStore):
 
     def files(self, **which: Unpack[SnapshotChoice]) -> list[TableFile]:
         """The data files of a snapshot, by partition, bucket, level and age; empty for a table without snapshots."""
-        from lakelog.filestore.metadata.table_files import table_files
+        from lakelog.filestore.metadata.tables.table_files import table_files
 
         return table_files(*self.travelled(**which))
 

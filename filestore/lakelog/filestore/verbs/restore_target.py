@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.common.quoting import listed
-from lakelog.filestore.metadata.snapshot import Snapshot
-from lakelog.filestore.refs.travel import SnapshotChoice
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.refs.states.travel import SnapshotChoice
 from lakelog.filestore.verbs.reading import ReadableTable
 
 _WAYS = ("snapshot_id", "tag", "timestamp", "watermark", "version")

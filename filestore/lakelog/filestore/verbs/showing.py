@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Unpack
 
-from lakelog.filestore.refs.travel import SnapshotChoice
+from lakelog.filestore.refs.states.travel import SnapshotChoice
 from lakelog.filestore.schema.paths import MAIN_BRANCH
 from lakelog.filestore.verbs.reading import ReadableTable
 

@@ -12,10 +12,10 @@ from lakelog.common.log_system import LOG_SYSTEM_KEY
 from lakelog.common.quoting import listed
 from lakelog.common.stopwatch import Stopwatch
 from lakelog.filestore.expire.retention import DEFAULT_AGE_MILLIS
-from lakelog.filestore.metadata.consumers import Consumer, ConsumerManager, reset_consumer
-from lakelog.filestore.metadata.identity import latest_of
-from lakelog.filestore.metadata.restored import RESTORED_KEY
-from lakelog.filestore.metadata.snapshot import Snapshot
+from lakelog.filestore.metadata.origins.restored import RESTORED_KEY
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.tables.consumers import Consumer, ConsumerManager, reset_consumer
+from lakelog.filestore.metadata.tables.identity import latest_of
 from lakelog.filestore.options.writing import WRITE_ONLY
 from lakelog.filestore.schema.paths import TablePaths
 from lakelog.filestore.schema.schema_manager import SchemaManager
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from lakelog.filestore.compact.picking import CompactUnit
     from lakelog.filestore.expire.orphans import NamedElsewhere, Orphans
     from lakelog.filestore.expire.retention import Expired, Retention
-    from lakelog.filestore.metadata.data_file import DataFileMeta
-    from lakelog.filestore.metadata.manifest_entries import BucketId
+    from lakelog.filestore.metadata.manifests.data_file import DataFileMeta
+    from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 
 
 class KeptTable(ReadableTable):
@@ -94,7 +94,7 @@ class KeptTable(ReadableTable):
     def _expire_after(self, snapshot: Snapshot, *, is_upkeep: bool = False) -> None:
         """Create the tags that are due after a commit, then expire what is; errors are only logged."""
         from lakelog.filestore.expire.writer_expiry import expire_after_commit
-        from lakelog.filestore.refs.auto_tags import expire_tags_by_writer, tag_after_commit
+        from lakelog.filestore.refs.tags.auto_tags import expire_tags_by_writer, tag_after_commit
 
         tag_after_commit(self, snapshot, is_upkeep=is_upkeep)
 
@@ -102,7 +102,7 @@ class KeptTable(ReadableTable):
             return
         expire_tags_by_writer(self)
         if snapshot.properties.get(RESTORED_KEY):
-            from lakelog.filestore.refs.restore_tags import release_after_commit
+            from lakelog.filestore.refs.restore.restore_tags import release_after_commit
 
             release_after_commit(self)
 
@@ -112,7 +112,7 @@ class KeptTable(ReadableTable):
         Files that a consumer, a tag, a branch or a newer snapshot needs are kept. Reads can only name kept snapshots.
         """
         from lakelog.filestore.expire.expiry import expire_snapshots
-        from lakelog.filestore.refs.restore_tags import release_restore_tags
+        from lakelog.filestore.refs.restore.restore_tags import release_restore_tags
 
         now = system_millis() if now_millis is None else now_millis
         expired = expire_snapshots(self, retention=retention, now_millis=now)
@@ -155,13 +155,13 @@ class KeptTable(ReadableTable):
         Raises InvalidRequestError for a table with a log when `named_elsewhere` is not given: the log names files too.
         """
         from lakelog.filestore.expire.orphans import remove_orphan_files
-        from lakelog.filestore.refs.branch_finishing import drop_stale_tags, finish_cut_off
+        from lakelog.filestore.refs.branches.branch_finishing import drop_stale_tags, finish_cut_off
 
         if named_elsewhere is None:
             if self.has_log:
                 raise InvalidRequestError(
                     f"table {self.name} has a log, which names files that no snapshot names yet: give named_elsewhere, "
-                    "see lakelog.protocol.orphans, or use `lakelog table remove-orphan-files`"
+                    "see lakelog.protocol.life.orphans, or use `lakelog table remove-orphan-files`"
                 )
             logged = [name for name in self.branch_names()[1:] if self._line_has_log(name)]
             if logged:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Literal, get_args
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import ConflictError, InvalidRequestError
 from lakelog.common.quoting import shown
-from lakelog.filestore.metadata.identity import latest_of
-from lakelog.filestore.metadata.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from lakelog.filestore.metadata.tables.identity import latest_of
 from lakelog.filestore.options.layout import PARTITION_EXPIRATION_TIME
 from lakelog.filestore.verbs.upkeep import KeptTable
 
@@ -160,7 +160,7 @@ class WritableTable(KeptTable):
     def _drop(self, choose: Callable[[set[bytes]], set[bytes]], clock: CommitClock | None) -> Snapshot | None:
         from lakelog.filestore.commit.commit import CommitRequest, TableCommit
         from lakelog.filestore.index.hash_index import HashIndexChange
-        from lakelog.filestore.metadata.manifest import FileKind
+        from lakelog.filestore.metadata.manifests.manifest import FileKind
         from lakelog.filestore.write.table_write import partitions_of
         from lakelog.filestore.write.write import check_table_writable
 

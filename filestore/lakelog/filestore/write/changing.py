@@ -12,9 +12,9 @@ from lakelog.common.arrow import to_arrow_field
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.quoting import listed
 from lakelog.common.types import RowKind
-from lakelog.filestore.metadata.cleared_rows import Clears
-from lakelog.filestore.metadata.snapshot import Snapshot
-from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.origins.cleared_rows import Clears
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.options.merging import MERGE_ENGINE, ROWKIND_FIELD, MergeEngine
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
 from lakelog.filestore.predicate import Predicate, check_filter

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from lakelog.filestore.metadata.cleared_rows import Clears
-from lakelog.filestore.metadata.snapshot import Snapshot
-from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.origins.cleared_rows import Clears
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.write.changing import (
     Changes,
     Plan,

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from lakelog.common.errors import UnsupportedError
 from lakelog.filestore.commit.commit import CommitRequest
-from lakelog.filestore.metadata.manifest import ManifestEntry
-from lakelog.filestore.metadata.snapshot import Snapshot
-from lakelog.filestore.metadata.store import TableStore
-from lakelog.filestore.metadata.unnamed_files import discard_files
+from lakelog.filestore.metadata.manifests.manifest import ManifestEntry
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.metadata.tables.unnamed_files import discard_files
 from lakelog.filestore.options.merging import IGNORE_DELETE, MERGE_ENGINE, ROWKIND_FIELD, MergeEngine
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.write.changing import Changes, Plan

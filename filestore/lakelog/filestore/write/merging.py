@@ -12,8 +12,8 @@ from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import listed
 from lakelog.common.types import ROW_KIND_COLUMN, DataField, RowKind
 from lakelog.filestore.merge.order import key_frame
-from lakelog.filestore.metadata.snapshot import Snapshot
-from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.predicate import Predicate, RowTest, check_filter
 from lakelog.filestore.write.changing import (
     Changes,

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 
 from lakelog.filestore.data.data_reader import read_data_file
 from lakelog.filestore.data.row_pieces import StoredRows
-from lakelog.filestore.metadata.manifest_entries import BucketId, ManifestEntry
-from lakelog.filestore.metadata.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
+from lakelog.filestore.metadata.manifests.manifest_entries import BucketId, ManifestEntry
+from lakelog.filestore.metadata.tables.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
 from lakelog.filestore.options.writing import WRITE_BUFFER_SIZE
 from lakelog.filestore.schema.schema import SEQUENCE_NUMBER, VALUE_KIND
 from lakelog.filestore.write.assigning import BucketAssigner

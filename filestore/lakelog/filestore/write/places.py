@@ -13,8 +13,8 @@ import pyarrow as pa
 from lakelog.filestore.encoding.binary_row import serialize_row, stored_row
 from lakelog.filestore.encoding.bucket import bucket_of
 from lakelog.filestore.merge.order import key_frame
-from lakelog.filestore.metadata.manifest_entries import BucketId
-from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
+from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.write.assigning import BucketAssigner
 
 

@@ -21,8 +21,8 @@ from lakelog.filestore.data.row_pieces import StoredRows
 from lakelog.filestore.merge.deduplicate import merge_ordered
 from lakelog.filestore.merge.engines import row_merge
 from lakelog.filestore.merge.runs import RunCursor, aligned_slices, piece_sizes
-from lakelog.filestore.metadata.manifest_entries import BucketId
-from lakelog.filestore.metadata.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
+from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
+from lakelog.filestore.metadata.tables.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
 from lakelog.filestore.options.writing import (
     LOCAL_SORT_MAX_NUM_FILE_HANDLES,
     SPILL_COMPRESSION,

@@ -23,11 +23,11 @@ from lakelog.filestore.merge.counted_rows import counted_rows
 from lakelog.filestore.merge.deduplicate import Slice, are_adds, newest_rows
 from lakelog.filestore.merge.engines import row_merge
 from lakelog.filestore.merge.order import key_frame, to_series
-from lakelog.filestore.metadata.data_file import DataFileMeta, FileSource
-from lakelog.filestore.metadata.identity import check_log_is_own
-from lakelog.filestore.metadata.manifest import FileKind, ManifestEntry
-from lakelog.filestore.metadata.manifest_entries import BucketId
-from lakelog.filestore.metadata.store import TableStore
+from lakelog.filestore.metadata.manifests.data_file import DataFileMeta, FileSource
+from lakelog.filestore.metadata.manifests.manifest import FileKind, ManifestEntry
+from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
+from lakelog.filestore.metadata.tables.identity import check_log_is_own
+from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.options.layout import CHANGELOG_FILE_PREFIX
 from lakelog.filestore.options.merging import (
     CHANGELOG_PRODUCER,

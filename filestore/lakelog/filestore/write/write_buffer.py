@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lakelog.common.errors import InvalidRequestError
-from lakelog.filestore.metadata.manifest import ManifestEntry
-from lakelog.filestore.metadata.store import TableStore
-from lakelog.filestore.metadata.unnamed_files import discard_files
+from lakelog.filestore.metadata.manifests.manifest import ManifestEntry
+from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.metadata.tables.unnamed_files import discard_files
 from lakelog.filestore.options.writing import (
     WRITE_BUFFER_SIZE,
     WRITE_BUFFER_SPILL_MAX_DISK_SIZE,

@@ -1,0 +1,1 @@
+"""The columns of new tables, from schemas, DDL and rows."""

@@ -1,0 +1,115 @@
+"""What a user asks of the log of a table: each checks that there is one, and that Kafka's client is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import cache
+from typing import TYPE_CHECKING
+
+from lakelog.catalog.names.durations import Age, age_millis
+from lakelog.common.clock import system_millis
+from lakelog.common.errors import InvalidRequestError, LakelogError
+from lakelog.common.quoting import listed
+from lakelog.protocol.access.servers import BrokerStoppedError, client_config_of, require_kafka_client
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lakelog.common.timestamps import Timestamp
+    from lakelog.filestore.table import FileStoreTable
+    from lakelog.logstore.kafka.clients.rights import Role
+    from lakelog.protocol.access.table_log import TableLog
+    from lakelog.protocol.reading.log_tail import LogTail
+    from lakelog.protocol.upkeep.health import Finding
+    from lakelog.protocol.upkeep.log_transactions import EndedTransactions, LogTransaction
+    from lakelog.protocol.upkeep.log_verify import LogVerification
+
+
+def required_log(files: FileStoreTable, log: TableLog | None) -> TableLog:
+    """The log of a table. Raises InvalidRequestError for a table without one."""
+    if log is None:
+        raise InvalidRequestError(
+            f"table {files.name} has no log; Table.changes and `lakelog table cat --changes` show its changes"
+        )
+    require_kafka_client()
+    return log
+
+
+def open_tail(
+    files: FileStoreTable,
+    log: TableLog | None,
+    *,
+    start: Timestamp | Mapping[int, int],
+    key: Mapping[str, object] | None,
+    follow: bool,
+) -> LogTail:
+    """A read of the log that goes on. See `Table.tail_log`."""
+    there = required_log(files, log)
+    from lakelog.protocol.reading.log_tail import tail_of
+
+    return tail_of(files, there, start=start, key=key, follow_on=follow)
+
+
+def changes_of(tail: LogTail) -> Iterator[pa.RecordBatch]:
+    """The changes of a tail, without the pauses."""
+    return (batch for batch in tail.batches() if batch is not None)
+
+
+def verify(
+    files: FileStoreTable, log: TableLog | None, *, from_snapshot: int | None, to_snapshot: int | None
+) -> LogVerification:
+    """Compare log and files. See `Table.verify_log`."""
+    there = required_log(files, log)
+    from lakelog.protocol.upkeep.log_verify import verify_log
+
+    return verify_log(files, there, from_snapshot=from_snapshot, to_snapshot=to_snapshot)
+
+
+def transactions(files: FileStoreTable, log: TableLog | None) -> list[LogTransaction]:
+    """The open transactions. See `Table.open_transactions`."""
+    there = required_log(files, log)
+    from lakelog.protocol.upkeep.log_transactions import list_transactions
+
+    return list_transactions(files, there)
+
+
+def end(files: FileStoreTable, log: TableLog | None, *, older_than: Age) -> EndedTransactions:
+    """Abort open transactions. See `Table.end_transactions`."""
+    there = required_log(files, log)
+    from lakelog.protocol.upkeep.log_transactions import end_transactions
+
+    return end_transactions(files, there, age_millis_min=age_millis(older_than, now_millis=system_millis()))
+
+
+def examine_table(files: FileStoreTable, log: TableLog | None, role: str, *, may_write: bool) -> Iterator[Finding]:
+    """The findings about a table. See `Table.doctor`."""
+    require_kafka_client()
+    from lakelog.protocol.upkeep.health_table import examine
+
+    return examine(files, log, role=_role(role), may_write=may_write)
+
+
+def examine_kafka(warehouse: str, given: Mapping[str, str], role: str, *, may_write: bool) -> Iterator[Finding]:
+    """The findings about the Kafka of a warehouse. See `Catalog.doctor`."""
+    require_kafka_client()
+    from lakelog.protocol.upkeep.health import run_checks, without_broker
+    from lakelog.protocol.upkeep.health_kafka import KafkaChecks
+
+    settings = cache(lambda: client_config_of({}, warehouse, given=given, starts_broker=False))
+    with suppress(LakelogError):  # which the first check reports
+        try:
+            settings()
+        except BrokerStoppedError as error:
+            return without_broker(str(error))
+    checks = KafkaChecks(settings=settings, role=_role(role), clock=system_millis, may_write=may_write)
+    return run_checks(checks.checks())
+
+
+def _role(name: str) -> Role:
+    from lakelog.logstore.kafka.clients.rights import Role
+
+    try:
+        return Role(name)
+    except ValueError as error:
+        raise InvalidRequestError(f"role is {name!r}; expected {listed(Role)}") from error

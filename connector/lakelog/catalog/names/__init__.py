@@ -1,0 +1,1 @@
+"""Names of tables, and arguments of verbs."""

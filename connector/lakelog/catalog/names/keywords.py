@@ -1,0 +1,60 @@
+"""Errors for calls with an unknown keyword, which name the known ones."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from typing import Any, TypeVar  # Any: methods of all kinds
+
+from lakelog.common.errors import InvalidRequestError
+from lakelog.common.quoting import listed
+
+Class = TypeVar("Class", bound=type)
+
+
+def naming_keywords(cls: Class) -> Class:
+    """Let the public methods of a class raise InvalidRequestError, naming their keywords, when called with another.
+
+    So do those of its bases, by the name of the class.
+    """
+    seen: set[str] = set()
+    for owner in cls.__mro__:
+        for name, method in list(vars(owner).items()):
+            if name not in seen and inspect.isfunction(method) and not name.startswith("_"):
+                setattr(cls, name, _checked(method, f"{cls.__name__}.{name}"))
+            seen.add(name)
+    return cls
+
+
+def keywords_of(method: Callable[..., Any]) -> Sequence[str]:
+    """The names of a method's arguments, those of an unpacked TypedDict too."""
+    parameters = list(inspect.signature(method).parameters.values())[1:]
+    found = [one.name for one in parameters if one.kind is not inspect.Parameter.VAR_KEYWORD]
+    if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters):
+        from lakelog.filestore.refs.states.travel import SnapshotChoice
+        from lakelog.filestore.verbs.reading import Selection
+
+        unpacked = {"Unpack[Selection]": Selection, "Unpack[SnapshotChoice]": SnapshotChoice}
+        found += unpacked[parameters[-1].annotation].__annotations__
+    return found
+
+
+def _checked(method: Callable[..., Any], name: str) -> Callable[..., Any]:
+    known: list[str] = []  # found when the method is called, to keep the import quick
+
+    @functools.wraps(method)
+    def checked(*args: Any, **given: Any) -> Any:
+        if given and not known:
+            known.extend(keywords_of(method))
+        for keyword in given:
+            if keyword not in known:
+                near = get_close_matches(keyword, known, n=1)
+                hint = f"; did you mean {near[0]!r}?" if near else ""
+                raise InvalidRequestError(
+                    f"{name} takes no keyword {keyword!r}; its keywords are {listed(known) or 'none'}{hint}"
+                )
+        return method(*args, **given)
+
+    return checked

@@ -1,0 +1,1 @@
+"""Tags, branches and restores of tables with and without a log."""

@@ -1,0 +1,32 @@
+"""The three-way merge of a branch into its table: through the files alone, or through the log of a table with one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lakelog.catalog.verbs.handle import TableHandle
+    from lakelog.filestore.refs.merges.branch_merge import BranchMerge
+
+
+def merge_changes(
+    table: TableHandle, branch: str, *, base: str | int | None, on_conflict: str | Mapping[str, str], dry_run: bool
+) -> BranchMerge:
+    """Merge a branch. See `Table.merge_changes`."""
+    files = table._files
+    if table.log is None or dry_run:
+        return files.merge_changes(branch, base=base, on_conflict=on_conflict, dry_run=dry_run)
+    from lakelog.catalog.logs.statements import after_statement, logged_table
+    from lakelog.filestore.refs.merges.merge_commit import release
+    from lakelog.filestore.refs.merges.merging import BranchMerger
+    from lakelog.protocol.statements.branch_merging import LoggedMerge
+
+    logged = logged_table(table)
+    merger = BranchMerger.of(logged.table, files.on_branch(branch), base=base, on_conflict=on_conflict)
+    plan, snapshot = LoggedMerge(logged=logged, merger=merger).run()
+    if snapshot is not None:
+        after_statement(table, snapshot)
+    release(merger.line, files.snapshots.latest())
+    return replace(plan.result, snapshot_id=None if snapshot is None else snapshot.id)

@@ -1,0 +1,124 @@
+"""The branches of a table: made, renamed, deleted, listed and opened; see `Table.create_branch` and the others."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Unpack
+
+from lakelog.catalog.names.durations import MILLISECOND, Age, Duration, age_millis, retained_for
+from lakelog.common.clock import system_millis
+from lakelog.common.errors import CorruptDataError, NotFoundError
+from lakelog.common.file_names import shown_name
+from lakelog.filestore.expire.before_expiry import take_lineage_of_deleted
+from lakelog.filestore.options.layout import LOG_BRANCH
+from lakelog.filestore.schema.paths import MAIN_BRANCH
+from lakelog.protocol.access.servers import require_kafka_client
+
+if TYPE_CHECKING:
+    from lakelog.catalog.verbs.branches import TableBranches
+    from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+    from lakelog.filestore.refs.branches.branches import Branch
+    from lakelog.filestore.refs.states.travel import SnapshotChoice
+    from lakelog.filestore.table import FileStoreTable
+    from lakelog.protocol.access.table_log import TableLog
+
+logger = logging.getLogger("lakelog.catalog")
+
+
+def create_branch(
+    files: FileStoreTable,
+    name: str,
+    *,
+    empty: bool,
+    time_retained: Duration | None,
+    if_not_exists: bool,
+    **which: Unpack[SnapshotChoice],
+) -> Branch:
+    """Make a branch. Raises InvalidRequestError at a snapshot that holds a batch of a writer in part."""
+    kept = None if time_retained is None else retained_for(time_retained)
+    return files.create_branch(
+        name,
+        empty=empty,
+        time_retained_millis=None if kept is None else kept // MILLISECOND,
+        if_not_exists=if_not_exists,
+        check=lambda snapshot: check_holds_whole_batches(files, snapshot),
+        **which,
+    )
+
+
+def check_holds_whole_batches(files: FileStoreTable, snapshot: Snapshot) -> None:
+    """Raise InvalidRequestError for a snapshot that holds a batch in part: in another state its rest would never come.
+
+    A stream that goes on from that state would write the part again.
+    """
+    from lakelog.filestore.metadata.snapshots.users import carried_properties
+    from lakelog.protocol.state.log_generations import state_of_log
+    from lakelog.protocol.statements.unfinished import check_whole
+
+    carried = carried_properties(snapshot, files.snapshots).properties
+    state = state_of_log(carried, where=f"{files.name}, snapshot {snapshot.id}")
+    if state is not None:
+        check_whole(state, snapshot_id=snapshot.id, table_name=files.name)
+
+
+def expire_branches(table: TableBranches, older_than: Age | None) -> list[str]:
+    """Delete the branches whose time is over, and their topics."""
+    now = system_millis()
+    age = None if older_than is None else age_millis(older_than, now_millis=now)
+    topics = {branch.name: _before_deletion(table, branch.name) for branch in table.branches()}
+    deleted = table._files.expire_branches(age_millis=age, now_millis=now)
+    for name in deleted:
+        drop_topics(topics.get(name, ()))
+    return deleted
+
+
+def delete_branch(table: TableBranches, name: str, *, if_exists: bool) -> None:
+    """Delete a branch, and the topics of its log."""
+    is_there = name in table._files.branch_names()[1:]
+    logs = _before_deletion(table, name) if is_there else ()
+    table._files.delete_branch(name, if_exists=if_exists)
+    drop_topics(logs)
+
+
+def _before_deletion(table: TableBranches, name: str) -> Sequence[TableLog]:
+    """Have the lineage of a branch taken, and give the logs that it has and had; none of a branch that is damaged."""
+    try:
+        branch = table.branch(name)
+        logs = _logs_of(branch)
+    except NotFoundError:  # half made
+        return ()
+    except CorruptDataError as error:
+        logger.warning("%s: the topics of its branch %s, if any, stay: %s", table.name, shown_name(name), error)
+        return ()
+    take_lineage_of_deleted(branch._files)
+    return logs
+
+
+def logs_of_branches(table: TableBranches) -> list[TableLog]:
+    """The logs that the branches of a table have, and had. Asks no Kafka."""
+    return [log for branch in table.branches() for log in _logs_of(table.branch(branch.name))]
+
+
+def logs_of_lines(table: TableBranches) -> list[tuple[FileStoreTable, TableLog]]:
+    """The table and its branches, of those that have a log, each with its log."""
+    main = table.branch(MAIN_BRANCH)
+    lines = (main, *(main.branch(branch.name) for branch in main.branches()))
+    return [(line._files, line.log) for line in lines if line.log is not None]
+
+
+def _logs_of(branch: TableBranches) -> tuple[TableLog, ...]:
+    if branch.log is None and not LOG_BRANCH.of(branch.schema.options):
+        return ()
+    require_kafka_client()
+    from lakelog.protocol.life.ended_logs import older_logs  # needs the extra
+
+    return (*older_logs(branch._files, branch.kafka), *(() if branch.log is None else (branch.log,)))
+
+
+def drop_topics(logs: Iterable[TableLog]) -> None:
+    """Delete topics. Raises UnavailableError."""
+    for log in logs:
+        from lakelog.protocol.access.topics import drop_topic  # needs the extra
+
+        drop_topic(log)

@@ -1,0 +1,146 @@
+"""From a branch to its table as a whole: over the files alone, or on a table with a log through log and files.
+
+With a log the rows of the branch are a batch statement, as a restore is. Too many of them for one, and the log is
+ended, the files get the rows, and the table gets a log with a new topic: see `lakelog.catalog.refs.restoring`.
+Source: docs/rfcs/0035-branches.md, "Tables with a log".
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lakelog.catalog.logs.statements import after_statement, check_takes_statements, logged_table
+from lakelog.catalog.refs.branching import check_holds_whole_batches, delete_branch
+from lakelog.catalog.refs.restoring import STATEMENT_BYTES_MAX, LogToAdd, become, size_bytes
+from lakelog.common.errors import ConflictError, InvalidRequestError
+from lakelog.common.quoting import listed
+from lakelog.filestore.expire.before_expiry import take_lineage_of_deleted
+from lakelog.filestore.metadata.snapshots.snapshot import BranchVerb, is_same_commit
+from lakelog.filestore.metadata.tables.identity import latest_of
+
+if TYPE_CHECKING:
+    from lakelog.catalog.verbs.branches import TableBranches
+    from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+    from lakelog.filestore.refs.merges.whole_branch import WholeBranch
+    from lakelog.filestore.table import FileStoreTable
+
+_VERBS = {
+    "fast_forward": BranchVerb.FAST_FORWARD,
+    "merge_branch": BranchVerb.MERGE,
+    "replace_main": BranchVerb.REPLACE,
+}
+
+
+def take_branch(table: TableBranches, name: str, method: str, *, max_bytes: int | None) -> Snapshot:
+    """Give the table what a branch has, as the `method` of `Table` says."""
+    left = LogToAdd(table)
+    left.finish_cut_off()
+    take_lineage_of_deleted(table.branch(name)._files)
+    take_lineage_of_deleted(table._files)
+    if table.log is None and left.read() is None:
+        of_files: Snapshot = getattr(table._files, method)(name)
+        return of_files
+    from lakelog.filestore.refs.merges.whole_branch import WholeBranch
+
+    verb = _VERBS[method]
+    branch = table.branch(name)
+    if verb is BranchVerb.REPLACE:
+        _check_may_go(table._files, branch._files)
+    whole = WholeBranch.of(table._files, branch._files, verb)
+    _check_branch(branch, whole)
+    if table.log is not None and _is_stated(table, whole, max_bytes):
+        left.delete()
+    else:
+        _renew_log(table, left, whole)
+    if verb is BranchVerb.REPLACE:
+        whole.check_branch_stayed()
+        delete_branch(table, name, if_exists=True)
+    newest = latest_of(table._files)
+    assert newest is not None, "the rows of a branch are in a snapshot"
+    return newest
+
+
+def _check_may_go(main: FileStoreTable, branch: FileStoreTable) -> None:
+    """Raise InvalidRequestError for a branch that must not be deleted: by an option, or for tags that were lost."""
+    from lakelog.filestore.refs.branches.branch_removing import check_unnamed
+
+    check_unnamed(main, branch.branch, "moved into the table")
+    theirs, ours = branch.snapshots, main.snapshots
+    tags = [
+        tag
+        for tag in theirs.tags()
+        if not tag.startswith("lakelog-")
+        and not (tag in ours.tags() and is_same_commit(ours.tagged(tag), theirs.tagged(tag)))
+    ]
+    if tags:
+        raise InvalidRequestError(
+            f"branch {branch.branch!r} has the tag(s) {listed(tags)}, which would be deleted with it: a table with a "
+            "log gets the rows of a branch and not its snapshots. Use merge_branch, after which the branch stays, or "
+            "delete the tags"
+        )
+
+
+def _check_branch(branch: TableBranches, whole: WholeBranch) -> None:
+    """Raise ConflictError while a log of the branch is written, InvalidRequestError for a batch in part."""
+    if branch.log is not None:
+        _check_at_rest(branch)
+    check_holds_whole_batches(branch._files, whole.snapshot)
+
+
+def _check_at_rest(table: TableBranches) -> None:
+    logged = logged_table(table)  # raises without the extra
+    from lakelog.protocol.statements.at_rest import check_at_rest
+
+    check_at_rest(logged)
+
+
+def _is_stated(table: TableBranches, whole: WholeBranch, max_bytes: int | None) -> bool:
+    """Run the batch statement, unless too many files differ for one; whether it did."""
+    from lakelog.filestore.refs.merges.merge_commit import release
+    from lakelog.protocol.statements.branch_merging import LoggedMerge
+
+    check_takes_statements(table)
+    limit = STATEMENT_BYTES_MAX if max_bytes is None else max_bytes
+    found = whole.difference(latest_of(table._files))
+    if not found.is_empty and size_bytes(found) > limit:
+        return False
+    _, snapshot = LoggedMerge(logged=logged_table(table), merger=whole).run()
+    if snapshot is not None:
+        after_statement(table, snapshot)
+        _check_alone(table, whole, snapshot)
+    release(whole.line, latest_of(table._files))
+    return True
+
+
+def _check_alone(table: TableBranches, whole: WholeBranch, snapshot: Snapshot) -> None:
+    """Raise ConflictError where a writer came between after all, so that the table has rows beside the branch's."""
+    from lakelog.filestore.metadata.snapshots.users import users_taken_in
+
+    others = users_taken_in(snapshot) - {snapshot.commit_user}
+    if others and whole.verb is not BranchVerb.FAST_FORWARD:
+        raise ConflictError(
+            f"{listed(sorted(others))} wrote {table.name} while it got the rows of branch {whole.line.name!r} in "
+            f"snapshot {snapshot.id}: both are in the table, and the branch stays; stop the writers, then call this "
+            "again"
+        )
+
+
+def _renew_log(table: TableBranches, left: LogToAdd, whole: WholeBranch) -> None:
+    """End the log, commit the rows to the files, and add a log again, also where the rows do not fit any more."""
+    from lakelog.filestore.refs.merges.merge_commit import release
+    from lakelog.filestore.refs.merges.whole_branch_commit import WholeBranchCommit
+
+    if table.log is not None:
+        _check_at_rest(table)
+        whole.line.keep()
+        left.put()
+        become(table, table.remove_log(keep_topic=True))
+    files = table._files
+    try:
+        WholeBranchCommit(files, replace(whole, main=files, line=replace(whole.line, main=files))).run()
+    except ConflictError:
+        left.add()
+        raise
+    left.add()
+    release(whole.line, latest_of(table._files))

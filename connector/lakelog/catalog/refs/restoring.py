@@ -1,0 +1,156 @@
+"""Restores of a table: of its files, or where it has a log through log and files.
+
+A logged restore is a batch statement with the compensating changes, see docs/rfcs/0024-statements.md. A large one, and
+one that rewinds writers, ends the log, restores the files, and adds a log with a new topic: between the two the table
+has no log, and streams follow its files, in which the restore has its changes. The file `lakelog/restored-log` holds
+the options of the log meanwhile; the next restore finishes a call that was cut off.
+Source: docs/rfcs/0037-restore-and-rollback.md.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lakelog.catalog.logs.log_life import SET_BY_LAKELOG
+from lakelog.common.errors import CorruptDataError, NotFoundError
+from lakelog.common.json_fields import parse_object, string_map
+from lakelog.common.log_system import LOG_SYSTEM_KEY
+from lakelog.common.quoting import cause
+from lakelog.filestore.metadata.origins.restored import restores_properties
+from lakelog.filestore.metadata.snapshots.snapshot import RESTORE_OPERATION
+from lakelog.filestore.metadata.tables.identity import carried_anyhow, latest_of
+from lakelog.logstore.options import CHANGE_TRACKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lakelog.catalog.verbs.branches import TableBranches
+    from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+    from lakelog.filestore.refs.restore.restore import Restored
+    from lakelog.filestore.refs.restore.restored_state import StateDifference
+    from lakelog.filestore.refs.states.travel import SnapshotChoice
+
+STATEMENT_BYTES_MAX = 256 << 20  # of the files that differ: their rows are held in memory
+
+
+def restore(
+    table: TableBranches, which: SnapshotChoice, *, rewind_writers: bool, dry_run: bool, max_bytes: int | None
+) -> Restored:
+    """Bring an older state back. See `Table.restore`."""
+    left = LogToAdd(table)
+    if not dry_run:
+        left.finish_cut_off()
+    options = left.read()
+    if table.log is None and options is None:
+        return table._files.restore(rewind_writers=rewind_writers, dry_run=dry_run, **which)
+    from lakelog.filestore.refs.restore.restore import restored_from
+    from lakelog.filestore.verbs.restore_target import target_of
+
+    found = _difference(table, target_of(table._files, which))
+    if table.log is not None:
+        is_large = size_bytes(found) > (STATEMENT_BYTES_MAX if max_bytes is None else max_bytes)
+        renews = not found.is_empty and (is_large or rewind_writers)
+        if dry_run:
+            return restored_from(found, None, rewinds_writers=rewind_writers, renews_log=renews)
+        if not renews:
+            left.delete()
+            before = restored_from(found, None, rewinds_writers=rewind_writers)
+            return replace(before, snapshot=_stated(table, found))
+        left.put()
+        become(table, table.remove_log(keep_topic=True))
+    before = restored_from(found, None, rewinds_writers=rewind_writers, renews_log=True)
+    restored = table._files.restore(rewind_writers=rewind_writers, dry_run=dry_run, **which)
+    if not dry_run:
+        left.add()
+    return replace(before, snapshot=restored.snapshot)
+
+
+def _difference(table: TableBranches, target: Snapshot) -> StateDifference:
+    """What differs now. Raises InvalidRequestError for a target that does not fit, or that holds a batch in part."""
+    from lakelog.catalog.refs.branching import check_holds_whole_batches
+    from lakelog.filestore.refs.restore.restored_state import StateDifference
+
+    base = latest_of(table._files)
+    if base is None:
+        raise NotFoundError(f"table {table.name} has no snapshot yet: there is nothing to restore")
+    check_holds_whole_batches(table._files, target)
+    found = StateDifference(table._files, base, target)
+    found.check()
+    return found
+
+
+def size_bytes(found: StateDifference) -> int:
+    """The bytes of the files that differ."""
+    return sum(entry.file.file_size_bytes for entry in (*found.removed, *found.added))
+
+
+def _stated(table: TableBranches, found: StateDifference) -> Snapshot | None:
+    from lakelog.catalog.logs.statements import run_statement
+    from lakelog.filestore.refs.restore.restore_plan import restore_plan
+
+    plan = restore_plan(table._files, found.target)
+    then, now = (carried_anyhow(table._files, one) for one in (found.target, found.base))
+    properties = restores_properties(found.target, then, now.properties)
+    return run_statement(table, RESTORE_OPERATION, plan, properties=properties)
+
+
+def become(table: TableBranches, changed: TableBranches) -> None:
+    """Let the user's handle be the changed table."""
+    table._files = changed._files
+    vars(table).pop("log", None)
+
+
+class LogToAdd:
+    """The options of a log that was ended for a restore, and is to be added again: {"options": {key: value}}."""
+
+    def __init__(self, table: TableBranches) -> None:
+        self._table = table
+        self._path = f"{table.path}/lakelog/restored-log"
+
+    def read(self) -> Mapping[str, str] | None:
+        """The options; None where no restore was cut off. Raises CorruptDataError."""
+        try:
+            return string_map(parse_object(self._table._files.file_io.read_bytes(self._path)), "options")
+        except NotFoundError:
+            return None
+        except (KeyError, TypeError, ValueError) as error:
+            raise CorruptDataError(
+                f"{self._path} does not hold the options of a log: {cause(error)}; delete it, and add a log with "
+                "`lakelog log add`"
+            ) from error
+
+    def put(self) -> None:
+        """Keep the options of the table's log."""
+        ours = {LOG_SYSTEM_KEY, *(option.key for option in SET_BY_LAKELOG)}
+        given = self._table._files.schema.options
+        options = {
+            key: text
+            for key, text in given.items()
+            if key not in ours and (key.startswith("log.") or key == CHANGE_TRACKING.key)
+        }
+        self._table._files.file_io.write_bytes(self._path, json.dumps({"options": options}).encode())
+
+    def add(self) -> None:
+        """Add the log again."""
+        become(self._table, self._table.add_log(self.read() or {}))
+        self.delete()
+
+    def delete(self) -> None:
+        """The restore is done."""
+        self._table._files.file_io.delete(self._path)
+
+    def finish_cut_off(self) -> None:
+        """Finish the end or the beginning of a log that was cut off, where a restore has begun it."""
+        options = self.read()
+        if options is None:
+            return
+        from lakelog.protocol.life.log_beginning import is_cut_off, newest_of
+
+        table = self._table
+        files = newest_of(table._files)
+        if files.schema.id != table.schema.id:
+            become(table, table._of(files))
+        if is_cut_off(files):
+            become(table, table.add_log(options) if files.has_log else table.remove_log(keep_topic=True))

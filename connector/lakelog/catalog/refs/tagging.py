@@ -1,0 +1,28 @@
+"""Tags of a table: `Table.create_tag` and the other verbs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Unpack
+
+from lakelog.catalog.names.durations import Duration, retained_for
+from lakelog.common.errors import NotFoundError
+from lakelog.common.quoting import shown
+from lakelog.filestore.refs.tags.auto_tags import default_kept
+from lakelog.filestore.refs.tags.tags import write_tag
+
+if TYPE_CHECKING:
+    from lakelog.filestore.metadata.snapshots.tag_file import Tag
+    from lakelog.filestore.refs.states.travel import SnapshotChoice
+    from lakelog.filestore.table import FileStoreTable
+
+
+def create_tag(
+    files: FileStoreTable, name: str, *, time_retained: Duration | None, replaces: bool, **which: Unpack[SnapshotChoice]
+) -> Tag:
+    """Create or replace a tag of the chosen snapshot. See `Table.create_tag`."""
+    branch = files.on_branch(which.pop("branch", None))
+    snapshot = branch.snapshot(**which)
+    if snapshot is None:
+        raise NotFoundError(f"{files.name} has no snapshot yet, so tag {shown(name)} would keep nothing: write first")
+    kept = default_kept(files.schema.options) if time_retained is None else retained_for(time_retained)
+    return write_tag(branch, name, snapshot, time_retained=kept, replace=replaces)

@@ -1,0 +1,1 @@
+"""The system tables of a warehouse."""

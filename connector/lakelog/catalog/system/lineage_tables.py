@@ -1,0 +1,202 @@
+"""The stored system tables of a warehouse: of catalog options, of lineage and of its jobs.
+
+They are primary key tables in the database `lakelog_sys`, since Paimon reserves `sys`, and are shown under `sys`. They
+are made when lineage is first fed; before, they are shown without rows. The first columns and the keys are those of
+the proposal "Table and snapshot lineage" (PIP of Paimon); the others stand behind them.
+Two views have the names and columns of Paimon 0.6 to 0.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakelog.catalog.names.system_names import STORED_DATABASE
+from lakelog.common.types import DataField, parse_type
+from lakelog.filestore.io.fileio import FileIO
+from lakelog.filestore.io.path_forms import DATABASE_SUFFIX
+from lakelog.filestore.schema.paths import TablePaths
+from lakelog.filestore.schema.schema_manager import SchemaManager
+from lakelog.filestore.table import FileStoreTable
+
+_TEXT = "STRING"
+_KEY = "STRING NOT NULL"
+_NUMBER = "BIGINT"
+_TIME = "TIMESTAMP_LTZ(3)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StoredTable:
+    """A stored system table: its name, its columns, and how many of the first columns are its key.
+
+    `uuid_column` is the one with the uuid of a table whose lineage a row is, `options` are options of the table.
+    """
+
+    name: str
+    columns: Mapping[str, str]
+    key_size: int
+    uuid_column: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def fields(self) -> tuple[DataField, ...]:
+        """The columns."""
+        return columns_of(self.columns)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The columns of the primary key."""
+        return tuple(self.columns)[: self.key_size]
+
+
+def columns_of(types: Mapping[str, str]) -> tuple[DataField, ...]:
+    """Columns by their types."""
+    return tuple(DataField(id=at, name=name, type=parse_type(text)) for at, (name, text) in enumerate(types.items()))
+
+
+_JOB_TABLE = {"job": _KEY, "database": _KEY, "table": _KEY}
+_JOB_LINEAGE = {**_JOB_TABLE, "create_time": _TIME, "table_uuid": _TEXT, "query_id": _TEXT}
+_OF_BATCH = {"job": _KEY, "barrier_id": "BIGINT NOT NULL", "database": _KEY, "table": _KEY, "snapshot_id": _NUMBER}
+# Of two rows with one key, as after a name was reused by another query, the one of the later commit counts, in whatever
+# order they are written.
+_LATER_COUNTS = {"sequence.field": "commit_time"}
+_VERSION = {"commit": _TEXT, "table_uuid": _TEXT, "branch": _TEXT, "query_id": _TEXT, "run_id": _TEXT}
+CATALOG_OPTIONS = StoredTable(name="catalog_options", columns={"key": _KEY, "value": _TEXT}, key_size=1)
+SOURCE_JOBS = StoredTable(name="source_job_lineage", columns=_JOB_LINEAGE, key_size=3, uuid_column="table_uuid")
+SINK_JOBS = StoredTable(name="sink_job_lineage", columns=_JOB_LINEAGE, key_size=3, uuid_column="table_uuid")
+SOURCE_SNAPSHOTS = StoredTable(
+    name="source_snapshot_lineage",
+    columns={
+        **_OF_BATCH,
+        **_VERSION,
+        "mode": _TEXT,
+        "start_snapshot_id": _NUMBER,
+        "start_commit": _TEXT,
+        "exact": "BOOLEAN",
+        "why": _TEXT,
+        "commit_time": _TIME,
+    },
+    key_size=4,
+    uuid_column="table_uuid",
+    options=_LATER_COUNTS,
+)
+SINK_SNAPSHOTS = StoredTable(
+    name="sink_snapshot_lineage",
+    columns={
+        **_OF_BATCH,
+        **_VERSION,
+        "operation": _TEXT,
+        "commit_user": _TEXT,
+        "commit_identifier": _NUMBER,
+        "commit_time": _TIME,
+    },
+    key_size=4,
+    uuid_column="table_uuid",
+    options=_LATER_COUNTS,
+)
+JOB_STARTUP = StoredTable(
+    name="job_startup",
+    columns={**_JOB_TABLE, "snapshot_id": _NUMBER, "commit": _TEXT, "table_uuid": _TEXT, "branch": _TEXT},
+    key_size=3,
+    uuid_column="table_uuid",
+)
+# lakelog's own: each source of each whole batch, as `lakelog.lineage.tables.edges` reads them from snapshots.
+# `sink_line` is the branch, `main` for the main line; `source_number` the source's place in its batch.
+SNAPSHOT_EDGES = StoredTable(
+    name="snapshot_edges",
+    columns={
+        "sink_uuid": _KEY,
+        "sink_line": _KEY,
+        "sink_snapshot": "BIGINT NOT NULL",
+        "sink_commit": _KEY,
+        "user": _KEY,
+        "identifier": "BIGINT NOT NULL",
+        "source_number": "INT NOT NULL",
+        "job": _TEXT,
+        "query_id": _TEXT,
+        "run_id": _TEXT,
+        "operation": _TEXT,
+        "sink_table": _TEXT,
+        "sink_time": _TIME,
+        "barrier_id": _NUMBER,
+        "source_kind": _TEXT,
+        "source_uuid": _TEXT,
+        "source_table": _TEXT,
+        "source_branch": _TEXT,
+        "mode": _TEXT,
+        "source_from": _NUMBER,
+        "source_from_commit": _TEXT,
+        "source_to": _NUMBER,
+        "source_to_commit": _TEXT,
+        "exact": "BOOLEAN",
+        "why": _TEXT,
+        "source_path": _TEXT,
+        "source_log": _TEXT,
+        "foreign_from": _TEXT,
+        "foreign_to": _TEXT,
+    },
+    key_size=7,
+    uuid_column="sink_uuid",
+)
+# Jobs that were ended or deleted: up to the commit time that each column names.
+JOB_STATUS = StoredTable(
+    name="job_status", columns={"job": _KEY, "ended_time": _TIME, "deleted_time": _TIME}, key_size=1
+)
+# Tables whose drop began; `done` once they and their lineage are deleted.
+DROPPED_TABLES = StoredTable(
+    name="dropped_tables",
+    columns={"table_uuid": _KEY, "database": _TEXT, "table": _TEXT, "done": "BOOLEAN"},
+    key_size=1,
+)
+# The names of the tables by which the rows of the others are, of those of this warehouse.
+TABLE_NAMES = StoredTable(
+    name="table_names", columns={"table_uuid": _KEY, "name": _TEXT}, key_size=1, uuid_column="table_uuid"
+)
+STORED_TABLES = {
+    table.name: table
+    for table in (
+        CATALOG_OPTIONS,
+        SOURCE_JOBS,
+        SINK_JOBS,
+        SOURCE_SNAPSHOTS,
+        SINK_SNAPSHOTS,
+        JOB_STARTUP,
+        SNAPSHOT_EDGES,
+        JOB_STATUS,
+        DROPPED_TABLES,
+        TABLE_NAMES,
+    )
+}
+# Source: Paimon 0.9, `TableLineageTable`.
+VIEW_COLUMNS = {"database_name": _TEXT, "table_name": _TEXT, "job_name": _TEXT, "create_time": "TIMESTAMP(6)"}
+VIEWS = {"source_table_lineage": SOURCE_JOBS, "sink_table_lineage": SINK_JOBS}
+_VIEWED = {"database_name": "database", "table_name": "table", "job_name": "job", "create_time": "create_time"}
+
+
+def stored_path(warehouse: str, name: str) -> str:
+    """The folder of a stored system table."""
+    return f"{warehouse.rstrip('/')}/{STORED_DATABASE}{DATABASE_SUFFIX}/{name}"
+
+
+def open_stored(warehouse: str, file_io: FileIO, table: StoredTable) -> FileStoreTable | None:
+    """A stored system table; None where it was not made."""
+    path = stored_path(warehouse, table.name)
+    if not SchemaManager(file_io, TablePaths(path)).list_ids():
+        return None
+    return FileStoreTable.open(path, file_io)
+
+
+def view_columns_behind(columns: Sequence[str]) -> list[str]:
+    """The columns of the table behind a view that the view's columns show."""
+    return [_VIEWED[name] for name in columns]
+
+
+def view_rows(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """The rows of a view, of those of the table behind it."""
+    found = {name: rows[_VIEWED[name]] for name in columns}
+    if "create_time" in found:
+        found["create_time"] = pc.local_timestamp(found["create_time"]).cast(pa.timestamp("us"))
+    return pa.table(found)

@@ -1,0 +1,191 @@
+"""The stored system tables of a warehouse, opened, read and changed; and the catalog options that switch lineage.
+
+A change of a table is one commit: upserts, and deletes of rows by their keys. The tables are plain ones of the file
+store: nothing that is written to them has lineage.
+
+The lineage of a dropped table goes in steps: the drop is recorded in `dropped_tables`, the table is deleted, then its
+rows, then that is recorded too. The next feed finishes what was cut off; a recorded table that is still there is no
+dropped one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any  # Any: the values of a row
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakelog.catalog.names.system_names import STORED_DATABASE
+from lakelog.catalog.system.lineage_options import DATA_LINEAGE, TABLE_LINEAGE
+from lakelog.catalog.system.lineage_tables import (
+    CATALOG_OPTIONS,
+    DROPPED_TABLES,
+    STORED_TABLES,
+    StoredTable,
+    open_stored,
+    stored_path,
+)
+from lakelog.common.arrow import to_arrow_schema
+from lakelog.common.clock import system_millis
+from lakelog.common.errors import ConflictError
+from lakelog.common.types import RowKind
+from lakelog.filestore.io.fileio import FileIO
+from lakelog.filestore.schema.new_schema import build_schema
+from lakelog.filestore.table import FileStoreTable
+
+if TYPE_CHECKING:
+    from lakelog.catalog.catalog import Catalog
+    from lakelog.filestore.metadata.tables.store import TableStore
+
+Row = Mapping[str, Any]
+_OPTIONS = {"bucket": "1", "snapshot.num-retained.max": "50"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Switches:
+    """What is recorded: the tables of jobs, the snapshots of batches."""
+
+    table: bool
+    data: bool
+
+    @property
+    def is_on(self) -> bool:
+        """Whether anything is recorded."""
+        return self.table or self.data
+
+
+@dataclass(frozen=True, kw_only=True)
+class SystemDatabase:
+    """The stored system tables of one warehouse. `given` are the catalog's options that switch lineage."""
+
+    warehouse: str
+    file_io: FileIO
+    given: Mapping[str, str] = field(default_factory=dict)
+    _opened: dict[str, FileStoreTable] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, catalog: Catalog) -> SystemDatabase:
+        """Those of a catalog's warehouse."""
+        return cls(warehouse=catalog.warehouse, file_io=catalog._file_io, given=catalog.lineage_options)
+
+    @classmethod
+    def beside(cls, table: TableStore, warehouse: str) -> SystemDatabase:
+        """Those of the warehouse that a table is in, reached as the table is, with what its catalog switches on."""
+        return cls(warehouse=warehouse, file_io=table.files_at(warehouse), given=table.lineage_options)
+
+    def options(self) -> dict[str, str]:
+        """The options in `catalog_options`, with the given ones in their place."""
+        return {**self._stored_options(), **self.given}
+
+    def _stored_options(self) -> dict[str, str]:
+        return {row["key"]: row["value"] for row in self.found(CATALOG_OPTIONS) if row["value"] is not None}
+
+    def switches(self) -> Switches:
+        """What is recorded. Raises OptionError for a stored value that is no boolean."""
+        options = self.options()
+        return Switches(table=TABLE_LINEAGE.of(options), data=DATA_LINEAGE.of(options))
+
+    def store_options(self) -> None:
+        """Write the given options that switch lineage into `catalog_options`, unless they are there."""
+        stored = self._stored_options()
+        new = [{"key": key, "value": value} for key, value in sorted(self.given.items()) if stored.get(key) != value]
+        self.change(CATALOG_OPTIONS, upserts=new)
+
+    def rows(self, table: StoredTable, columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows of a table; none where it was not made."""
+        found = self.find(table)
+        names = list(table.columns) if columns is None else list(columns)
+        if found is None:
+            fields = [one for one in table.fields if one.name in names]
+            return to_arrow_schema(fields).empty_table().select(names)
+        return found.to_arrow(columns=names)
+
+    def find(self, table: StoredTable) -> FileStoreTable | None:
+        """A table; None where it was not made."""
+        if table.name not in self._opened:
+            found = open_stored(self.warehouse, self.file_io, table)
+            if found is None:
+                return None
+            self._opened[table.name] = found
+        return self._opened[table.name]
+
+    def opened(self, table: StoredTable) -> FileStoreTable:
+        """A table, which is made where it is missing."""
+        found = self.find(table)
+        if found is not None:
+            return found
+        schema = build_schema(
+            table.fields, primary_keys=table.keys, options={**_OPTIONS, **table.options}, time_millis=system_millis()
+        )
+        path = stored_path(self.warehouse, table.name)
+        try:
+            self._opened[table.name] = FileStoreTable.create(path, schema, self.file_io)
+        except ConflictError:  # another process has made it meanwhile
+            self._opened[table.name] = FileStoreTable.open(path, self.file_io)
+        return self._opened[table.name]
+
+    def change(self, table: StoredTable, *, upserts: Sequence[Row] = (), deletes: Sequence[Row] = ()) -> None:
+        """Delete rows, then put rows, in one commit; none without any. Rows have all columns that are not null."""
+        if not upserts and not deletes:
+            return
+        opened = self.opened(table)
+        schema = to_arrow_schema(opened.schema.select(list(table.columns)))
+        rows = pa.Table.from_pylist([*deletes, *upserts], schema=schema)
+        kinds = [int(RowKind.DELETE)] * len(deletes) + [int(RowKind.INSERT)] * len(upserts)
+        opened.write(rows, kinds=pa.array(kinds, pa.int8()))
+
+    def found(self, table: StoredTable, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
+        """The rows of a table as dicts; times are milliseconds since 1970."""
+        rows: list[dict[str, Any]] = plain_times(self.rows(table, columns)).to_pylist()
+        return rows
+
+    def is_made(self) -> bool:
+        """Whether any of the tables was made."""
+        return self.find(CATALOG_OPTIONS) is not None
+
+    def note_drop(self, uuid: str, database: str, table: str) -> bool:
+        """Record that the drop of a table begins; False where there is no lineage that it could have."""
+        if database == STORED_DATABASE or not uuid or not self.is_made():
+            return False
+        row = {"table_uuid": uuid, "database": database, "table": table, "done": False}
+        self.change(DROPPED_TABLES, upserts=[row])
+        return True
+
+    def dropped(self, *, is_done: bool = False) -> set[str]:
+        """The uuids of tables whose drop began; with `is_done` of those of which nothing is left."""
+        rows = self.found(DROPPED_TABLES, ["table_uuid", "done"])
+        return {str(row["table_uuid"]) for row in rows if row["done"] or not is_done}
+
+    def unfinished_drops(self) -> set[tuple[str, str]]:
+        """The databases and names of the tables whose drop began, and is not done."""
+        return {(str(row["database"]), str(row["table"])) for row in self.found(DROPPED_TABLES) if not row["done"]}
+
+    def forget_dropped(self, living: Collection[str]) -> set[tuple[str, str]]:
+        """Delete the lineage of tables whose drop began, but for living ones, where that is not done.
+
+        What a living table was made from stays among its edges. Gives the databases and names of the others.
+        """
+        rows = [one for one in self.found(DROPPED_TABLES) if not one["done"] and one["table_uuid"] not in living]
+        if not rows:
+            return set()
+        uuids = [str(row["table_uuid"]) for row in rows]
+        for table in STORED_TABLES.values():
+            if table.uuid_column is not None:
+                self.delete_where(table, table.uuid_column, uuids)
+        self.change(DROPPED_TABLES, upserts=[{**row, "done": True} for row in rows])
+        return {(str(row["database"]), str(row["table"])) for row in rows}
+
+    def delete_where(self, table: StoredTable, column: str, values: Collection[str]) -> int:
+        """Delete the rows whose column has one of these values; gives how many there were."""
+        rows = self.rows(table)
+        found = rows.filter(pc.is_in(rows[column], pa.array(sorted(values), pa.string())))
+        self.change(table, deletes=plain_times(found).to_pylist())
+        return int(found.num_rows)
+
+
+def plain_times(rows: pa.Table) -> pa.Table:
+    """Rows with milliseconds since 1970 in the place of timestamps."""
+    fields = [pa.field(one.name, pa.int64()) if pa.types.is_timestamp(one.type) else one for one in rows.schema]
+    return rows.cast(pa.schema(fields))

@@ -1,0 +1,1 @@
+"""Upkeep, description and drop of a table."""

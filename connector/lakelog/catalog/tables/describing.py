@@ -1,0 +1,179 @@
+"""What a table is and what its partitions are, as `DESCRIBE TABLE EXTENDED` shows them. Source: FLIP-188,
+"DESCRIBE"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakelog.filestore.options.files import FILE_FORMAT
+from lakelog.logstore.options import (
+    BOOTSTRAP_SERVERS,
+    CHANGE_TRACKING,
+    LOG_SYSTEM,
+    RETENTION,
+    UNTRACKED_PARTITIONS,
+)
+
+if TYPE_CHECKING:
+    from lakelog.catalog.verbs.reading import TableReads
+    from lakelog.filestore.metadata.manifests.manifest import ManifestEntry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableDescription:
+    """A table at its newest snapshot. None is unknown, or what a table without snapshots or without a log lacks.
+
+    Times are milliseconds since 1970. `watermark_millis` is that of the latest written data. `bootstrap_servers` are
+    those that the table names itself: others may come from the user's settings. `rows_in_files` counts the rows of
+    files, of which some may be older values. `is_compacted` says that a full compaction would find nothing to merge.
+    `untracked_where` is the condition of the partitions whose changes are not tracked.
+    """
+
+    name: str
+    path: str
+    comment: str | None
+    primary_keys: tuple[str, ...]
+    partition_keys: tuple[str, ...]
+    bucket_count: int
+    schema_id: int
+    snapshot_id: int | None
+    snapshot_millis: int | None
+    watermark_millis: int | None
+    last_modified_millis: int | None
+    file_format: str
+    file_count: int
+    size_bytes: int
+    rows_in_files: int
+    is_compacted: bool
+    log_system: str
+    log_topic: str | None
+    log_topic_id: str | None
+    changelog_mode: str | None
+    bootstrap_servers: str | None
+    retention_millis: int | None
+    change_tracking: bool | None
+    untracked_where: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionDescription:
+    """A partition at the newest snapshot. `values` is column -> value; a table without partition columns is one.
+
+    `paths` are the folders with its files. `last_modified_millis` is when its youngest file was written, in
+    milliseconds since 1970; None where no file says so. `change_tracking` is None in a table without a log.
+    """
+
+    values: Mapping[str, object]
+    paths: tuple[str, ...]
+    last_modified_millis: int | None
+    file_count: int
+    size_bytes: int
+    rows_in_files: int
+    is_compacted: bool
+    change_tracking: bool | None
+
+
+def describe_table(table: TableReads) -> TableDescription:
+    """See `Table.describe`."""
+    files, schema, options = table._files, table.schema, table.schema.options
+    snapshot = table.snapshot()
+    entries = list(files.live_files.of(snapshot).entries())
+    log = table.log
+    return TableDescription(
+        name=table.name,
+        path=table.path,
+        comment=schema.comment,
+        primary_keys=schema.primary_keys,
+        partition_keys=schema.partition_keys,
+        bucket_count=schema.bucket_count,
+        schema_id=schema.id,
+        snapshot_id=None if snapshot is None else snapshot.id,
+        snapshot_millis=None if snapshot is None else snapshot.time_millis,
+        watermark_millis=None if snapshot is None else snapshot.watermark,
+        last_modified_millis=_last_modified(entries),
+        file_format=FILE_FORMAT.of(options),
+        file_count=len(entries),
+        size_bytes=sum(entry.file.file_size_bytes for entry in entries),
+        rows_in_files=sum(entry.file.row_count for entry in entries),
+        is_compacted=_is_compacted(table, entries),
+        log_system=LOG_SYSTEM.of(options).value,
+        log_topic=None if log is None else log.topic,
+        log_topic_id=None if log is None else log.topic_id,
+        changelog_mode=None if log is None else log.mode.value,
+        bootstrap_servers=None if log is None else BOOTSTRAP_SERVERS.of(options) or None,
+        retention_millis=None if log is None else RETENTION.of(options),
+        change_tracking=None if log is None else CHANGE_TRACKING.of(options),
+        untracked_where=None if log is None else UNTRACKED_PARTITIONS.of(options) or None,
+    )
+
+
+def describe_partitions(table: TableReads) -> list[PartitionDescription]:
+    """See `Table.describe_partitions`."""
+    from lakelog.filestore.encoding.key_order import comparable_key
+    from lakelog.filestore.metadata.tables.table_files import partition_values
+
+    files = table._files
+    fields = table.schema.partition_fields
+    kinds = [field.type for field in fields]
+    parts: dict[bytes, list[ManifestEntry]] = {}
+    for entry in files.live_files.of(table.snapshot()).entries():
+        parts.setdefault(entry.partition, []).append(entry)
+    order = sorted(parts, key=lambda partition: comparable_key(kinds, partition))
+    values = [partition_values(table.schema, partition) for partition in order]
+    tracking = _tracked(table, values)
+    return [
+        PartitionDescription(
+            values=named,
+            paths=tuple(sorted({_folder(table, entry) for entry in parts[partition]})),
+            last_modified_millis=_last_modified(parts[partition]),
+            file_count=len(parts[partition]),
+            size_bytes=sum(entry.file.file_size_bytes for entry in parts[partition]),
+            rows_in_files=sum(entry.file.row_count for entry in parts[partition]),
+            is_compacted=_is_compacted(table, parts[partition]),
+            change_tracking=is_tracked,
+        )
+        for partition, named, is_tracked in zip(order, values, tracking, strict=True)
+    ]
+
+
+def _folder(table: TableReads, entry: ManifestEntry) -> str:
+    """The folder of the partition of a file."""
+    return table._files.bucket_dir(entry.bucket_id).rpartition("/")[0]
+
+
+def _last_modified(entries: Sequence[ManifestEntry]) -> int | None:
+    from lakelog.filestore.metadata.manifests.data_file import millis_of_wall_clock
+
+    times = [entry.file.creation_time_millis for entry in entries if entry.file.creation_time_millis is not None]
+    return millis_of_wall_clock(max(times)) if times else None
+
+
+def _is_compacted(table: TableReads, entries: Sequence[ManifestEntry]) -> bool:
+    from lakelog.filestore.compact.bucket_work import pick_unit
+
+    buckets: dict[object, list[ManifestEntry]] = {}
+    for entry in entries:
+        buckets.setdefault(entry.bucket_id, []).append(entry)
+    parts = ([entry.file for entry in bucket] for bucket in buckets.values())
+    return all(pick_unit(table._files, files, is_full=True) is None for files in parts)
+
+
+def _tracked(table: TableReads, partitions: Sequence[Mapping[str, object]]) -> Iterator[bool | None]:
+    """For each partition whether its changes are in the log."""
+    if table.log is None:
+        return iter([None] * len(partitions))
+    from lakelog.protocol.state.change_tracking import ChangeTracking
+
+    tracking = ChangeTracking.of(table.schema.options)
+    if not tracking.is_on or not tracking.off_where or not partitions:
+        return iter([tracking.is_on] * len(partitions))
+    import pyarrow as pa
+
+    from lakelog.common.arrow import to_arrow_schema
+
+    fields = table.schema.partition_fields
+    rows = pa.Table.from_pylist([dict(one) for one in partitions], schema=to_arrow_schema(fields))
+    is_logged = tracking.logged(rows, table.schema)
+    return iter([True] * len(partitions) if is_logged is None else is_logged.to_pylist())

@@ -1,0 +1,94 @@
+"""The drop of a table, in steps: its topics, a record of the drop beside its lineage, its files, its lineage.
+
+A drop that was cut off before the files are deleted leaves a table, which is dropped again. A local folder loses its
+name in one step; what is left of it then, and of the lineage, is deleted by the next drop of that name. The next feed
+deletes what is left of the lineage, too.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import TYPE_CHECKING
+
+from lakelog.catalog.names.identifier import Identifier
+from lakelog.catalog.refs.branching import drop_topics, logs_of_branches
+from lakelog.common.errors import LakelogError
+from lakelog.filestore.schema.paths import TablePaths
+from lakelog.protocol.access.place import original_of, recorded_place
+from lakelog.protocol.access.renames import forget_renames
+from lakelog.protocol.access.servers import require_kafka_client
+
+if TYPE_CHECKING:
+    from lakelog.catalog.catalog import Catalog
+    from lakelog.catalog.system.system_database import SystemDatabase
+    from lakelog.catalog.table import Table
+
+logger = logging.getLogger("lakelog.catalog")
+
+_UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+
+
+def is_left_of_drop(folder: str, name: str = r".+") -> bool:
+    """Whether a folder of a database was left by the drop of a table. `name` is a pattern of the table's name.
+
+    See LocalFileIO.delete_tree.
+    """
+    return re.fullmatch(rf"\.{name}-{_UUID}", folder) is not None
+
+
+def drop(catalog: Catalog, name: Identifier, table: Table, *, keep_topic: bool) -> None:
+    """Delete a table. See `Catalog.drop_table`."""
+    from lakelog.catalog.system.system_database import SystemDatabase
+
+    store = table._files
+    owns_log = table.log is not None and original_of(store, recorded_place(store)) is None
+    of_branches = [] if keep_topic else logs_of_branches(table)
+    if table.log is not None and owns_log and not keep_topic:  # else it is the original's topic
+        require_kafka_client()
+        from lakelog.protocol.life.ended_logs import older_logs  # needs the extra
+
+        drop_topics([*older_logs(store, table.kafka), table.log])
+    drop_topics(of_branches)
+    system = SystemDatabase.of(catalog)
+    has_lineage = system.note_drop(table.uuid, name.database, name.table)
+    paths = TablePaths(table.path)
+    # Snapshots are deleted after the files that they name, so that half of a table never looks like an empty one.
+    last = [folder.removeprefix(f"{table.path}/") for folder in (paths.snapshot_dir, paths.schema_dir)]
+    catalog._file_io.delete_tree(table.path, last=last)
+    if owns_log:
+        forget_renames(catalog._file_io, table.path, table.uuid)
+    _delete_left(catalog, name)
+    if has_lineage:
+        _forget_dropped(catalog, system)
+
+
+def finish_drop(catalog: Catalog, name: Identifier) -> bool:
+    """Delete what the drop of a table that is not there any more has left; whether it has left anything."""
+    from lakelog.catalog.system.system_database import SystemDatabase
+
+    has_left = _delete_left(catalog, name)
+    system = SystemDatabase.of(catalog)
+    if (name.database, name.table) not in system.unfinished_drops():
+        return has_left
+    return (name.database, name.table) in _forget_dropped(catalog, system) or has_left
+
+
+def _delete_left(catalog: Catalog, name: Identifier) -> bool:
+    """Delete the folders that drops of a table of this name have left; whether there were any."""
+    folder = name.path(catalog.warehouse).rpartition("/")[0]
+    left = [one for one in catalog._file_io.list_names(folder) if is_left_of_drop(one, re.escape(name.table))]
+    for one in left:
+        catalog._file_io.delete_tree(f"{folder}/{one}")
+    return bool(left)
+
+
+def _forget_dropped(catalog: Catalog, system: SystemDatabase) -> set[tuple[str, str]]:
+    """Delete the lineage of the tables that are dropped; gives their databases and names."""
+    from lakelog.catalog.system.system_tables import all_tables
+
+    return system.forget_dropped({found.uuid for _, _, found in all_tables(catalog, on_error=_pass_over)})
+
+
+def _pass_over(name: str, _path: str, error: LakelogError) -> None:
+    logger.warning("table %s is passed over while the lineage of a dropped one is deleted: %s", name, error)

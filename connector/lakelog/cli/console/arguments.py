@@ -1,0 +1,108 @@
+"""Arguments that several commands take, and the table that they name.
+
+Modules of the command line import what a command needs when it is called: `lakelog --help` must not wait for Arrow.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakelog.cli.console.output import remember_json
+from lakelog.common.errors import InvalidRequestError
+
+if TYPE_CHECKING:
+    from lakelog.catalog import Table
+    from lakelog.filestore.refs.states.travel import SnapshotChoice
+
+WAREHOUSE_KEY = "LAKELOG_WAREHOUSE"
+HERE = "."
+
+Warehouse = Annotated[
+    str,
+    typer.Option(
+        "--warehouse", "-w", envvar=WAREHOUSE_KEY, help="Folder of the databases, s3://bucket/folder or hdfs://..."
+    ),
+]
+TableName = Annotated[str, typer.Argument(metavar="TABLE", help="The table's folder, or database.table.")]
+AsJson = Annotated[
+    bool, typer.Option("--json", callback=remember_json, help="Print JSON lines; errors too, on standard error.")
+]
+SnapshotId = Annotated[int | None, typer.Option("--snapshot-id", help="Show this snapshot.")]
+Timestamp = Annotated[
+    str | None, typer.Option("--timestamp", help="Show the table as of this time; UTC without a zone.")
+]
+Tag = Annotated[str | None, typer.Option("--tag", help="Show the snapshot that this tag keeps.")]
+Watermark = Annotated[
+    int | None, typer.Option("--watermark", help="Show the first snapshot with this watermark or a later one.")
+]
+Version = Annotated[
+    str | None,
+    typer.Option("--version", help="Show this tag, snapshot, branch, or branch.tag, in this order."),
+]
+Branch = Annotated[str | None, typer.Option("--branch", help="Of this branch, not of the table.")]
+OfSnapshotId = Annotated[int | None, typer.Option("--snapshot-id", help="The snapshot of this number.")]
+OfTimestamp = Annotated[str | None, typer.Option("--timestamp", help="The snapshot at this time; UTC without a zone.")]
+OfTag = Annotated[str | None, typer.Option("--tag", help="The snapshot that this tag keeps.")]
+OfWatermark = Annotated[
+    int | None, typer.Option("--watermark", help="The first snapshot with this watermark or a later one.")
+]
+Where = Annotated[str | None, typer.Option("--where", help="Only rows that meet this SQL condition.")]
+
+
+def find_table(name: str, warehouse: str, *, branch: str | None = None, is_to_be_mended: bool = False) -> Table:
+    """The table in the folder `name`, or of that identifier; or a branch of it. Raises NotFoundError.
+
+    `is_to_be_mended` is that of `open_table`.
+    """
+    from lakelog.catalog import open_table
+    from lakelog.filestore.schema.paths import MAIN_BRANCH
+
+    is_folder = "/" in name or _is_folder(name)
+    place = None if is_folder else warehouse
+    return open_table(name, place, branch=branch or MAIN_BRANCH, is_to_be_mended=is_to_be_mended)
+
+
+def state(
+    snapshot_id: int | None,
+    timestamp: str | None,
+    tag: str | None,
+    watermark: int | None = None,
+    version: str | None = None,
+) -> SnapshotChoice:
+    """The state of a table that options name. Raises InvalidRequestError for more than one."""
+    given = {
+        "--snapshot-id": snapshot_id,
+        "--timestamp": timestamp,
+        "--tag": tag,
+        "--watermark": watermark,
+        "--version": version,
+    }
+    named = [option for option, value in given.items() if value is not None]
+    if len(named) > 1:
+        raise InvalidRequestError(f"{' and '.join(named)} name several states of the table; give one")
+    return {
+        "snapshot_id": snapshot_id,
+        "timestamp": timestamp,
+        "tag": tag,
+        "watermark": watermark,
+        "version": version,
+    }
+
+
+def key_value(text: str) -> tuple[str, str]:
+    """The option in an argument KEY=VALUE. Raises InvalidRequestError."""
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise InvalidRequestError(f"option {text!r} has no value; expected KEY=VALUE")
+    return key.strip(), value.strip()
+
+
+def _is_folder(name: str) -> bool:
+    """Whether there is a folder of this name; False for a name that is too long."""
+    try:
+        return Path(name).is_dir()
+    except OSError:
+        return False

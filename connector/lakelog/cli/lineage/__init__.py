@@ -1,0 +1,1 @@
+"""`lakelog lineage`."""

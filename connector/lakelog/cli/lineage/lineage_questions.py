@@ -1,0 +1,133 @@
+"""`lakelog lineage up|down|consistent`: what snapshots were made from, and which go together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any  # Any: values of rows
+
+import typer
+
+from lakelog.cli.console.arguments import HERE, AsJson, Branch, TableName, Warehouse, find_table
+from lakelog.cli.console.door import print_lines
+from lakelog.cli.console.output import naming_unreadable, print_grid, to_json
+from lakelog.common.errors import InvalidRequestError, NotFoundError
+from lakelog.common.timestamps import to_millis, utc_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lakelog.catalog import Table
+    from lakelog.lineage import ConsistentSnapshots
+
+SnapshotOrNewest = Annotated[int | None, typer.Option("--snapshot", min=1, help="Of this one, not of the newest.")]
+Depth = Annotated[int | None, typer.Option("--depth", min=1, help="Go so many tables far; all without it.")]
+
+
+def up(  # noqa: PLR0917  # typer's arguments are the command line's
+    table: TableName,
+    snapshot: SnapshotOrNewest = None,
+    depth: Depth = None,
+    branch: Branch = None,
+    as_json: AsJson = False,
+    warehouse: Warehouse = HERE,
+) -> None:
+    """Print what a snapshot was made from.
+
+    A row a source: the batches that made the snapshot, then those that made what these have read, and so on.
+    """
+    from lakelog.catalog import Catalog
+    from lakelog.lineage import upstream
+
+    found = find_table(table, warehouse, branch=branch)
+    with naming_unreadable(as_json=as_json):
+        _print_edges(upstream(Catalog(found.warehouse), found.name, _chosen(found, snapshot), depth), as_json)
+
+
+def down(  # noqa: PLR0917  # typer's arguments are the command line's
+    table: TableName,
+    snapshot: SnapshotOrNewest = None,
+    depth: Depth = None,
+    branch: Branch = None,
+    as_json: AsJson = False,
+    warehouse: Warehouse = HERE,
+) -> None:
+    """Print what was made from a snapshot.
+
+    A row a source: the batches that read the snapshot, then those that read what these have written, and so on.
+    """
+    from lakelog.catalog import Catalog
+    from lakelog.lineage import downstream
+
+    found = find_table(table, warehouse, branch=branch)
+    with naming_unreadable(as_json=as_json):
+        _print_edges(downstream(Catalog(found.warehouse), found.name, _chosen(found, snapshot), depth), as_json)
+
+
+def consistent(
+    tables: Annotated[list[str], typer.Argument(metavar="TABLE...", help="Tables as database.table.")],
+    at: Annotated[
+        list[str] | None, typer.Option("--at", help="As of this time; or db.source=12, a snapshot above them.")
+    ] = None,
+    as_json: AsJson = False,
+    warehouse: Warehouse = HERE,
+) -> None:
+    """Print snapshots of tables that go together.
+
+    The newest that were made from the same versions of all that the tables share, and these versions. An error names
+    what stands in the way.
+    """
+    from lakelog.catalog import Catalog
+    from lakelog.lineage import consistent_snapshots
+
+    with naming_unreadable(as_json=as_json):
+        _print_consistent(consistent_snapshots(Catalog(warehouse), tables, at=_at(at or [])), as_json)
+
+
+def _print_consistent(found: ConsistentSnapshots, as_json: bool) -> None:
+    versions = {name: version.snapshot_id for name, version in found.versions.items()}
+    if as_json:
+        print_lines([to_json({"snapshots": dict(found), "versions": versions, "reasons": dict(found.reasons)})])
+        return
+    rows = [[name, str(snapshot), found.reasons.get(name, "")] for name, snapshot in found.items()]
+    print_grid(["table", "snapshot", "not newer since"], rows, right=["snapshot"])
+    if versions:
+        print_lines([""])
+        print_grid(["made from", "snapshot"], [[name, str(one)] for name, one in versions.items()], right=["snapshot"])
+
+
+def _chosen(table: Table, snapshot: int | None) -> int:
+    newest = table._files.snapshots.latest_id() if snapshot is None else snapshot
+    if newest is None:
+        raise NotFoundError(f"table {table.name} has no snapshot yet")
+    return newest
+
+
+def _at(given: list[str]) -> str | dict[str, int] | None:
+    """A time, or snapshots of tables by their names. Raises InvalidRequestError."""
+    pairs = [one.partition("=") for one in given]
+    if all(equals and number.isascii() and number.isdigit() for _, equals, number in pairs):
+        return {name: int(number) for name, _, number in pairs} or None
+    if len(given) == 1:
+        return given[0]
+    raise InvalidRequestError(f"--at takes one time, or snapshots as db.source=12; found {', '.join(given)}")
+
+
+def _print_edges(edges: pa.Table, as_json: bool) -> None:
+    rows: list[dict[str, Any]] = edges.to_pylist()
+    if as_json:
+        times = ({"sink_time": utc_of(to_millis(row["sink_time"]))} for row in rows)
+        print_lines(to_json(row | time) for row, time in zip(rows, times, strict=True))
+        return
+    right = ["depth", "snapshot"]
+    print_grid(["depth", "table", "snapshot", "job", "batch", "read", "of", "note"], map(_cells, rows), right=right)
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    from lakelog.filestore.schema.line_names import line_name
+
+    first, last = row["source_from"], row["source_to"]
+    read = row["foreign_to"] or ("" if last is None else f"up to {last}" if first is None else f"{first + 1} to {last}")
+    batch = row["operation"] if row["barrier_id"] is None else str(row["barrier_id"])
+    sink = line_name(row["sink_table"], row["sink_branch"])
+    source = line_name(row["source_table"] or row["source_kind"] or "", row["source_branch"])
+    note = row["why"] or ("" if row["exact"] is not False else "and a part of what follows")
+    return [str(row["depth"]), sink, str(row["sink_snapshot"]), row["job"] or "", batch or "", read, source, note]

@@ -1,0 +1,82 @@
+"""`lakelog lineage tainted`: what a wrong snapshot has reached, and the commands that mend it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakelog.cli.console.arguments import HERE, AsJson, Branch, TableName, Warehouse, find_table
+from lakelog.cli.console.door import print_lines
+from lakelog.cli.console.output import naming_unreadable, print_grid, progress, to_json
+
+if TYPE_CHECKING:
+    from lakelog.lineage import Tainted
+
+_OTHER_WAY = "# where a table holds no wrong rows any more for another reason, `lakelog lineage mended` says so"
+
+
+def tainted(
+    table: TableName,
+    snapshot: Annotated[int, typer.Option("--snapshot", min=1, help="The wrong snapshot.")],
+    branch: Branch = None,
+    as_json: AsJson = False,
+    warehouse: Warehouse = HERE,
+) -> None:
+    """Print what a wrong snapshot has reached.
+
+    A row a table, then the commands that restore those that hold wrong rows, the sources first. Nothing is changed.
+    """
+    from lakelog.catalog import Catalog
+    from lakelog.lineage import tainted as find_tainted
+
+    asked = find_table(table, warehouse, branch=branch)
+    with naming_unreadable(as_json=as_json):
+        with progress("reading snapshots"):
+            found = find_tainted(Catalog(asked.warehouse), asked.name, snapshot)
+        _print(found, as_json)
+
+
+def mended(  # noqa: PLR0917  # options of a command
+    table: TableName,
+    of: Annotated[list[str], typer.Option("--of", help="A wrong snapshot, such as db.orders@3; may be repeated.")],
+    by: Annotated[str | None, typer.Option("--by", help="Who says it, by default the user of this process.")] = None,
+    branch: Branch = None,
+    as_json: AsJson = False,
+    warehouse: Warehouse = HERE,
+) -> None:
+    """Record that the wrong rows of a table are mended.
+
+    For tables whose wrong rows were deleted or updated one by one: `lineage tainted` counts them as mended then. The
+    record is a snapshot of its own, with who says it and when.
+    """
+    from lakelog.lineage import mended as record_mended
+
+    snapshot = record_mended(find_table(table, warehouse, branch=branch), *of, by=by)
+    found = {"table": table, "snapshot": snapshot.id, "of": of}
+    print_lines(
+        [to_json(found) if as_json else f"snapshot {snapshot.id} says that {table} holds no rows of {', '.join(of)}"]
+    )
+
+
+def _print(found: Tainted, as_json: bool) -> None:
+    tables, snapshots = found.tables.to_pylist(), found.snapshots.to_pylist()
+    if as_json:
+        print_lines([to_json({"tables": tables, "snapshots": snapshots, "commands": found.commands})])
+        return
+    wrong: dict[tuple[str, str | None], list[str]] = {}
+    for row in snapshots:
+        wrong.setdefault((row["uuid"], row["branch"]), []).append(str(row["snapshot_id"]))
+    rows = [
+        [
+            row["table"],
+            ", ".join(wrong.get((row["uuid"], row["branch"]), [])),
+            "" if row["last_clean"] is None else str(row["last_clean"]),
+            "yes" if row["holds_tainted_rows"] else "no",
+            row["why"] or "",
+        ]
+        for row in tables
+    ]
+    print_grid(["table", "wrong snapshots", "last clean", "holds wrong rows", "note"], rows, right=["last clean"])
+    if found.commands:
+        print_lines(["", *found.commands, "", _OTHER_WAY])

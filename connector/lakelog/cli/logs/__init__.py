@@ -1,0 +1,1 @@
+"""Commands of logs, brokers, statements and ingests."""

@@ -1,0 +1,177 @@
+"""`lakelog ingest` and `lakelog dead-letter`: changes that others write to Kafka, into tables, by a local Spark."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any  # Any: a session of Spark's, whose types only lakelog.spark imports
+
+import typer
+
+from lakelog.cli.console.arguments import HERE, AsJson, TableName, Warehouse, find_table
+from lakelog.cli.console.output import say
+from lakelog.common.errors import InvalidRequestError, LakelogError
+
+letters = typer.Typer(no_args_is_help=True)
+
+Checkpoint = Annotated[
+    str, typer.Option("--checkpoint", help="Folder of the query's progress; the same one goes on from there.")
+]
+Servers = Annotated[
+    str | None,
+    typer.Option("--bootstrap-servers", "-b", help="host:port of the Kafka, with commas; else by environment."),
+]
+Profile = Annotated[str | None, typer.Option("--profile", help="Profile with the settings of the Kafka client.")]
+DeadLetterTable = Annotated[
+    str | None, typer.Option("--dead-letter-table", help="Table of the dead letters; <table>_dead_letters without it.")
+]
+MergeSchema = Annotated[bool, typer.Option("--merge-schema", help="Add columns that the table lacks, nullable.")]
+DropUnknownMembers = Annotated[
+    bool, typer.Option("--drop-unknown-members", help="Leave out members that nested columns lack, and count them.")
+]
+IgnoreColumn = Annotated[
+    list[str] | None, typer.Option("--ignore-column", help="Leave out this column of the records; may be repeated.")
+]
+MaxRecordBytes = Annotated[str, typer.Option("--max-record-bytes", help="Larger records are bad.")]
+BinaryMode = Annotated[
+    str, typer.Option("--binary-handling-mode", help="How the connector writes binaries: bytes, base64 or hex.")
+]
+Master = Annotated[str, typer.Option("--master", help="Master URL of Spark.")]
+LOCAL = "local[*]"
+RECORD_SIZE = "16 mb"
+
+
+def ingest(  # noqa: PLR0917  # typer's arguments are the command line's
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The Debezium topic.")],
+    table: TableName,
+    checkpoint: Checkpoint,
+    bootstrap_servers: Servers = None,
+    profile: Profile = None,
+    on_error: Annotated[
+        str, typer.Option("--on-error", help="What a bad record does: fail, skip or dead-letter.")
+    ] = "fail",
+    dead_letter_table: DeadLetterTable = None,
+    merge_schema: MergeSchema = False,
+    drop_unknown_members: DropUnknownMembers = False,
+    ignore_column: IgnoreColumn = None,
+    starting_offsets: Annotated[
+        str, typer.Option("--starting-offsets", help="Where a new checkpoint begins: earliest or latest.")
+    ] = "earliest",
+    max_offsets_per_trigger: Annotated[
+        int, typer.Option("--max-offsets-per-trigger", min=1, help="About how many records a batch has at most.")
+    ] = 500_000,
+    max_record_bytes: MaxRecordBytes = RECORD_SIZE,
+    binary_handling_mode: BinaryMode = "bytes",
+    continue_on_data_loss: Annotated[
+        bool, typer.Option("--continue-on-data-loss", help="Go on where Kafka has deleted records that were not read.")
+    ] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with new records until interrupted.")] = False,
+    master: Master = LOCAL,
+    as_json: AsJson = False,
+    warehouse: Warehouse = HERE,
+) -> None:
+    """Take the changes of a Debezium topic into a table.
+
+    Each is taken in once. Takes what the topic has now, and with --follow what comes. Runs a Spark on this machine;
+    `lakelog.spark.ingest` does the same in a session of yours.
+    """
+    opened = find_table(table, warehouse)
+    spark = _session(master)
+    from lakelog.spark import ingest as start
+
+    query = start(
+        spark,
+        topic,
+        opened,
+        checkpoint_location=checkpoint,
+        bootstrap_servers=bootstrap_servers,
+        kafka={} if profile is None else {"profile": profile},
+        on_error=on_error,
+        dead_letter_table=dead_letter_table,
+        merge_schema=merge_schema,
+        drop_unknown_members=drop_unknown_members,
+        ignore_columns=ignore_column or (),
+        starting_offsets=starting_offsets,
+        max_offsets_per_trigger=max_offsets_per_trigger,
+        max_record_bytes=max_record_bytes,
+        binary_handling_mode=binary_handling_mode,
+        fail_on_data_loss=not continue_on_data_loss,
+        available_now=not follow,
+    )
+    try:
+        query.awaitTermination()
+    except KeyboardInterrupt:
+        query.stop()
+    except Exception as error:
+        raise _own(error) from error
+    newest = find_table(table, warehouse).snapshot()
+    number = None if newest is None else newest.id
+    text = f"topic {topic} is taken into {opened.name}, snapshot {number}"
+    say(as_json, text, topic=topic, table=opened.name, snapshot_id=number)
+
+
+@letters.command("replay")
+def replay(  # noqa: PLR0917  # typer's arguments are the command line's
+    table: TableName,
+    checkpoint: Checkpoint,
+    where: Annotated[str | None, typer.Option("--where", help="Only letters that meet this SQL condition.")] = None,
+    dead_letter_table: DeadLetterTable = None,
+    merge_schema: MergeSchema = False,
+    drop_unknown_members: DropUnknownMembers = False,
+    ignore_column: IgnoreColumn = None,
+    max_record_bytes: MaxRecordBytes = RECORD_SIZE,
+    binary_handling_mode: BinaryMode = "bytes",
+    master: Master = LOCAL,
+    as_json: AsJson = False,
+    warehouse: Warehouse = HERE,
+) -> None:
+    """Take dead letters of a table in again, after a mend.
+
+    Those that fit are deleted from the letters. They become changes of now: a row that has changed since is changed
+    back.
+    """
+    opened = find_table(table, warehouse)
+    spark = _session(master)
+    from lakelog.spark import replay_dead_letters
+
+    try:
+        done = replay_dead_letters(
+            spark,
+            opened,
+            checkpoint_location=checkpoint,
+            dead_letter_table=dead_letter_table,
+            where=where,
+            merge_schema=merge_schema,
+            drop_unknown_members=drop_unknown_members,
+            ignore_columns=ignore_column or (),
+            max_record_bytes=max_record_bytes,
+            binary_handling_mode=binary_handling_mode,
+        )
+    except LakelogError:
+        raise
+    except Exception as error:
+        raise _own(error) from error
+    say(
+        as_json,
+        f"{done.accepted} of {done.letters} dead letters are taken into {opened.name}, {done.dead} are left",
+        table=opened.name,
+        letters=done.letters,
+        accepted=done.accepted,
+        dead=done.dead,
+    )
+
+
+def _session(master: str) -> Any:
+    """A Spark for one command. Raises InvalidRequestError where PySpark, an extra, is not installed."""
+    try:
+        from lakelog.spark.session import start_session
+    except ModuleNotFoundError as error:
+        raise InvalidRequestError(
+            f"ingest runs on Spark, and {error.name} is not installed; pip install 'lakelog[all]'"
+        ) from error
+    return start_session(master)
+
+
+def _own(error: Exception) -> Exception:
+    """The error of lakelog's that Spark reports, or what Spark reports."""
+    from lakelog.spark import error_of
+
+    return error_of(error) or error

@@ -1,0 +1,233 @@
+"""`lakelog log tail|verify|transactions`: what is in the log of a table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any  # Any: a key as parsed JSON
+
+import typer
+
+from lakelog.cli.console.arguments import HERE, AsJson, TableName, Warehouse, find_table
+from lakelog.cli.console.door import CLOSED_PIPE_CODE, is_pipe_closed, print_lines
+from lakelog.cli.console.output import PROBLEM_CODE, progress, say
+from lakelog.common.errors import InvalidRequestError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lakelog.catalog import Table
+    from lakelog.protocol.reading.log_tail import LogTail
+    from lakelog.protocol.upkeep.log_transactions import LogTransaction
+    from lakelog.protocol.upkeep.log_verify import LogDifference
+
+STOPPED_CODE = 130  # 128 and the number of SIGINT
+
+
+def tail(  # noqa: PLR0917  # typer's arguments are the command line's
+    table: TableName,
+    start: Annotated[
+        str, typer.Option("--from", help="now, earliest, snapshot (behind the newest one), or a time; UTC.")
+    ] = "now",
+    offset: Annotated[
+        list[str] | None, typer.Option("--offset", help="BUCKET:OFFSET to start at, for these buckets alone.")
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option("--key", help='Only changes of this key: 7, or {"id": 7} with all its columns.')
+    ] = None,
+    limit: Annotated[int | None, typer.Option("--limit", "-n", min=0, help="End after this many changes.")] = None,
+    follow: Annotated[bool, typer.Option("--follow/--no-follow", help="Wait for more, or end with the log.")] = True,
+    as_json: AsJson = False,
+    warehouse: Warehouse = HERE,
+) -> None:
+    """Print the changes in a log as they are committed.
+
+    Ends with Ctrl-C, with a closed pipe, and after --limit changes.
+    """
+    opened = find_table(table, warehouse)
+    from lakelog.catalog.logs.log_verbs import open_tail
+
+    at = _offsets(offset) if offset else start
+    wanted = None if key is None else _key(opened, key)
+    read = open_tail(opened._files, opened.log, start=at, key=wanted, follow=follow)
+    try:
+        for batch in _pieces(read, limit):
+            print_lines(_json_lines(batch, read) if as_json else _text_lines(batch, opened))
+    except KeyboardInterrupt:
+        raise SystemExit(STOPPED_CODE) from None
+
+
+def _pieces(read: LogTail, limit: int | None) -> Iterator[pa.RecordBatch]:
+    """The changes up to a limit. Ends the program when the reader of a pipe has ended, also while none come."""
+    left = limit
+    batches = read.batches()
+    while left is None or left > 0:
+        batch = next(batches, None) if not read.until_end else next(batches, _ENDED)
+        if batch is _ENDED:
+            return
+        if batch is None:
+            if is_pipe_closed():
+                raise SystemExit(CLOSED_PIPE_CODE)
+            continue
+        batch = batch if left is None else batch.slice(0, left)
+        left = None if left is None else left - batch.num_rows
+        yield batch
+
+
+_ENDED: Any = object()
+
+
+def _json_lines(batch: pa.RecordBatch, read: LogTail) -> list[str]:
+    from lakelog.filestore.read.json_rows import to_json_lines
+
+    return to_json_lines(batch, read.fields)
+
+
+def _text_lines(batch: pa.RecordBatch, table: Table) -> Iterator[str]:
+    """Lines of time, bucket, offset, kind and row, with the batch on a line before where it changes."""
+    from lakelog.filestore.read.json_rows import to_json_lines
+
+    names = ("_timestamp", "_bucket", "_offset", "_row_kind", "_user", "_batch_id")
+    columns = [batch.column(name).to_pylist() for name in names]
+    rows = to_json_lines(batch, table.schema.fields)
+    last: tuple[object, ...] = ()
+    for time, bucket, offset, kind, user, number, row in zip(*columns, rows, strict=True):
+        shown = "no time" if time is None else f"{time:%Y-%m-%d %H:%M:%S}.{time.microsecond // 1000:03}"
+        if (bucket, user, number) != last:
+            last = (bucket, user, number)
+            yield f"-- bucket {bucket}: " + (
+                "records of a batch before" if user is None else f"batch {number} of {user}"
+            )
+        yield f"{shown}  bucket {bucket}  offset {offset}  {kind}  {row}"
+
+
+def _offsets(given: list[str]) -> dict[int, int]:
+    found = {}
+    for text in given:
+        bucket, colon, offset = text.partition(":")
+        if not (colon and bucket.isascii() and bucket.isdigit() and offset.isascii() and offset.isdigit()):
+            raise InvalidRequestError(f"--offset is {text!r}; expected BUCKET:OFFSET, such as 0:120")
+        found[int(bucket)] = int(offset)
+    return found
+
+
+def _key(table: Table, text: str) -> Mapping[str, object]:
+    """A key as JSON, or the plain value of the only column of a key."""
+    try:
+        value: Any = json.loads(text)
+    except ValueError:
+        value = text
+    if isinstance(value, dict):
+        return value
+    names = table.schema.primary_keys
+    if len(names) != 1:
+        raise InvalidRequestError(f"--key is {text!r}; expected a JSON object of the columns {', '.join(names)}")
+    return {names[0]: value}
+
+
+def verify(
+    table: TableName,
+    from_snapshot: Annotated[int | None, typer.Option("--from", help="By default the oldest; 0: before all.")] = None,
+    to_snapshot: Annotated[int | None, typer.Option("--to", help="By default the newest.")] = None,
+    as_json: AsJson = False,
+    warehouse: Warehouse = HERE,
+) -> None:
+    """Compare a log with the files, row by row.
+
+    The rows of a snapshot and the changes up to another one must be the other's rows. Exit code 3 when they are not.
+    """
+    opened = find_table(table, warehouse)
+    with progress(f"verifying the log of {opened.name}"):
+        found = opened.verify_log(from_snapshot=from_snapshot, to_snapshot=to_snapshot)
+    what = f"snapshots {found.from_snapshot} to {found.to_snapshot}"
+    counts = f"{found.change_count} changes, {found.row_count} rows"
+    text = f"{what}: log and files are equal ({counts})"
+    if found.first is not None:
+        text = f"{what}: {found.difference_count} rows differ ({counts}); the first one: {_difference(found.first)}"
+    say(
+        as_json,
+        text,
+        from_snapshot=found.from_snapshot,
+        to_snapshot=found.to_snapshot,
+        row_count=found.row_count,
+        change_count=found.change_count,
+        difference_count=found.difference_count,
+        first=None if found.first is None else _fields(found.first),
+    )
+    if not found.is_equal:
+        raise typer.Exit(PROBLEM_CODE)
+
+
+def _difference(one: LogDifference) -> str:
+    times = f"{one.count_by_log} times by the log, {one.count_in_snapshot} times in the snapshot"
+    record = (
+        "no record of it in the range"
+        if one.offset is None
+        else f"last record: bucket {one.bucket}, offset {one.offset}"
+    )
+    return f"{one.row} is there {times}; {record}"
+
+
+def _fields(one: LogDifference) -> dict[str, object]:
+    return {
+        "key": one.key,
+        "row": one.row,
+        "count_by_log": one.count_by_log,
+        "count_in_snapshot": one.count_in_snapshot,
+        "bucket": one.bucket,
+        "offset": one.offset,
+    }
+
+
+def transactions(
+    table: TableName,
+    end: Annotated[bool, typer.Option("--end", help="Abort those that are old enough.")] = False,
+    older_than: Annotated[str, typer.Option(help="With --end: only those that are open for so long.")] = "15 min",
+    as_json: AsJson = False,
+    warehouse: Warehouse = HERE,
+) -> None:
+    """Print open transactions, which hide records.
+
+    Each with the command of Apache Kafka that ends it. With --end lakelog's own are aborted, and on the embedded broker
+    those of other programs too. Exit code 3 when one is left that is old enough.
+    """
+    from lakelog.catalog.names.durations import duration_millis
+
+    opened = find_table(table, warehouse)
+    old_millis = duration_millis(older_than, argument="older_than")
+    if end:
+        done = opened.end_transactions(older_than=older_than)
+        for one in done.ended:
+            say(as_json, f"aborted: {_transaction(one)}", ended=True, **_transaction_fields(one))
+        left = list(done.left)
+    else:
+        left = opened.open_transactions()
+    for one in left:
+        say(as_json, _transaction(one), ended=False, **_transaction_fields(one))
+        if not as_json:
+            print_lines([f"  {one.command}"])
+    if not as_json and not left:
+        print_lines(["no transaction is open"])
+    if any(one.age_millis is None or one.age_millis >= old_millis for one in left):
+        raise typer.Exit(PROBLEM_CODE)
+
+
+def _transaction(one: LogTransaction) -> str:
+    age = "of unknown age" if one.age_millis is None else f"open for {one.age_millis / 1000:.0f} s"
+    writer = "of another program" if one.user is None else f"batch {one.batch_id} of {one.user}"
+    return (
+        f"bucket {one.bucket}: a transaction from offset {one.first_offset}, {writer}, {age}, hides the offsets up to"
+        f" {one.high_watermark} (exclusive)"
+    )
+
+
+def _transaction_fields(one: LogTransaction) -> dict[str, object]:
+    return {
+        "bucket": one.bucket,
+        "first_offset": one.first_offset,
+        "high_watermark": one.high_watermark,
+        "age_millis": one.age_millis,
+        "user": one.user,
+        "batch_id": one.batch_id,
+        "command": one.command,
+    }

@@ -1,0 +1,1 @@
+"""`lakelog table` and `lakelog database`."""

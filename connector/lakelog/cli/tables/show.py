@@ -1,0 +1,215 @@
+"""`lakelog table cat|count|files|schema|snapshots`: show a table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakelog.cli.console.arguments import (
+    HERE,
+    AsJson,
+    Branch,
+    SnapshotId,
+    TableName,
+    Tag,
+    Timestamp,
+    Version,
+    Warehouse,
+    Watermark,
+    Where,
+    find_table,
+    state,
+)
+from lakelog.cli.console.door import is_terminal, print_lines
+from lakelog.cli.console.output import print_grid, progress, say, to_json
+from lakelog.cli.tables.describe import partition_spec
+from lakelog.common.errors import InvalidRequestError
+from lakelog.common.progress import counted
+from lakelog.common.timestamps import utc_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lakelog.catalog import Table
+    from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+    from lakelog.filestore.metadata.tables.table_files import TableFile
+    from lakelog.filestore.schema.schema import TableSchema
+
+_PIECE_ROWS = 8_192  # rows that are printed at once: a reader such as head ends soon
+
+
+def cat(  # noqa: PLR0917  # typer's arguments are the command line's
+    table: TableName,
+    columns: Annotated[str | None, typer.Option(help="Only these columns, with commas.")] = None,
+    where: Where = None,
+    limit: Annotated[int | None, typer.Option(min=0, help="Print at most this many rows.")] = None,
+    snapshot_id: SnapshotId = None,
+    timestamp: Timestamp = None,
+    tag: Tag = None,
+    watermark: Watermark = None,
+    version: Version = None,
+    branch: Branch = None,
+    changes: Annotated[bool, typer.Option("--changes", help="Print changes with their _row_kind, not rows.")] = False,
+    after: Annotated[str | None, typer.Option(help="With --changes: after this snapshot, tag or time.")] = None,
+    up_to: Annotated[str | None, typer.Option(help="With --changes: up to this snapshot, tag or time.")] = None,
+    source: Annotated[
+        str, typer.Option(help="With --changes: auto, changelog, delta, or difference, of the two states.")
+    ] = "auto",
+    as_json: AsJson = False,  # noqa: ARG001  # rows are JSON lines always; errors as JSON with it
+    warehouse: Warehouse = HERE,
+) -> None:
+    """Print rows, or with --changes changes, as JSON lines.
+
+    Rows come in no order, changes in the order of their snapshots.
+    """
+    from lakelog.filestore.options.parsing import parse_names
+
+    which = state(snapshot_id, timestamp, tag, watermark, version)
+    found = find_table(table, warehouse, branch=branch)
+    names = parse_names(columns) if columns is not None else None
+    if changes:
+        if where is not None or any(value is not None for value in which.values()):
+            raise InvalidRequestError("--changes goes with --after, --up-to, --columns, --branch and --limit alone")
+        batches = found.changes(after=after, up_to=up_to, source=source, columns=names)
+    else:
+        if after is not None or up_to is not None:
+            raise InvalidRequestError("--after and --up-to go with --changes")
+        batches = found.to_batches(columns=names, where=where, **which)
+    schema = found.schema if version is None else found._files.travelled(version=version)[0].schema  # a branch's
+    if is_terminal():  # the printed rows show the progress
+        _print_rows(schema, batches, limit)
+        return
+    with progress(f"reading {found.name}"):
+        _print_rows(schema, batches, limit)
+
+
+def _print_rows(schema: TableSchema, batches: Iterator[pa.RecordBatch], limit: int | None) -> None:
+    """Print rows while they are read. Reads no batch after that of the last printed row."""
+    from lakelog.common.types import ROW_KIND_COLUMN, DataField, parse_type
+    from lakelog.filestore.read.json_rows import to_json_lines
+
+    kind = DataField(id=-1, name=ROW_KIND_COLUMN, type=parse_type("STRING NOT NULL"))
+    for piece in counted(_pieces(batches, limit), f"times {_PIECE_ROWS} rows"):
+        fields = [kind if name == ROW_KIND_COLUMN else schema.field(name) for name in piece.schema.names]
+        print_lines(to_json_lines(piece, fields))
+
+
+def _pieces(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
+    """The rows in small pieces, up to a number of rows. Takes no batch after that of the last row."""
+    left = limit
+    while left is None or left > 0:
+        batch = next(batches, None)
+        if batch is None:
+            return
+        batch = batch if left is None else batch.slice(0, left)
+        left = None if left is None else left - batch.num_rows
+        for start in range(0, batch.num_rows, _PIECE_ROWS):
+            yield batch.slice(start, _PIECE_ROWS)
+
+
+def count(  # noqa: PLR0917  # likewise
+    table: TableName,
+    where: Where = None,
+    snapshot_id: SnapshotId = None,
+    timestamp: Timestamp = None,
+    tag: Tag = None,
+    watermark: Watermark = None,
+    version: Version = None,
+    branch: Branch = None,
+    as_json: AsJson = False,
+    warehouse: Warehouse = HERE,
+) -> None:
+    """Print the exact number of rows.
+
+    Files are read only where metadata are not enough: with --where, and where rows are not merged yet.
+    """
+    which = state(snapshot_id, timestamp, tag, watermark, version)
+    rows = find_table(table, warehouse, branch=branch).count(where=where, **which)
+    say(as_json, str(rows), row_count=rows)
+
+
+def files(  # noqa: PLR0917  # likewise
+    table: TableName,
+    snapshot_id: SnapshotId = None,
+    timestamp: Timestamp = None,
+    tag: Tag = None,
+    watermark: Watermark = None,
+    version: Version = None,
+    branch: Branch = None,
+    as_json: AsJson = False,
+    warehouse: Warehouse = HERE,
+) -> None:
+    """Print the data files with their rows, bytes and keys."""
+    found = find_table(table, warehouse, branch=branch)
+    listed = found.files(**state(snapshot_id, timestamp, tag, watermark, version))
+    if as_json:
+        print_lines(to_json(_file_fields(file)) for file in listed)
+        return
+    headings = ("partition", "bucket", "level", "rows", "bytes", "min key", "max key", "file")
+    print_grid(headings, [_file_cells(found, file) for file in listed], right=("bucket", "level", "rows", "bytes"))
+
+
+def _file_fields(file: TableFile) -> dict[str, object]:
+    return {
+        "partition": dict(file.partition),
+        "bucket": file.bucket,
+        "level": file.level,
+        "row_count": file.row_count,
+        "size_bytes": file.size_bytes,
+        "min_key": file.min_key,
+        "max_key": file.max_key,
+        "schema_id": file.schema_id,
+        "path": file.path,
+    }
+
+
+def _file_cells(table: Table, file: TableFile) -> tuple[str, ...]:
+    partition = partition_spec(file.partition)
+    numbers = map(str, (file.bucket, file.level, file.row_count, file.size_bytes))
+    return (partition, *numbers, _key(file.min_key), _key(file.max_key), file.path.removeprefix(f"{table.path}/"))
+
+
+def _key(values: tuple[object, ...] | None) -> str:
+    return "" if values is None else ", ".join(map(str, values))
+
+
+def snapshots(table: TableName, branch: Branch = None, as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
+    """Print the snapshots, oldest first."""
+    found = find_table(table, warehouse, branch=branch).snapshots()
+    if as_json:
+        print_lines(to_json(_snapshot_row(snapshot)) for snapshot in found)
+        return
+    headings = ("id", "kind", "time (UTC)", "operation", "rows in files", "user", "batch")
+    keys = ("id", "kind", "time", "operation", "total_record_count", "user", "batch")
+    rows = [_snapshot_row(snapshot) | {"batch": snapshot.batch} for snapshot in found]
+    print_grid(
+        headings,
+        [["-" if row[key] is None else str(row[key]) for key in keys] for row in rows],
+        right=("id", "rows in files"),
+    )
+
+
+def schema(table: TableName, branch: Branch = None, as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
+    """Print the newest schema as JSON."""
+    text = find_table(table, warehouse, branch=branch).schema.to_json()
+    print_lines([to_json(json.loads(text))] if as_json else text.split("\n"))
+
+
+def _snapshot_row(snapshot: Snapshot) -> dict[str, object]:
+    from lakelog.filestore.metadata.snapshots.operations import operation_of
+
+    return {
+        "id": snapshot.id,
+        "schema_id": snapshot.schema_id,
+        "kind": snapshot.commit_kind.value,
+        "operation": operation_of(snapshot),
+        "time": utc_of(snapshot.time_millis),
+        "time_millis": snapshot.time_millis,
+        "total_record_count": snapshot.total_record_count,
+        "delta_record_count": snapshot.delta_record_count,
+        "user": snapshot.commit_user,
+        "identifier": snapshot.commit_identifier,
+    }

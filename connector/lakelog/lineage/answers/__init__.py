@@ -1,0 +1,1 @@
+"""Questions about lineage: up and down, tainted rows, consistent snapshots, starts of jobs."""

@@ -1,0 +1,78 @@
+"""A person says that a table holds no wrong rows any more: recorded in a snapshot of the table, with who and when."""
+
+from __future__ import annotations
+
+import getpass
+import uuid
+
+from lakelog.catalog import Catalog, Table
+from lakelog.common.errors import InvalidRequestError, NotFoundError
+from lakelog.common.quoting import shown
+from lakelog.filestore.commit.commit import CommitRequest, TableCommit
+from lakelog.filestore.metadata.origins.cleared_rows import WrongSnapshot, mended_property
+from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from lakelog.lineage.answers.questions import lineage_graph
+from lakelog.lineage.answers.taint import wrong_snapshot
+from lakelog.lineage.lines.lines import line_key
+from lakelog.lineage.records.declared import declared_number, declared_table
+from lakelog.lineage.records.record import TableVersion
+from lakelog.lineage.tables.forking import owning_line
+
+MEND_OPERATION = "MENDED"
+
+
+def mended(table: Table, *wrong: str, by: str | None = None) -> Snapshot:
+    """Record that a table holds no rows any more that came from wrong snapshots; gives the snapshot that says so.
+
+        orders.delete("dollars > 1000")
+        mended(orders, "db.orders@3", by="ann")
+
+    A delete or an update says nothing about the rows that stay, so `tainted` counts the table as wrong until this is
+    called; after an overwrite of all rows, a truncate or a restore it is not needed. The snapshot has the rows of the
+    one before. `wrong` are snapshots that `tainted` is asked about, `by` is who says it, by default the user of the
+    process. Rows that are made from a wrong snapshot later count again. Raises InvalidRequestError without a snapshot,
+    NotFoundError.
+    """
+    named = getpass.getuser() if by is None else by.strip()
+    if not wrong or not named:
+        missing = "a wrong snapshot, such as db.orders@3" if not wrong else "a name for by=, or none of it"
+        raise InvalidRequestError(
+            f"mended of table {table.name} needs {missing}: it is recorded what was mended by whom"
+        )
+    properties = mended_property([_wrong_of(one, table) for one in wrong], by=named)
+
+    def resolve(latest: Snapshot | None) -> CommitRequest:
+        if latest is None:
+            raise NotFoundError(f"table {table.name} has no snapshot, so it holds no wrong rows")
+        return CommitRequest(
+            commit_user=str(uuid.uuid4()),
+            commit_identifier=BATCH_COMMIT_IDENTIFIER,
+            kind=CommitKind.APPEND,
+            properties=properties,
+            operation=MEND_OPERATION,
+        )
+
+    snapshot = TableCommit(table._files).commit(resolve)
+    assert snapshot is not None, "the commit of a mend is never nothing"
+    return snapshot
+
+
+def _wrong_of(name: str, table: Table) -> WrongSnapshot:
+    """A wrong snapshot by its name, as it is known: it may have expired."""
+    number = declared_number(name)
+    if number is None:
+        raise InvalidRequestError(f"{shown(name)} names no snapshot: write the table and its number, as db.orders@3")
+    source = declared_table(name, table.warehouse)
+    line = line_key(owning_line(source._files, number))
+    living = source._files.snapshots.find(number)
+    if living is not None:
+        return wrong_snapshot(line, TableVersion(snapshot_id=number, commit=living.uuid))
+    graph = lineage_graph(Catalog(source.warehouse))
+    at = graph.line(line)
+    commits = [] if at is None else graph.commits_of(at, number)
+    if not commits:
+        raise NotFoundError(
+            f"snapshot {number} of {source.name} does not live, and no lineage names it; `lakelog table log` lists "
+            "those that live"
+        )
+    return wrong_snapshot(line, TableVersion(snapshot_id=number, commit=commits[-1]))

@@ -1,0 +1,179 @@
+"""What a snapshot was made from, and what was made from it, at any depth and across catalogs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from lakelog.catalog.catalog import Catalog
+from lakelog.common.errors import CorruptDataError, NotFoundError
+from lakelog.filestore.metadata.origins.row_changes import changes_rows
+from lakelog.filestore.metadata.origins.row_sources import LineKey
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.schema.paths import BRANCH_INFIX
+from lakelog.lineage.lines.line_graph import FoundTables, LivingCommits
+from lakelog.lineage.lines.lines import line_key
+from lakelog.lineage.records.record import TableVersion
+from lakelog.lineage.records.unreadable import check_is_read, unreadable_tables
+from lakelog.lineage.tables.edge_arrays import EdgeArrays, Ints
+from lakelog.lineage.tables.edges import EDGE_SCHEMA
+from lakelog.lineage.tables.forking import fork_edges, owning_line
+from lakelog.lineage.tables.known import known_edges
+
+ANSWER_SCHEMA = pa.schema([pa.field("depth", pa.int64(), nullable=False), *EDGE_SCHEMA])
+
+
+def lineage_graph(*catalogs: Catalog) -> EdgeArrays:
+    """All known edges of catalogs and of their branches' beginnings, for several questions.
+
+    `unreadable` has the tables that could not be read.
+    """
+    with unreadable_tables() as unreadable:
+        edges = pa.concat_tables([one for catalog in catalogs for one in (known_edges(catalog), fork_edges(catalog))])
+        living = LivingCommits(FoundTables(catalogs))
+        return EdgeArrays(edges, unreadable, living=living.of)
+
+
+def upstream(
+    catalog: Catalog,
+    table: str,
+    snapshot_id: int,
+    depth: int | None = None,
+    *,
+    commit: str | None = None,
+    catalogs: Sequence[Catalog] = (),
+    graph: EdgeArrays | None = None,
+) -> pa.Table:
+    """The batches that made a snapshot, and those that made what they read, as an Arrow table of ANSWER_SCHEMA.
+
+    One row a source of a batch, as `lakelog.lineage.tables.edges` describes them, with its `depth`: 1 for what the
+    snapshot itself was made from, at most `depth`. A stream has read the snapshots of its source after `source_from` up
+    to `source_to`, a batch write the state at `source_to`. A compaction was made from what the snapshot before it was
+    made from. `catalogs` are further ones with tables above this one; tables are known by their uuids. `commit` tells
+    apart snapshots whose number was given again after a rollback: by default it is the living one, or the newest.
+    `graph` is `lineage_graph` of the same catalogs, for who asks more than once. Raises NotFoundError, and the error of
+    this table where it cannot be read; for others see `known_edges`.
+    """
+    start = _Start([catalog, *catalogs], table, snapshot_id, commit=commit, graph=graph)
+    version = start.writing()
+    return start.answer(() if start.line is None else start.graph.up(start.line, version, depth))
+
+
+def downstream(
+    catalog: Catalog,
+    table: str,
+    snapshot_id: int,
+    depth: int | None = None,
+    *,
+    commit: str | None = None,
+    catalogs: Sequence[Catalog] = (),
+    graph: EdgeArrays | None = None,
+) -> pa.Table:
+    """The batches that read a snapshot, and those that read what they wrote, as an Arrow table of ANSWER_SCHEMA.
+
+    A stream has read the snapshots after `source_from` up to `source_to`, a batch write all up to `source_to`. The
+    arguments are those of `upstream`.
+    """
+    start = _Start([catalog, *catalogs], table, snapshot_id, commit=commit, graph=graph)
+    if start.line is None:
+        return start.answer(())
+    return start.answer(start.graph.down(start.line, start.version, depth, start.time_millis, also=start.other_lines()))
+
+
+class _Start:
+    """The snapshot that is asked for."""
+
+    def __init__(
+        self, catalogs: Sequence[Catalog], table: str, snapshot_id: int, *, commit: str | None, graph: EdgeArrays | None
+    ) -> None:
+        self.graph = lineage_graph(*catalogs) if graph is None else graph
+        self._store = _opened(catalogs, table)
+        if self._store is not None:
+            check_is_read(self._store, self.graph.unreadable)
+        if self._store is not None:
+            self._store = owning_line(self._store, snapshot_id)
+        self._key = line_key(self._store) if self._store is not None else named_line(self.graph, table)
+        self.line = self.graph.line(self._key)
+        self._living = None if self._store is None else self._store.snapshots.find(snapshot_id)
+        if self._living is not None and commit not in {None, self._living.uuid}:
+            self._living = None
+        commits = [] if self.line is None else self.graph.commits_of(self.line, snapshot_id)
+        if self._living is None and not (commit in commits or (commit is None and commits)):
+            raise NotFoundError(
+                f"snapshot {snapshot_id} of {table}{'' if commit is None else f' of commit {commit}'} does not live, "
+                "and no lineage names it; `lakelog table log` lists those that live"
+            )
+        found = self._living.uuid if self._living is not None else commit or commits[-1]
+        self.version = TableVersion(snapshot_id=snapshot_id, commit=found)
+
+    @property
+    def time_millis(self) -> int | None:
+        """When the snapshot was committed; None where it does not live."""
+        return None if self._living is None else self._living.time_millis
+
+    def other_lines(self) -> list[int]:
+        """Further lines of the table that have the snapshot, or had it: they have it, or one that lives behind it."""
+        version, lines = self.version, self.graph.lines_of(self._key.uuid)
+        if version.commit is None:
+            return []
+        there, behind = self._living_lines(), [version]
+        if self._living is not None and self._store is not None:
+            behind = [_version(one) for one in self._store.snapshots.living(version.snapshot_id)]
+        return [line for line in lines if line != self.line and (line in there or self.graph.names_any(line, behind))]
+
+    def _living_lines(self) -> set[int | None]:
+        """The lines of the table in which the snapshot lives."""
+        table, version = self._store, self.version
+        found: set[int | None] = set()
+        for branch in [] if table is None else table.branch_names():
+            line = replace(table, branch=branch) if table is not None else None
+            try:
+                living = None if line is None else line.snapshots.find(version.snapshot_id)
+            except CorruptDataError:  # it is named as unreadable where its edges are read
+                continue
+            if line is not None and living is not None and living.uuid == version.commit:
+                found.add(self.graph.line(line_key(line)))
+        return found
+
+    def writing(self) -> TableVersion:
+        """The snapshot, or the one before that wrote its rows, where it has written none itself."""
+        if self._living is None or self._store is None or self.line is None:
+            return self.version
+        found: Snapshot | None = None
+        for before in self._store.snapshots.walk_back(self._living):
+            if found is not None and (changes_rows(found, before) or self.graph.is_written(self.line, _version(found))):
+                break
+            found = before
+        return self.version if found is None else _version(found)
+
+    def answer(self, steps: Iterator[Ints] | Sequence[Ints]) -> pa.Table:
+        """Edges by depth as a table."""
+        found = list(steps)
+        rows = np.concatenate(found) if found else np.empty(0, dtype=np.int64)
+        depths = np.repeat(np.arange(1, len(found) + 1), [len(one) for one in found])
+        edges = self.graph.edges.take(pa.array(rows, pa.int64()))
+        return edges.add_column(0, ANSWER_SCHEMA.field(0), pa.array(depths, pa.int64())).cast(ANSWER_SCHEMA)
+
+
+def named_line(graph: EdgeArrays, name: str) -> LineKey:
+    """The line that edges name so, of several the one of the newest edge. Raises NotFoundError."""
+    table, _, branch = name.partition(BRANCH_INFIX)
+    found = graph.line_named(table, branch or None)
+    if found is None:
+        raise NotFoundError(f"table {name} is in none of the catalogs, and no lineage names it")
+    return found
+
+
+def _opened(catalogs: Sequence[Catalog], table: str) -> TableStore | None:
+    try:
+        return FoundTables(catalogs).named(table)
+    except NotFoundError:
+        return None
+
+
+def _version(snapshot: Snapshot) -> TableVersion:
+    return TableVersion(snapshot_id=snapshot.id, commit=snapshot.uuid)

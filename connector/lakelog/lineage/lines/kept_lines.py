@@ -1,0 +1,107 @@
+"""The lines of tables, kept from question to question: only snapshots that are new are read again.
+
+A snapshot does not change: its id and its commit name it. An id is given again after a rollback, where a branch takes
+the line's place, or in a table that is made again under the name. So the newest snapshot that was taken is compared
+with its file: as long as it is the same, all before it are those that were taken. Otherwise the line is read anew. It
+is compared after the newer ones were read: had it been replaced before, these would be of another line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from lakelog.catalog.catalog import Catalog
+from lakelog.filestore.metadata.origins.row_sources import LineKey
+from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.lineage.lines.expired import ExpiredSteps
+from lakelog.lineage.lines.line_graph import FoundTables, joined_line
+from lakelog.lineage.lines.lines import Line, Step, StepRun
+from lakelog.lineage.tables.edges import line_snapshots
+
+
+class KeptLines(FoundTables):
+    """Tables of catalogs, with what was read of their lines. For one thread."""
+
+    def __init__(self, catalogs: Sequence[Catalog]) -> None:
+        super().__init__(catalogs)
+        self._kept: dict[LineKey, _KeptLine] = {}
+        self._is_read: set[LineKey] = set()  # lines that `find` has read, for the `read` that follows
+
+    def find(self, key: LineKey, name: str) -> TableStore | None:
+        """As `FoundTables.find`; of a line that is kept its table, as long as the line is the same there."""
+        kept = self._kept_now(key)
+        if kept is None:
+            return super().find(key, name)
+        self._is_read.add(key)
+        return kept.table
+
+    def read(self, key: LineKey, table: TableStore | None, *, name: str) -> Line:
+        """As `FoundTables.read`, but reads new snapshots alone."""
+        kept = self._kept[key] if key in self._is_read else self._kept_now(key)
+        self._is_read.discard(key)
+        if kept is None and table is not None:
+            kept = self._kept[key] = _KeptLine.of(table)
+        return super().read(key, None, name=name) if kept is None else kept.line(key, self)
+
+    def _kept_now(self, key: LineKey) -> _KeptLine | None:
+        """A line that is kept, with its new snapshots; None where it is to be read anew."""
+        kept = self._kept.pop(key, None)
+        if kept is None:
+            return None
+        if not kept.read_on(self.expired):
+            self._by_uuid = None  # the table may be elsewhere by now
+            return None
+        self._kept[key] = kept
+        return kept
+
+
+@dataclass(slots=True)
+class _KeptLine:
+    """One line, oldest step first. `expired` are the steps before those that live; None where none was asked for."""
+
+    table: TableStore
+    run: StepRun
+    living: list[Step] = field(default_factory=list)
+    expired: list[Step] | None = None
+
+    @classmethod
+    def of(cls, table: TableStore) -> _KeptLine:
+        """A line, read now."""
+        kept = cls(table, StepRun.of(table))
+        kept.living += map(kept.run.take, line_snapshots(table, table.branch))
+        return kept
+
+    def read_on(self, stored: ExpiredSteps) -> bool:
+        """Take the snapshots that are new; False where the line is to be read anew.
+
+        Steps whose snapshots have expired since are kept as such where `stored` keeps them too.
+        """
+        newest = self.run.newest
+        if newest is None:
+            return False
+        snapshots = self.table.snapshots
+        new = snapshots.behind(newest.id)
+        is_same = snapshots.find(newest.id) == newest
+        if not is_same or [one.id for one in new] != list(range(newest.id + 1, newest.id + 1 + len(new))):
+            return False
+        self.living += map(self.run.take, new)
+        if not self.table.file_io.exists(self.table.paths.snapshot(self.living[0].version.snapshot_id)):
+            self._expire(snapshots.earliest_id() or newest.id, are_kept=stored.are_kept())
+        return True
+
+    def line(self, key: LineKey, tables: FoundTables) -> Line:
+        """The line with its expired steps, which are read once."""
+
+        def expired_before(first: int | None) -> list[Step]:
+            if self.expired is None:
+                self.expired = tables.expired.of(key, first)
+            return self.expired
+
+        return joined_line(key, self.table, tuple(self.living), expired_before)
+
+    def _expire(self, earliest: int, *, are_kept: bool) -> None:
+        gone = [step for step in self.living if step.version.snapshot_id < earliest]
+        self.living = self.living[len(gone) :]
+        if are_kept:
+            self.expired = [*(self.expired or ()), *(replace(step, is_living=False) for step in gone)]

@@ -1,0 +1,270 @@
+"""The lines that tables are made from, near and far, with what each of their snapshots shows.
+
+Tables are found by their uuid, in any of several catalogs: by the name that a batch has recorded, and where another
+table has that name, or none, among all tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from lakelog.catalog.catalog import Catalog
+from lakelog.catalog.system.system_database import SystemDatabase
+from lakelog.common.errors import InvalidRequestError, LakelogError, NotFoundError
+from lakelog.filestore.metadata.origins.row_sources import LineKey
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot, is_same_commit
+from lakelog.filestore.metadata.snapshots.users import SOURCES_KEY, UNSEEN_KEY
+from lakelog.filestore.metadata.tables.forks import Fork, read_fork
+from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.schema.line_names import line_name
+from lakelog.filestore.schema.paths import BRANCH_INFIX, MAIN_BRANCH
+from lakelog.lineage.lines.agreement import LineShape
+from lakelog.lineage.lines.expired import ExpiredSteps
+from lakelog.lineage.lines.line_state import Break, Reason
+from lakelog.lineage.lines.lines import Change, Line, Step, StepRun, line_key, source_key, steps_of_table
+from lakelog.lineage.lines.shown import ShownLine, shown_by
+from lakelog.lineage.lines.told_steps import with_told_steps
+from lakelog.lineage.lines.versions import LineVersions
+from lakelog.lineage.records.record import TableSource, TableVersion
+from lakelog.lineage.records.unreadable import note_unreadable, readable_tables
+
+
+class FoundTables:
+    """The tables of catalogs by what lineage knows of them."""
+
+    def __init__(self, catalogs: Sequence[Catalog]) -> None:
+        self._catalogs = catalogs
+        self._by_uuid: dict[str, TableStore] | None = None
+        self.expired = ExpiredSteps([SystemDatabase.of(catalog) for catalog in catalogs])
+
+    def named(self, name: str) -> TableStore:
+        """A table or a branch by its name, in the first catalog that has it. Raises NotFoundError."""
+        first: NotFoundError | None = None
+        for catalog in self._catalogs:
+            try:
+                return catalog.table(name)._files
+            except NotFoundError as error:
+                first = first or error
+        assert first is not None, "there is no catalog"
+        raise first
+
+    def find(self, key: LineKey, name: str) -> TableStore | None:
+        """A table by its key, and the name that it had; None for one that no catalog has."""
+        return _line_of(self._main(key, name), key)
+
+    def read(self, key: LineKey, table: TableStore | None, *, name: str) -> Line:
+        """The line of a table that was asked for or found; None is one that no catalog has."""
+        return read_line(key, table, self.expired, name=name)
+
+    def _main(self, key: LineKey, name: str) -> TableStore | None:
+        for catalog in self._catalogs:
+            try:
+                found = catalog.table(name.partition(BRANCH_INFIX)[0])._files
+            except (InvalidRequestError, NotFoundError):  # a name of a table outside of a warehouse, or of none
+                continue
+            if line_key(found).uuid == key.uuid:
+                return found
+        return self._of_uuid(key.uuid)
+
+    def by_key(self, key: LineKey) -> TableStore | None:
+        """A table by its key alone; None for one that no catalog has."""
+        return _line_of(self._of_uuid(key.uuid), key)
+
+    def _of_uuid(self, uuid: str) -> TableStore | None:
+        if self._by_uuid is None:
+            everything = (table._files for catalog in self._catalogs for _, _, table in readable_tables(catalog))
+            self._by_uuid = {line_key(table).uuid: table for table in everything}
+        return self._by_uuid.get(uuid)
+
+
+def _line_of(table: TableStore | None, key: LineKey) -> TableStore | None:
+    if table is None or key.branch is None:
+        return table
+    return replace(table, branch=key.branch) if key.branch in table.branch_names() else None
+
+
+@dataclass(frozen=True, slots=True)
+class LivingCommits:
+    """The commits that live in lines. A line that no catalog has, or that cannot be read, has none."""
+
+    tables: FoundTables
+
+    def of(self, line: LineKey) -> dict[int, str]:
+        """The commits of a line by number. Reads its snapshots."""
+        try:
+            table = self.tables.by_key(line)
+            found = [] if table is None else table.snapshots.living()
+        except LakelogError as error:
+            note_unreadable(f"the table with the uuid {line.uuid}", None, error)
+            return {}
+        return {one.id: one.uuid for one in found if one.uuid is not None}
+
+
+@dataclass(slots=True, kw_only=True)
+class LineGraph:
+    """Lines by their keys. `names` has those of lines that no catalog has, too."""
+
+    lines: dict[LineKey, Line] = field(default_factory=dict)
+    names: dict[LineKey, str] = field(default_factory=dict)
+    versions: dict[LineKey, LineVersions] = field(default_factory=dict)
+    shown: dict[LineKey, ShownLine] = field(default_factory=dict)
+
+    def above(self, lines: Iterable[LineKey]) -> list[LineKey]:
+        """These lines and all that they are made from, near ones first."""
+        found = dict.fromkeys(lines)
+        waiting = list(found)
+        for line in waiting:
+            for source in self.shown[line].sources:
+                if source not in found:
+                    found[source] = None
+                    waiting.append(source)
+        return list(found)
+
+    def path(self, line: LineKey, source: LineKey) -> list[LineKey]:
+        """A shortest way from a line up to a source; empty without one."""
+        came = {line: line}
+        waiting = [line]
+        for one in waiting:
+            for above in self.shown[one].sources:
+                if above not in came:
+                    came[above] = one
+                    waiting.append(above)
+        if source not in came:
+            return []
+        way = [source]
+        while way[-1] != line:
+            way.append(came[way[-1]])
+        return way[::-1]
+
+    def shape(self, key: LineKey) -> LineShape:
+        """What an agreement needs of a line."""
+        versions, line = self.versions[key], self.lines[key]
+        return LineShape(
+            versions=versions.keys,
+            version_count=versions.count,
+            known_count=versions.known_count,
+            is_whole=[step.is_whole for step in line.steps],
+            sources=self.shown[key].sources,
+        )
+
+
+def load_lines(asked: Iterable[TableStore], tables: FoundTables) -> LineGraph:
+    """The lines of tables, and those of everything above them. Reads the living snapshots of all of them."""
+    graph = LineGraph()
+    waiting: dict[LineKey, TableStore | None] = {line_key(table): table for table in asked}
+    while waiting:
+        key, table = waiting.popitem()
+        line = with_told_steps(tables.read(key, table, name=graph.names.get(key, "")))
+        graph.lines[key] = line
+        graph.names[key] = line.name
+        for source, name in _mentioned(line):
+            if source not in graph.lines and source not in waiting:
+                graph.names[source] = line_name(name, source.branch)
+                waiting[source] = tables.find(source, name)
+        main = LineKey(key.uuid)
+        if key.branch is not None and table is not None and main not in graph.lines:
+            waiting[main] = replace(table, branch=MAIN_BRANCH)
+    return show_lines(graph)
+
+
+def show_lines(graph: LineGraph) -> LineGraph:
+    """Work out what the lines show."""
+    graph.versions = {key: LineVersions(line.steps) for key, line in graph.lines.items()}
+    began: dict[LineKey, list[TableVersion]] = {}
+    for key, line in graph.lines.items():
+        if line.began is not None:
+            began.setdefault(LineKey(key.uuid), []).append(_at_or_before(graph, key, line.began))
+    for key, line in sorted(graph.lines.items(), key=lambda one: one[0].branch is not None):
+        state = None
+        if line.began is not None:
+            main = LineKey(key.uuid)
+            is_told = bool(line.steps) and line.steps[0].row_sources is not None
+            position = graph.versions[main].position(line.began)
+            if position is None and not is_told:  # a change by hand may have come behind older states
+                position = graph.versions[main].position(_at_or_before(graph, key, line.began))
+            state = None if position is None else graph.shown[main].states.get(position)
+            if state is not None and graph.versions[main].is_rolled_back(line.began):
+                state = state.copy()
+                state.break_all(Break(Reason.RESTORED, line.began.snapshot_id, "the branch began at it"))
+        graph.shown[key] = shown_by(line, graph.versions, began=state, keep=began.get(key, ()))
+    return graph
+
+
+def _at_or_before(graph: LineGraph, branch: LineKey, began: TableVersion) -> TableVersion:
+    """The newest step of the table that the branch began with: older ones where the snapshot itself has expired."""
+    main = graph.lines.get(LineKey(branch.uuid))
+    older = [step.version for step in main.steps if step.version.snapshot_id <= began.snapshot_id] if main else []
+    return older[-1] if older else began
+
+
+def read_line(key: LineKey, table: TableStore | None, expired_steps: ExpiredSteps, *, name: str) -> Line:
+    """The line of a table, of one that no catalog has as far as edges know it. Reads its living snapshots."""
+    if table is None:
+        return Line(key=key, name=name, steps=expired_steps.of(key, None))
+    return joined_line(key, table, steps_of_table(table), lambda first: expired_steps.of(key, first))
+
+
+def joined_line(
+    key: LineKey, table: TableStore, living: Sequence[Step], expired_before: Callable[[int | None], Sequence[Step]]
+) -> Line:
+    """The line of a table with these living steps, and the expired ones before them."""
+    fork = None if key.branch is None else read_fork(table, key.branch)
+    began = None
+    if fork is not None and fork.snapshot_id is not None:
+        began = TableVersion(snapshot_id=fork.snapshot_id, commit=fork.commit_uuid)
+    first = living[0].version.snapshot_id if living else None
+    is_cut = first is None or first > (1 if began is None else began.snapshot_id + 1)
+    expired = expired_before(first) if is_cut else []
+    forked = [] if fork is None or began is None else [_forked(table, fork, began)]
+    line = Line(key=key, name=table.name, steps=(*forked, *expired, *living), began=began)
+    if not line.has_brought():
+        return line
+    return replace(line, origins=frozenset(replace(table, branch=MAIN_BRANCH).snapshots.tags()))
+
+
+def with_earlier_steps(line: Line, table: TableStore) -> Line:
+    """The line of a branch with the snapshots up to its beginning that live in it, and not in its table any more.
+
+    A table loses them by a rollback, and when another branch takes its place. Reads them.
+    """
+    if line.began is None or line.key.branch is None:
+        return line
+    main, own = replace(table, branch=MAIN_BRANCH).snapshots, table.snapshots
+    ids = (number for number in own.ids() if number <= line.began.snapshot_id)
+    found = [one for one in map(own.find, ids) if one is not None and not is_same_commit(one, main.find(one.id))]
+    if not found:
+        return line
+    run = StepRun.of(table, own.find(found[0].id - 1))
+    return replace(line, earlier=[run.take(one) for one in found])
+
+
+def _forked(table: TableStore, fork: Fork, began: TableVersion) -> Step:
+    """The first step of a branch: the snapshot of the table that it began at, which it has too."""
+    living = table.snapshots.find(began.snapshot_id)
+    if living is None:
+        return Step(version=began, time_millis=fork.created_millis, change=Change.NOTHING, is_living=False)
+    return forked_step(living, began)
+
+
+def forked_step(snapshot: Snapshot, began: TableVersion) -> Step:
+    """As the first step of a branch the snapshot that it began at, as the branch has it."""
+    return Step(
+        version=began,
+        time_millis=snapshot.time_millis,
+        change=Change.NOTHING,
+        row_sources=snapshot.properties.get(SOURCES_KEY),
+        unseen=snapshot.properties.get(UNSEEN_KEY),
+    )
+
+
+def _mentioned(line: Line) -> Iterable[tuple[LineKey, str]]:
+    telling = [step for step in line.steps if step.row_sources is not None]
+    for step in telling[:1] + [step for step in telling[1:] if step.change in {Change.RESTORE, Change.TAKEN}]:
+        told = step.told_sources()
+        yield from () if told is None else ((key, source.table) for key, source in told.sources.items())
+    for step in line.steps:
+        for batch in step.batches:
+            for source in batch.sources:
+                if isinstance(source, TableSource):
+                    yield source_key(source), source.table

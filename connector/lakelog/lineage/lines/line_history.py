@@ -1,0 +1,295 @@
+"""All that was ever a snapshot of lines, as far as it is known: a graph in which each snapshot has those it came after.
+
+A line is a chain of the snapshots that it has, oldest first. Beside it are those that it had: rolled back, or of before
+a branch took its place, which edges alone name. A branch comes after the snapshot of its table at which it began, and a
+snapshot that a branch and its table both have is one node: a node is a commit, not a number.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any  # Any: values of edges
+
+import numpy as np
+import pyarrow.compute as pc
+
+from lakelog.catalog.system.system_database import plain_times
+from lakelog.filestore.metadata.origins.cleared_rows import Cleared, parse_cleared
+from lakelog.filestore.metadata.origins.row_sources import LineKey
+from lakelog.lineage.lines.cleared_steps import with_cleared_steps
+from lakelog.lineage.lines.expired import steps_by_commit
+from lakelog.lineage.lines.lines import Change, Line, Step
+from lakelog.lineage.records.record import TableVersion
+from lakelog.lineage.tables.edge_arrays import EdgeArrays
+from lakelog.lineage.tables.forking import FORK_OPERATION
+
+Row = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Node:
+    """A snapshot of a line, and the nodes that it came after: more than one where it is not known which."""
+
+    step: Step
+    before: tuple[int, ...] = ()
+    cleared: list[Cleared] = field(default_factory=list)
+    is_known: bool = True  # it is in a chain, or edges were written to it; otherwise they name it as a source alone
+    follows_living: bool = False  # a line has it behind the one before, and both live there: no other one can be
+
+
+@dataclass(slots=True)
+class LineNodes:
+    """The nodes of one line: those that it has, oldest first, and those that it had. `began` is that of a branch."""
+
+    line: Line
+    chain: list[int] = field(default_factory=list)
+    gone: list[int] = field(default_factory=list)
+    began: int | None = None
+    _at: dict[int, dict[str | None, int]] = field(default_factory=dict)
+
+    def put(self, version: TableVersion, node: int) -> None:
+        """Name a node by a snapshot."""
+        self._at.setdefault(version.snapshot_id, {}).setdefault(version.commit, node)
+
+    def find(self, version: TableVersion) -> int | None:
+        """The node of a snapshot; of several commits under its number, where none is named, the first that was put."""
+        commits = self._at.get(version.snapshot_id)
+        if not commits:
+            return None
+        if version.commit is None:
+            return next(iter(commits.values()))
+        return commits.get(version.commit, commits.get(None))
+
+
+class LineHistories:
+    """The histories of lines, with what edges name of them. Main lines have to come before their branches."""
+
+    def __init__(self, lines: Sequence[Line], edges: EdgeArrays) -> None:
+        self.nodes: list[Node] = []
+        self.lines: dict[LineKey, LineNodes] = {}
+        self._by_commit: dict[tuple[str, int, str], int] = {}
+        self._edges = edges
+        for line in sorted(lines, key=lambda one: one.key.branch is not None):
+            self.lines[line.key] = self._chain(line)
+            self._beside(self.lines[line.key])
+
+    def order(self) -> list[int]:
+        """All nodes, each behind those that it came after."""
+        found: dict[int, None] = {}
+        for first in range(len(self.nodes)):
+            waiting = [first]
+            while waiting:
+                before = [one for one in self.nodes[waiting[-1]].before if one not in found and one not in waiting]
+                if before:
+                    waiting.append(before[0])
+                else:
+                    found.setdefault(waiting.pop())
+        return list(found)
+
+    def find(self, key: LineKey, version: TableVersion) -> int | None:
+        """The node of a snapshot of a line. A branch has those of its table that it began with, too."""
+        line = self.lines[key]
+        found = line.find(version)
+        if found is None and version.commit is not None:
+            found = self._by_commit.get((key.uuid, version.snapshot_id, version.commit))
+        main = self.lines.get(LineKey(key.uuid))
+        if found is None and main is not None and line.began is not None:
+            is_before = version.snapshot_id <= self._version(line.began).snapshot_id
+            found = main.find(version) if is_before else None
+        return found
+
+    def read_up_to(self, key: LineKey, version: TableVersion | None, time_millis: int) -> list[int]:
+        """The node of a version; where it is not known the last ones that were there before it, at a time."""
+        line = self.lines[key]
+        found = None if version is None else self.find(key, version)
+        if found is not None:
+            return [found]
+        below = None if version is None else version.snapshot_id
+        return self._newest(line, below, time_millis)
+
+    def between(self, ends: Sequence[int], start: TableVersion | None) -> set[int]:
+        """The nodes from `ends` back to a snapshot, without that; all of them without one."""
+        first = 0 if start is None else start.snapshot_id
+        found: set[int] = set()
+        waiting = list(ends)
+        while waiting:
+            node = waiting.pop()
+            if node not in found and self.nodes[node].step.version.snapshot_id > first:
+                found.add(node)
+                waiting += self.nodes[node].before
+        return found
+
+    def later(self, key: LineKey, nodes: Sequence[int], time_millis: int) -> list[int]:
+        """The newest nodes of a line at a time that came after one of these."""
+        newest = self._newest(self.lines[key], None, time_millis)
+        return [one for one in newest if not self.between([one], None).isdisjoint(nodes)]
+
+    def _chain(self, line: Line) -> LineNodes:
+        found = LineNodes(line)
+        if line.began is None:
+            self._begin(found)
+        newest: Step | None = None
+        earlier = {step.version.snapshot_id: step for step in line.earlier}
+        own = [step for step in with_cleared_steps(line) if step.version.snapshot_id not in earlier]
+        for step in sorted((*earlier.values(), *own), key=lambda one: one.version.snapshot_id):
+            node = self._node(line.key, step)
+            last = found.chain[-1] if found.chain else found.began
+            self._follow(node, last, is_sure=newest is not None and _is_next_living(newest, step))
+            found.chain.append(node)
+            found.put(step.version, node)
+            newest = step
+        if line.began is not None:
+            found.began = found.find(line.began)
+        for event in self._events(found.chain):
+            at = found.find(TableVersion(snapshot_id=event.snapshot_id, commit=event.commit))
+            if at is not None and event not in self.nodes[at].cleared:
+                self.nodes[at].cleared.append(event)
+        return found
+
+    def _follow(self, at: int, before: int | None, *, is_sure: bool) -> None:
+        """Put a node behind another one. What edges alone know of a line may be of a snapshot that gave way."""
+        node = self.nodes[at]
+        if before is not None and before != at and (not node.before or (is_sure and not node.follows_living)):
+            node.before, node.follows_living = (before,), is_sure
+
+    def _begin(self, line: LineNodes) -> None:
+        """Begin a branch of another engine, or one that was deleted, where an edge says that it began."""
+        main = self.lines.get(LineKey(line.line.key.uuid))
+        for row in self._rows(line.line.key, "sink") if main is not None else ():
+            if row["operation"] == FORK_OPERATION:
+                version = TableVersion(snapshot_id=row["source_to"], commit=row["source_to_commit"])
+                found = None if main is None else main.find(version)
+                if found is not None:
+                    line.began = found
+                    line.put(version, found)
+
+    def _events(self, chain: Sequence[int]) -> list[Cleared]:
+        """What the snapshots of a chain have taken out, each once: those that follow one without have its text."""
+        texts = dict.fromkeys(self.nodes[node].step.cleared for node in chain)
+        events = [event for text in texts for event in parse_cleared(text)]
+        return list({(one.snapshot_id, one.commit, one.how): one for one in events}.values())
+
+    def _node(self, key: LineKey, step: Step) -> int:
+        """The node of a step: the one of its commit, where another line of the table has that."""
+        version = step.version
+        name = None if version.commit is None else (key.uuid, version.snapshot_id, version.commit)
+        found = None if name is None else self._by_commit.get(name)
+        if found is not None:
+            if not self.nodes[found].is_known or (step.is_living and not self.nodes[found].step.is_living):
+                self.nodes[found].step, self.nodes[found].is_known = step, True
+            return found
+        self.nodes.append(Node(step))
+        if name is not None:
+            self._by_commit[name] = len(self.nodes) - 1
+        return len(self.nodes) - 1
+
+    def _beside(self, line: LineNodes) -> None:
+        """Put the nodes of a line that edges alone name."""
+        steps = [step for step in self._written(line.line.key) if line.find(step.version) is None]
+        written = {(step.version.snapshot_id, step.version.commit) for step in steps}
+        named = [
+            step
+            for step in self._named(line.line.key)
+            if line.find(step.version) is None and (step.version.snapshot_id, step.version.commit) not in written
+        ]
+        is_written = [*(True for _ in steps), *(False for _ in named)]
+        both = sorted(zip([*steps, *named], is_written, strict=True), key=lambda one: _age(one[0]))
+        elsewhere = self._names_elsewhere(line.line.key)
+        for step, is_known in both:
+            below = [node for node in self._before(line, step, elsewhere) if is_known or self.nodes[node].is_known]
+            count_before = len(self.nodes)
+            node = self._node(line.line.key, step)
+            if node == count_before:
+                self.nodes[node].is_known = is_known
+                self.nodes[node].before = tuple(below[:1] if is_known else below)
+            line.gone.append(node)
+            line.put(step.version, node)
+        self._fill_gaps(line)
+
+    def _fill_gaps(self, line: LineNodes) -> None:
+        """Put snapshots of which the number alone is known before those of the chain that follow a gap of numbers."""
+        unknown = [node for node in line.gone if not self.nodes[node].is_known and node not in line.chain]
+        ids = [self._version(node).snapshot_id for node in line.chain]
+        for node in unknown:
+            number = self._version(node).snapshot_id
+            at = bisect.bisect_right(ids, number)
+            if at < len(ids) and not (at and ids[at - 1] == number):
+                after = self.nodes[line.chain[at]]
+                after.before = (*after.before, node)
+
+    def _before(self, line: LineNodes, step: Step, elsewhere: set[TableVersion]) -> list[int]:
+        """What a snapshot that the line had came after, the likeliest first."""
+        number, time = step.version.snapshot_id, step.time_millis
+        chain = (node for node in self._back(line.chain, number, time) if self._version(node) not in elsewhere)
+        last = [next(chain, None), next(self._back(line.gone, number, time), None)]
+        found = sorted((one for one in last if one is not None), key=self._age, reverse=True)
+        return found or ([] if line.began is None or self._version(line.began).snapshot_id >= number else [line.began])
+
+    def _newest(self, line: LineNodes, below: int | None, time_millis: int) -> list[int]:
+        """The last nodes that a line had at a time, of those below a number."""
+        back = (self._back(nodes, below, time_millis) for nodes in (line.chain, line.gone))
+        last = [next((node for node in found if self.nodes[node].is_known), None) for found in back]
+        return sorted((one for one in last if one is not None), key=self._age)[-1:]
+
+    def _back(self, nodes: Sequence[int], below: int | None, time_millis: int) -> Iterator[int]:
+        """Nodes of a line from the last one back, of those below a number that were there at a time."""
+        for node in reversed(nodes):
+            step = self.nodes[node].step
+            if step.time_millis <= time_millis and (below is None or step.version.snapshot_id < below):
+                yield node
+
+    def _version(self, node: int) -> TableVersion:
+        return self.nodes[node].step.version
+
+    def _age(self, node: int) -> tuple[int, int]:
+        return _age(self.nodes[node].step)
+
+    def _rows(self, key: LineKey, side: str) -> list[Row]:
+        """The edges that were written to a line, or that read it."""
+        number = self._edges.line(key)
+        if number is None:
+            return []
+        lines = self._edges.sink_line if side == "sink" else self._edges.source_line
+        rows: list[Row] = plain_times(self._edges.edges.take(np.flatnonzero(lines == number))).to_pylist()
+        return rows
+
+    def _written(self, key: LineKey) -> list[Step]:
+        rows = [row for row in self._rows(key, "sink") if row["operation"] != FORK_OPERATION]
+        numbers = count()
+        return steps_by_commit(
+            [{**row, "sink_commit": row["sink_commit"] or "", "source_number": next(numbers)} for row in rows]
+        )
+
+    def _named(self, key: LineKey) -> Iterator[Step]:
+        """The snapshots of a line that edges have read, with the time of the first one that did."""
+        first: dict[TableVersion, int] = {}
+        for row in self._rows(key, "source"):
+            for side in ("source_to", "source_from"):
+                if row[side] is not None and row[f"{side}_commit"] is not None:
+                    version = TableVersion(snapshot_id=row[side], commit=row[f"{side}_commit"])
+                    first[version] = min(first.get(version, row["sink_time"]), row["sink_time"])
+        for version, time_millis in first.items():
+            yield Step(version=version, time_millis=time_millis, change=Change.NOTHING, is_living=False)
+
+    def _names_elsewhere(self, key: LineKey) -> set[TableVersion]:
+        """The snapshots that edges name in other lines of the table alone: a branch brought them."""
+        edges = self._edges.edges
+        found: dict[bool, set[TableVersion]] = {True: set(), False: set()}
+        of_table = edges.filter(pc.equal(edges["sink_uuid"], key.uuid))
+        columns = ("sink_branch", "operation", "sink_snapshot", "sink_commit")
+        for branch, operation, number, commit in zip(*(of_table[name].to_pylist() for name in columns), strict=True):
+            if operation != FORK_OPERATION:
+                found[branch == key.branch].add(TableVersion(snapshot_id=number, commit=commit))
+        return found[False] - found[True]
+
+
+def _is_next_living(before: Step, step: Step) -> bool:
+    """Whether two steps of a line live, and no other one can be between them."""
+    return before.is_living and step.is_living and before.version.snapshot_id == step.version.snapshot_id - 1
+
+
+def _age(step: Step) -> tuple[int, int]:
+    return step.time_millis, step.version.snapshot_id

@@ -1,0 +1,1 @@
+"""The graph around a table, as text and as an SVG."""

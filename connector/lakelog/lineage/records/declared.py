@@ -1,0 +1,102 @@
+"""Sources that a program declares, where no plan shows them: `db.a@12` is snapshot 12 of a table, `db.b` some state.
+
+A name is that of a table in a warehouse, or with a slash its folder.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import replace
+
+from lakelog.catalog import Table, open_table
+from lakelog.common.errors import InvalidRequestError, LakelogError
+from lakelog.common.quoting import cause, shown
+from lakelog.lineage.records.record import BatchLineage, ReadMode, Source, UnknownSource
+from lakelog.lineage.records.sources import source_of_table, version_of
+
+logger = logging.getLogger("lakelog.lineage")
+
+NO_SOURCES = "none"
+_MARK = "@"
+
+
+def made_from(table: Table, *sources: str, job: str | None = None) -> Table:
+    """The table, by a handle whose writes and statements record that they were made from `sources`, by a job.
+
+        made_from(catalog.table("db.report"), "db.orders@12", job="nightly").write(rows)
+
+    `db.orders@12` is snapshot 12 of a table of the same warehouse; a folder names a table elsewhere. Without a number
+    it is recorded that the snapshot is not known. Raises InvalidRequestError for a name that is none, NotFoundError.
+    """
+    found = tuple(_source(one, table.warehouse) for one in checked_sources(sources))
+    return with_lineage(table, BatchLineage(job=job, sources=found))
+
+
+def with_lineage(table: Table, lineage: BatchLineage) -> Table:
+    """The table, by a handle whose writes and statements record this."""
+    return table._of(replace(table._files, lineage=lineage.to_json()))
+
+
+def parse_sources(text: str) -> tuple[str, ...]:
+    """The names in an option, with commas; `none` is no source. Raises ValueError."""
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise ValueError(f"expected names such as db.a@12 with commas, or {NO_SOURCES!r}")
+    try:
+        return () if names == [NO_SOURCES] else checked_sources(names)
+    except InvalidRequestError as error:
+        raise ValueError(str(error)) from error
+
+
+def declared_sources(names: Iterable[str], warehouse: str) -> tuple[Source, ...]:
+    """The declared sources; one that is not there is unknown, and a warning in the log: it fails no job."""
+    found: list[Source] = []
+    for name in names:
+        try:
+            found.append(_source(name, warehouse))
+        except LakelogError as error:
+            logger.warning("the declared source %s is not known: %s", name, cause(error))
+            found.append(UnknownSource(why=f"{name} was declared: {cause(error)}"))
+    return tuple(found)
+
+
+def checked_sources(names: Iterable[str]) -> tuple[str, ...]:
+    """The names. Raises InvalidRequestError for one that cannot be that of a table and a snapshot."""
+    found = tuple(names)
+    for name in found:
+        table, number = _parts_of(name)
+        if not table.strip() or (number is None and _MARK in table.rpartition("/")[2]):
+            raise InvalidRequestError(
+                f"the source {shown(name)} is not a table and a snapshot: write db.table@12, or db.table where the "
+                "snapshot is not known"
+            )
+    return found
+
+
+def declared_table(name: str, warehouse: str) -> Table:
+    """The table, or the branch, of a declared source. Raises NotFoundError, and what opening a table raises."""
+    text, _ = _parts_of(name)
+    return open_table(text) if "/" in text else open_table(text, warehouse)
+
+
+def declared_number(name: str) -> int | None:
+    """The number of the snapshot that a declared source names; None without one."""
+    return _parts_of(name)[1]
+
+
+def _source(name: str, warehouse: str) -> Source:
+    """Raises NotFoundError, and what opening a table raises."""
+    _, number = _parts_of(name)
+    table = declared_table(name, warehouse)
+    source = source_of_table(table._files, mode=ReadMode.BATCH)
+    if number is None:
+        return replace(source, why="declared without a snapshot")
+    return replace(source, end=version_of(table._files.snapshots.get(number)), is_exact=True)
+
+
+def _parts_of(name: str) -> tuple[str, int | None]:
+    """The table and the snapshot's number."""
+    table, mark, number = name.rpartition(_MARK)
+    is_numbered = bool(mark) and number.isascii() and number.isdigit()
+    return (table, int(number)) if is_numbered else (name, None)

@@ -1,0 +1,31 @@
+"""Tables and their snapshots as sources of a batch."""
+
+from __future__ import annotations
+
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.tables.identity import identity_of
+from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.schema.paths import BRANCH_INFIX, MAIN_BRANCH
+from lakelog.lineage.records.record import ReadMode, TableSource, TableVersion
+
+
+def uuid_of(table: TableStore) -> str:
+    """What names a table in lineage: its uuid, or of a table of other engines when it was made."""
+    return table.uuid or identity_of(table).partition(BRANCH_INFIX)[0]
+
+
+def source_of_table(table: TableStore, *, mode: ReadMode) -> TableSource:
+    """A table, or a branch of it, as a source of which nothing is read."""
+    is_main = table.branch == MAIN_BRANCH
+    return TableSource(
+        table=table.name.partition(BRANCH_INFIX)[0],
+        uuid=uuid_of(table),
+        path=table.path,
+        branch=None if is_main else table.branch,
+        mode=mode,
+    )
+
+
+def version_of(snapshot: Snapshot | None) -> TableVersion | None:
+    """A snapshot, and the commit that made it; None for the empty table."""
+    return None if snapshot is None else TableVersion(snapshot_id=snapshot.id, commit=snapshot.uuid)

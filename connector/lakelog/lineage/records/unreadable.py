@@ -1,0 +1,88 @@
+"""Tables whose lineage could not be read, beside others whose lineage could.
+
+A question about a warehouse is answered from the tables that are readable. The others are named: in the log as
+warnings, and to who asks for them by `unreadable_tables`. A question about one of them raises its error.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakelog.catalog.system.system_tables import all_tables
+from lakelog.common.errors import LakelogError
+from lakelog.common.quoting import escaped
+from lakelog.filestore.metadata.tables.store import TableStore
+
+if TYPE_CHECKING:
+    from lakelog.catalog.catalog import Catalog
+    from lakelog.catalog.table import Table
+
+logger = logging.getLogger("lakelog.lineage")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadableTable:
+    """A table, or a branch of one as `db.t$branch_b`, whose lineage is missing in an answer, and why.
+
+    `path` is the table's folder; None where it is not known.
+    """
+
+    name: str
+    path: str | None
+    error: LakelogError
+
+
+_FOUND: ContextVar[tuple[list[UnreadableTable], ...]] = ContextVar("lakelog_unreadable", default=())
+_LOGS: ContextVar[bool] = ContextVar("lakelog_unreadable_logs", default=True)
+
+
+@contextmanager
+def unreadable_tables(*, logs: bool = True) -> Iterator[list[UnreadableTable]]:
+    """A list that gets the tables which the questions inside could not read: their lineage is missing in the answers.
+
+    Without `logs` there are no warnings in the log.
+
+        with unreadable_tables() as unreadable:
+            edges = known_edges(catalog)
+    """
+    found: list[UnreadableTable] = []
+    lists, may_log = _FOUND.set((*_FOUND.get(), found)), _LOGS.set(_LOGS.get() and logs)
+    try:
+        yield found
+    finally:
+        _FOUND.reset(lists)
+        _LOGS.reset(may_log)
+
+
+def missing_lineage(name: str, error: LakelogError) -> str:
+    """What is missing in an answer, and why, as a sentence."""
+    return f"the lineage of {escaped(name)} is missing, since the table cannot be read: {error}"
+
+
+def note_unreadable(name: str, path: str | None, error: LakelogError) -> None:
+    """Record that the lineage of a table is missing in an answer; what does not print in its name is escaped."""
+    name = escaped(name)
+    if _LOGS.get():
+        logger.warning("%s", missing_lineage(name, error))
+    for found in _FOUND.get():
+        if not any(one.name == name and path in {None, one.path} for one in found):
+            found.append(UnreadableTable(name=name, path=path, error=error))
+
+
+def readable_tables(
+    catalog: Catalog, note: Callable[[str, str, LakelogError], None] = note_unreadable
+) -> Iterator[tuple[str, str, Table]]:
+    """The tables of a warehouse that can be opened, with their names; the others are given to `note`."""
+    return all_tables(catalog, on_error=note)
+
+
+def check_is_read(table: TableStore, unreadable: Iterable[UnreadableTable]) -> None:
+    """Raise the error of a table or branch that is asked for, where it could not be read."""
+    for one in unreadable:
+        if (one.name, one.path) == (escaped(table.name), table.path):
+            raise one.error

@@ -1,0 +1,1 @@
+"""Edges between snapshots, and the system tables that hold them."""

@@ -1,0 +1,291 @@
+"""Edges as arrays, for questions of any depth: from a snapshot up to what it was made from, or down.
+
+A node is a snapshot of a line that edges name: a number, by line and id. An edge reads the nodes of its source between
+two bounds. A number that was given again after a rollback is another node, by the uuid of its commit: then the line has
+generations, each with the nodes that a reader of that time could read. Every step of a question is a few passes over
+the arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakelog.filestore.metadata.origins.row_sources import LineKey
+from lakelog.lineage.records.record import ReadMode, TableVersion
+from lakelog.lineage.records.unreadable import UnreadableTable
+from lakelog.lineage.tables.forking import FORK_OPERATION
+from lakelog.lineage.tables.generations import Copies, Generations, generations_of, unique_rows
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+Living = Callable[[LineKey], Mapping[int, str]]
+_NONE = -1
+
+
+class EdgeArrays:
+    """The edges from tables, of any number of catalogs. `edges` are of EDGE_SCHEMA.
+
+    What the `unreadable` tables were made from is missing. `living` gives the commits that live in a line, by number;
+    only lines are asked for whose numbers were given again.
+    """
+
+    def __init__(
+        self, edges: pa.Table, unreadable: Sequence[UnreadableTable] = (), *, living: Living = lambda _: {}
+    ) -> None:
+        self.unreadable = tuple(unreadable)
+        self._living = living
+        found = self.edges = edges.filter(pc.is_valid(edges["source_kind"])).combine_chunks()
+        sinks, sources, self.lines = _codes(_names(found, "sink"), _names(found, "source"))
+        commits, to_commits, self._commits = _codes(found["sink_commit"], found["source_to_commit"])
+        self.sink_line = sinks
+        self.source_line = np.where(_truths(pc.equal(found["source_kind"], "table")), sources, _NONE)
+        self.sink_id = _ints(found["sink_snapshot"])
+        self.sink_commit, self.to_commit = commits, to_commits
+        self.start, self.end = _ints(found["source_from"]), _ints(found["source_to"])
+        self.time = _ints(found["sink_time"])
+        self.start = np.where(_is_state(found), _NONE, self.start)
+        self._generations: dict[int, Generations]
+        self._by_commit = {commit: code for code, commit in enumerate(self._commits)}
+        self._by_line = {name: code for code, name in enumerate(self.lines)}
+        self._place()
+
+    def line(self, key: LineKey) -> int | None:
+        """The number of a line; None for one that no edge names."""
+        return self._by_line.get(_line_name(key.uuid, key.branch))
+
+    def lines_of(self, uuid: str) -> list[int]:
+        """The numbers of the lines of a table."""
+        return [number for number in range(len(self.lines)) if self.key(number).uuid == uuid]
+
+    def key(self, line: int) -> LineKey:
+        """The line of a number."""
+        uuid, _, branch = self.lines[line].partition("\0")
+        return LineKey(uuid, branch or None)
+
+    def up(self, line: int, version: TableVersion, depth: int | None = None) -> Iterator[Ints]:
+        """The edges that made a snapshot, then those that made what they read, and so on; each edge once."""
+        found = self._written_to(line, version)
+        seen = np.zeros(len(found), dtype=np.bool_)
+        while found.any() and depth != 0:
+            yield np.flatnonzero(found)
+            seen |= found
+            found = self._sinks_of(self._read_by(found)) & ~seen
+            depth = None if depth is None else depth - 1
+
+    def down(
+        self,
+        line: int,
+        version: TableVersion,
+        depth: int | None = None,
+        time_millis: int | None = None,
+        also: Collection[int] = (),
+    ) -> Iterator[Ints]:
+        """The edges that read a snapshot, then those that read what they wrote, and so on; each edge once.
+
+        `also` are further lines that have the snapshot.
+        """
+        found = self._readers_of(line, version, time_millis)
+        for other in also:
+            found |= self._readers_of(other, version, time_millis)
+        seen = np.zeros(len(found), dtype=np.bool_)
+        while found.any() and depth != 0:
+            yield np.flatnonzero(found)
+            seen |= found
+            found = self._reading(self._written_by(found)) & ~seen
+            depth = None if depth is None else depth - 1
+
+    def is_written(self, line: int, version: TableVersion) -> bool:
+        """Whether an edge was written to a snapshot."""
+        return bool(self._written_to(line, version).any())
+
+    def lines_below(self, key: LineKey, name: str) -> dict[LineKey, str]:
+        """A line with its name, and all lines that were ever made from it with their last names, near ones first.
+
+        With the other lines of these tables that edges name: a snapshot may be in several of them.
+        """
+        found, waiting = {key: name}, [key]
+        for one in waiting:
+            number = self.line(one)
+            sinks = self.sink_line[self.source_line == (_NONE - 1 if number is None else number)]
+            for line in (*np.unique(sinks).tolist(), *self.lines_of(one.uuid)):
+                below = self.key(line)
+                if below not in found:
+                    found[below] = self._last_name(line)
+                    waiting.append(below)
+        return found
+
+    def _last_name(self, line: int) -> str:
+        """The name of a line's table in the newest edge that names it."""
+        side = "sink" if (self.sink_line == line).any() else "source"
+        at = np.flatnonzero((self.sink_line if side == "sink" else self.source_line) == line)
+        found: str = self.edges[f"{side}_table"][int(at[np.argmax(self.time[at])])].as_py()
+        return found
+
+    def line_named(self, table: str, branch: str | None) -> LineKey | None:
+        """The line that edges name so, of several that of the newest edge."""
+        newest: tuple[int, LineKey] | None = None
+        for side, lines in (("sink", self.sink_line), ("source", self.source_line)):
+            is_table = _truths(pc.equal(self.edges[f"{side}_table"], table))
+            named = pc.fill_null(self.edges[f"{side}_branch"], "")
+            at = np.flatnonzero(is_table & _truths(pc.equal(named, branch or "")) & (lines != _NONE))
+            if len(at):
+                last = at[np.argmax(self.time[at])]
+                found = int(self.time[last]), self.key(int(lines[last]))
+                newest = found if newest is None else max(newest, found, key=lambda one: one[0])
+        return None if newest is None else newest[1]
+
+    def _written_to(self, line: int, version: TableVersion) -> Mask:
+        found: Mask = (self.sink_line == line) & (self.sink_id == version.snapshot_id)
+        commit = self._commit(version)
+        if commit is not None:
+            found &= np.isin(self.sink_commit, (commit, _NONE))
+        return found
+
+    def commits_of(self, line: int, snapshot_id: int) -> list[str]:
+        """The commits under a number of a line that edges name, the newest last."""
+        as_sink = (self.sink_line == line) & (self.sink_id == snapshot_id) & (self.sink_commit != _NONE)
+        as_source = (self.source_line == line) & (self.end == snapshot_id) & (self.to_commit != _NONE)
+        times = np.concatenate([self.time[as_sink], self.time[as_source]])
+        codes = np.concatenate([self.sink_commit[as_sink], self.to_commit[as_source]])
+        return list(dict.fromkeys(self._commits[code] for code in codes[np.argsort(times, kind="stable")]))
+
+    def _commit(self, version: TableVersion) -> int | None:
+        return None if version.commit is None else self._by_commit.get(version.commit, len(self._commits))
+
+    def names_any(self, line: int, versions: Collection[TableVersion]) -> bool:
+        """Whether edges name one of these snapshots in a line."""
+        as_sink = (self.sink_line == line) & (self.sink_commit != _NONE)
+        as_source = (self.source_line == line) & (self.to_commit != _NONE)
+        ids = np.concatenate([self.sink_id[as_sink], self.end[as_source]]).tolist()
+        codes = np.concatenate([self.sink_commit[as_sink], self.to_commit[as_source]]).tolist()
+        named = set(zip(ids, codes, strict=True))
+        return any((one.snapshot_id, self._commit(one)) in named for one in versions)
+
+    def _place(self) -> None:
+        """Number the nodes, by line, generation and id, and find the bounds of what each edge reads."""
+        nodes, self._node = unique_rows(self.sink_line, self.sink_id, self.sink_commit)
+        named = [
+            np.concatenate(pair)
+            for pair in (
+                (self.sink_line, self.source_line),
+                (self.sink_id, self.end),
+                (self.sink_commit, self.to_commit),
+                (self.time, self.time),
+            )
+        ]
+        written = np.arange(len(named[0])) < len(self.sink_line)
+        found = generations_of(*named, written=written, brought=self._brought(named[0], named[2]))
+        self._generations = {line: one.with_living(self._living_in(line)) for line, one in found.items()}
+        copies = Copies(nodes, self._generations)
+        self._copied = copies.nodes
+        self.node_count = len(nodes[0])
+        self._reader = self._reader_generations()
+        _, ranks = np.unique(np.concatenate([copies.ids, self.start, self.end]), return_inverse=True)
+        count, edges = len(copies.ids), len(self.start)
+        width = np.int64(ranks.max(initial=0) + 1)
+        generations = np.int64(max((one.count for one in self._generations.values()), default=1))
+        of_copies = (copies.lines * generations + copies.generation) * width + ranks[:count]
+        base = (self.source_line * generations + self._reader) * width
+        self.low = np.searchsorted(of_copies, base + ranks[count : count + edges], side="right")
+        self.low = np.where(self.start == _NONE, np.searchsorted(of_copies, base, side="left"), self.low)
+        high = np.searchsorted(of_copies, base + ranks[count + edges :], side="right")
+        self.high = np.maximum(np.where(self.end == _NONE, self.low, high), self.low)
+
+    def _brought(self, lines: Ints, commits: Ints) -> Mask:
+        """Which snapshots of tables were written to a branch, which the table has taken then."""
+        is_branch = np.array([self.key(line).branch is not None for line in range(len(self.lines))] + [False])
+        begins = _truths(pc.equal(self.edges["operation"], FORK_OPERATION))
+        written = self.sink_commit[is_branch[self.sink_line] & ~begins]
+        found: Mask = np.isin(commits, written) & (commits != _NONE) & ~is_branch[lines]
+        return found
+
+    def _living_in(self, line: int) -> dict[int, int]:
+        """The commits that live in a line, by number."""
+        unknown = len(self._commits)
+        return {number: self._by_commit.get(commit, unknown) for number, commit in self._living(self.key(line)).items()}
+
+    def _reader_generations(self) -> Ints:
+        """The generation of its source that each edge reads: the one that has its commit, else the one of its time."""
+        found = np.zeros(len(self.source_line), dtype=np.int64)
+        for line, generations in self._generations.items():
+            for edge in np.flatnonzero(self.source_line == line):
+                version = int(self.end[edge]), int(self.to_commit[edge])
+                found[edge] = generations.of(version, int(self.time[edge]))
+        return found
+
+    def _read_by(self, edges: Mask) -> Mask:
+        """The nodes that edges read."""
+        changes = np.zeros(len(self._copied) + 1, dtype=np.int64)
+        np.add.at(changes, self.low[edges], 1)
+        np.add.at(changes, self.high[edges], -1)
+        found = np.zeros(self.node_count, dtype=np.bool_)
+        found[self._copied[np.cumsum(changes[:-1]) > 0]] = True
+        return found
+
+    def _sinks_of(self, nodes: Mask) -> Mask:
+        found: Mask = nodes[self._node]
+        return found
+
+    def _written_by(self, edges: Mask) -> Mask:
+        found = np.zeros(self.node_count, dtype=np.bool_)
+        found[self._node[edges]] = True
+        return found
+
+    def _reading(self, nodes: Mask) -> Mask:
+        """The edges that read one of these nodes."""
+        before = np.concatenate([[0], np.cumsum(nodes[self._copied])])
+        found: Mask = before[self.high] > before[self.low]
+        return found
+
+    def _readers_of(self, line: int, version: TableVersion, time_millis: int | None) -> Mask:
+        """The edges that read a snapshot, which may be one that no edge was written to."""
+        found: Mask = (
+            (self.source_line == line) & (self.start < version.snapshot_id) & (self.end >= version.snapshot_id)
+        )
+        commit = self._commit(version)
+        if commit is not None:
+            is_other = (self.end == version.snapshot_id) & (self.to_commit != commit) & (self.to_commit != _NONE)
+            found &= ~is_other
+        generations = self._generations.get(line)
+        if generations is None:
+            return found
+        asked = version.snapshot_id, _NONE if commit is None else commit
+        found &= np.isin(self._reader, generations.readable_in(asked, time_millis))
+        return found
+
+
+def _is_state(edges: pa.Table) -> Mask:
+    """Whether edges read a state: a batch does, but for the merge of a branch, which takes changes of it."""
+    is_batch = _truths(pc.equal(edges["mode"], ReadMode.BATCH.value))
+    is_own = _truths(pc.equal(edges["source_uuid"], edges["sink_uuid"]))
+    return is_batch & ~(is_own & _truths(pc.is_valid(edges["source_branch"])))
+
+
+def _line_name(uuid: str, branch: str | None) -> str:
+    return f"{uuid}\0{branch or ''}"
+
+
+def _names(edges: pa.Table, end: str) -> pa.ChunkedArray:
+    branches = pc.fill_null(edges[f"{end}_branch"], "")
+    return pc.binary_join_element_wise(pc.fill_null(edges[f"{end}_uuid"], ""), branches, "\0")
+
+
+def _codes(one: pa.ChunkedArray, other: pa.ChunkedArray) -> tuple[Ints, Ints, list[str]]:
+    """Two columns of strings as numbers, -1 for null, and the strings."""
+    both = pa.chunked_array([*one.chunks, *other.chunks], type=pa.string()).combine_chunks()
+    coded = both.dictionary_encode()
+    numbers = pc.fill_null(coded.indices.cast("int64"), _NONE).to_numpy(zero_copy_only=False)
+    return numbers[: len(one)], numbers[len(one) :], coded.dictionary.to_pylist()
+
+
+def _ints(column: pa.ChunkedArray) -> Ints:
+    return np.asarray(pc.fill_null(column.cast("int64"), _NONE).to_numpy())
+
+
+def _truths(column: pa.ChunkedArray) -> Mask:
+    return np.asarray(pc.fill_null(column, False).to_numpy(), dtype=np.bool_)

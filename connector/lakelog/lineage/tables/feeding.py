@@ -1,0 +1,299 @@
+"""Feeding: the system tables get what the snapshots of tables record, in groups, before the snapshots expire.
+
+A group is edges of many batches of one or more lines. Its rows are committed, one commit a system table; then the
+consumers of its lines move. All rows are upserts by their keys, so a feed that was cut off is repeated by the next one
+and changes nothing twice. See `lakelog.lineage.tables.progress` for what is held until then.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from lakelog.catalog.system.lineage_options import DATA_LINEAGE, TABLE_LINEAGE
+from lakelog.catalog.system.lineage_tables import JOB_STARTUP, SNAPSHOT_EDGES
+from lakelog.catalog.system.system_database import SystemDatabase
+from lakelog.common.errors import InvalidRequestError, LakelogError
+from lakelog.common.quoting import escaped
+from lakelog.filestore.io.path_forms import warehouse_of
+from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.schema.paths import MAIN_BRANCH
+from lakelog.lineage.records.job_status import JobStatus, job_statuses
+from lakelog.lineage.records.unreadable import note_unreadable, readable_tables
+from lakelog.lineage.tables.edges import Edge
+from lakelog.lineage.tables.following import follow_tables
+from lakelog.lineage.tables.forking import fork_edge, fork_key, fork_keys, readable_forks
+from lakelog.lineage.tables.progress import Line, Unfed, lines_of
+from lakelog.lineage.tables.projecting import (
+    OF_JOBS,
+    OF_SNAPSHOTS,
+    job_rows,
+    keep_first,
+    key_of,
+    numbered,
+    snapshot_rows,
+)
+
+if TYPE_CHECKING:
+    from lakelog.catalog.catalog import Catalog
+
+logger = logging.getLogger("lakelog.lineage")
+
+GROUP_EDGES = 20_000  # of a commit, about
+OnStep = Callable[[str], None]
+_held: set[tuple[object, ...]] = set()  # lines that this process has held
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fed:
+    """What a feed took from the snapshots of tables: how many tables, batches and edges had something new."""
+
+    tables: int = 0
+    batches: int = 0
+    edges: int = 0
+
+
+def feed(catalog: Catalog) -> Fed:
+    """Put what the snapshots of a warehouse's tables record into its system tables, as far as it was not fed.
+
+    What is recorded say the catalog's options `table-lineage` and `data-lineage`, given here or at an earlier feed.
+    Lineage of tables that were renamed or dropped since follows them. Where the options switch both off, which were on,
+    this is kept, and no snapshot is held any more. A branch that cannot be read is left out, and named by a warning in
+    the log and by `unreadable_tables`. Raises InvalidRequestError where neither is on, and the error of a table whose
+    snapshots cannot be read, after the others were fed.
+    """
+    return feed_catalog(catalog)
+
+
+def feed_catalog(catalog: Catalog, on_step: OnStep = lambda _: None) -> Fed:
+    """As `feed`; `on_step` is called after each step, with its name."""
+    database = SystemDatabase.of(catalog)
+    if database.given and database.is_made() and not database.switches().is_on:
+        _switch_off(catalog, database)
+        return Fed()
+    return feed_tables(catalog, database, on_step).fed
+
+
+def feed_tables(catalog: Catalog, database: SystemDatabase, on_step: OnStep, *, start: int | None = None) -> Feeder:
+    """Feed all tables, or what they have from a snapshot on; then let rows follow renamed and dropped tables.
+
+    Raises the error of the first table whose snapshots cannot be read, after the others were fed.
+    """
+    feeder = Feeder.of(database, on_step)
+    errors: list[LakelogError] = []
+
+    def note(name: str, _: str, error: LakelogError) -> None:
+        logger.warning("the lineage of %s is not fed: %s", escaped(name), error)
+        errors.append(error)
+
+    tables = list(readable_tables(catalog, note))
+    names: dict[str, str] = {}
+    for database_name, name, table in tables:
+        if table.uuid:
+            names.setdefault(table.uuid, f"{database_name}.{name}")
+    feeder.dropped = database.dropped() - names.keys()
+    for _, _, table in tables:
+        try:
+            feeder.take(table._files, start=start)
+        except LakelogError as error:
+            note(table.name, table.path, error)
+    feeder.flush()
+    follow_tables(database, names, on_step)
+    if errors:
+        raise errors[0]
+    return feeder
+
+
+def _switch_off(catalog: Catalog, database: SystemDatabase) -> None:
+    database.store_options()
+    for _, _, table in readable_tables(catalog):
+        for line in lines_of(table._files):
+            line.release()
+
+
+def feed_line(table: TableStore) -> None:
+    """Feed one line before its snapshots expire; where lineage is switched off, hold them no longer.
+
+    Before the first feed of a warehouse it is switched on by the handle's catalog, or by the one that held the line.
+    """
+    database = SystemDatabase.beside(table, warehouse_of(table.path))
+    line = Line(table, table.branch)
+    if not database.is_made():
+        database = replace(database, given={**line.held_options(), **database.given})
+    if not database.switches().is_on:
+        if line.is_held():
+            line.release()
+        return
+    feeder = Feeder.of(database)
+    feeder.dropped = database.dropped(is_done=True)  # the next feed of all tables finishes the others
+    feeder.take_line(line)
+    feeder.flush()
+    if table.branch != MAIN_BRANCH:
+        began = fork_edge(table, table.branch)
+        feeder.put_forks([] if began is None or not feeder.has_data else [began])
+
+
+def hold_lineage(table: TableStore) -> None:
+    """Keep the snapshots that a writer is about to make until their lineage is fed, where lineage is recorded.
+
+    Once per query or statement: it reads the options of the warehouse. Errors are logged: no write fails by lineage.
+    """
+    try:
+        if replace(SystemDatabase.beside(table, warehouse_of(table.path)), given={}).switches().is_on:
+            Line(table, table.branch).hold()
+    except LakelogError as error:
+        logger.warning("%s: its snapshots are not held until their lineage is fed: %s", table.name, error)
+
+
+def hold_once(table: TableStore) -> None:
+    """Keep the snapshots of a line whose handle switches lineage on, the first time in this process that it is named.
+
+    The consumer has the options, so that an expiry by another program feeds. Errors are logged, and it is tried again.
+    """
+    key = (table.path, table.branch, table.uuid, *sorted(table.lineage_options.items()))
+    if key in _held:
+        return
+    try:
+        Line(table, table.branch).hold(table.lineage_options)
+        _held.add(key)
+    except LakelogError as error:
+        logger.warning("%s: its snapshots are not held until their lineage is fed: %s", table.name, error)
+
+
+@dataclass(kw_only=True)
+class Feeder:
+    """A feed: takes what lines have that was not fed, and commits it group by group.
+
+    Sources that are `dropped` tables are edges alone.
+    """
+
+    database: SystemDatabase
+    statuses: Mapping[str, JobStatus]
+    has_tables: bool
+    has_data: bool
+    on_step: OnStep = lambda _: None
+    dropped: Collection[str] = ()
+    fed: Fed = field(default_factory=Fed)
+    _edges: list[Edge] = field(default_factory=list)
+    _moves: list[tuple[Line, Unfed]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, database: SystemDatabase, on_step: OnStep = lambda _: None) -> Feeder:
+        """A feed of the system tables, which are made where they are missing. Raises InvalidRequestError."""
+        switches = database.switches()
+        if not switches.is_on:
+            raise InvalidRequestError(
+                f"no lineage is recorded in {database.warehouse}: both {TABLE_LINEAGE.key} and {DATA_LINEAGE.key} are "
+                "false; give one as an option of the catalog, such as Catalog(warehouse, "
+                'options={"data-lineage": "true"}), or `lakelog lineage feed --data-lineage`, which keeps it'
+            )
+        database.store_options()
+        on_step("options")
+        of_data = (*OF_SNAPSHOTS, SNAPSHOT_EDGES, JOB_STARTUP)
+        for table in (*(OF_JOBS if switches.table else ()), *(of_data if switches.data else ())):
+            database.opened(table)
+        return cls(
+            database=database,
+            statuses=job_statuses(database),
+            has_tables=switches.table,
+            has_data=switches.data,
+            on_step=on_step,
+        )
+
+    def take(self, table: TableStore, *, start: int | None = None) -> None:
+        """Take all lines of a table; see `take_line`. A branch that cannot be read is named as unreadable.
+
+        Raises the error of the table's own line, after its branches were taken.
+        """
+        before = self.fed.batches
+        own: LakelogError | None = None
+        for line in lines_of(table):
+            try:
+                self.take_line(line, start=start)
+            except LakelogError as error:
+                if line.branch == MAIN_BRANCH:
+                    own = error
+                else:
+                    note_unreadable(replace(table, branch=line.branch).name, table.path, error)
+        self.take_forks(table)
+        self.fed = Fed(
+            tables=self.fed.tables + (self.fed.batches > before), batches=self.fed.batches, edges=self.fed.edges
+        )
+        if own is not None:
+            raise own
+
+    def take_line(self, line: Line, *, start: int | None = None) -> None:
+        """Take what a line has that was not fed, or what it has from a snapshot on; commits when a group is full."""
+        for unfed in line.unfed(start=start, edges_max=GROUP_EDGES):
+            self._edges += unfed.edges
+            self._moves.append((line, unfed))
+            self.fed = Fed(
+                tables=self.fed.tables,
+                batches=self.fed.batches + unfed.batch_count,
+                edges=self.fed.edges + len(unfed.edges),
+            )
+            if len(self._edges) >= GROUP_EDGES:
+                self.flush()
+
+    def take_forks(self, table: TableStore) -> None:
+        """Record where the branches of a table began, of those of which it is not recorded yet."""
+        found = list(readable_forks(table))
+        if self.has_data and found:
+            known = fork_keys(self.database)
+            self.put_forks([edge for edge in found if fork_key(edge) not in known])
+
+    def put_forks(self, edges: Sequence[Edge]) -> None:
+        """Commit the edges of branches, which are no batches of jobs: other system tables do not have them."""
+        if edges:
+            self.database.change(SNAPSHOT_EDGES, upserts=numbered(edges))
+            self.on_step(f"branches in {SNAPSHOT_EDGES.name}")
+
+    def flush(self) -> None:
+        """Commit the group, then move the consumers of its lines."""
+        edges = [edge for edge in self._edges if not is_deleted(self.statuses, edge)]
+        if edges:
+            self.put(edges)
+        for line, unfed in self._moves:
+            line.move(unfed)
+            self.on_step("consumer")
+        self._edges, self._moves = [], []
+
+    def put(self, edges: Iterable[Edge]) -> None:
+        """Commit the rows of edges; a table a commit."""
+        edges = list(edges)
+        if self.has_data:
+            self.database.change(SNAPSHOT_EDGES, upserts=numbered(edges))
+            self.on_step(SNAPSHOT_EDGES.name)
+        edges = [{**edge, "source_kind": None} if edge.get("source_uuid") in self.dropped else edge for edge in edges]
+        if self.has_data:
+            for table, rows in snapshot_rows(edges).items():
+                self.database.change(table, upserts=rows)
+                self.on_step(table.name)
+        if self.has_tables:
+            put_jobs(self.database, [edge for edge in edges if not is_ended(self.statuses, edge)], self.on_step)
+
+
+def put_jobs(database: SystemDatabase, edges: Iterable[Edge], on_step: OnStep) -> None:
+    """Put the rows of jobs that edges bring, where they are new, are of another query or began before."""
+    for table, rows in job_rows(edges).items():
+        stored = {key_of(table, row): row for row in database.found(table)} if rows else {}
+        merged = dict(stored)
+        for row in rows:
+            keep_first(merged, table, row)
+        changed = [row for key, row in merged.items() if row != stored.get(key)]
+        database.change(table, upserts=changed)
+        on_step(table.name)
+
+
+def is_deleted(statuses: Mapping[str, JobStatus], edge: Edge) -> bool:
+    """Whether an edge is of a job that was deleted since."""
+    status = statuses.get(str(edge.get("job")))
+    return status is not None and status.covers_deleted(edge["sink_time"])
+
+
+def is_ended(statuses: Mapping[str, JobStatus], edge: Edge) -> bool:
+    """Whether an edge is of a job that was ended since."""
+    status = statuses.get(str(edge.get("job")))
+    return status is not None and status.covers_ended(edge["sink_time"])

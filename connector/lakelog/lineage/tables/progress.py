@@ -1,0 +1,128 @@
+"""How far the lineage of a line was fed: two consumers of the line, which hold what was not.
+
+`lakelog-lineage` names the first snapshot that was not fed, with the uuid of the commit before it: after a rollback
+numbers are given again, and the line is fed from its oldest snapshot. While the ledger of the newest snapshot names
+batches whose parts are in older ones, a lease holds these: their sources belong to the batch, once it is whole. A lease
+ends after a day, so that a writer that never comes back does not hold snapshots forever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.snapshots.snapshot_manager import SnapshotManager
+from lakelog.filestore.metadata.snapshots.users import LOG_STATE_KEY
+from lakelog.filestore.metadata.tables.consumers import LEASE_PREFIX, LINEAGE_CONSUMER, ConsumerManager
+from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.schema.paths import TablePaths
+from lakelog.lineage.tables.edges import Edge, LineBatches, edges_of_batch, line_snapshots
+from lakelog.protocol.state.state import LogState
+from lakelog.protocol.statements.unfinished import unfinished_batches
+
+PARTS_LEASE = f"{LEASE_PREFIX}lineage-parts"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unfed:
+    """Edges of batches that were not fed, and the snapshot up to which they go.
+
+    `parts_from` is the oldest snapshot with a part of a batch that is not whole.
+    """
+
+    edges: list[Edge]
+    batch_count: int
+    last: Snapshot
+    parts_from: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a table."""
+
+    table: TableStore
+    branch: str
+
+    @property
+    def consumers(self) -> ConsumerManager:
+        """Its consumers."""
+        return ConsumerManager(self.table.file_io, TablePaths(self.table.path, self.branch))
+
+    def start(self) -> int:
+        """The first snapshot that was not fed; 1 where the line was not fed, or was rolled back or replaced since."""
+        held = self.consumers.consumer(LINEAGE_CONSUMER)
+        if held is None:
+            return 1
+        snapshots = SnapshotManager(self.table.file_io, TablePaths(self.table.path, self.branch))
+        before = snapshots.find(held.next_snapshot - 1)
+        is_other = before is not None and held.commit is not None and before.uuid != held.commit
+        return 1 if is_other or (snapshots.latest_id() or 0) < held.next_snapshot - 1 else held.next_snapshot
+
+    def unfed(self, *, start: int | None = None, edges_max: int | None = None) -> Iterator[Unfed]:
+        """What was not fed, oldest first, in pieces of about `edges_max` edges; with `start` what is from there on."""
+        first = self.start() if start is None else start
+        lease = self.consumers.find(PARTS_LEASE) if start is None else None
+        batches, edges, count, log = LineBatches(), list[Edge](), 0, ""
+        last: Snapshot | None = None
+        for snapshot in line_snapshots(self.table, self.branch, min(first, first if lease is None else lease)):
+            for whole in batches.take(snapshot):
+                if snapshot.id >= first:
+                    edges += edges_of_batch(self.table, self.branch, whole)
+                    count += 1
+            last, log = snapshot, snapshot.properties.get(LOG_STATE_KEY, log)
+            if edges_max is not None and len(edges) >= edges_max:
+                yield Unfed(edges=edges, batch_count=count, last=last, parts_from=_parts_from(batches, log))
+                edges, count, last = [], 0, None
+        if last is not None and last.id >= first:
+            yield Unfed(edges=edges, batch_count=count, last=last, parts_from=_parts_from(batches, log))
+
+    def move(self, fed: Unfed) -> None:
+        """Record that this was fed; on a line without lineage nothing. The lease comes first: it holds more."""
+        consumers = self.consumers
+        held = consumers.consumer(LINEAGE_CONSUMER)
+        if held is None and not fed.edges and fed.parts_from is None:
+            return
+        if consumers.find(PARTS_LEASE) != fed.parts_from:
+            if fed.parts_from is None:
+                consumers.delete(PARTS_LEASE)
+            else:
+                consumers.put(PARTS_LEASE, fed.parts_from)
+        consumers.put(LINEAGE_CONSUMER, fed.last.id + 1, commit=fed.last.uuid)
+
+    def is_held(self) -> bool:
+        """Whether the consumer is there."""
+        return self.consumers.find(LINEAGE_CONSUMER) is not None
+
+    def hold(self, options: Mapping[str, str] | None = None) -> None:
+        """Keep the snapshots of the line until they are fed, unless they are kept already.
+
+        `options` are those that a catalog was given to switch lineage on.
+        """
+        if not self.is_held():
+            snapshots = SnapshotManager(self.table.file_io, TablePaths(self.table.path, self.branch))
+            self.consumers.put(LINEAGE_CONSUMER, snapshots.earliest_id() or 1, lineage_options=options)
+
+    def held_options(self) -> Mapping[str, str]:
+        """The options with which the line was held."""
+        held = self.consumers.consumer(LINEAGE_CONSUMER)
+        return {} if held is None else held.lineage_options
+
+    def release(self) -> None:
+        """Hold nothing any more."""
+        for consumer_id in (LINEAGE_CONSUMER, PARTS_LEASE):
+            self.consumers.delete(consumer_id)
+
+
+def lines_of(table: TableStore) -> list[Line]:
+    """The lines of a table, the main one first. Lists a folder."""
+    return [Line(table, branch) for branch in table.branch_names()]
+
+
+def _parts_from(batches: LineBatches, log: str) -> int | None:
+    """The oldest snapshot with a part of an unfinished batch; what is no batch of a writer is never whole."""
+    if not batches.parts or not log:
+        return None
+    unfinished = unfinished_batches(LogState.from_json(log, where="a snapshot with parts of batches"))
+    keys = {(batch.user, batch.identifier) for batch in unfinished}
+    return min((part[0].snapshot_id for key, part in batches.parts.items() if key in keys), default=None)

@@ -1,0 +1,87 @@
+"""The system tables made again from the snapshots that live; what they cannot bring back stays as it is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from lakelog.catalog.system.lineage_tables import SNAPSHOT_EDGES
+from lakelog.catalog.system.system_database import SystemDatabase
+from lakelog.catalog.system.system_tables import all_tables
+from lakelog.common.errors import LakelogError
+from lakelog.filestore.metadata.snapshots.snapshot_manager import SnapshotManager
+from lakelog.filestore.schema.paths import TablePaths
+from lakelog.lineage.records.unreadable import note_unreadable
+from lakelog.lineage.tables.feeding import feed_tables
+from lakelog.lineage.tables.forking import FORK_OPERATION
+from lakelog.lineage.tables.progress import Line, lines_of
+
+if TYPE_CHECKING:
+    from lakelog.catalog.catalog import Catalog
+
+_SNAPSHOT = ("sink_uuid", "sink_line", "sink_snapshot", "sink_commit")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebuilt:
+    """What a rebuild read from snapshots, and what it left as it was.
+
+    `kept` are the tables with batches whose snapshots were expired, rolled back or dropped with their branch, and how
+    many: the system tables alone have their lineage.
+    """
+
+    tables: int
+    batches: int
+    edges: int
+    kept: Mapping[str, int] = field(default_factory=dict)
+
+
+def rebuild(catalog: Catalog) -> Rebuilt:
+    """Read the lineage of all living snapshots again into the system tables, as if none was fed.
+
+    Lineage of snapshots that do not live any more is kept, and reported. What is recorded say the options, as for
+    `feed`. Raises InvalidRequestError where neither is on.
+    """
+    return rebuild_catalog(catalog)
+
+
+def rebuild_catalog(catalog: Catalog, on_step: Callable[[str], None] = lambda _: None) -> Rebuilt:
+    """As `rebuild`; `on_step` is called after each step, with its name."""
+    database = SystemDatabase.of(catalog)
+    fed = feed_tables(catalog, database, on_step, start=1).fed
+    unreadable: set[tuple[object, ...]] = set()  # lines of which it is not known what lives
+    living: dict[tuple[object, ...], set[tuple[object, ...]]] = {}
+    for _, _, table in all_tables(catalog):
+        for line in lines_of(table._files):
+            key = (table.uuid, line.branch)
+            try:
+                living.setdefault(key, set()).update(_living(line))
+            except LakelogError as error:
+                note_unreadable(replace(table._files, branch=line.branch).name, table.path, error)
+                unreadable.add(key)
+    return Rebuilt(tables=fed.tables, batches=fed.batches, edges=fed.edges, kept=_kept(database, living, unreadable))
+
+
+def _living(line: Line) -> list[tuple[object, ...]]:
+    snapshots = SnapshotManager(line.table.file_io, TablePaths(line.table.path, line.branch))
+    found: list[tuple[object, ...]] = []
+    first = 1
+    while piece := snapshots.living(first, count=1_000):
+        found += [(one.id, one.uuid or "") for one in piece]
+        first = piece[-1].id + 1
+    return found
+
+
+def _kept(
+    database: SystemDatabase,
+    living: Mapping[tuple[object, ...], set[tuple[object, ...]]],
+    unreadable: Collection[tuple[object, ...]],
+) -> Mapping[str, int]:
+    columns = [*_SNAPSHOT, "user", "identifier", "sink_table"]
+    rows = (row for row in database.found(SNAPSHOT_EDGES, [*columns, "operation"]))
+    batches = {tuple(row[name] for name in columns) for row in rows if row["operation"] != FORK_OPERATION}
+    known = (batch for batch in batches if batch[:2] not in unreadable)
+    gone = (batch for batch in known if batch[2:4] not in living.get(batch[:2], set()))
+    return dict(sorted(Counter(str(batch[-1]) for batch in gone).items()))

@@ -1,0 +1,1 @@
+"""The log of a table as it is reached: Kafka servers, settings of clients, topics, and the place of the table."""

@@ -1,0 +1,147 @@
+"""The place of a table with a log: a copied folder must not share the log of its original.
+
+A table with a log records its folder, in its first schema (`lakelog.place`) and in every snapshot that a stream makes.
+A writer of the table in another folder checks whether the recorded folder, or one that the table was renamed to since,
+still holds a table of the same uuid. Then this is a copy; else the table was moved, and the next snapshot records its
+new place.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Iterator
+from dataclasses import replace
+
+from lakelog.common.errors import InvalidRequestError, LakelogError, NotFoundError, UnavailableError
+from lakelog.filestore.io.bounded_files import BoundedFileIO, bounded
+from lakelog.filestore.io.fileio import FileIO
+from lakelog.filestore.io.local_files import LocalFileIO
+from lakelog.filestore.io.path_forms import is_local
+from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
+from lakelog.filestore.metadata.snapshots.users import carried_properties
+from lakelog.filestore.metadata.tables.identity import PLACE_KEY
+from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.options.layout import TABLE_UUID
+from lakelog.filestore.schema.paths import TablePaths
+from lakelog.filestore.schema.schema_manager import SchemaManager
+from lakelog.protocol.access.renames import read_renames, renames_folder
+
+logger = logging.getLogger("lakelog.protocol")
+
+
+def recorded_place(table: TableStore) -> str | None:
+    """The folder that the newest snapshot, or before the first the schema, names; None for a table without a log."""
+    if not table.has_log:
+        return None
+    carried = carried_properties(table.snapshots.latest(), table.snapshots).properties
+    return carried.get(PLACE_KEY) or table.schema.options.get(PLACE_KEY)
+
+
+def record_place(table: TableStore) -> None:
+    """Record the new place of a table with a log after a rename, with a snapshot without files.
+
+    After an error, which is only logged, the next writer records it. Only for an original: a copy would take the log
+    of its original.
+    """
+    if not table.has_log or recorded_place(table) in (None, table.path):
+        return
+    from lakelog.filestore.commit.commit import CommitRequest, TableCommit  # noqa: PLC0415  # opening needs no commits
+
+    request = CommitRequest(
+        commit_user=str(uuid.uuid4()),
+        commit_identifier=BATCH_COMMIT_IDENTIFIER,
+        kind=CommitKind.APPEND,
+        properties={PLACE_KEY: table.path},
+    )
+    try:
+        if table.snapshots.latest() is None:
+            placed = {**table.schema.options, PLACE_KEY: table.path}
+            table.schemas.create(replace(table.schema, id=table.schema.id + 1, options=placed))
+        else:
+            TableCommit(table).commit(lambda _latest: request)
+    except LakelogError as error:
+        logger.warning("table %s: its new place is recorded by the next writer: %s", table.path, error)
+
+
+def original_of(table: TableStore, place: str | None) -> str | None:
+    """The folder of the table that this one is a copy of; None for an original, and for a table that was moved.
+
+    `place` is the folder that the table has recorded; no I/O where it is its own. Raises InvalidRequestError when the
+    recorded folder cannot be read.
+    """
+    if place is None or place == table.path:
+        return None
+    _files_at(table, place)  # raises for a place in another file system
+    try:
+        found = next((at for at in _places_since(table, place) if at == table.path or _is_at(table, at)), None)
+    except LakelogError as error:
+        raise InvalidRequestError(
+            f"table {table.path} was last written at {place}, and whether it still exists there cannot be checked: "
+            f"{error}. {_WAY_OUT}"
+        ) from error
+    if found is None:
+        logger.info("table %s was moved there from %s", table.path, place)
+    if found is None or found == table.path or _is_same_folder(table, _files_at(table, found), found):
+        return None
+    return found
+
+
+def _places_since(table: TableStore, place: str) -> Iterator[str]:
+    """The folders where the table may be that was at `place`: those that it was renamed to, the newest first."""
+    renames = _files_at(table, renames_folder(place))
+    yield from reversed(read_renames(renames, place, table.uuid))
+    yield place
+
+
+def _is_at(table: TableStore, place: str) -> bool:
+    """Whether a folder holds a table of the same uuid."""
+    try:
+        schema = SchemaManager(_files_at(table, place), TablePaths(place, table.branch)).latest()
+    except NotFoundError:
+        return False
+    return schema is not None and TABLE_UUID.of(schema.options) == table.uuid
+
+
+def check_no_copy(table: TableStore, place: str | None) -> None:
+    """Raise InvalidRequestError for a copy, which has no log of its own yet."""
+    original = original_of(table, place)
+    if original is not None:
+        raise InvalidRequestError(
+            f"table {table.path} is a copy of {original}, whose log it would share: both would lose data. {_WAY_OUT}. "
+            "Reads of its files work as it is"
+        )
+
+
+_WAY_OUT = (
+    "`lakelog table new-identity PATH` gives the table an identity and a log of its own, from its files as they are"
+)
+
+
+def _files_at(table: TableStore, place: str) -> FileIO:
+    """The FileIO for the recorded folder alone."""
+    if is_local(place) and place.startswith("/") and "\0" not in place:
+        return bounded(LocalFileIO(), place, ())
+    own, own_root = table.file_io, table.path
+    scheme, _, rest = place.partition("://")
+    if own_root.startswith(f"{scheme}://{rest.partition('/')[0]}/"):
+        return bounded(own.inner if isinstance(own, BoundedFileIO) else own, place, ())
+    raise InvalidRequestError(
+        f"table {table.path} was last written at {place}, in another file system, which is not checked for it. "
+        f"{_WAY_OUT}"
+    )
+
+
+def _is_same_folder(table: TableStore, there: FileIO, place: str) -> bool:
+    """Whether two names are of one folder, by links or mounts: a file written to one is found in the other."""
+    name = f"lakelog/probe-{uuid.uuid4()}.tmp"
+    own = f"{table.path}/{name}"
+    try:
+        table.file_io.create_new(own, b"")
+        try:
+            return there.exists(f"{place}/{name}")
+        finally:
+            table.file_io.delete(own)
+    except UnavailableError as error:
+        logger.info("table %s: %s, so it is taken for a copy of %s", table.path, error, place)
+        return False

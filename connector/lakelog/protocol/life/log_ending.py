@@ -1,0 +1,193 @@
+"""The end of a log, in the log: each bucket is fenced, its tail is read, and a mark behind it refuses every writer.
+
+What lies before the mark is taken into a snapshot; the position of the snapshot stays before the mark, so that every
+writer finds it. Source: docs/rfcs/0028-life-of-a-log.md, "Generations".
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from lakelog.common.clock import system_millis
+from lakelog.common.errors import (
+    ConflictError,
+    FencedError,
+    InvalidRequestError,
+    LakelogError,
+)
+from lakelog.filestore.table import FileStoreTable
+from lakelog.logstore.codec.debezium import EncodedRecords
+from lakelog.logstore.kafka.clients.topic import describe_topic, keep_all_records
+from lakelog.logstore.options import COMPACTION
+from lakelog.protocol.state.header import CommitHeader, LogMark
+from lakelog.protocol.state.ports import SnapshotChange
+from lakelog.protocol.state.state import Batch, TableState
+from lakelog.protocol.state.stores import (
+    DriverSnapshots,
+    LogTarget,
+    TaskLog,
+    TaskProducer,
+)
+from lakelog.protocol.statements.fenced_buckets import FencedBucket, fenced_buckets
+from lakelog.protocol.writing.driver import BucketConflictError, take_answers
+from lakelog.protocol.writing.task import BucketAnswer
+
+logger = logging.getLogger("lakelog.protocol")
+
+HEADER_ONLY = EncodedRecords(keys=(), values=(), row_count=0, size_bytes=0, largest=0)
+_USER = "lakelog-log"
+_TRIES_MAX = 10
+
+
+def end_log(
+    table: FileStoreTable,
+    target: LogTarget,
+    *,
+    takes_parts: bool,
+    without: Collection[int] = (),
+    skips_unreadable: bool = False,
+) -> None:
+    """End the log of a table, and take all of it into a snapshot; of buckets in `without` nothing can be read.
+
+    A table without a snapshot gets one.
+
+    With `takes_parts` batches may be in a part of the buckets alone. Otherwise they raise InvalidRequestError, and the
+    log goes on. With `skips_unreadable` what cannot be taken in is left out, and reported as a warning. Raises
+    ConflictError for a writer that logs meanwhile; then the log goes on too.
+    """
+    _let_it_be_written(target)
+    for _ in range(_TRIES_MAX):
+        batch = Batch(user=f"{_USER}-{uuid.uuid4()}", identifier=0, source_digest=None)
+        with fenced_buckets(table, target, batch, without=without, skips_unreadable=skips_unreadable) as (
+            state,
+            buckets,
+        ):
+            answers = [bucket.answer for bucket in buckets]
+            if not takes_parts:
+                _check_whole(table, target, state, batch, buckets)
+            _end(table, target, state, batch, buckets)
+            _warn_of_left(table, buckets)
+            if state.snapshot_id and not any(answer.transactions for answer in answers):
+                return
+            try:
+                adopt(table, target, batch, answers)
+            except BucketConflictError as error:
+                logger.info("the end of the log of %s is looked at again: %s", table.name, error)
+                continue
+            return
+    raise ConflictError(
+        f"table {table.name} was changed by other writers {_TRIES_MAX} times while its log was ended; try again"
+    )
+
+
+def _let_it_be_written(target: LogTarget) -> None:
+    """Take back that Kafka compacts the topic: it refuses records without a key then, as marks are."""
+    if COMPACTION in describe_topic(target.topic).deletes_by:
+        keep_all_records(target.topic)
+
+
+def _warn_of_left(table: FileStoreTable, buckets: Sequence[FencedBucket]) -> None:
+    for bucket in buckets:
+        if bucket.left is not None:
+            logger.warning("the log of table %s is left out from here on: %s", table.name, bucket.left)
+
+
+def adopt(table: FileStoreTable, target: LogTarget, batch: Batch, answers: Sequence[BucketAnswer]) -> int | None:
+    """Make a snapshot of what the tails of buckets hold, under no user of its own; gives its id.
+
+    Raises BucketConflictError where another writer has taken in a part of it.
+    """
+
+    def decide(state: TableState) -> SnapshotChange:
+        change = take_answers(state, batch, answers, now_millis=system_millis())
+        return replace(change, users=state.users)
+
+    return DriverSnapshots(table, target.topic_id).append(batch, decide)
+
+
+def _check_whole(
+    table: FileStoreTable, target: LogTarget, state: TableState, batch: Batch, buckets: Sequence[FencedBucket]
+) -> None:
+    """Raise InvalidRequestError while a batch is in a part of the log alone; its stream must be able to finish it."""
+    after = take_answers(state, batch, [bucket.answer for bucket in buckets], now_millis=system_millis())
+    assert after.log is not None
+    left = sorted({(user, taken.identifier) for user, taken in after.log.taken()})
+    if not left:
+        return
+    _open_again(table, target, state, batch, [bucket for bucket in buckets if bucket.is_ended])
+    user, identifier = left[0]
+    raise InvalidRequestError(
+        f"batch {identifier} of {user} is in the log of table {table.name} and in no snapshot of its own yet: without "
+        "this log its stream could not finish it. Start the stream until it has finished the batch, stop it, and call "
+        "this again; `lakelog log renew` keeps such batches"
+    )
+
+
+def _end(
+    table: FileStoreTable, target: LogTarget, state: TableState, batch: Batch, buckets: Sequence[FencedBucket]
+) -> None:
+    """Log the mark in every bucket that lacks it."""
+    ended = [bucket for bucket in buckets if bucket.is_ended]
+    for bucket in buckets:
+        if bucket.is_ended or bucket.left is not None:  # which refuses every writer too
+            continue
+        try:
+            log_mark(bucket.producer, mark_header(table, state, batch, LogMark.END))
+        except FencedError as error:
+            _open_again(table, target, state, batch, ended)
+            raise ConflictError(
+                f"another stream writes table {table.name} now, in bucket {bucket.number}: stop every stream that "
+                "writes the table, then call this again. The log goes on"
+            ) from error
+        ended.append(bucket)
+
+
+def _open_again(
+    table: FileStoreTable, target: LogTarget, state: TableState, batch: Batch, buckets: Sequence[FencedBucket]
+) -> None:
+    """Log that an end does not count, by new producers: a writer that was refused has fenced those that there are."""
+    for bucket in buckets:
+        try:
+            producer = TaskLog(table, target).fence(bucket.number, patience=0)
+            try:
+                log_mark(producer, mark_header(table, state, batch, LogMark.OPEN))
+            finally:
+                producer.close()
+        except LakelogError as error:
+            logger.warning(
+                "bucket %d of %s stays ended until this is called again: %s", bucket.number, table.name, error
+            )
+
+
+def mark_header(
+    table: FileStoreTable,
+    state: TableState,
+    batch: Batch,
+    mark: LogMark,
+) -> CommitHeader:
+    """The header of a header record with a mark and without files."""
+    return CommitHeader(
+        table_uuid=table.uuid,
+        user=batch.user,
+        identifier=batch.identifier,
+        source_digest=batch.source_digest,
+        schema_id=table.schema.id,
+        base_snapshot_id=state.snapshot_id,
+        record_count=1,
+        size_bytes=0,
+        files=(),
+        lineage=batch.lineage,
+        mark=mark,
+    )
+
+
+def log_mark(producer: TaskProducer, header: CommitHeader) -> int:
+    """Log a header record in a transaction of its own, and give its end. Raises FencedError, UnknownOutcomeError."""
+    assert header.mark is not None
+    producer.begin(HEADER_ONLY, header)
+    producer.produce()
+    producer.flush()
+    return producer.commit()

@@ -1,0 +1,62 @@
+"""Orphan files of a table with a log: a file that the log or a prepared commit names is not an orphan, even before a
+snapshot names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lakelog.common.errors import CorruptDataError
+from lakelog.filestore.expire.orphans import NamedElsewhere
+from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.table import FileStoreTable
+from lakelog.logstore.errors import SKIP_UNREADABLE
+from lakelog.logstore.kafka.records.reader import read_tail
+from lakelog.protocol.access.table_log import TableLog, kafka_topic
+from lakelog.protocol.life.log_beginning import is_cut_off, newest_of
+from lakelog.protocol.state.header_files import HeaderFiles
+from lakelog.protocol.state.prepared import names_of
+from lakelog.protocol.state.stores import newest_state
+
+
+def names_in_log(table: FileStoreTable, log: TableLog) -> NamedElsewhere:
+    """The argument `named_elsewhere` of `FileStoreTable.remove_orphan_files` for a table with a log."""
+
+    def named() -> set[str]:
+        # In this order: what a prepared commit lists gets into the log next, then into a snapshot.
+        prepared = names_of(table)
+        if is_cut_off(newest_of(table)):  # no snapshot has begun this log, so it is empty; the older one was taken in
+            return prepared
+        return prepared | set(files_in_log(table, log))
+
+    return named
+
+
+def files_in_log(table: TableStore, log: TableLog) -> Iterator[str]:
+    """The names of files in the headers that the newest snapshot has not taken in.
+
+    Must be read before the snapshots: then a transaction that is taken in meanwhile is in one of the two. A transaction
+    that is not committed yet is not found; its files are as young as it is. The records of an eventual log name no
+    files. Raises StalledError, LogTruncatedError, UnavailableError and CorruptDataError.
+    """
+    log.check_topic()
+    if log.is_eventual:
+        return
+    state = newest_state(table, topic_id=log.topic_id).logged
+    headers = HeaderFiles(table)
+    for bucket in range(table.bucket_count):
+        partition = kafka_topic(log).partition(bucket)
+        tail = read_tail(partition, state.position(bucket).offset)
+        for transaction in tail.transactions:
+            where = f"{partition}, offset {transaction.first_offset}"
+            header_file = headers.name_of(transaction.header, where=where)
+            if header_file is not None:
+                yield header_file
+            header = headers.read(transaction.header, where=where)
+            if header.table_uuid != table.uuid:
+                raise CorruptDataError(
+                    f"the commit header at {where} is of table {header.table_uuid}, not of this one. {SKIP_UNREADABLE}"
+                )
+            for file in (*header.files, *header.changelog, *header.removed):
+                yield file.meta.file_name
+                yield from file.meta.extra_files

@@ -1,0 +1,90 @@
+"""Leases on a log: the progress of running streams, so that records which they still have to read stay.
+
+A lease is the JSON object {"topicId": string, "offsets": {bucket: next offset}} in `consumer/log-lease-<id>`, beside
+the consumers of the format, whose names begin otherwise: it keeps records of the log and no snapshots. A lease that was
+not renewed for a day belongs to a run that has ended.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lakelog.common.errors import CorruptDataError, NotFoundError
+from lakelog.common.json_fields import COUNT, member, number_of, parse_object, string, whole
+from lakelog.common.quoting import cause
+from lakelog.filestore.metadata.tables.consumers import LEASE_MILLIS
+from lakelog.filestore.metadata.tables.store import TableStore
+
+_PREFIX = "log-lease-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogLease:
+    """A lease that has not ended: bucket -> the next offset to read. It was renewed `age_millis` ago."""
+
+    id: str
+    offsets: Mapping[int, int]
+    age_millis: int
+
+
+class LogLeases:
+    """The leases on the log of one table."""
+
+    def __init__(self, table: TableStore, topic_id: str) -> None:
+        """Leases on the topic with this id; those on other topics are ignored. Does no I/O."""
+        self._file_io = table.file_io
+        self._folder = table.paths.consumer_dir
+        self._topic_id = topic_id
+
+    def put(self, lease_id: str, offsets: Mapping[int, int]) -> None:
+        """Keep the records from these offsets on, for a day: bucket -> the next offset to read."""
+        fields = {"topicId": self._topic_id, "offsets": {str(bucket): at for bucket, at in sorted(offsets.items())}}
+        self._file_io.write_bytes(self._path(lease_id), json.dumps(fields).encode())
+
+    def delete(self, lease_id: str) -> None:
+        """Delete a lease; a missing one is fine."""
+        self._file_io.delete(self._path(lease_id))
+
+    def held(self, *, now_millis: int) -> list[Mapping[int, int]]:
+        """The offsets of the leases: bucket -> offset for each. Deletes expired leases. Raises CorruptDataError."""
+        for lease_id, age_millis in self._ages(now_millis):
+            if age_millis > LEASE_MILLIS:
+                self.delete(lease_id)
+        return [lease.offsets for lease in self.living(now_millis=now_millis)]
+
+    def living(self, *, now_millis: int) -> list[LogLease]:
+        """The leases that have not expired. Deletes nothing. Raises CorruptDataError."""
+        found = []
+        for lease_id, age_millis in self._ages(now_millis):
+            offsets = self._find(lease_id) if age_millis <= LEASE_MILLIS else None
+            if offsets is not None:
+                found.append(LogLease(id=lease_id, offsets=offsets, age_millis=max(age_millis, 0)))
+        return found
+
+    def _ages(self, now_millis: int) -> list[tuple[str, int]]:
+        """The ids of all leases, and how long ago they were renewed, in milliseconds."""
+        return [
+            (entry.name.removeprefix(_PREFIX), now_millis - entry.modified_millis)
+            for entry in self._file_io.list_entries(self._folder)
+            if entry.name.startswith(_PREFIX)
+        ]
+
+    def _find(self, lease_id: str) -> Mapping[int, int] | None:
+        path = self._path(lease_id)
+        try:
+            fields = parse_object(self._file_io.read_bytes(path))
+            if string(fields, "topicId") != self._topic_id:
+                return None
+            offsets = member(fields, "offsets")
+            return {number_of(bucket): whole(offsets, bucket, COUNT) for bucket in offsets}
+        except NotFoundError:  # its stream has ended meanwhile
+            return None
+        except (KeyError, ValueError) as error:
+            raise CorruptDataError(
+                f"log lease {path} is not readable: {cause(error)}; no record is deleted until it is mended or deleted"
+            ) from error
+
+    def _path(self, lease_id: str) -> str:
+        return f"{self._folder}/{_PREFIX}{lease_id}"

@@ -1,0 +1,240 @@
+"""The ports of the protocol to the two stores, which a simulation can implement too.
+
+Errors that the ports raise and the protocol acts on: FencedError (another producer owns the bucket),
+UnknownOutcomeError (a transaction may or may not be committed), TransactionTimeoutError (the broker has aborted a
+transaction that was too slow), StalledError (an open transaction hides the end of the tail), ConflictError (a COMPACT's
+inputs were replaced). Everything else ends the attempt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+from lakelog.filestore.compact.result import CompactResult
+from lakelog.filestore.metadata.snapshots.users import CommitUser
+from lakelog.protocol.state.header import BucketFile, CommitHeader, LogMark
+from lakelog.protocol.state.prepared import PreparedCommit, StagedPart
+from lakelog.protocol.state.state import Batch, LogPosition, LogState, TableState
+
+Rows_contra = TypeVar("Rows_contra", contravariant=True)
+Payload = TypeVar("Payload")
+Payload_contra = TypeVar("Payload_contra", contravariant=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartBase:
+    """What a bucket is when its part of a batch is made: a snapshot, 0 before the first, and behind it the tail.
+
+    `tail` are headers in log order. The part's rows have sequence numbers from `first_sequence` on: where it stays, the
+    rows of the bucket do. `written` has the rows of the batch that are in the table already, from before it got other
+    buckets: a number of buckets, and those of them whose rows are left out.
+    """
+
+    first_sequence: int
+    snapshot_id: int
+    tail: tuple[CommitHeader, ...]
+    written: tuple[tuple[int, frozenset[int]], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedBucket(Generic[Payload]):
+    """A bucket's part of a batch, ready to be logged: files are written, records are encoded.
+
+    `record_count` is 1 for a part with files and no changes to log: its header record. `age_seconds` gives the time
+    since the first file was begun. `removed` are files with rows that a batch statement takes out of the table.
+    `mark` says that files have changes which are not in the records.
+    """
+
+    files: tuple[BucketFile, ...]
+    changelog: tuple[BucketFile, ...]
+    record_count: int
+    size_bytes: int
+    payload: Payload
+    age_seconds: Callable[[], float]
+    removed: tuple[BucketFile, ...] = ()
+    mark: LogMark | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """True when the part changes neither log nor files."""
+        return not (self.record_count or self.files or self.changelog or self.removed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedTransaction:
+    """A committed transaction found in the log; `end_offset` is its last record's offset plus one."""
+
+    header: CommitHeader
+    first_offset: int
+    end_offset: int
+    record_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketTail:
+    """The committed transactions from a position to the high watermark, in log order.
+
+    The log had reached `epoch_offset` while `leader_epoch` was current.
+    """
+
+    transactions: tuple[LoggedTransaction, ...]
+    high_watermark: int
+    leader_epoch: int | None
+    epoch_offset: int = 0
+
+
+class Producer(Protocol[Payload_contra]):
+    """The transactional producer that owns one bucket until another one fences it."""
+
+    def begin(self, payload: Payload_contra, header: CommitHeader) -> None:
+        """Open a transaction for these records, the first of which is to carry the header.
+
+        Invalid records are refused here, before anything is logged.
+        """
+        ...
+
+    def produce(self) -> None:
+        """Send the records."""
+        ...
+
+    def flush(self) -> None:
+        """Wait until the broker has all records, in a transaction that it aborts if it stays open for too long."""
+        ...
+
+    def commit(self) -> int:
+        """Commit, and give the last record's offset plus one."""
+        ...
+
+    def close(self) -> None:
+        """Give the producer up; an open transaction stays for the next owner to abort."""
+        ...
+
+
+class BucketLog(Protocol[Payload]):
+    """The log of one table."""
+
+    def fence(self, bucket: int, *, patience: int) -> Producer[Payload]:
+        """A new producer for `bucket`: aborts the open transaction of the older one, and fences it.
+
+        `patience` is the number of transactions of this part that were too slow for the broker: each lets the next one
+        take longer.
+        """
+        ...
+
+    def fits(self, producer: Producer[Payload]) -> bool:
+        """Whether a kept producer may take as long as this part of the batch needs."""
+        ...
+
+    def read_tail(self, bucket: int, position: LogPosition) -> BucketTail:
+        """Every committed transaction from a position up to the present high watermark."""
+        ...
+
+
+class TableFiles(Protocol):
+    """The file store as everyone who reads a tail sees it."""
+
+    def newest(self) -> TableState:
+        """The newest snapshot, read now."""
+        ...
+
+    def first_missing(self, bucket: int, files: Iterable[BucketFile]) -> str | None:
+        """The path of the first missing one of these files; None without any."""
+        ...
+
+
+class BucketFiles(TableFiles, Protocol[Rows_contra, Payload]):
+    """The file store as a task of a batch sees it."""
+
+    def prepare(self, bucket: int, rows: Rows_contra, base: PartBase) -> PreparedBucket[Payload]:
+        """Validate, sort and write level-0 files, and encode the log records. Logs nothing.
+
+        Raises NotFoundError where old rows are looked up in files that have expired.
+        """
+        ...
+
+
+class StatementFiles(TableFiles, Protocol[Payload]):
+    """The file store as a task of batch statements sees it."""
+
+    def prepare_staged(
+        self, bucket: int, part: StagedPart, base: PartBase, *, has_moved: bool
+    ) -> PreparedBucket[Payload]:
+        """Encode the log records of a staged part; where the bucket has moved since, write its files again.
+
+        Raises as `BucketFiles.prepare`.
+        """
+        ...
+
+
+class StatementList(Protocol):
+    """The prepared commits of one table. See `prepared.PreparedCommits`."""
+
+    def names(self) -> list[str]:
+        """The names of all."""
+        ...
+
+    def read(self, name: str) -> PreparedCommit:
+        """The prepared commit. Raises NotFoundError for a deleted one."""
+        ...
+
+    def mark_cancelled(self, name: str) -> None:
+        """From now on its own driver logs nothing more."""
+        ...
+
+    def is_marked(self, name: str) -> bool:
+        """Whether somebody cancels it."""
+        ...
+
+    def exists(self, name: str) -> bool:
+        """Whether it is not deleted."""
+        ...
+
+    def delete(self, name: str) -> None:
+        """Delete the prepared commit, then its mark."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotChange:
+    """What an APPEND snapshot adds. `files` and `changelog` are (bucket, file) in log order.
+
+    `watermark_millis` is the latest watermark of its batches; None without one.
+    The rows of the files `removed` are taken out of the table, and of `files`.
+    `untracked` names what of it is in no record of the log: user, identifier, bucket and mark. `properties` are more
+    properties of the snapshot.
+    """
+
+    files: Sequence[tuple[int, BucketFile]]
+    changelog: Sequence[tuple[int, BucketFile]]
+    users: Mapping[str, CommitUser]
+    log: LogState | None
+    lineage: Sequence[Mapping[str, object]]
+    watermark_millis: int | None = None
+    removed: Sequence[tuple[int, BucketFile]] = ()
+    untracked: Sequence[Mapping[str, object]] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+Decide = Callable[[TableState], SnapshotChange | None]
+
+
+class Snapshots(Protocol):
+    """The file store as the driver sees it."""
+
+    def newest(self) -> TableState:
+        """The newest snapshot, read now."""
+        ...
+
+    def append(self, batch: Batch, decide: Decide) -> int | None:
+        """Make an APPEND snapshot and give its id.
+
+        `decide` is called at every attempt with the newest state; None from it means that there is nothing to commit.
+        Its errors are raised as they are.
+        """
+        ...
+
+    def compact(self, batch: Batch, buckets: Sequence[CompactResult]) -> int:
+        """Make a COMPACT snapshot and give its id. Raises ConflictError when an input was replaced."""
+        ...

@@ -1,0 +1,299 @@
+"""Prepared commits: what a batch statement will do to a logged table, in one file before any of it is logged.
+
+The file `lakelog/statements/<name>` of the table is JSON; its name ends with the digest of its bytes:
+
+    {"v": 1, "table": uuid of the table, "topic": topic id, "user": user, "operation": such as "DELETE",
+     "schema": schema id, "base": id of the snapshot that it was worked out on, 0 before the first, "time": epoch ms,
+     "rows": number of changes, "lineage": object,
+     "properties": {key: value} that its snapshot gets, left out without any,
+     "buckets": {bucket: {"offset": log offset, "files": [[partition base64, file meta]],
+                 "removed": files with rows that are taken out, left out without}}}
+
+`<name>.cancelled` beside it is the mark of a statement that is being cancelled. Whoever deletes the two deletes the
+prepared commit first: where it is deleted, nobody logs it any more, and where it is marked, its own driver does not.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any  # Any: parsed JSON
+
+from lakelog.common.errors import ConflictError, CorruptDataError, NotFoundError
+from lakelog.common.json_fields import (
+    COUNT,
+    items,
+    member,
+    number_of,
+    optional,
+    parse_object,
+    string,
+    string_map,
+    whole,
+)
+from lakelog.common.quoting import cause, shown
+from lakelog.filestore.io.integrity import digest_of, name_with_digest
+from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIER
+from lakelog.filestore.metadata.snapshots.users import CommitUser
+from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.protocol.state.header import BucketFile, file_json, parse_file
+from lakelog.protocol.state.state import Batch
+
+USER_PREFIX = "statement-"
+# How long the table knows that a statement is in it. It is for the statement's own driver, which may sleep; others ask
+# whether its prepared commit is there. Each entry is in every snapshot until then.
+STATEMENT_RETAINED_MILLIS = 3_600_000
+ADDED_USERS_KEY = "lakelog.added-users"  # a property by which a statement adds users to its snapshot, not kept in it
+_VERSION = 1
+_MARK_SUFFIX = ".cancelled"
+_WAY_OUT = (
+    "restore the file from a copy, or delete it: then the statement is cancelled. Where a bucket of it is logged, "
+    "writers say so then, and `lakelog log renew TABLE --skip-unreadable` leaves it out"
+)
+_NAME = re.compile(r"(statement-[0-9a-f-]{36})-blake2b-[0-9a-f]{32}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedPart:
+    """The changes of a statement in one bucket, in files that no log and no snapshot names yet.
+
+    They were worked out, and their rows are numbered, where the bucket's log offset was `offset`. `removed` are files
+    with rows that are taken out of the table as they are.
+    """
+
+    offset: int
+    files: tuple[BucketFile, ...]
+    removed: tuple[BucketFile, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedCommit:
+    """A batch statement that is ready to be logged. See the module for its keys in JSON."""
+
+    table_uuid: str
+    topic_id: str
+    user: str
+    operation: str
+    schema_id: int
+    base_snapshot_id: int
+    time_millis: int
+    row_count: int
+    parts: Mapping[int, StagedPart]
+    lineage: Mapping[str, object] = field(default_factory=dict)
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def batch(self) -> Batch:
+        """The identity of the statement in the table's history."""
+        return Batch(user=self.user, identifier=BATCH_COMMIT_IDENTIFIER, source_digest=None, lineage=dict(self.lineage))
+
+    @property
+    def file_names(self) -> set[str]:
+        """The names of all files that it lists."""
+        listed = [file.meta for part in self.parts.values() for file in (*part.files, *part.removed)]
+        return {name for meta in listed for name in (meta.file_name, *meta.extra_files)}
+
+    def to_bytes(self) -> bytes:
+        """The bytes of its file."""
+        fields = {
+            "v": _VERSION,
+            "table": self.table_uuid,
+            "topic": self.topic_id,
+            "user": self.user,
+            "operation": self.operation,
+            "schema": self.schema_id,
+            "base": self.base_snapshot_id,
+            "time": self.time_millis,
+            "rows": self.row_count,
+            "lineage": dict(self.lineage),
+            "buckets": {str(bucket): _part_json(part) for bucket, part in sorted(self.parts.items())},
+        }
+        if self.properties:
+            fields["properties"] = dict(self.properties)
+        return json.dumps(fields, separators=(",", ":")).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes, *, path: str) -> PreparedCommit:
+        """Parse the file at `path`. Raises CorruptDataError."""
+        try:
+            fields = parse_object(data)
+            if whole(fields, "v") != _VERSION:
+                raise ValueError(f"version {fields['v']}, expected {_VERSION}")
+            buckets = member(fields, "buckets")
+            return cls(
+                table_uuid=string(fields, "table"),
+                topic_id=string(fields, "topic"),
+                user=string(fields, "user"),
+                operation=string(fields, "operation"),
+                schema_id=whole(fields, "schema", COUNT),
+                base_snapshot_id=whole(fields, "base", COUNT),
+                time_millis=whole(fields, "time"),
+                row_count=whole(fields, "rows", COUNT),
+                parts={number_of(bucket): _parse_part(member(buckets, bucket)) for bucket in buckets},
+                lineage=member(fields, "lineage"),
+                properties=optional(string_map, fields, "properties") or {},
+            )
+        except (KeyError, ValueError) as error:
+            raise CorruptDataError(f"the prepared commit {path} is not readable: {cause(error)}; {_WAY_OUT}") from error
+
+
+def _part_json(part: StagedPart) -> dict[str, object]:
+    fields: dict[str, object] = {
+        "offset": part.offset,
+        "files": [file_json(file) for file in part.files],
+    }
+    return fields | ({"removed": [file_json(file) for file in part.removed]} if part.removed else {})
+
+
+def _parse_part(fields: Mapping[str, Any]) -> StagedPart:
+    return StagedPart(
+        offset=whole(fields, "offset", COUNT),
+        files=tuple(parse_file(file) for file in items(fields, "files")),
+        removed=tuple(parse_file(file) for file in optional(items, fields, "removed") or ()),
+    )
+
+
+def user_of(name: str) -> str:
+    """The user of the statement whose prepared commit has this name. Raises CorruptDataError for other names.
+
+    A name may come from a header in the log: one that passes is no path.
+    """
+    found = _NAME.fullmatch(name)
+    if found is None:
+        raise CorruptDataError(f"{shown(name)} is not the name of a prepared commit: only lakelog may write the topic")
+    return found[1]
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedCommits:
+    """The prepared commits in a table's folder."""
+
+    table: TableStore
+
+    @property
+    def folder(self) -> str:
+        """Where they are."""
+        return f"{self.table.paths.own_root}/lakelog/statements"
+
+    def names(self) -> list[str]:
+        """The names of all, in an order that every process finds. One listing."""
+        return sorted(name for name in self.table.file_io.list_names(self.folder) if _NAME.fullmatch(name))
+
+    def read(self, name: str) -> PreparedCommit:
+        """The prepared commit. Raises NotFoundError for a deleted one, CorruptDataError."""
+        user = user_of(name)
+        path = f"{self.folder}/{name}"
+        data = self.table.file_io.read_bytes(path)
+        if not name.endswith(digest_of(data)):
+            raise CorruptDataError(
+                f"the prepared commit {path} is damaged: its bytes have the digest {digest_of(data)}, its name another "
+                f"one; {_WAY_OUT}"
+            )
+        found = PreparedCommit.from_bytes(data, path=path)
+        if found.user != user:
+            raise CorruptDataError(f"the prepared commit {path} is of the user {shown(found.user)}; {_WAY_OUT}")
+        return found
+
+    def problem_of(self, name: str) -> str | None:
+        """Why nobody can finish a statement that is in the log; None where its prepared commit is in order."""
+        try:
+            self.check_buckets(self.read(name).parts)
+        except NotFoundError:
+            return f"the prepared commit {self.folder}/{name}, which they belong to, is missing"
+        except CorruptDataError as error:
+            return str(error)
+        return None
+
+    def problems(self, *, topic_id: str) -> list[str]:
+        """Why writers of the table refuse to go on, of each prepared commit that they cannot finish or cancel."""
+        found = []
+        for name in self.names():
+            try:
+                prepared = self.read(name)
+                if not self.is_foreign(prepared, topic_id=topic_id):
+                    self.check_buckets(prepared.parts)
+            except NotFoundError:  # finished or cancelled meanwhile
+                continue
+            except CorruptDataError as error:
+                found.append(str(error))
+        return found
+
+    def check_buckets(self, buckets: Collection[int]) -> None:
+        """Raise CorruptDataError for buckets that the table has not: no log answers for these, however long one waits.
+
+        It names the first prepared commit that lists one.
+        """
+        count = self.table.bucket_count
+        lacking = {bucket for bucket in buckets if not 0 <= bucket < count}
+        if not lacking:
+            return
+        naming = next((name for name in self.names() if not lacking.isdisjoint(self._buckets_of(name))), None)
+        named = f"a statement of table {self.table.name}" if naming is None else f"{self.folder}/{naming}"
+        raise CorruptDataError(
+            f"{named} names the bucket {min(lacking)}, and table {self.table.name} has {count}, from 0 on: no "
+            "statement of this table wrote it, and nothing of it is in the log of that bucket; restore the file from a "
+            "copy, or delete it"
+        )
+
+    def _buckets_of(self, name: str) -> Collection[int]:
+        try:
+            return self.read(name).parts.keys()
+        except NotFoundError:
+            return ()
+
+    def write(self, prepared: PreparedCommit) -> str:
+        """Create the file of a prepared commit, and give its name. Raises ValueError for one that is too large."""
+        data = prepared.to_bytes()
+        name = name_with_digest(prepared.user, data)
+        parse_object(data)  # what is not read again would be lost
+        if not self.table.file_io.create_new(f"{self.folder}/{name}", data):
+            raise ConflictError(f"{self.folder}/{name} is there already, with a name that is new")
+        return name
+
+    def mark_cancelled(self, name: str) -> None:
+        """From now on its own driver logs nothing more."""
+        self.table.file_io.write_bytes(f"{self.folder}/{name}{_MARK_SUFFIX}", b"")
+
+    def is_marked(self, name: str) -> bool:
+        """Whether somebody cancels it."""
+        return self.table.file_io.exists(f"{self.folder}/{name}{_MARK_SUFFIX}")
+
+    def exists(self, name: str) -> bool:
+        """Whether it is not deleted."""
+        return self.table.file_io.exists(f"{self.folder}/{name}")
+
+    def delete(self, name: str) -> None:
+        """Delete the prepared commit, then its mark; missing ones are fine."""
+        for path in (f"{self.folder}/{name}", f"{self.folder}/{name}{_MARK_SUFFIX}"):
+            self.table.file_io.delete(path)
+
+    def is_foreign(self, prepared: PreparedCommit, *, topic_id: str) -> bool:
+        """Whether it is of another identity of the table, whose log nobody writes any more."""
+        return prepared.table_uuid != self.table.uuid or prepared.topic_id != topic_id
+
+
+def names_of(table: TableStore) -> set[str]:
+    """The names of all files that prepared commits list; one that is deleted meanwhile is left out."""
+    commits = PreparedCommits(table)
+    found: set[str] = set()
+    for name in commits.names():
+        try:
+            found |= commits.read(name).file_names
+        except NotFoundError:
+            continue
+    return found
+
+
+def without_old_statements(
+    users: Mapping[str, CommitUser], *, before_millis: int, held: Callable[[], Collection[str]]
+) -> tuple[dict[str, CommitUser], set[str]]:
+    """The users but for statements that committed before; and those of these that stay, because they are held.
+
+    `held` gives the users whose prepared commits are there: a late finder would take such a statement for unfinished.
+    It is asked only where a statement is old.
+    """
+    old = {user for user, last in users.items() if user.startswith(USER_PREFIX) and last.time_millis < before_millis}
+    staying = old & set(held()) if old else set()
+    return {user: last for user, last in users.items() if user not in old or user in staying}, staying

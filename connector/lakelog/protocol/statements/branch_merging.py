@@ -1,0 +1,149 @@
+"""A three-way merge of a branch into a table with a log: one batch statement, worked out on the newest snapshot.
+
+Its prepared commit holds the record of the merge, so that whoever finishes the statement writes it into the very
+snapshot that takes the merge in. Between the plan and the log another writer may have come first: when the table has
+moved on in what the merge depends on, the statement is cancelled and worked out again.
+
+What a stream logs while the merge itself is being logged, some moments, is older than the merge, as with every
+statement: where both write a key, the merge's row stays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from lakelog.common.clock import system_millis
+from lakelog.common.errors import ConflictError, NotFoundError
+from lakelog.common.stopwatch import Stopwatch
+from lakelog.filestore.metadata.snapshots.snapshot import MERGE_OPERATION, Snapshot
+from lakelog.filestore.metadata.snapshots.users import users_to_json
+from lakelog.filestore.refs.merges.merge_plan import MergePlan
+from lakelog.filestore.refs.merges.merging import BranchMerger
+from lakelog.filestore.refs.merges.whole_branch import WholeBranch
+from lakelog.filestore.write.changing import Changes
+from lakelog.protocol.access.place import check_no_copy
+from lakelog.protocol.state.prepared import ADDED_USERS_KEY, USER_PREFIX
+from lakelog.protocol.state.stores import read_state
+from lakelog.protocol.statements.at_rest import check_at_rest
+from lakelog.protocol.statements.staging import stage
+from lakelog.protocol.statements.statement_runs import LoggedTable
+from lakelog.protocol.statements.statements import GRACE_MILLIS
+
+_ATTEMPTS_MAX = 10
+
+
+class MovedOnError(ConflictError):
+    """The table has changed since the merge was worked out: work it out again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedMerge:
+    """A merge of a branch through the log of a table, or with a `WholeBranch` the whole branch, which no writer may
+    come between.
+    """
+
+    logged: LoggedTable
+    merger: BranchMerger | WholeBranch
+
+    def run(self) -> tuple[MergePlan, Snapshot | None]:
+        """Merge; the snapshot is None where the branch has nothing new. Raises BranchConflictError, ConflictError."""
+        check_no_copy(self.logged.table, self.logged.snapshots.newest().place)
+        began: Snapshot | None = None
+        for attempt in range(_ATTEMPTS_MAX):
+            self.logged.finish_left_over()
+            self._settle()
+            latest = self.logged.table.snapshots.latest()
+            began = began if attempt else latest
+            self._check_writers(began, latest)
+            plan = self.merger.plan(latest).checked(self.logged.table.name)
+            if plan.properties is None:
+                return plan, None
+            try:
+                return plan, self._run(plan, latest)
+            except MovedOnError:
+                continue
+        raise ConflictError(
+            f"table {self.logged.table.name} changed during each of {_ATTEMPTS_MAX} attempts to merge branch "
+            f"{self.merger.line.name!r}, in the rows that the merge writes; merge again when fewer writers run"
+        )
+
+    def _run(self, plan: MergePlan, latest: Snapshot | None) -> Snapshot:
+        logged, changes = self.logged, plan.changes
+        self.merger.line.keep()
+        logged.check_records(changes)
+        state = read_state(logged.table, latest, topic_id=logged.target.topic_id)
+        age = Stopwatch()
+        return logged.run_staged(
+            self._operation,
+            state,
+            stage(logged.table, changes, state),
+            row_count=changes.row_count,
+            age_seconds=age.seconds,
+            lineage=self.merger.lineage(latest, plan.result),
+            properties={**(plan.properties or {}), **self._added_users()},
+            check=lambda name: self._check(name, plan, latest),
+        )
+
+    def _check(self, name: str, plan: MergePlan, latest: Snapshot | None) -> None:
+        """Raise ConflictError when another merge of the branch runs, MovedOnError when the plan is outdated.
+
+        Both merges have prepared before they look, so at least one sees the other, or its record.
+        """
+        others = [other for other in self._prepared() if other != name]
+        if others:
+            raise ConflictError(
+                f"branch {self.merger.line.name!r} is being merged into table {self.logged.table.name} by another "
+                "process too; merge again when it has ended"
+            )
+        newest = self.logged.table.snapshots.latest()
+        self._check_writers(latest, newest)
+        if newest == latest:
+            return
+        again = self.merger.plan(newest).checked(self.logged.table.name)
+        if again.result.base_id != plan.result.base_id or not _are_equal(again.changes, plan.changes):
+            raise MovedOnError(f"table {self.logged.table.name} has moved on to {newest}")
+
+    @property
+    def _operation(self) -> str:
+        return self.merger.verb.value if isinstance(self.merger, WholeBranch) else MERGE_OPERATION
+
+    def _added_users(self) -> dict[str, str]:
+        """The users of a whole branch: their batches are in its rows. Statements begin once alone."""
+        if not isinstance(self.merger, WholeBranch):
+            return {}
+        users = {user: last for user, last in self.merger.users().items() if not user.startswith(USER_PREFIX)}
+        return {ADDED_USERS_KEY: users_to_json(users)}
+
+    def _check_writers(self, began: Snapshot | None, latest: Snapshot | None) -> None:
+        """Raise ConflictError where a writer is at work that a whole branch must not come between."""
+        if isinstance(self.merger, WholeBranch):
+            self.merger.check_writers(began, latest)
+            check_at_rest(self.logged)
+
+    def _settle(self) -> None:
+        """Finish or cancel merges of the branch that were prepared and left."""
+        for name, time_millis in self._prepared().items():
+            if system_millis() - time_millis > GRACE_MILLIS:
+                self.logged.cancel(name)
+
+    def _prepared(self) -> dict[str, int]:
+        """The prepared merges of the branch that are in no snapshot: name and time."""
+        found: dict[str, int] = {}
+        users = self.logged.snapshots.newest().users
+        for name in self.logged.prepared.names():
+            try:
+                prepared = self.logged.prepared.read(name)
+            except NotFoundError:  # finished or cancelled meanwhile
+                continue
+            is_foreign = self.logged.prepared.is_foreign(prepared, topic_id=self.logged.target.topic_id)
+            if self.merger.line.key in prepared.properties and prepared.user not in users and not is_foreign:
+                found[name] = prepared.time_millis
+        return found
+
+
+def _are_equal(one: Changes, other: Changes) -> bool:
+    """Whether two plans change the same rows in the same order; NaN equals NaN."""
+    parts = ((one.rows, other.rows), (one.removed, other.removed))
+    return bool(one.kinds.equals(other.kinds)) and all(pl.DataFrame(a).equals(pl.DataFrame(b)) for a, b in parts)

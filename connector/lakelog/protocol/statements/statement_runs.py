@@ -1,0 +1,304 @@
+"""Batch statements over the real stores: planned on a snapshot, staged, prepared and finished by this process.
+
+Everybody else who writes the table finishes, by the same ports, what a statement has left.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+from typing import TypeVar
+
+from lakelog.common.clock import system_millis
+from lakelog.common.errors import ConflictError, LakelogError, NotFoundError, UnknownOutcomeError
+from lakelog.common.patience import Patience
+from lakelog.common.stopwatch import Stopwatch
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.metadata.tables.unnamed_files import discard_files
+from lakelog.filestore.write.changing import Changes, Plan
+from lakelog.logstore.codec.debezium import EncodedRecords
+from lakelog.logstore.kafka.clients.record_limit import record_limit
+from lakelog.protocol.access.place import check_no_copy
+from lakelog.protocol.access.table_log import TableLog, kafka_topic
+from lakelog.protocol.state.header import CommitHeader
+from lakelog.protocol.state.prepared import USER_PREFIX, PreparedCommit, PreparedCommits, StagedPart
+from lakelog.protocol.state.state import TableState
+from lakelog.protocol.state.steps import Step, StepObserver, process_observer
+from lakelog.protocol.state.stores import DriverSnapshots, LogTarget, TaskLog, read_state
+from lakelog.protocol.statements.staging import stage, with_base
+from lakelog.protocol.statements.statement_files import StatementTaskFiles
+from lakelog.protocol.statements.statement_task import (
+    CancelledError,
+    StatementTask,
+    headers_behind,
+    log_statements,
+    look,
+)
+from lakelog.protocol.statements.statements import Fate, StatementPorts, cancel, finish, finish_left_over, put_prepared
+from lakelog.protocol.writing.task import BucketAnswer
+
+logger = logging.getLogger("lakelog.protocol")
+
+_THREADS_MAX = 16  # of buckets that are logged at a time: each holds its records
+_BYTES_PER_STORED_BYTE = 8  # of rows in memory, at most, of a compressed file's
+
+Answer = TypeVar("Answer")
+
+
+def target_of(log: TableLog) -> LogTarget:
+    """Where a log is. Starts the embedded broker when the log is in it and it is down."""
+    return LogTarget(
+        topic=kafka_topic(log), topic_id=log.topic_id, mode=log.mode, unavailable_seconds=log.unavailable_seconds
+    )
+
+
+def finish_statements(table: TableStore, target: LogTarget, *, kafka: Mapping[str, str]) -> bool:
+    """Finish or cancel what other processes have left, before a batch; whether there was any. One listing."""
+    return bool(PreparedCommits(table).names()) and bool(LoggedTable.of(table, target, kafka=kafka).finish_left_over())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedTable:
+    """A table with a log as batch statements write it. `kafka` are the user's own settings, for its expiry."""
+
+    table: TableStore
+    target: LogTarget
+    kafka: Mapping[str, str]
+    observe: StepObserver
+
+    @classmethod
+    def of(
+        cls,
+        table: TableStore,
+        target: LogTarget,
+        *,
+        kafka: Mapping[str, str] | None = None,
+        observe: StepObserver | None = None,
+    ) -> LoggedTable:
+        """The table with its newest schema: a finisher must know every column that a statement has written."""
+        newest = table.schemas.latest()
+        if newest is not None and newest.id != table.schema.id:
+            table = replace(table, schema=newest)
+        return cls(table=table, target=target, kafka=dict(kafka or {}), observe=observe or process_observer())
+
+    @property
+    def snapshots(self) -> DriverSnapshots:
+        """The table's snapshots."""
+        return DriverSnapshots(self.table, self.target.topic_id, self.kafka)
+
+    @property
+    def prepared(self) -> PreparedCommits:
+        """The table's prepared commits."""
+        return PreparedCommits(self.table)
+
+    @property
+    def ports(self) -> StatementPorts:
+        """What finishing and cancelling need."""
+        return StatementPorts(
+            snapshots=self.snapshots,
+            prepared=self.prepared,
+            log_in=self._log_in,
+            look=self._look,
+            observe=self.observe,
+            clock=system_millis,
+            bucket_count=self.table.bucket_count,
+        )
+
+    def finish_left_over(self) -> dict[str, Fate]:
+        """Finish or cancel what other processes have left. One listing where there is nothing."""
+        is_foreign = partial(self.prepared.is_foreign, topic_id=self.target.topic_id)
+        return finish_left_over(self.ports, is_foreign=is_foreign)
+
+    def finish(self, names: Iterable[str]) -> None:
+        """Finish statements that a task has met."""
+        finish(names, self.ports)
+
+    def resume(self, name: str) -> None:
+        """Finish a statement in the place of its own driver, begun or not. Raises CancelledError."""
+        finish([name], self.ports, own=name)
+
+    def cancel(self, name: str) -> Fate:
+        """Cancel a statement that nobody has begun; one that was begun is finished."""
+        return cancel(name, self.ports)
+
+    def unfinished(self) -> list[tuple[str, PreparedCommit, bool]]:
+        """The prepared statements that are in no snapshot: name, prepared commit, and whether one is in the log."""
+        found = []
+        for name in self.prepared.names():
+            try:
+                prepared = self.prepared.read(name)
+            except NotFoundError:  # finished or cancelled meanwhile
+                continue
+            is_foreign = self.prepared.is_foreign(prepared, topic_id=self.target.topic_id)
+            if not is_foreign and prepared.user not in self.snapshots.newest().users:
+                tails = self._look(sorted(prepared.parts), False).values()
+                found.append((name, prepared, any(name in tail for tail in tails)))
+        return found
+
+    def headers_behind(self) -> list[CommitHeader]:
+        """What the log has and no snapshot. Raises StalledError while a transaction is open."""
+        tails = self._in_threads(
+            range(self.table.bucket_count), lambda bucket: headers_behind(self._task({}, bucket, None))
+        )
+        return list(chain(*tails))
+
+    def run(
+        self,
+        operation: str,
+        plan: Plan,
+        *,
+        commits_nothing: bool = False,
+        properties: Mapping[str, str] | None = None,
+    ) -> Snapshot | None:
+        """Run a statement, and give the snapshot that has it; None for one that changes nothing.
+
+        With `commits_nothing` that one makes a snapshot too. `properties` are further ones of its snapshot.
+        Raises CancelledError and OldFilesError when nothing of it is in the table, UnknownOutcomeError when it may get
+        there, and what `plan` and the checks of its rows raise.
+        """
+        check_no_copy(self.table, self.snapshots.newest().place)
+        self.finish_left_over()
+        latest = self.table.snapshots.latest()
+        rows = plan(latest)
+        if not (rows.row_count or commits_nothing):
+            return None
+        self.check_records(rows)
+        state = read_state(self.table, latest, topic_id=self.target.topic_id)
+        age = Stopwatch()
+        parts, named = stage(self.table, rows, state), with_base(self.table, state, rows.clears, properties or {})
+        return self.run_staged(
+            operation, state, parts, row_count=rows.row_count, age_seconds=age.seconds, properties=named
+        )
+
+    def run_staged(
+        self,
+        operation: str,
+        state: TableState,
+        parts: Mapping[int, StagedPart],
+        *,
+        row_count: int,
+        age_seconds: Callable[[], float],
+        lineage: Mapping[str, object] | None = None,
+        properties: Mapping[str, str] | None = None,
+        check: Callable[[str], None] | None = None,
+    ) -> Snapshot:
+        """Prepare and finish a statement whose files are staged. Raises as `run`.
+
+        `properties` are further ones of its snapshot. `check` is called with the name of the prepared commit before
+        anything is logged; the statement is cancelled when it raises.
+        """
+        prepared = PreparedCommit(
+            table_uuid=self.table.uuid,
+            topic_id=self.target.topic_id,
+            user=f"{USER_PREFIX}{uuid.uuid4()}",
+            operation=operation,
+            schema_id=self.table.schema.id,
+            base_snapshot_id=state.snapshot_id,
+            time_millis=system_millis(),
+            row_count=row_count,
+            parts=parts,
+            lineage={"operation": operation, **(self.table.lineage or {}), **(lineage or {})},
+            properties=properties or {},
+        )
+        name = self._prepare(prepared, age_seconds)
+        self.observe(Step.AFTER_PREPARED_COMMIT, prepared.user, prepared.batch.identifier, None)
+        if check is not None:
+            try:
+                check(name)
+            except LakelogError:
+                self.cancel(name)
+                raise
+        try:
+            finish([name], self.ports, own=name)
+        except CancelledError:
+            raise
+        except LakelogError as error:
+            raise UnknownOutcomeError(
+                f"the {operation} of table {self.table.name} has met: {error}. Its prepared commit is {name}: the next "
+                "writer finishes it if a bucket of it was logged, and cancels it after an hour if not; `lakelog "
+                "statement "
+                f"finish {self.table.path}` and `lakelog statement cancel {self.table.path}` decide it now"
+            ) from error
+        return self.snapshot_of(prepared.user)
+
+    def _prepare(self, prepared: PreparedCommit, age_seconds: Callable[[], float]) -> str:
+        self.observe(Step.PREPARED_COMMIT, prepared.user, prepared.batch.identifier, None)
+        try:
+            return put_prepared(lambda: self.prepared.write(prepared), self.prepared, age_seconds=age_seconds)
+        except ValueError as error:
+            self._discard(prepared)
+            raise ConflictError(
+                f"a statement of {len(prepared.file_names)} files is too large to be prepared: {error}; write less at "
+                "a time"
+            ) from error
+
+    def _discard(self, prepared: PreparedCommit) -> None:
+        discard_files(
+            self.table,
+            [
+                self.table.data_path(file.bucket_id(bucket), file.meta)
+                for bucket, part in prepared.parts.items()
+                for file in (*part.files, *part.removed)
+            ],
+        )
+
+    def snapshot_of(self, user: str) -> Snapshot:
+        """The first living snapshot that has the statement."""
+        found: Snapshot | None = None
+        latest = self.table.snapshots.latest()
+        for snapshot in () if latest is None else self.table.snapshots.walk_back(latest):
+            if user not in read_state(self.table, snapshot, topic_id=self.target.topic_id).users:
+                break
+            found = snapshot
+        assert found is not None, "a finished statement is in the newest snapshot"
+        return found
+
+    def check_records(self, rows: Changes) -> None:
+        """Raise InvalidRequestError for a row whose record the topic would refuse, before anything is prepared."""
+        limit = Patience(self.target.unavailable_seconds).keep_trying(lambda: record_limit(self.target.topic))
+        schema = self.table.schema
+        for part, kinds in ((rows.rows, rows.kinds), (rows.removed, None)):
+            limit.check_changes(part, kinds, schema.fields, schema.primary_keys, self.target.mode)
+
+    def _log_in(
+        self, statements: Mapping[str, PreparedCommit], buckets: Iterable[int], own: str | None
+    ) -> Sequence[BucketAnswer]:
+        return self._in_threads(buckets, lambda bucket: log_statements(self._task(statements, bucket, own)))
+
+    def _look(self, buckets: Iterable[int], fences: bool) -> Mapping[int, Sequence[str]]:
+        asked = list(buckets)
+        found = self._in_threads(asked, lambda bucket: look(self._task({}, bucket, None), fences=fences))
+        return dict(zip(asked, found, strict=True))
+
+    def _in_threads(self, buckets: Iterable[int], work: Callable[[int], Answer]) -> list[Answer]:
+        """What `work` gives for each bucket. Raises the first error after all have ended."""
+        asked = list(buckets)
+        if not asked:
+            return []
+        self.prepared.check_buckets(asked)
+        with ThreadPoolExecutor(min(len(asked), _THREADS_MAX), thread_name_prefix="lakelog-statement") as pool:
+            return list(pool.map(work, asked))
+
+    def _task(
+        self, statements: Mapping[str, PreparedCommit], bucket: int, own: str | None
+    ) -> StatementTask[EncodedRecords]:
+        files = [file.meta for one in statements.values() for part in one.parts.values() for file in part.files]
+        size_bytes = _BYTES_PER_STORED_BYTE * sum(meta.file_size_bytes for meta in files)
+        return StatementTask(
+            table_uuid=self.table.uuid,
+            schema_id=self.table.schema.id,
+            bucket=bucket,
+            statements=statements,
+            own=own,
+            log=TaskLog(self.table, self.target, size_bytes),
+            files=StatementTaskFiles(self.table, self.target),
+            prepared=self.prepared,
+            observe=self.observe,
+            patience=Patience(self.target.unavailable_seconds),
+        )

@@ -1,0 +1,274 @@
+"""Batch statements on logged tables: rolled forward by whoever meets them, or cancelled before they begin.
+
+A statement is prepared: its files are written and listed in a prepared commit. Then it is finished: logged in every
+bucket that lacks it, and taken into one snapshot, all buckets or none. The first bucket that is logged decides that it
+happens.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from lakelog.common.errors import ConflictError, NotFoundError
+from lakelog.filestore.metadata.origins.cleared_rows import clears_properties
+from lakelog.filestore.metadata.snapshots.users import (
+    BASE_KEY,
+    NO_USERS,
+    USERS_KEY,
+    CommitUser,
+    later_users,
+    parse_users,
+    with_user,
+)
+from lakelog.protocol.state.batch_lineage import lineage_of
+from lakelog.protocol.state.header import LostFilesError
+from lakelog.protocol.state.ports import SnapshotChange, Snapshots, StatementList
+from lakelog.protocol.state.prepared import ADDED_USERS_KEY, STATEMENT_RETAINED_MILLIS, PreparedCommit, user_of
+from lakelog.protocol.state.state import TableState
+from lakelog.protocol.state.steps import Step, StepObserver
+from lakelog.protocol.statements.statement_task import CancelledError
+from lakelog.protocol.writing.driver import (
+    AnswerDecision,
+    BucketConflictError,
+    Clock,
+    commit_once,
+    compare_and_set,
+    take_answers,
+)
+from lakelog.protocol.writing.task import FILES_AGE_SECONDS_MAX, BucketAnswer, OldFilesError, is_young
+
+logger = logging.getLogger("lakelog.protocol")
+
+GRACE_MILLIS = 5_000  # how long others leave a prepared statement to its own driver
+_POLL_SECONDS = 0.1
+ROUNDS_MAX = 200  # each begins because another writer's snapshot or statement came first
+ABANDONED_MILLIS = 3_600_000  # a prepared commit that nobody has begun for so long has no driver any more
+
+LogIn = Callable[[Mapping[str, PreparedCommit], Iterable[int], str | None], Sequence[BucketAnswer]]
+"""Logs statements, by their names, in buckets, by `statement_task.log_statements`; the third is the caller's own."""
+Look = Callable[[Iterable[int], bool], Mapping[int, Sequence[str]]]
+"""The unfinished statements in the tails of buckets; the second says whether to fence them first."""
+
+
+class Fate(Enum):
+    """How an unfinished statement ended."""
+
+    FINISHED = "finished"
+    CANCELLED = "cancelled"
+    DECIDED_BEFORE = "finished or cancelled before"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatementPorts:
+    """What finishing and cancelling need of one table."""
+
+    snapshots: Snapshots
+    prepared: StatementList
+    log_in: LogIn
+    look: Look
+    observe: StepObserver
+    clock: Clock
+    bucket_count: int
+    wait: Callable[[float], None] = time.sleep
+
+
+def put_prepared(create: Callable[[], str], prepared: StatementList, *, age_seconds: Callable[[], float]) -> str:
+    """Create a prepared commit, whose name `create` gives, while its files cannot be taken for orphans.
+
+    `age_seconds` is the time since the first of them was begun. Raises OldFilesError; then the statement is cancelled.
+    """
+    name = create()
+    if not is_young(age_seconds()):  # from here on they are listed; a removal that has not seen that began before
+        prepared.delete(name)
+        raise OldFilesError(
+            f"the first file of a batch statement was written {age_seconds():.0f} s before the last one, at most "
+            f"{FILES_AGE_SECONDS_MAX:.0f} s are allowed: the files may be removed as orphans. The machine was asleep, "
+            "or "
+            "the statement is too large; nothing of it is in the table"
+        )
+    return name
+
+
+def finish(names: Iterable[str], ports: StatementPorts, *, own: str | None = None) -> None:
+    """Log statements where they are missing, take them into a snapshot, and delete their prepared commits.
+
+    For the statement's own driver, which names it `own`, and for any driver that has met one in a tail. Raises
+    CancelledError when its own was cancelled by another process, and as `write_bucket`.
+    """
+    wanted = {name: user_of(name) for name in names}
+    for _ in range(ROUNDS_MAX):
+        state = ports.snapshots.newest()
+        left = [name for name, user in wanted.items() if user not in state.users]
+        if not left:
+            _delete(wanted, ports)
+            return
+        statements = _read(left, ports, own)
+        if statements.keys() != set(left):
+            wanted = {name: user for name, user in wanted.items() if name in statements or name not in left}
+            continue
+        if own is None and _may_be_at_work(statements, ports):
+            ports.wait(_POLL_SECONDS)
+            continue
+        try:
+            buckets = sorted({bucket for one in statements.values() for bucket in one.parts})
+            answers = ports.log_in(statements, buckets, own)
+        except CancelledError:
+            if own is not None and cancel(own, ports) is not Fate.FINISHED:
+                raise
+            continue
+        met = unfinished_in(answers)
+        if met:
+            wanted |= {name: user_of(name) for name in met}
+            continue
+        try:
+            _commit(statements, answers, ports)
+        except BucketConflictError as error:
+            logger.debug("statements are logged again where needed: %s", error)
+    raise ConflictError(
+        f"batch statements were not finished in {ROUNDS_MAX} rounds, because other writers came first each time; the "
+        "next "
+        "writer goes on with them"
+    )
+
+
+def unfinished_in(answers: Iterable[BucketAnswer]) -> set[str]:
+    """The unfinished statements that tasks have met: they must be finished before the batch is run again."""
+    return {name for answer in answers for name in answer.unfinished}
+
+
+def _delete(names: Iterable[str], ports: StatementPorts) -> None:
+    for name in names:
+        ports.observe(Step.DELETE_PREPARED, user_of(name), 0, None)
+        ports.prepared.delete(name)
+
+
+def _may_be_at_work(statements: Mapping[str, PreparedCommit], ports: StatementPorts) -> bool:
+    """Whether one was prepared so recently that its own driver is likely to be finishing it."""
+    return any(0 <= ports.clock() - one.time_millis < GRACE_MILLIS for one in statements.values())
+
+
+def _read(names: Sequence[str], ports: StatementPorts, own: str | None) -> dict[str, PreparedCommit]:
+    """The prepared commits of unfinished statements, without those that were finished and deleted meanwhile.
+
+    Raises CancelledError for its own, and LostFilesError for one that the log names and the folder lacks.
+    """
+    found: dict[str, PreparedCommit] = {}
+    for name in names:
+        try:
+            found[name] = ports.prepared.read(name)
+        except NotFoundError as error:
+            if user_of(name) in ports.snapshots.newest().users:
+                continue
+            if name == own:
+                raise CancelledError(
+                    f"the statement {user_of(name)} was cancelled; nothing of it is in the table, unless this process "
+                    f"slept for longer than {STATEMENT_RETAINED_MILLIS // 60_000} minutes: then look for its rows "
+                    "before it is run again"
+                ) from error
+            # Finished long ago, and its user is forgotten; or the folder is older than the log.
+            if any(name in tail for tail in ports.look(range(ports.bucket_count), False).values()):
+                raise LostFilesError.of(f"the prepared commit {name}", where="the tail of a bucket") from error
+    return found
+
+
+def _commit(statements: Mapping[str, PreparedCommit], answers: Sequence[BucketAnswer], ports: StatementPorts) -> None:
+    """One snapshot with all tails, or none. Raises BucketConflictError to look again."""
+    batch = statements[min(statements)].batch
+
+    def decide(state: TableState) -> SnapshotChange | None:
+        if all(one.user in state.users for one in statements.values()):
+            return None
+        return take_statements(state, statements, answers, now_millis=ports.clock())
+
+    commit_once(batch, decide, ports.snapshots, ports.observe)
+
+
+def take_statements(
+    state: TableState, statements: Mapping[str, PreparedCommit], answers: Sequence[BucketAnswer], *, now_millis: int
+) -> SnapshotChange:
+    """The snapshot that takes statements in, with all that lies before them in the log. Pure.
+
+    Raises BucketConflictError when another snapshot has moved one of the buckets: all of them or none.
+    """
+    for answer in answers:
+        decision = compare_and_set(state.logged.position(answer.bucket), answer)
+        if decision is AnswerDecision.DROP and answer.base != answer.end:
+            raise BucketConflictError(f"bucket {answer.bucket} of a batch statement was taken in by another snapshot")
+    first, *others = sorted(statements)
+    change = take_answers(state, statements[first].batch, answers, now_millis=now_millis)
+    users = change.users
+    lineage = list(change.lineage)
+    for name in others:
+        batch = statements[name].batch
+        last = CommitUser(identifier=batch.identifier, digest=None, time_millis=now_millis)
+        users = with_user(users, batch.user, last)
+        if not any(entry["user"] == batch.user for entry in lineage):
+            lineage.append(lineage_of(batch.user, batch.identifier, batch.lineage))
+    assert change.log is not None
+    properties = {key: text for name in sorted(statements) for key, text in statements[name].properties.items()}
+    if len(statements) > 1 and BASE_KEY in properties:  # what another one of them has written may be left
+        properties |= clears_properties(None, None)
+    log = change.log.pruned(users)
+    if properties.pop(ADDED_USERS_KEY, None) is not None:
+        for one in statements.values():
+            users = later_users(users, parse_users({USERS_KEY: one.properties.get(ADDED_USERS_KEY, NO_USERS)}))
+    return replace(change, users=users, log=log, lineage=lineage, properties=properties)
+
+
+def cancel(name: str, ports: StatementPorts) -> Fate:
+    """Cancel a statement that nobody has begun; one that was begun is finished.
+
+    Behind mark and fence its own driver cannot begin it any more.
+    """
+    user = user_of(name)
+    try:
+        prepared = ports.prepared.read(name)
+    except NotFoundError:
+        ports.prepared.delete(name)  # its mark may be left
+        return Fate.FINISHED if user in ports.snapshots.newest().users else Fate.DECIDED_BEFORE
+    if user not in ports.snapshots.newest().users:
+        ports.observe(Step.CANCEL, user, 0, None)
+        ports.prepared.mark_cancelled(name)
+        tails = ports.look(sorted(prepared.parts), True)
+        if any(name in found for found in tails.values()):
+            finish([name], ports)
+            return Fate.FINISHED
+        if user not in ports.snapshots.newest().users:
+            # Its user is not forgotten while it exists: where it does, it was in no snapshot.
+            is_decided = not ports.prepared.exists(name)
+            ports.observe(Step.DELETE_PREPARED, user, 0, None)
+            ports.prepared.delete(name)
+            return Fate.DECIDED_BEFORE if is_decided else Fate.CANCELLED
+    ports.prepared.delete(name)
+    return Fate.FINISHED
+
+
+def finish_left_over(ports: StatementPorts, *, is_foreign: Callable[[PreparedCommit], bool]) -> dict[str, Fate]:
+    """Finish the statements that other processes have left begun, and cancel those that nobody has begun for long.
+
+    For every driver, before a batch: one listing where there are none. One of another identity of the table is deleted.
+    """
+    fates: dict[str, Fate] = {}
+    begun: list[str] = []
+    for name in ports.prepared.names():
+        try:
+            prepared = ports.prepared.read(name)
+        except NotFoundError:
+            continue
+        if is_foreign(prepared) or prepared.user in ports.snapshots.newest().users:
+            ports.prepared.delete(name)
+        elif any(name in found for found in ports.look(sorted(prepared.parts), False).values()):
+            begun.append(name)
+        elif ports.clock() - prepared.time_millis > ABANDONED_MILLIS:
+            fates[name] = cancel(name, ports)
+    if begun:
+        finish(begun, ports)
+    for name in begun:
+        fates[name] = Fate.FINISHED
+    for name, fate in fates.items():
+        logger.warning("the unfinished batch statement %s of another process was %s", user_of(name), fate.value)
+    return fates

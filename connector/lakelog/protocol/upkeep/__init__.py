@@ -1,0 +1,1 @@
+"""Checks, repairs, expiry and comparisons of a log."""

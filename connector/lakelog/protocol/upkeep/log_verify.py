@@ -1,0 +1,257 @@
+"""Compares a log with the files of its table: snapshot a and the changes from a to b must be snapshot b.
+
+Rows are compared as the JSON of the log, which every type survives. With primary key the last change of a key counts;
+without, how often a row is there: inserted more or fewer times than deleted.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import polars as pl
+import pyarrow as pa
+
+from lakelog.common.errors import InvalidRequestError, NotFoundError, UnsupportedError
+from lakelog.common.progress import counted
+from lakelog.common.types import ROW_KIND_COLUMN, RowKind
+from lakelog.filestore.metadata.tables.consumers import LEASE_PREFIX, ConsumerManager
+from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
+from lakelog.filestore.read.scan import plan
+from lakelog.filestore.read.split_rows import read_splits_as_changes
+from lakelog.filestore.table import FileStoreTable
+from lakelog.logstore.codec.json_text import row_json
+from lakelog.logstore.kafka.records.reader import OFFSET_COLUMN, read_range
+from lakelog.protocol.access.table_log import TableLog, kafka_topic
+from lakelog.protocol.state.log_gaps import gap_test
+from lakelog.protocol.state.log_generations import ended_before
+from lakelog.protocol.state.log_leases import LogLeases
+from lakelog.protocol.state.state import LogState
+from lakelog.protocol.state.stores import read_state
+from lakelog.protocol.upkeep.row_pieces import KEY, ROW, RowPieces
+
+_OLD, _LOG, _NEW = "old", "log", "new"
+_COUNT, _BUCKET, _OFFSET, _ORDER = "count", "bucket", "offset", "order"
+_ADDS = [kind.value for kind in RowKind if kind.is_add]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogDifference:
+    """A row that log and snapshot do not agree on: how often each has it.
+
+    `row` is its JSON, `key` that of its primary key, empty without one. `bucket` and `offset` are the last record of
+    its key (without key: of the row) in the range; None when the range has none.
+    """
+
+    key: str
+    row: str
+    count_by_log: int
+    count_in_snapshot: int
+    bucket: int | None
+    offset: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogVerification:
+    """The result of a verification of the snapshots `from_snapshot` (0: before the first) to `to_snapshot`.
+
+    `difference_count` counts the rows that differ; `first` is the one with the smallest key, then row.
+    """
+
+    from_snapshot: int
+    to_snapshot: int
+    row_count: int
+    change_count: int
+    difference_count: int
+    first: LogDifference | None
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether log and files agree."""
+        return self.difference_count == 0
+
+
+def verify_log(
+    table: FileStoreTable,
+    log: TableLog,
+    *,
+    from_snapshot: int | None = None,
+    to_snapshot: int | None = None,
+    budget_bytes: int | None = None,
+) -> LogVerification:
+    """Compare the log with the files from one snapshot, by default the oldest of this log, to another, the newest.
+
+    0 is the state before the first snapshot. Both snapshots and the records are kept while it runs. Raises
+    NotFoundError for a snapshot that does not exist, LogTruncatedError when the log lacks records of the range,
+    InvalidRequestError for a table without snapshots and for snapshots in the wrong order, UnsupportedError for an
+    eventual log, UnavailableError.
+    """
+    if log.is_eventual:
+        raise UnsupportedError(
+            f"table {table.name} has log.consistency=eventual: its log holds records before their snapshot, and repeats"
+            " them, so no snapshot is the log up to an offset; compare the newest snapshot with what a stream has read"
+        )
+    log.check_topic()
+    first, last = _range_of(table, from_snapshot, to_snapshot)
+    topic_id = log.topic_id
+    with _kept(table, topic_id, first or last):
+        before, after = (_state(table, topic_id, snapshot_id) for snapshot_id in (first, last))
+        budget = READ_MEMORY_BUDGET.of(table.schema.options) if budget_bytes is None else budget_bytes
+        with RowPieces(budget) as pieces:
+            old_count = _add_snapshot(pieces, _OLD, table, first)
+            change_count = _add_log(pieces, table, log, before, after)
+            new_count = _add_snapshot(pieces, _NEW, table, last)
+            found = _Differences()
+            for piece in pieces.pieces():
+                found.add(_compare(piece, has_key=bool(table.schema.primary_keys)))
+    return LogVerification(
+        from_snapshot=first,
+        to_snapshot=last,
+        row_count=max(old_count, new_count) if first == last else new_count,
+        change_count=change_count,
+        difference_count=found.count,
+        first=found.first,
+    )
+
+
+def _range_of(table: FileStoreTable, from_snapshot: int | None, to_snapshot: int | None) -> tuple[int, int]:
+    oldest, newest = table.snapshots.earliest_id(), table.snapshots.latest_id()
+    if oldest is None or newest is None:
+        raise InvalidRequestError(f"table {table.name} has no snapshot yet: there is nothing to compare its log with")
+    begin = _first_of_log(table, newest)
+    first = max(oldest, begin) if from_snapshot is None else from_snapshot
+    last = newest if to_snapshot is None else to_snapshot
+    if first < begin:
+        raise InvalidRequestError(
+            f"table {table.name} has its log since snapshot {begin}: the changes behind snapshot {first} are not in it;"
+            f" begin with snapshot {begin} or a later one"
+        )
+    if first > last:
+        raise InvalidRequestError(f"snapshot {first} is newer than snapshot {last}; the range goes from old to new")
+    return first, last
+
+
+def _first_of_log(table: FileStoreTable, newest: int) -> int:
+    """The first snapshot of the log that the table has now; 0 where it had no other before."""
+    ended = ended_before(table, table.snapshots.get(newest))
+    return ended[-1].snapshot_id if ended else 0
+
+
+@contextmanager
+def _kept(table: FileStoreTable, topic_id: str, snapshot_id: int) -> Iterator[None]:
+    """Keep a snapshot, those after it and their records from expiry."""
+    name = f"verify-{uuid.uuid4().hex}"
+    consumers, leases = ConsumerManager(table.file_io, table.paths), LogLeases(table, topic_id)
+    consumers.put(f"{LEASE_PREFIX}{name}", snapshot_id)
+    try:
+        state = _state(table, topic_id, snapshot_id)
+        leases.put(name, {bucket: at.offset for bucket, at in state.positions.items()})
+        yield
+    finally:
+        consumers.delete(f"{LEASE_PREFIX}{name}")
+        leases.delete(name)
+
+
+def _state(table: FileStoreTable, topic_id: str, snapshot_id: int) -> LogState:
+    snapshot = table.snapshots.get(snapshot_id) if snapshot_id else None
+    if snapshot_id and snapshot is None:
+        raise NotFoundError(f"table {table.name} has no snapshot {snapshot_id}")
+    return LogState(topic_id=topic_id) if snapshot is None else read_state(table, snapshot, topic_id=topic_id).logged
+
+
+def _add_snapshot(pieces: RowPieces, source: str, table: FileStoreTable, snapshot_id: int) -> int:
+    """Add the rows of a snapshot, each with 1, or -1 where a value-count table is below zero; gives their number."""
+    if not snapshot_id:
+        return 0
+    count = 0
+    splits = plan(table, table.snapshots.get(snapshot_id)).splits
+    for batch, kinds in counted(read_splits_as_changes(table, splits), f"pieces of snapshot {snapshot_id}"):
+        count += batch.num_rows
+        signs = pl.Series(_COUNT, [1 if kind in _ADDS else -1 for kind in kinds.to_pylist()], pl.Int64)
+        pieces.add(source, _encoded(table, pa.Table.from_batches([batch])).with_columns(signs))
+    return count
+
+
+def _add_log(pieces: RowPieces, table: FileStoreTable, log: TableLog, before: LogState, after: LogState) -> int:
+    """Add the changes between two states, with their order; gives their number."""
+    order = 0
+    for bucket in range(table.bucket_count):
+        start, end = before.position(bucket).offset, after.position(bucket).offset
+        batches = read_range(
+            kafka_topic(log).partition(bucket),
+            table.schema.fields,
+            start=start,
+            end=end,
+            with_offset=True,
+            holds_nothing=gap_test(table, log.topic_id, bucket),
+        )
+        for batch in counted(batches, f"pieces of the log of bucket {bucket}"):
+            whole = pa.Table.from_batches([batch])
+            kinds = pl.Series(whole[ROW_KIND_COLUMN].to_numpy())
+            numbers = pl.Series(_ORDER, range(order, order + len(kinds)), pl.Int64)
+            frame = _encoded(table, whole).with_columns(
+                pl.when(kinds.is_in(_ADDS)).then(1).otherwise(-1).cast(pl.Int64).alias(_COUNT),
+                pl.lit(bucket, pl.Int32).alias(_BUCKET),
+                pl.Series(_OFFSET, whole[OFFSET_COLUMN].to_numpy()),
+                numbers,
+            )
+            pieces.add(_LOG, frame)
+            order += len(kinds)
+    return order
+
+
+def _encoded(table: FileStoreTable, rows: pa.Table) -> pl.DataFrame:
+    """Keys and rows as JSON; without primary key the row is its key."""
+    row = row_json(rows, table.schema.fields)
+    names = table.schema.primary_keys
+    key = row_json(rows, table.schema.select(names)) if names else row
+    return pl.DataFrame({KEY: key, ROW: row})
+
+
+def _compare(piece: Mapping[str, pl.DataFrame], *, has_key: bool) -> pl.DataFrame:
+    """The rows that the log and the new snapshot have differently often, with the last record of their key."""
+    empty = pl.DataFrame(schema={KEY: pl.String, ROW: pl.String, _COUNT: pl.Int64})
+    logged = empty.with_columns(
+        pl.lit(0, pl.Int32).alias(_BUCKET), pl.lit(0, pl.Int64).alias(_OFFSET), pl.lit(0, pl.Int64).alias(_ORDER)
+    )
+    old, new, log = piece.get(_OLD, empty), piece.get(_NEW, empty), piece.get(_LOG, logged)
+    last = log.sort(_ORDER).unique(KEY, keep="last", maintain_order=True)
+    if has_key:
+        changes = last.filter(pl.col(_COUNT) > 0).select(KEY, ROW, _COUNT)
+        old = old.join(last, on=KEY, how="anti")
+    else:
+        changes = log.select(KEY, ROW, _COUNT)
+    expected = pl.concat([old.select(KEY, ROW, _COUNT), changes]).group_by(KEY, ROW).agg(pl.col(_COUNT).sum())
+    found = new.group_by(KEY, ROW).agg(pl.col(_COUNT).sum().alias("found"))
+    both = expected.join(found, on=[KEY, ROW], how="full", coalesce=True).with_columns(
+        pl.col(_COUNT).fill_null(0), pl.col("found").fill_null(0)
+    )
+    different = both.filter(pl.col(_COUNT) != pl.col("found"))
+    return different.join(last.select(KEY, _BUCKET, _OFFSET), on=KEY, how="left")
+
+
+class _Differences:
+    """How many differences there are, and the first one."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.first: LogDifference | None = None
+
+    def add(self, different: pl.DataFrame) -> None:
+        """Take in those of a piece."""
+        self.count += different.height
+        if not different.height:
+            return
+        first = different.sort(KEY, ROW).row(0, named=True)
+        one = LogDifference(
+            key=first[KEY] if first[KEY] != first[ROW] else "",
+            row=first[ROW],
+            count_by_log=first[_COUNT],
+            count_in_snapshot=first["found"],
+            bucket=first[_BUCKET],
+            offset=first[_OFFSET],
+        )
+        if self.first is None or (one.key, one.row) < (self.first.key, self.first.row):
+            self.first = one

@@ -1,0 +1,265 @@
+"""The driver's part of the protocol: the identity of a batch, and the snapshot that takes its transactions in."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from lakelog.common.errors import ConflictError
+from lakelog.filestore.commit.batches import append_commit, is_replay
+from lakelog.filestore.commit.conflicts import OvertakenError
+from lakelog.filestore.compact.result import CompactResult
+from lakelog.filestore.index.hash_index import HashIndexChange
+from lakelog.filestore.metadata.snapshots.users import CommitUser, check_not_forgotten, with_user
+from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.write.write import add_entry
+from lakelog.protocol.state.batch_lineage import lineage_of, of_parts, unique_batches
+from lakelog.protocol.state.header import BucketFile, CommitHeader
+from lakelog.protocol.state.ports import SnapshotChange, Snapshots
+from lakelog.protocol.state.state import (
+    Batch,
+    LogPosition,
+    TableState,
+    TakenBatch,
+    advance,
+    check_same_batch,
+    is_committed,
+)
+from lakelog.protocol.state.steps import Step, StepObserver
+from lakelog.protocol.writing.task import BucketAnswer
+
+logger = logging.getLogger("lakelog.protocol")
+
+Clock = Callable[[], int]
+
+
+class BucketConflictError(ConflictError):
+    """Another writer's snapshot has moved a bucket: replay the batch."""
+
+
+class Verdict(Enum):
+    """Whether a batch is new in the table's history."""
+
+    NEW = "new"
+    REPLAY = "replay"
+
+
+class AnswerDecision(Enum):
+    """Whether a snapshot takes one bucket's answer in."""
+
+    TAKE = "take"
+    DROP = "drop"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a snapshot commit ended. `snapshot_id` is None when the batch was in already."""
+
+    snapshot_id: int | None
+
+
+def check_identity(state: TableState, batch: Batch) -> Verdict:
+    """NEW, or REPLAY for the user's last batch with the same source offsets.
+
+    Raises InvalidRequestError for an identifier below the user's last one, or the same with other source offsets:
+    the checkpoint was reset or copied.
+    """
+    check_ledger(state, batch)
+    check_not_forgotten(batch.user, batch.identifier, state.users, state.forgotten_millis)
+    what = f"batch {batch.identifier} of {batch.user} (newest snapshot: {state.snapshot_id})"
+    is_in = is_replay(state.users.get(batch.user), batch.identifier, batch.source_digest, what=what)
+    return Verdict.REPLAY if is_in else Verdict.NEW
+
+
+def check_ledger(state: TableState, batch: Batch) -> None:
+    """Raise InvalidRequestError when other writers took in a part of the batch that has other source offsets."""
+    ledgers = () if state.log is None else (state.log.ledger, *(one.ledger for one in state.log.moved))
+    for bucket, users in ((bucket, users) for ledger in ledgers for bucket, users in ledger.items()):
+        taken = users.get(batch.user)
+        if taken is not None and taken.identifier >= batch.identifier:
+            where = f"bucket {bucket} of snapshot {state.snapshot_id}"
+            check_same_batch(batch, taken.identifier, taken.digest, where=where)
+
+
+def check_left_over(batch: Batch, bucket: int, headers: Iterable[CommitHeader]) -> None:
+    """Raise InvalidRequestError when the tail of a bucket holds the batch with other source offsets.
+
+    Called for all buckets before any is written: otherwise a changed batch would be logged in the other buckets.
+    """
+    for header in headers:
+        if header.user == batch.user and header.identifier >= batch.identifier:
+            check_same_batch(batch, header.identifier, header.source_digest, where=f"the log of bucket {bucket}")
+
+
+def compare_and_set(position: LogPosition, answer: BucketAnswer) -> AnswerDecision:
+    """Decide on one bucket from the offset that the newest snapshot holds.
+
+    Raises BucketConflictError when the snapshot has moved past the answer's base but not to its end; for an answer that
+    no other writer takes in, when it has moved at all.
+    """
+    is_in = answer.is_decided and position.offset >= answer.end and position.offset != answer.base
+    if answer.base == answer.end or is_in:
+        return AnswerDecision.DROP
+    if position.offset == answer.base:
+        return AnswerDecision.TAKE
+    raise BucketConflictError(
+        f"bucket {answer.bucket}: the newest snapshot holds the log up to {position.offset}, the batch was written on "
+        f"{answer.base}..{answer.end}; it is replayed"
+    )
+
+
+def take_answers(
+    state: TableState, batch: Batch, answers: Sequence[BucketAnswer], *, now_millis: int
+) -> SnapshotChange:
+    """The snapshot that takes in what the tasks logged and found. Pure. Raises BucketConflictError."""
+    log = state.logged
+    files: list[tuple[int, BucketFile]] = []
+    changelog: list[tuple[int, BucketFile]] = []
+    removed: list[tuple[int, BucketFile]] = []
+    positions = dict(log.positions)
+    ledger = {bucket: dict(taken) for bucket, taken in log.ledger.items()}
+    lineage: list[Mapping[str, object]] = []
+    own: list[Mapping[str, object]] = []  # what the parts of the batch were made from, by their headers
+    has_parts = any(_is_part(users.get(batch.user), batch) for users in ledger.values())  # in snapshots before
+    untracked: list[Mapping[str, object]] = []
+    watermarks = [] if batch.watermark_millis is None else [batch.watermark_millis]
+    for answer in answers:
+        position = log.position(answer.bucket)
+        if compare_and_set(position, answer) is AnswerDecision.DROP:
+            continue
+        positions[answer.bucket] = _position_after(position, answer)
+        taken = ledger.setdefault(answer.bucket, {})
+        for header in answer.transactions:
+            files.extend((answer.bucket, file) for file in header.files)
+            changelog.extend((answer.bucket, file) for file in header.changelog)
+            if header.watermark_millis is not None:
+                watermarks.append(header.watermark_millis)
+            removed.extend((answer.bucket, file) for file in header.removed)
+            if header.mark is not None and header.mark.hides_changes:
+                untracked.append(_untracked(answer.bucket, header))
+            if not header.is_of_batch:
+                continue
+            before = taken.get(header.user)
+            if before is None or header.identifier >= before.identifier:
+                taken[header.user] = TakenBatch(identifier=header.identifier, digest=header.source_digest)
+            if header.user != batch.user:
+                lineage.append(lineage_of(header.user, header.identifier, header.lineage))
+            elif header.identifier == batch.identifier:
+                own.append(header.lineage)
+    users = _users_after(state.users, batch, now_millis)
+    return SnapshotChange(
+        files=files,
+        changelog=changelog,
+        users=users,
+        log=replace(log, positions=positions, ledger=ledger).pruned(users),
+        lineage=unique_batches(
+            [lineage_of(batch.user, batch.identifier, of_parts(batch.lineage, own, has_others=has_parts)), *lineage]
+        ),
+        watermark_millis=max(watermarks, default=None),
+        removed=removed,
+        untracked=untracked,
+    )
+
+
+def _users_after(users: Mapping[str, CommitUser], batch: Batch, now_millis: int) -> dict[str, CommitUser]:
+    last = CommitUser(identifier=batch.identifier, digest=batch.source_digest, time_millis=now_millis, job=batch.job)
+    return with_user(users, batch.user, last)
+
+
+def commit_batch(
+    batch: Batch,
+    answers: Sequence[BucketAnswer],
+    *,
+    snapshots: Snapshots,
+    observe: StepObserver,
+    clock: Clock,
+) -> Outcome:
+    """Index the batch in one APPEND snapshot, unless it is in already. Raises BucketConflictError to replay it."""
+
+    def decide(state: TableState) -> SnapshotChange | None:
+        if is_committed(state, batch):
+            return None
+        return take_answers(state, batch, answers, now_millis=clock())
+
+    return commit_once(batch, decide, snapshots, observe)
+
+
+def commit_files(
+    table: TableStore,
+    batch: Batch,
+    files: Sequence[tuple[int, BucketFile]],
+    changelog: Sequence[tuple[int, BucketFile]] = (),
+    *,
+    hashes: HashIndexChange | None = None,
+    observe: StepObserver,
+) -> Outcome:
+    """Index a batch of a table without a log: its files, its changelog files and its user in one APPEND snapshot.
+
+    `hashes` are the changes of the HASH index by the tasks. Raises BucketConflictError to replay it.
+    """
+    observe(Step.BEFORE_SNAPSHOT, batch.user, batch.identifier, None)
+    try:
+        snapshot = append_commit(
+            table,
+            user=batch.user,
+            identifier=batch.identifier,
+            digest=batch.source_digest,
+            entries=[add_entry(table, file.bucket_id(bucket), file.meta) for bucket, file in files],
+            changelog=[add_entry(table, file.bucket_id(bucket), file.meta) for bucket, file in changelog],
+            hashes=hashes,
+            lineage={"batches": [lineage_of(batch.user, batch.identifier, batch.lineage)]},
+            watermark_millis=batch.watermark_millis,
+            job=batch.job,
+        )
+    except OvertakenError as error:
+        raise BucketConflictError(str(error)) from error
+    observe(Step.AFTER_SNAPSHOT, batch.user, batch.identifier, None)
+    return Outcome(snapshot_id=None if snapshot is None else snapshot.id)
+
+
+def commit_compaction(
+    batch: Batch, buckets: Sequence[CompactResult], *, snapshots: Snapshots, observe: StepObserver
+) -> Outcome:
+    """Index a compaction in a COMPACT snapshot; it is dropped when its inputs were replaced, which loses nothing."""
+    observe(Step.BETWEEN_APPEND_AND_COMPACT, batch.user, batch.identifier, None)
+    try:
+        return Outcome(snapshot_id=snapshots.compact(batch, buckets))
+    except ConflictError as error:
+        logger.debug("a compaction of batch %d of %s is dropped: %s", batch.identifier, batch.user, error)
+        return Outcome(snapshot_id=None)
+
+
+def commit_once(
+    batch: Batch,
+    decide: Callable[[TableState], SnapshotChange | None],
+    snapshots: Snapshots,
+    observe: StepObserver,
+) -> Outcome:
+    """Make the APPEND snapshot that `decide` gives, unless it gives None."""
+    observe(Step.BEFORE_SNAPSHOT, batch.user, batch.identifier, None)
+    snapshot_id = snapshots.append(batch, decide)
+    observe(Step.AFTER_SNAPSHOT, batch.user, batch.identifier, None)
+    return Outcome(snapshot_id=snapshot_id)
+
+
+def _position_after(position: LogPosition, answer: BucketAnswer) -> LogPosition:
+    headers: tuple[CommitHeader, ...] = answer.transactions
+    return advance(
+        position,
+        offset=answer.end,
+        leader_epoch=answer.leader_epoch,
+        epoch_offset=answer.epoch_offset,
+        records=sum(header.record_count for header in headers),
+        size_bytes=sum(header.size_bytes for header in headers),
+        sequence=max((header.next_sequence for header in headers), default=0),
+    )
+
+
+def _untracked(bucket: int, header: CommitHeader) -> Mapping[str, object]:
+    return {"user": header.user, "identifier": header.identifier, "bucket": bucket, "mark": header.mark}
+
+
+def _is_part(taken: TakenBatch | None, batch: Batch) -> bool:
+    return taken is not None and taken.identifier == batch.identifier

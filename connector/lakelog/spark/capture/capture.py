@@ -1,0 +1,173 @@
+"""What a micro-batch was made from, for the record in its commit: see `lakelog.lineage.records.record`.
+
+The sources of a query are the leaves of the plan that Spark runs; they are looked at once a run. How far each
+micro-batch reads them stands in the checkpoint's offset log, a line a source. An analysis that fails never fails the
+batch: what is not known is recorded as unknown, with the reason.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any  # Any: py4j gives Java objects without types
+
+from pyspark.errors import PySparkAttributeError
+from pyspark.sql import DataFrame
+
+from lakelog.catalog.names.system_names import STORED_DATABASE
+from lakelog.common.errors import CorruptDataError
+from lakelog.common.quoting import cause
+from lakelog.filestore.metadata.snapshots.users import NamedJob
+from lakelog.filestore.options.writing import LINEAGE_CAPTURE
+from lakelog.filestore.table import FileStoreTable
+from lakelog.lineage.records.declared import declared_sources
+from lakelog.lineage.records.record import BatchLineage, ReadMode, Source, TableSource, UnknownSource
+from lakelog.spark.capture.checkpoint import parse_offset_log
+from lakelog.spark.capture.offset_lines import NOTHING_READ, foreign_between, table_between
+from lakelog.spark.capture.plan_leaves import StreamLeaf, first_offset, leaves_of, source_of_leaf, stream_leaf_of
+
+logger = logging.getLogger("lakelog.spark")
+
+OPERATION = "WRITE"
+NO_PLAN = UnknownSource(why="Spark Connect does not show the plan of a query: name what it reads, sources=")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningBatch:
+    """A micro-batch under way: the query's execution, and the source lines of the offset log at its end.
+
+    `read_before` gives the file of the batch before in the offset log; None where there is none.
+    """
+
+    execution: Any  # a Java StreamExecution
+    batch_id: int
+    ends: Sequence[str]
+    read_before: Callable[[], str | None]
+
+    def starts(self) -> Sequence[str]:
+        """The source lines of the batch before. Raises CorruptDataError where there should be some."""
+        if self.batch_id == 0:
+            return [NOTHING_READ] * len(self.ends)
+        path = f"offsets/{self.batch_id - 1}"
+        text = self.read_before()
+        if text is None:
+            raise CorruptDataError(f"{path} is not in the checkpoint")
+        return parse_offset_log(text, path=path)
+
+
+@dataclass(slots=True)
+class Capture:
+    """What a sink records of its batches. `job` is the name that was given; None is that of the query, or its id.
+
+    `names` are the sources that are recorded where no plan shows them; None is unknown.
+    """
+
+    job: str | None = None
+    names: Sequence[str] | None = None
+    _run: str | None = None
+    _leaves: tuple[StreamLeaf | Source | None, ...] = field(default=())
+
+    def lineage_of(self, rows: DataFrame, running: RunningBatch) -> BatchLineage:
+        """The record of a micro-batch whose rows are `rows`."""
+        execution = running.execution
+        run_id, query_id = execution.runId().toString(), execution.id().toString()
+        try:
+            if self._run != run_id:
+                jvm = rows.sparkSession._jvm
+                self._leaves = tuple(_leaf(leaf, jvm) for leaf in leaves_of(execution.logicalPlan()))
+                self._run = run_id
+            sources = [*_stream_sources(self._leaves, running), *_other_sources(rows, execution)]
+        except Exception as error:  # noqa: BLE001  # the batch is written whatever its analysis meets
+            sources = [unknown(error)]
+        return BatchLineage(
+            job=self.job or execution.name() or query_id,
+            query_id=query_id,
+            run_id=run_id,
+            batch_id=running.batch_id,
+            operation=OPERATION,
+            sources=unique(sources),
+        )
+
+    def without_plan(self, batch_id: int, warehouse: str) -> BatchLineage:
+        """The record of a micro-batch on Spark Connect."""
+        sources = (NO_PLAN,) if self.names is None else declared_sources(self.names, warehouse)
+        return BatchLineage(job=self.job, batch_id=batch_id, operation=OPERATION, sources=sources)
+
+
+def lineage_of_frame(rows: DataFrame, *, job: str | None = None, operation: str | None = None) -> BatchLineage:
+    """The record of a batch write of a DataFrame, by the plan that it has."""
+    try:
+        plan = rows._jdf.queryExecution().analyzed()
+        found = [source_of_leaf(leaf, rows.sparkSession._jvm) for leaf in leaves_of(plan)]
+        sources: list[Source] = [source for source in found if source is not None]
+    except PySparkAttributeError:
+        sources = [NO_PLAN]
+    except Exception as error:  # noqa: BLE001  # the rows are written whatever the analysis meets
+        sources = [unknown(error)]
+    return BatchLineage(job=job, operation=operation, sources=unique(sources))
+
+
+def is_captured(table: FileStoreTable) -> bool:
+    """Whether commits to a table record what they were made from: not those to the system tables."""
+    return LINEAGE_CAPTURE.of(table.schema.options) and table.name.partition(".")[0] != STORED_DATABASE
+
+
+def has_moved(lineage: BatchLineage) -> bool:
+    """Whether the batch has read on in the stream of a table: then it is committed without rows, too."""
+    tables = [one for one in lineage.sources if isinstance(one, TableSource) and one.mode is ReadMode.STREAM]
+    return any(one.start != one.end or (one.log is not None and one.log.start != one.log.end) for one in tables)
+
+
+def named_job(lineage: BatchLineage) -> NamedJob | None:
+    """The job of a streaming query that has a name; another query may not have the same."""
+    if lineage.query_id is None or lineage.job is None or lineage.job == lineage.query_id:
+        return None
+    return NamedJob(name=lineage.job, query=lineage.query_id)
+
+
+def unknown(error: BaseException) -> UnknownSource:
+    """What is recorded where an analysis has failed."""
+    logger.warning("the sources of a batch are not known: %s", cause(error), exc_info=error)
+    return UnknownSource(why=f"the analysis of the query has failed: {cause(error)}")
+
+
+def unique(sources: Sequence[Source]) -> tuple[Source, ...]:
+    """The sources, each once: a plan may read one twice."""
+    found: list[Source] = []
+    for source in sources:
+        if source not in found:
+            found.append(source)
+    return tuple(found)
+
+
+def _leaf(leaf: Any, jvm: Any) -> StreamLeaf | Source | None:  # a Java LogicalPlan
+    streaming = stream_leaf_of(leaf)
+    return source_of_leaf(leaf, jvm) if streaming is None else streaming
+
+
+def _stream_sources(leaves: Sequence[StreamLeaf | Source | None], running: RunningBatch) -> list[Source]:
+    streams = [leaf for leaf in leaves if isinstance(leaf, StreamLeaf)]
+    found: list[Source] = [leaf for leaf in leaves if leaf is not None and not isinstance(leaf, StreamLeaf)]
+    if len(streams) != len(running.ends):
+        why = f"the plan has {len(streams)} streams, the offset log of batch {running.batch_id} {len(running.ends)}"
+        return [*found, UnknownSource(why=why)]
+    read = (_read(*one, running.execution) for one in zip(streams, running.starts(), running.ends, strict=True))
+    return [*read, *found]
+
+
+def _read(leaf: StreamLeaf, start: str, end: str, execution: Any) -> Source:
+    """What a batch reads of a stream between two lines of the offset log."""
+    if leaf.table is not None:
+        return table_between(leaf.table, start, end)
+    if start == NOTHING_READ != end and leaf.stream is not None:  # the offset log does not say where it begins
+        start = first_offset(leaf.stream, execution.lastExecution().analyzed()) or start
+    return foreign_between(start, end, format_name=leaf.format, name=leaf.name)
+
+
+def _other_sources(rows: DataFrame, execution: Any) -> list[Source]:
+    """What the function of a foreachBatch has joined to the batch."""
+    batch_rdd, jvm = execution.lastExecution().toRdd().id(), rows.sparkSession._jvm
+    leaves = leaves_of(rows._jdf.queryExecution().analyzed())
+    found = (source_of_leaf(leaf, jvm, batch_rdd=batch_rdd) for leaf in leaves)
+    return [source for source in found if source is not None]

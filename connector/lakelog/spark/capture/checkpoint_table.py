@@ -1,0 +1,187 @@
+"""The table that a checkpoint belongs to, which the checkpoint names.
+
+    <checkpoint>/lakelog-table.json    {"table": identity, "name": "db.t"}
+
+Another table, or one that was dropped and made again, has none of the batches before: it would get the rest of the
+rows, and no error. The file is put before batch 0 is written, and read before the first batch of each run. A query that
+starts with batch 0 writes all rows: so batch 0 may give the checkpoint to another table. The identity is that of
+`lakelog.filestore.metadata.tables.identity.identity_of`: a branch has one of its own. Source:
+docs/rfcs/0016-identity.md.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from lakelog.common.errors import CorruptDataError, InvalidRequestError
+from lakelog.common.json_fields import parse_object, string
+from lakelog.common.quoting import cause, cut, shown
+from lakelog.filestore.metadata.snapshots.users import (
+    CommitUser,
+    carried_properties,
+    check_not_forgotten,
+    forgotten_millis,
+    parse_users,
+    read_users,
+)
+from lakelog.filestore.metadata.tables.identity import former_identities, identity_of
+from lakelog.filestore.table import FileStoreTable
+
+logger = logging.getLogger("lakelog.spark")
+
+FILE = "lakelog-table.json"
+_BYTES_MAX = 1 << 16
+
+
+class Checkpoint(Protocol):
+    """The folder of a checkpoint, in whatever file system."""
+
+    @property
+    def location(self) -> str:
+        """Where it is."""
+
+    def find_text(self, name: str) -> str | None:
+        """The text of a file below the folder; None when it is not there."""
+
+    def write_text(self, name: str, text: str) -> None:
+        """Write or replace a file below the folder."""
+
+    def has_files(self, name: str) -> bool:
+        """Whether a folder below the folder has any file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointTable:
+    """The table that a checkpoint names: its identity, and the name that it had."""
+
+    identity: str
+    name: str
+
+    @classmethod
+    def of(cls, table: FileStoreTable) -> CheckpointTable:
+        """That of a table. Reads what tells it from another one of the same name."""
+        return cls(identity=identity_of(table), name=table.name)
+
+    def to_json(self) -> str:
+        """The text of the file."""
+        return json.dumps({"table": self.identity, "name": self.name})
+
+
+def table_of(checkpoint: Checkpoint) -> CheckpointTable | None:
+    """The table that a checkpoint names; None for one that names none. Raises CorruptDataError."""
+    text = checkpoint.find_text(FILE)
+    if text is None:
+        return None
+    try:
+        if len(text) > _BYTES_MAX:
+            raise ValueError(f"it has {len(text)} characters, expected {_BYTES_MAX} at most")
+        fields = parse_object(text)
+        return CheckpointTable(identity=string(fields, "table"), name=string(fields, "name"))
+    except (KeyError, ValueError) as error:
+        raise CorruptDataError(
+            f"{checkpoint.location}/{FILE} does not name the table of a checkpoint: {cause(error)}. Delete it where "
+            "the checkpoint is that of the table which the query writes"
+        ) from error
+
+
+def check_before_start(checkpoint: Checkpoint, table: FileStoreTable) -> None:
+    """Raise InvalidRequestError where the batches of a checkpoint are in another table. Writes nothing."""
+    found = table_of(checkpoint)
+    if found is None or found.identity == identity_of(table) or not checkpoint.has_files("commits"):
+        return
+    if found.identity not in former_identities(table):
+        raise _of_other(checkpoint, found, table, "the batches before")
+
+
+def bind(checkpoint: Checkpoint, table: FileStoreTable, *, user: str, batch_id: int) -> None:
+    """Name the table in the checkpoint that its query owns. Raises InvalidRequestError where it is another table's.
+
+    A checkpoint that names none, made by an older version, is taken for the table's where that knows the user.
+    """
+    own, found = CheckpointTable.of(table), table_of(checkpoint)
+    if found is not None and found.identity == own.identity:
+        return
+    if batch_id:
+        carried = carried_properties(table.snapshots.latest(), table.snapshots).properties
+        users = parse_users(carried)
+        check_not_forgotten(user, batch_id, users, forgotten_millis(carried))  # the table cannot know: it says why
+        _check_adopted(checkpoint, found, table, users, user=user, batch_id=batch_id)
+        logger.info("checkpoint %s is that of table %s from now on", checkpoint.location, table.name)
+    checkpoint.write_text(FILE, own.to_json())
+
+
+def check_unowned(checkpoint: Checkpoint, table: FileStoreTable, *, user: str, batch_id: int) -> None:
+    """For a sink in a foreachBatch function of the user's, whose query may write several tables.
+
+    Warns of a query that begins to write a table in the middle. Raises InvalidRequestError where the checkpoint is
+    that of a query that writes another table alone.
+    """
+    if not batch_id or user in read_users(table.snapshots.latest(), table.snapshots):
+        return
+    found = table_of(checkpoint)
+    if found is not None and found.identity not in {identity_of(table), *former_identities(table)}:
+        raise _of_other(checkpoint, found, table, f"batches 0 to {batch_id - 1}")
+    if found is None:
+        logger.warning(
+            "table %s has no batch of query %s before batch %d: the rows of those before are not in it, unless they "
+            "had none for it. The usual cause is a checkpoint of another table, or of a table that was made again: "
+            "then use a new checkpoint location",
+            table.name,
+            user,
+            batch_id,
+        )
+
+
+def _check_adopted(
+    checkpoint: Checkpoint,
+    found: CheckpointTable | None,
+    table: FileStoreTable,
+    users: Mapping[str, CommitUser],
+    *,
+    user: str,
+    batch_id: int,
+) -> None:
+    """Raise InvalidRequestError unless the batches before `batch_id` are in the table."""
+    last = users.get(user)
+    if found is None and last is not None:
+        return
+    before = f"batches 0 to {batch_id - 1}"
+    if found is None:
+        raise InvalidRequestError(
+            f"checkpoint {shown(checkpoint.location)} does not say which table it belongs to, and table {table.name} "
+            f"has no batch of its query, {cut(user)}: the rows of {before} are not in it. It is the checkpoint of "
+            "another table, or the table was dropped and made again: use a new checkpoint location. Where it is the "
+            f"right one nevertheless, since these batches had no rows, write {_shown(table)} into its file {FILE}"
+        )
+    if found.identity not in former_identities(table):
+        raise _of_other(checkpoint, found, table, before)
+    if last is None or last.identifier < batch_id - 1:
+        reached = "no batch of its query" if last is None else f"batch {last.identifier} of it as the last one"
+        raise InvalidRequestError(
+            f"checkpoint {shown(checkpoint.location)} belongs to table {found.name} as it was before its new identity: "
+            f"table {table.name} has {reached}, and the next one is batch {batch_id}. What is between was written to "
+            "the other copy. Use a new checkpoint location, or, where these batches had no rows, write "
+            f"{_shown(table)} into the checkpoint's file {FILE}"
+        )
+
+
+def _of_other(
+    checkpoint: Checkpoint, found: CheckpointTable, table: FileStoreTable, batches: str
+) -> InvalidRequestError:
+    """The error of a checkpoint of another table."""
+    other = f"table {found.name}"
+    if found.name == table.name:
+        other = f"another table of the name {found.name}, which was dropped, replaced, or is elsewhere"
+    return InvalidRequestError(
+        f"checkpoint {shown(checkpoint.location)} belongs to {other} ({cut(found.identity)}), and this query writes "
+        f"table {table.name} ({cut(identity_of(table))}): the rows of {batches} are not in it. Use a new checkpoint "
+        "location, or write the table that the checkpoint belongs to"
+    )
+
+
+def _shown(table: FileStoreTable) -> str:
+    return CheckpointTable.of(table).to_json()

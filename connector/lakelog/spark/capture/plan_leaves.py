@@ -1,0 +1,152 @@
+"""The leaves of a plan of Spark's: what a query reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any  # Any: py4j gives Java objects without types
+
+from lakelog.catalog.names.system_names import names_system_table
+from lakelog.common.quoting import cut
+from lakelog.lineage.records.record import ForeignSource, ReadMode, Source, TableSource, UnknownSource
+from lakelog.lineage.records.sources import source_of_table
+from lakelog.spark.options import open_for_read
+from lakelog.spark.session import FORMAT
+from lakelog.spark.source.reading.read_mark import read_of_leaf, read_of_partition
+from lakelog.spark.source.streams.audit_stream import audited
+
+PUSHDOWN_CONF = "spark.sql.python.filterPushdown.enabled"
+_NAMING_OPTIONS = ("table", "path", "subscribe", "subscribePattern", "topic", "dbtable")  # none of them is secret
+_NAME_MAX = 500
+_V2_STREAM = "StreamingDataSourceV2ScanRelation"
+_V1_STREAM = "StreamingExecutionRelation"
+_V2 = frozenset({"DataSourceV2Relation", "DataSourceV2ScanRelation"})
+_PYTHON_TABLE = "PythonTable"
+_CONSTANTS = frozenset({"Range", "OneRowRelation", "CTERelationRef"})  # the last one's leaves are in the plan, too
+_FILE_FORMAT = "FileFormat"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamLeaf:
+    """A stream that a query reads: `table`, or with None a source of another format and its name.
+
+    `stream` is the Java object that gives its offsets; None for sources of Spark's first API.
+    """
+
+    table: TableSource | None
+    format: str
+    name: str | None
+    stream: Any = None
+
+
+def leaves_of(plan: Any) -> Iterator[Any]:  # a Java LogicalPlan, and Java LogicalPlans
+    """The leaves of a plan and of its subqueries, those of the plan first."""
+    subqueries = plan.subqueriesAll()
+    for one in (plan, *(subqueries.apply(at) for at in range(subqueries.size()))):
+        leaves = one.collectLeaves()
+        yield from (leaves.apply(at) for at in range(leaves.size()))
+
+
+def stream_leaf_of(leaf: Any) -> StreamLeaf | None:  # a Java LogicalPlan
+    """The stream that a leaf reads; None for another leaf. Opens a table."""
+    kind = leaf.getClass().getSimpleName()
+    if kind == _V1_STREAM:
+        text = leaf.source().toString()
+        name, _, rest = text.partition("[")
+        return StreamLeaf(table=None, format=name.partition("@")[0], name=cut(rest.rstrip("]"), _NAME_MAX) or None)
+    if kind != _V2_STREAM:
+        return None
+    relation = leaf.relation()
+    options = options_of(relation)
+    table = _table_of(options) if _is_ours(relation.table()) else None
+    return StreamLeaf(table=table, format=_format_of(relation.table()), name=_name_in(options), stream=leaf.stream())
+
+
+def first_offset(stream: Any, plan: Any) -> str | None:  # Java: a SparkDataStream, the plan of a micro-batch
+    """The offset from which a micro-batch reads a stream; None where its plan does not have it."""
+    for leaf in leaves_of(plan):
+        if leaf.getClass().getSimpleName() == _V2_STREAM and leaf.stream().equals(stream):
+            start = leaf.startOffset()
+            return str(start.get().json()) if start.isDefined() else None
+    return None
+
+
+def source_of_leaf(leaf: Any, jvm: Any, *, batch_rdd: int | None = None) -> Source | None:
+    """What a leaf reads that is no stream; None for constants, and for the micro-batch itself (`batch_rdd`)."""
+    tagged = read_of_leaf(leaf, jvm)
+    if tagged is not None:
+        return tagged
+    match leaf.getClass().getSimpleName():
+        case kind if kind in _CONSTANTS:
+            return None
+        case kind if kind in _V2:
+            return _of_relation(leaf, jvm)
+        case "LogicalRelation":
+            return _of_files(leaf.relation())
+        case "LogicalRDD" if batch_rdd is not None and leaf.rdd().id() == batch_rdd:
+            return None
+        case "LogicalRDD" | "LocalRelation" | "ExternalRDD":
+            return UnknownSource(
+                why="rows that the program made: createDataFrame, an RDD or a checkpoint of a DataFrame"
+            )
+        case kind:
+            return UnknownSource(why=f"a leaf of the plan that lakelog does not know: {kind}")
+
+
+def _format_of(table: Any) -> str:  # a Java Table
+    """The format of a table of Spark's second API. Some, such as Kafka's, have the name of their class."""
+    name = cut(table.name(), _NAME_MAX)
+    return name.removesuffix("Table").lower() if name == table.getClass().getSimpleName() else name
+
+
+def options_of(relation: Any) -> dict[str, str]:  # a Java DataSourceV2RelationBase
+    """The options of a relation, under the keys that were given."""
+    return dict(relation.options().asCaseSensitiveMap())
+
+
+def _table_of(options: dict[str, str]) -> TableSource:
+    """The table that a stream with these options reads."""
+    spelled = {key.lower(): value for key, value in options.items()}
+    name = spelled.get("table") or spelled.get("path", "")
+    given = audited(options)[1] if names_system_table(name, in_warehouse="warehouse" in spelled) else options
+    return source_of_table(open_for_read(given)._files, mode=ReadMode.STREAM)
+
+
+def _is_ours(table: Any) -> bool:  # a Java Table
+    return bool(table.getClass().getSimpleName() == _PYTHON_TABLE and table.name() == FORMAT)
+
+
+def _of_relation(leaf: Any, jvm: Any) -> Source:
+    relation = leaf.relation() if leaf.getClass().getSimpleName() == "DataSourceV2ScanRelation" else leaf
+    table, options = relation.table(), options_of(relation)
+    if not _is_ours(table):
+        return ForeignSource(format=_format_of(table), name=_name_in(options))
+    found = _planned_read(relation, table)
+    if found is None:
+        return UnknownSource(why=f"the read of {_name_in(options)} does not say of which snapshot it is")
+    if jvm.org.apache.spark.sql.internal.SQLConf.get().getConfString(PUSHDOWN_CONF, "false") == "true":
+        return replace(found, end=None, is_exact=False, why=f"with {PUSHDOWN_CONF} Spark plans each read anew")
+    return found
+
+
+def _planned_read(relation: Any, table: Any) -> TableSource | None:
+    """What a read is of, by its partitions. Spark plans them now, if it has not, and keeps them."""
+    field = table.getClass().getDeclaredField("ds")
+    field.setAccessible(True)
+    read = field.get(table).getOrCreateReadInfo(table.name(), relation.options(), table.schema(), False)
+    partitions = read.partitions()
+    return None if partitions.isEmpty() else read_of_partition(partitions.apply(0))
+
+
+def _of_files(relation: Any) -> Source:  # a Java BaseRelation
+    if relation.getClass().getSimpleName() != "HadoopFsRelation":
+        return ForeignSource(format=relation.getClass().getSimpleName(), name=cut(relation.toString(), _NAME_MAX))
+    roots = relation.location().rootPaths()
+    name = cut(roots.apply(0).toString(), _NAME_MAX) if roots.size() else None
+    format_name = relation.fileFormat().getClass().getSimpleName().removesuffix(_FILE_FORMAT).lower()
+    return ForeignSource(format=format_name, name=name)
+
+
+def _name_in(options: dict[str, str]) -> str | None:
+    spelled = {key.lower(): value for key, value in options.items()}
+    return next((cut(spelled[key.lower()], _NAME_MAX) for key in _NAMING_OPTIONS if spelled.get(key.lower())), None)

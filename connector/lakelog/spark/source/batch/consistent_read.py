@@ -1,0 +1,112 @@
+"""Batch reads of several tables that were made from the same versions of the tables that they share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+from pyspark.sql import DataFrame, SparkSession
+
+from lakelog.catalog import Catalog
+from lakelog.common.errors import InvalidRequestError
+from lakelog.common.timestamps import millis_of
+from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.lineage.answers.consistent import At, ConsistentSnapshots, consistent_snapshots
+from lakelog.lineage.lines.lines import line_key
+from lakelog.spark.source.batch.pinned_reads import PINS, Pins
+from lakelog.spark.source.batch.read import read
+from lakelog.spark.source.reading.lease import SnapshotLease
+
+
+class ConsistentTables(Mapping[str, DataFrame]):
+    """Tables at consistent snapshots: their rows as DataFrames, by the names that were asked for.
+
+    `snapshots` has the ids, the versions of the tables above, and why a table is not at its newest snapshot.
+    """
+
+    def __init__(self, spark: SparkSession, catalog: Catalog, snapshots: ConsistentSnapshots) -> None:
+        """Read nothing yet."""
+        self._spark = spark
+        self._catalog = catalog
+        self.snapshots = snapshots
+
+    def __getitem__(self, table: str) -> DataFrame:
+        """The rows of a table, also behind the `with` block."""
+        token = PINS.set(pins_of(self._catalog, self.snapshots))
+        try:
+            return read(self._spark, table, catalog=self._catalog)
+        finally:
+            PINS.reset(token)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.snapshots)
+
+    def __len__(self) -> int:
+        return len(self.snapshots)
+
+
+@contextmanager
+def consistent_read(
+    spark: SparkSession,
+    tables: Sequence[str],
+    *,
+    at: At | None = None,
+    catalog: Catalog | None = None,
+    warehouse: str | Path | None = None,
+    keeps_snapshots: bool = False,
+) -> Iterator[ConsistentTables]:
+    """Read tables at snapshots that were made from the same versions of all tables that they share.
+
+    Gives the tables as DataFrames, and inside of the `with` block each `lakelog.spark.read` of one of them in this
+    thread shows that snapshot; one of another table is an error. `spark.read.format("lakelog")` and views `USING
+    lakelog` show their newest one, unless they name another by `scan.snapshot-id`; `spark.sql` takes the DataFrames.
+
+    The snapshots are the newest that go together, or those `at` a timestamp (without a zone in the session's) or at
+    snapshots of tables above, `{"db.source": 12}`. With `keeps_snapshots` they do not expire inside of the block: a
+    file in each table says so. Raises as `lakelog.lineage.consistent_snapshots`.
+    """
+    catalog = catalog_of(catalog, warehouse)
+    found = consistent_snapshots(catalog, tables, in_zone(spark, at))
+    with ExitStack() as stack:
+        if keeps_snapshots:
+            for name in tables:
+                lease = SnapshotLease(catalog.table(name)._files)
+                stack.callback(lease.release)
+                lease.hold(found[name])
+        token = PINS.set(pins_of(catalog, found))
+        try:
+            yield ConsistentTables(spark, catalog, found)
+        finally:
+            PINS.reset(token)
+
+
+def pins_with(table: TableStore, names: Sequence[str] | ConsistentSnapshots, catalog: Catalog, at: At | None) -> Pins:
+    """The pins of a read that is to be consistent with other tables, or one of snapshots that were chosen before."""
+    if isinstance(names, ConsistentSnapshots):
+        return pins_of(catalog, names)
+    given = [names] if isinstance(names, str) else list(names)
+    return pins_of(catalog, consistent_snapshots(catalog, list(dict.fromkeys([table.name, *given])), at))
+
+
+def pins_of(catalog: Catalog, found: ConsistentSnapshots) -> Pins:
+    """The pins of consistent snapshots."""
+    lines = {line_key(catalog.table(name)._files): at for name, at in found.snapshots.items()}
+    return Pins(lines=lines, names=list(found))
+
+
+def catalog_of(catalog: Catalog | None, warehouse: str | Path | None) -> Catalog:
+    """The catalog that a call names. Raises InvalidRequestError where it names none."""
+    if catalog is not None:
+        return catalog
+    if warehouse is None:
+        raise InvalidRequestError("say in which catalog the tables are, with catalog=Catalog(...) or warehouse=...")
+    return Catalog(warehouse)
+
+
+def in_zone(spark: SparkSession, at: At | None) -> At | None:
+    """A timestamp without a zone in that of the session."""
+    if at is None or isinstance(at, Mapping):
+        return at
+    return millis_of(at, ZoneInfo(str(spark.conf.get("spark.sql.session.timeZone"))))

@@ -1,0 +1,167 @@
+"""The rows of a snapshot as a DataFrame: by Spark's own Parquet scan where files need no merge, else merged in Python.
+
+Spark's scan prunes columns and row groups by what the query needs, and moves no rows through Python. It takes files
+whose rows are the table's rows, of the table's schema and of types that Spark reads as the format means them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from lakelog.common.types import DataField, DataType, TypeRoot
+from lakelog.filestore.io.path_forms import is_local
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.predicate import Predicate
+from lakelog.filestore.read.fallback import plan_read
+from lakelog.filestore.read.scan import DataSplit
+from lakelog.filestore.table import FileStoreTable
+from lakelog.spark.projection import quoted
+from lakelog.spark.source.reading.input_partitions import (
+    PARTITION_BYTES,
+    SplitsPartition,
+    TableRows,
+    pack,
+    partition_count,
+)
+from lakelog.spark.source.reading.read_mark import state_read, tag_leaves
+from lakelog.spark.types import MICROS_PRECISION, spark_arrow_schema, to_spark_schema
+
+_EXTENSION = ".parquet"
+_READ_BY_SPARK = frozenset(
+    {
+        TypeRoot.BOOLEAN,
+        TypeRoot.TINYINT,
+        TypeRoot.SMALLINT,
+        TypeRoot.INT,
+        TypeRoot.BIGINT,
+        TypeRoot.FLOAT,
+        TypeRoot.DOUBLE,
+        TypeRoot.CHAR,
+        TypeRoot.VARCHAR,
+        TypeRoot.BINARY,
+        TypeRoot.VARBINARY,
+        TypeRoot.DATE,
+        TypeRoot.DECIMAL,
+        TypeRoot.TIMESTAMP,
+        TypeRoot.TIMESTAMP_LTZ,
+    }
+)
+# What must not depend on the session: dates before 1582 as they are, pages checked, a missing file is an error.
+_SCAN_OPTIONS = {
+    "datetimeRebaseMode": "CORRECTED",
+    "ignoreCorruptFiles": "false",
+    "ignoreMissingFiles": "false",
+    "mergeSchema": "false",
+    "parquet.page.verify-checksum.enabled": "true",
+}
+
+
+_RANGE_ROW_BYTES = 8  # what Spark counts for a row of a range
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """What of a table is read: columns in their order, and the rows that pass a filter.
+
+    `where` is the filter as Spark SQL, `predicate` the same as our readers take it.
+    """
+
+    fields: tuple[DataField, ...]
+    where: str | None = None
+    predicate: Predicate | None = None
+
+
+def scan_snapshot(
+    spark: SparkSession, table: FileStoreTable, snapshot: Snapshot | None, selection: Selection
+) -> DataFrame:
+    """The rows of a snapshot; None is the empty table. Their plan says so, see `read_mark`."""
+    splits = plan_read(table, snapshot, where=selection.predicate).splits
+    scanned = [split for split in splits if is_scanned_by_spark(table, split)]
+    merged = [split for split in splits if not is_scanned_by_spark(table, split)]
+    parts: list[DataFrame] = []
+    if scanned:
+        parts.append(_by_spark(spark, table, scanned, selection))
+    if merged or not parts:
+        parts.append(_by_python(spark, table, merged, selection))
+    rows = parts[0]
+    for part in parts[1:]:
+        rows = rows.unionAll(part)
+    return tag_leaves(rows, state_read(table, snapshot))
+
+
+def is_scanned_by_spark(table: FileStoreTable, split: DataSplit) -> bool:
+    """Whether Spark's Parquet scan gives the split's rows right.
+
+    It is not asked for files of an object store: that would take jars and keys of Spark's own.
+    """
+    fields = table.schema.fields
+    return (
+        is_local(table.path)
+        and not table.schema.is_change_log  # its files hold each row once, with a count
+        and split.branch is None
+        and split.raw_convertible
+        and not split.deletions
+        and all(file.schema_id == table.schema.id and file.file_name.endswith(_EXTENSION) for file in split.files)
+        and all(_is_read_by_spark(field.type) for field in fields)
+        and len({field.name.lower() for field in fields}) == len(fields)
+    )
+
+
+def _is_read_by_spark(kind: DataType) -> bool:
+    return kind.root in _READ_BY_SPARK and (
+        kind.root not in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ) or (kind.precision or 0) <= MICROS_PRECISION
+    )
+
+
+def _by_spark(
+    spark: SparkSession, table: FileStoreTable, splits: Sequence[DataSplit], selection: Selection
+) -> DataFrame:
+    paths = [table.readable_path(split.bucket_id, file) for split in splits for file in split.files]
+    rows = spark.read.schema(to_spark_schema(table.schema.fields)).options(**_SCAN_OPTIONS).parquet(*paths)
+    if selection.where is not None:
+        rows = rows.where(selection.where)
+    return rows.select([quoted(field.name) for field in selection.fields])
+
+
+def _by_python(
+    spark: SparkSession, table: FileStoreTable, splits: Sequence[DataSplit], selection: Selection
+) -> DataFrame:
+    """The splits' rows, merged in Python workers.
+
+    Spark takes the size of a range for that of what mapInArrow makes of it, and would broadcast any table of which it
+    believes that it has a few bytes. The range therefore has a row for every 8 bytes of the files, of which the first
+    of each partition is kept; to count them up takes about 1 ns a row.
+    """
+    schema = to_spark_schema(selection.fields)
+    groups = pack(splits, lambda split: split.size_bytes, count=partition_count(), size_max=PARTITION_BYTES)
+    rows = TableRows(
+        table=table,
+        target=None,
+        fields=selection.fields,
+        where=selection.predicate,
+        has_row_kind=False,
+        schema=spark_arrow_schema(schema),
+    )
+    count = max(1, len(groups))
+    step = max(1, sum(split.size_bytes for split in splits) // (count * _RANGE_ROW_BYTES))
+    numbers = spark.range(0, count * step, 1, count).where(f"id % {step} = 0")
+    return numbers.mapInArrow(_reading(rows, groups, step), schema)
+
+
+def _reading(
+    rows: TableRows, groups: Sequence[Sequence[DataSplit]], step: int
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The body of mapInArrow: numbers of groups in, each times `step`, the rows of their splits out."""
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for position in batch.column(0).to_pylist():
+                number = position // step
+                for group in groups[number : number + 1]:
+                    yield from rows.read(SplitsPartition(group))
+
+    return read

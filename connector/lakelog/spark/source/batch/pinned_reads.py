@@ -1,0 +1,49 @@
+"""Which snapshots the batch reads of this thread show: inside of `consistent_read` those that were chosen there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from lakelog.common.errors import InvalidRequestError
+from lakelog.common.quoting import listed
+from lakelog.filestore.metadata.origins.row_sources import LineKey
+from lakelog.filestore.refs.states.travel import SnapshotChoice
+from lakelog.filestore.table import FileStoreTable
+from lakelog.lineage.lines.lines import line_key
+from lakelog.lineage.records.record import TableVersion
+from lakelog.spark.source.phases.stream_head import check_same_commit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pins:
+    """The snapshots that reads show, by table or branch. `names` are those of the tables."""
+
+    lines: Mapping[LineKey, TableVersion]
+    names: Sequence[str]
+
+    def choice(self, table: FileStoreTable, given: SnapshotChoice) -> SnapshotChoice:
+        """The snapshot that a read of a table shows.
+
+        Raises InvalidRequestError for a table without one, and for a read that names another, NotFoundError for a
+        snapshot that has expired.
+        """
+        named = [key for key, value in given.items() if value is not None]
+        if named:
+            raise InvalidRequestError(
+                f"a read with consistent snapshots shows the one that was chosen: leave out {listed(named)}; a time is "
+                "given as at= of consistent_read, a branch by the table's name, db.t$branch_b"
+            )
+        at = self.lines.get(line_key(table))
+        if at is None:
+            raise InvalidRequestError(
+                f"table {table.name} is read with consistent snapshots of {listed(self.names)}: name it among them, or "
+                "read it outside"
+            )
+        found = table.snapshots.get(at.snapshot_id)
+        check_same_commit(table, at.snapshot_id, found=found.uuid, read=at.commit)
+        return {"snapshot_id": at.snapshot_id}
+
+
+PINS: ContextVar[Pins | None] = ContextVar("lakelog_pins", default=None)

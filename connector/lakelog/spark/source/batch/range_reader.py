@@ -1,0 +1,119 @@
+"""Batch reads of the changes between two states, see `lakelog.spark.shown_range`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from lakelog.common.errors import InvalidRequestError
+from lakelog.filestore.metadata.manifests.manifest import ManifestEntry
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.snapshots.snapshot_manager import SnapshotManager
+from lakelog.filestore.options.foreign import Use, check_foreign_options
+from lakelog.filestore.read.changes import change_files
+from lakelog.filestore.refs.states.ranges import RangeEnd, RangeName
+from lakelog.filestore.refs.states.state_parts import unshared
+from lakelog.filestore.refs.states.table_state import TableState
+from lakelog.filestore.refs.tags.tag_periods import TagPeriods
+from lakelog.filestore.system.range_changes import (
+    changed_snapshots,
+    is_difference,
+    resolved_range,
+    state_before,
+    states_of,
+    takes_states,
+)
+from lakelog.lineage.records.record import TableVersion
+from lakelog.lineage.records.sources import version_of
+from lakelog.spark.failures import sentence_first
+from lakelog.spark.shown_range import TO_AUTO_TAG, ShownRange
+from lakelog.spark.source.reading.input_partitions import (
+    PARTITION_BYTES,
+    DeltaPartition,
+    DifferencePartition,
+    TableRows,
+    pack,
+    partition_count,
+)
+from lakelog.spark.source.reading.read_mark import changes_read, marked
+
+
+class RangeReader(DataSourceReader):
+    """Reads the changes of a range, which is resolved when Spark plans."""
+
+    def __init__(self, rows: TableRows, shown: ShownRange) -> None:
+        """Read nothing yet."""
+        self._rows = rows
+        self._shown = shown
+
+    @sentence_first()
+    def partitions(self) -> Sequence[InputPartition]:
+        """The files that hold the changes, and the units in which states differ."""
+        table, shown = self._rows.table, self._shown
+        check_foreign_options(table.schema.options, Use.FOLLOW, table_name=table.name)
+        ends = resolved_range(table, after=self._after(), up_to=shown.up_to)
+        if shown.tags_mean_snapshots:
+            ends = tuple(None if end is None else RangeEnd(number=end.number) for end in ends)  # type: ignore[assignment]  # two
+        if is_difference(ends, shown.source):
+            states = states_of(table, ends)
+            return marked(self._differences(*states), changes_read(table, *map(version_of, states)))
+        found: list[InputPartition] = []
+        buckets: dict[tuple[bytes, int], list[ManifestEntry]] = {}
+        for snapshot in changed_snapshots(table, *ends):
+            if takes_states(table, snapshot, shown.source):
+                found += self._differences(state_before(table, snapshot), snapshot, is_followed=True)
+                continue
+            for entry in change_files(table, snapshot, shown.source):
+                buckets.setdefault(entry.bucket_id, []).append(entry)
+        groups = pack(
+            list(buckets.values()),
+            lambda entries: sum(entry.file.file_size_bytes for entry in entries),
+            count=partition_count(),
+            size_max=PARTITION_BYTES,
+        )
+        found += (DeltaPartition([entry for entries in group for entry in entries]) for group in groups)
+        return marked(found, changes_read(table, *self._versions(*ends)))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The changes of a partition, in a worker."""
+        return self._rows.read(partition)
+
+    def _versions(
+        self, first: RangeEnd | None, last: RangeEnd | None
+    ) -> tuple[TableVersion | None, TableVersion | None]:
+        """The ends of a range, whose snapshots may have expired."""
+        snapshots = self._rows.table.snapshots
+        newest = version_of(snapshots.latest()) if last is None else _version(last, snapshots)
+        return None if first is None else _version(first, snapshots), newest
+
+    def _after(self) -> RangeName:
+        if self._shown.after is not None:
+            return self._shown.after
+        table, tag = self._rows.table, self._shown.up_to
+        assert isinstance(tag, str), "a range without a begin ends at a tag"
+        table.snapshots.tag(tag)
+        periods = TagPeriods.of(table.schema.options)
+        own = periods.time_of(tag)
+        times = [time for name in table.snapshots.tags() if (time := periods.time_of(name)) is not None]
+        before = [time for time in times if own is not None and time < own]
+        if not before:
+            raise InvalidRequestError(
+                f"{TO_AUTO_TAG.key}={tag} of table {table.name}: there is no automatic tag before it; name the range "
+                f"with incremental-between, such as 0,{tag}"
+            )
+        return periods.name_of(max(before))
+
+    def _differences(
+        self, old: Snapshot | None, new: Snapshot | None, *, is_followed: bool = False
+    ) -> list[InputPartition]:
+        before, after = (TableState(table=self._rows.table, snapshot=one) for one in (old, new))
+        return [DifferencePartition(unit) for unit in unshared(before, after, is_followed=is_followed)]
+
+
+def _version(end: RangeEnd, snapshots: SnapshotManager) -> TableVersion | None:
+    found = end.snapshot or (snapshots.find(end.number) if end.number else None)
+    if found is None:
+        return TableVersion(snapshot_id=end.number) if end.number else None
+    return version_of(found)

@@ -1,0 +1,91 @@
+"""Batch reads from code: the options of the format as arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
+
+from pyspark.sql import DataFrame, SparkSession
+
+from lakelog.catalog import Catalog
+from lakelog.catalog.names.system_names import names_system_table
+from lakelog.common.errors import InvalidRequestError
+from lakelog.common.timestamps import Timestamp, millis_of
+from lakelog.filestore.predicate import check_filter, parse_where
+from lakelog.filestore.refs.states.travel import SnapshotChoice
+from lakelog.spark.session import prepare_session
+from lakelog.spark.source.batch.file_scan import Selection, scan_snapshot
+from lakelog.spark.source.batch.pinned_reads import PINS
+from lakelog.spark.system_read import system_frame
+from lakelog.spark.tables import TableName, resolve_files
+
+if TYPE_CHECKING:
+    from lakelog.lineage.answers.consistent import ConsistentSnapshots
+
+
+def read(
+    spark: SparkSession,
+    table: TableName,
+    *,
+    columns: str | Sequence[str] | None = None,
+    where: str | None = None,
+    snapshot_id: int | None = None,
+    timestamp: Timestamp | None = None,
+    watermark: int | None = None,
+    tag: str | None = None,
+    version: str | int | None = None,
+    branch: str | None = None,
+    consistent_with: Sequence[str] | ConsistentSnapshots | None = None,
+    catalog: Catalog | None = None,
+    warehouse: str | Path | None = None,
+) -> DataFrame:
+    """The rows of a table as a DataFrame.
+
+    `columns` (a string is one) and `where` (Spark SQL) reach all files; `select` and `filter` on the result only those
+    that need no merge. Read is the newest snapshot, or `snapshot_id`, or the newest one at `timestamp` or before, or
+    the oldest one with `watermark` or a later one, or the one that `tag` keeps, or what `version` names: a tag, a
+    snapshot, `branch.tag`, `branch.snapshot` or a branch; with `branch` one of that branch. A timestamp is a datetime,
+    a string, or an int, milliseconds since 1970; without a zone it is in the session's. The snapshot is chosen now: all
+    queries of the DataFrame see that one. A name such as `db.t$files` is that of a system table, see
+    `Table.system_table`; its rows are read now. Raises NotFoundError and InvalidRequestError at once.
+
+    With `consistent_with`, names of other tables, read is the newest snapshot, also at `timestamp`, that was made from
+    the same versions of what the tables share. Two such reads may choose differently, as their tables move: reads that
+    go together are given what `lakelog.lineage.consistent_snapshots` gave, or are inside of `consistent_read`.
+    """
+    zone = str(spark.conf.get("spark.sql.session.timeZone"))
+    millis = None if timestamp is None else millis_of(timestamp, ZoneInfo(zone))
+    which: SnapshotChoice = {
+        "snapshot_id": snapshot_id,
+        "timestamp": millis,
+        "watermark": watermark,
+        "tag": tag,
+        "version": version,
+        "branch": branch,
+    }
+    in_warehouse = catalog is not None or warehouse is not None
+    if isinstance(table, str) and names_system_table(table, in_warehouse=in_warehouse):
+        shown = {**which, "columns": columns, "where": where}
+        return system_frame(spark, table, catalog=catalog, warehouse=warehouse, **shown)
+    opened = resolve_files(table, catalog=catalog, warehouse=warehouse)
+    pins = PINS.get()
+    if consistent_with is not None:
+        from lakelog.spark.source.batch.consistent_read import pins_with  # noqa: PLC0415  # few reads need it
+
+        if pins is not None:
+            raise InvalidRequestError("a read inside of consistent_read is of its snapshots: leave out consistent_with")
+        home = catalog or Catalog(warehouse or opened.warehouse)
+        pins = pins_with(opened._files, consistent_with, home, which.pop("timestamp"))
+    if pins is not None:
+        which = pins.choice(opened._files, which)
+    files, snapshot = opened._files.travelled(**which)
+    prepare_session(spark)
+    fields = files.schema.chosen(columns)
+    predicate = None
+    if where is not None:
+        predicate = parse_where(where, zone=zone)
+        check_filter(predicate, files.schema.fields)
+    selection = Selection(fields=tuple(fields), where=where, predicate=predicate)
+    return scan_snapshot(spark, files, snapshot, selection)

@@ -1,0 +1,42 @@
+"""Reads by `spark.read.format("lakelog")`: the splits of one snapshot, and their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from lakelog.filestore.read.fallback import plan_read
+from lakelog.spark.failures import sentence_first
+from lakelog.spark.options import ReadOptions
+from lakelog.spark.source.reading.input_partitions import (
+    PARTITION_BYTES,
+    SplitsPartition,
+    TableRows,
+    pack,
+    partition_count,
+)
+from lakelog.spark.source.reading.read_mark import marked, state_read
+
+
+class SnapshotReader(DataSourceReader):
+    """Reads one snapshot, which is chosen when Spark plans: what is made of one DataFrame sees one snapshot."""
+
+    def __init__(self, rows: TableRows, options: ReadOptions) -> None:
+        """Read nothing yet."""
+        self._rows = rows
+        self._options = options
+
+    @sentence_first()
+    def partitions(self) -> Sequence[InputPartition]:
+        """The splits of the snapshot."""
+        table, options = self._rows.table, self._options
+        snapshot = table.snapshot(**options.state.choice)
+        splits = plan_read(table, snapshot, where=options.where).splits
+        groups = pack(splits, lambda split: split.size_bytes, count=partition_count(), size_max=PARTITION_BYTES)
+        return marked([SplitsPartition(group) for group in groups], state_read(table, snapshot))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a partition, in a worker."""
+        return self._rows.read(partition)

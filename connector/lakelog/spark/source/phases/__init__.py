@@ -1,0 +1,1 @@
+"""The phases of a stream: its start, snapshots, log, healing, groups."""

@@ -1,0 +1,116 @@
+"""The phase of a stream that follows the snapshots of a table without a log."""
+
+from __future__ import annotations
+
+from pyspark.sql.datasource import InputPartition
+
+from lakelog.common.errors import InvalidRequestError, NotFoundError
+from lakelog.filestore.metadata.manifests.manifest import ManifestEntry
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.tables.identity import check_is_of
+from lakelog.filestore.read.changes import (
+    change_files,
+    continues,
+    find_changes,
+    not_continued,
+    snapshot_of_changes,
+)
+from lakelog.filestore.table import FileStoreTable
+from lakelog.protocol.reading.operation_stops import OperationStops
+from lakelog.spark.source.phases.stream_head import OTHER_HISTORY, Head, TableHead, check_is_there, check_same_commit
+from lakelog.spark.source.reading.admission import Limits, take_snapshots
+from lakelog.spark.source.reading.input_partitions import PARTITION_BYTES, DeltaPartition, pack, partition_count
+from lakelog.spark.source.reading.offsets import FollowOffset
+
+
+class FollowPhase:
+    """Plans batches of the changes that snapshots made."""
+
+    def __init__(
+        self, table: FileStoreTable, head: TableHead, *, stops: OperationStops, versions_max: int | None = None
+    ) -> None:
+        """Read nothing yet. `versions_max` is that of `take_snapshots`."""
+        self._versions_max = versions_max
+        self._stops = stops
+        self._table = table
+        self._head = head
+        self._checked: tuple[FollowOffset, Head] | None = None
+
+    def end(self, start: FollowOffset, limits: Limits, *, last: int | None = None) -> FollowOffset:
+        """Where the batch that begins at `start` ends, at the snapshot `last` at the latest.
+
+        Raises InvalidRequestError for one of another history, ConflictError for a snapshot at which it stops.
+        """
+        head = self._head.now()
+        self._check_read(start, head)
+        commits: dict[int, str | None] = {}
+
+        def added_rows(snapshot_id: int) -> int:
+            snapshot = self._followed(snapshot_id)
+            commits[snapshot_id] = snapshot.uuid
+            self._stops.check_snapshot(snapshot)
+            return sum(entry.file.row_count for entry in change_files(self._table, snapshot))
+
+        newest = head.snapshot_id if last is None else min(last, head.snapshot_id)
+        counts = ((at, added_rows(at)) for at in range(start.consumed + 1, newest + 1))
+        reached = take_snapshots(counts, start.consumed, limits, versions_max=self._versions_max)
+        return start if reached == start.consumed else FollowOffset(consumed=reached, commit=commits[reached])
+
+    def end_at(self, start: FollowOffset, end: FollowOffset) -> FollowOffset:
+        """As `end`, where a group has decided at which snapshot the batch ends."""
+        self._check_read(start, self._head.now())
+        for snapshot_id in range(start.consumed + 1, end.consumed + 1):
+            self._stops.check_snapshot(self._followed(snapshot_id))
+        return end
+
+    def _check_read(self, start: FollowOffset, head: Head) -> None:
+        """Raise InvalidRequestError unless what the query has read is what leads to the newest snapshot.
+
+        A snapshot that has expired cannot be asked.
+        """
+        if (start, head) == self._checked:
+            return
+        check_is_there(self._table, start.consumed, newest=head.snapshot_id)
+        if start.commit is not None:
+            is_newest = start.consumed == head.snapshot_id
+            read = None if is_newest else find_changes(self._table, start.consumed)
+            if is_newest or read is not None:
+                found = head.commit if read is None else read.uuid
+                check_same_commit(self._table, start.consumed, found=found, read=start.commit)
+        self._checked = start, head
+
+    def _followed(self, snapshot_id: int) -> Snapshot:
+        """A snapshot whose changes are read. Raises NotFoundError, InvalidRequestError."""
+        try:
+            found = snapshot_of_changes(self._table, snapshot_id)
+        except NotFoundError as error:
+            raise NotFoundError(
+                f"snapshot {snapshot_id} of table {self._table.name} has expired before this query has read it, so its "
+                "changes are lost to it; start the query with a new checkpoint location"
+            ) from error
+        check_is_of(self._table, found)  # created again since it was read
+        self._check_continues(found)
+        return found
+
+    def _check_continues(self, snapshot: Snapshot) -> None:
+        """Raise InvalidRequestError where the changes of a snapshot do not lead from the state of the one before."""
+        before = find_changes(self._table, snapshot.id - 1)
+        if before is not None and not continues(self._table, before, snapshot):
+            raise InvalidRequestError(f"{not_continued(self._table, snapshot)} {OTHER_HISTORY}")
+
+    def partitions(self, start: FollowOffset, end: FollowOffset) -> list[InputPartition]:
+        """What the tasks of a batch read. Raises InvalidRequestError for one that was planned of another history."""
+        buckets: dict[tuple[bytes, int], list[ManifestEntry]] = {}
+        for snapshot_id in range(start.consumed + 1, end.consumed + 1):
+            snapshot = self._followed(snapshot_id)
+            if snapshot_id == end.consumed:
+                check_same_commit(self._table, snapshot_id, found=snapshot.uuid, read=end.commit)
+            for entry in change_files(self._table, snapshot):
+                buckets.setdefault(entry.bucket_id, []).append(entry)
+        groups = pack(
+            list(buckets.values()),
+            lambda entries: sum(entry.file.file_size_bytes for entry in entries),
+            count=partition_count(),
+            size_max=PARTITION_BYTES,
+        )
+        return [DeltaPartition([entry for entries in group for entry in entries]) for group in groups]

@@ -1,0 +1,163 @@
+"""Where a table is now: its newest snapshot, and how far its log can be read."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lakelog.common.errors import ConflictError, InvalidRequestError
+from lakelog.common.patience import Patience
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.tables.identity import UUID_KEY, check_got_no_log, check_same_table, latest_of
+from lakelog.filestore.table import FileStoreTable
+from lakelog.logstore.kafka.clients.offsets import last_stable_offsets
+from lakelog.protocol.state.state import LogState
+from lakelog.protocol.state.stores import LogTarget, OtherLogError, read_state
+from lakelog.spark.source.reading.offsets import LogOffset
+
+HEAD_SECONDS = 0.1
+REST_SECONDS_MAX = 0.05
+OTHER_HISTORY = (
+    "The table was rolled back or created again, or another one is read: use a new checkpoint location, and set a "
+    "consumer with `lakelog table reset-consumer`"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """How far a stream may read: up to this snapshot, and up to these offsets of the log; `epochs` are its leaders'.
+
+    `commit` is the uuid of the snapshot, where it has one.
+    """
+
+    snapshot_id: int
+    commit: str | None
+    ends: Mapping[int, int]
+    epochs: Mapping[int, int]
+
+
+class TableHead:
+    """Looks where a table is, at most ten times a second; or always says where it was once."""
+
+    def __init__(self, table: FileStoreTable, target: LogTarget | None, *, allows_foreign: bool = False) -> None:
+        """Look at nothing yet. `allows_foreign` is that of `read_state`."""
+        self._allows_foreign = allows_foreign
+        self._table = table
+        self._target = target
+        self._seen: tuple[float, Head] | None = None
+        self._fixed: Head | None = None
+        self._checked: tuple[int, str | None] | None = None  # the newest snapshot that is known to be the table's
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether it says where the table was once."""
+        return self._fixed is not None
+
+    def fix(self, patience: Patience) -> None:
+        """Say from now on where the table is now."""
+        self._fixed = patience.keep_trying(self._look)
+
+    def now(self) -> Head:
+        """Where the table is. Raises UnavailableError; ConflictError for a table that was renamed or dropped."""
+        if self._fixed is not None:
+            return self._fixed
+        if self._seen is None or time.monotonic() - self._seen[0] > HEAD_SECONDS:
+            self._seen = (time.monotonic(), self._look())
+        return self._seen[1]
+
+    def rest(self, asked: float) -> bool:
+        """Wait until the table may be looked at again; not for long after a look, and not at all when that is never.
+
+        True where the last look is from before the monotonic time of a question, so that what was written since is not
+        in its answer: the next call of `now` looks. `processAllAvailable` counts on that.
+        Spark asks for the next offset about 85 times a second while there is nothing to read, and each question takes
+        processor time of two processes. A query with several sources asks one after the other: hence not for long.
+        """
+        if self._fixed is not None or self._seen is None:
+            return False
+        seen = self._seen[0]
+        is_old = seen < asked
+        left = seen + HEAD_SECONDS - time.monotonic()
+        time.sleep(max(0.0, left if is_old else min(left, REST_SECONDS_MAX)))
+        if is_old:
+            self._seen = None
+        return is_old
+
+    def _look(self) -> Head:
+        newest = latest_of(self._table)
+        self._check_same_table(newest)
+        if newest is not None and self._target is None:
+            check_got_no_log(self._table, newest.properties)
+        ends: dict[int, int] = {}
+        epochs: dict[int, int] = {}
+        if self._target is not None:
+            held = self._held(newest, self._target)
+            stable = last_stable_offsets(self._target.topic, self._table.bucket_count)
+            has_end_marks = self._target.topic.is_transactional
+            ends = {
+                bucket: readable_end(held.get(bucket, 0), at.offset, has_end_marks=has_end_marks)
+                for bucket, at in stable.items()
+            }
+            epochs = {bucket: at.leader_epoch for bucket, at in stable.items() if at.leader_epoch is not None}
+        return Head(
+            snapshot_id=newest.id if newest else 0, commit=newest.uuid if newest else None, ends=ends, epochs=epochs
+        )
+
+    def _held(self, newest: Snapshot | None, target: LogTarget) -> Mapping[int, int]:
+        """The offsets that the newest snapshot holds. Raises ConflictError where it has another log."""
+        try:
+            return position_after(self._table, newest, target, allows_foreign=self._allows_foreign).offsets
+        except OtherLogError as error:
+            raise ConflictError(str(error)) from error
+
+    def _check_same_table(self, newest: Snapshot | None) -> None:
+        """Raise ConflictError when the folder holds another table; a snapshot is asked once."""
+        if newest is not None and (newest.id, newest.uuid) != self._checked:
+            check_same_table(self._table, newest.properties.get(UUID_KEY))
+            self._checked = newest.id, newest.uuid
+
+
+def check_same_commit(table: FileStoreTable, snapshot_id: int, *, found: str | None, read: str | None) -> None:
+    """Raise InvalidRequestError where a snapshot is not the one that a query has read, made by the commit `read`."""
+    if read is not None and found != read:
+        raise InvalidRequestError(
+            f"snapshot {snapshot_id} of table {table.name} is not the one that the query has read: that was made by "
+            f"the commit {read}, this one by {found or 'one without a uuid'}. {OTHER_HISTORY}"
+        )
+
+
+def check_is_there(table: FileStoreTable, snapshot_id: int, *, newest: int) -> None:
+    """Raise InvalidRequestError for a snapshot that a query has read behind the newest one."""
+    if snapshot_id > newest:
+        there = f"its newest is snapshot {newest}" if newest else "it has no snapshot"
+        raise InvalidRequestError(
+            f"the query has read table {table.name} up to snapshot {snapshot_id}, and {there}. {OTHER_HISTORY}"
+        )
+
+
+def log_after(
+    table: FileStoreTable, snapshot: Snapshot | None, target: LogTarget, *, allows_foreign: bool = False
+) -> LogState:
+    """The state of the log in a snapshot; that before the first one for None. Raises as `read_state`."""
+    if snapshot is None:
+        return LogState(topic_id=target.topic_id)
+    return read_state(table, snapshot, topic_id=target.topic_id, allows_foreign=allows_foreign).logged
+
+
+def position_after(
+    table: FileStoreTable, snapshot: Snapshot | None, target: LogTarget, *, allows_foreign: bool = False
+) -> LogOffset:
+    """Where the log goes on after a snapshot; its beginning before the first. Raises as `read_state`."""
+    snapshot_id, commit = (0, None) if snapshot is None else (snapshot.id, snapshot.uuid)
+    log = log_after(table, snapshot, target, allows_foreign=allows_foreign)
+    return LogOffset.of_snapshot(snapshot_id, log, table.bucket_count, commit=commit)
+
+
+def readable_end(held: int, stable: int, *, has_end_marks: bool = True) -> int:
+    """How far a bucket can be read: to the last stable offset, or to what the newest snapshot holds.
+
+    The last stable offset may lag behind a snapshot. One step behind a transaction that a snapshot holds it has only
+    passed the transaction's end mark, which is no record: nothing to make a batch of. Eventual logs have no such marks.
+    """
+    return held if stable <= held + (1 if held and has_end_marks else 0) else stable

@@ -1,0 +1,144 @@
+"""Streams that start from a tag: its rows, then the changes behind it.
+
+A tag keeps files, and no changes: where the log and the changelogs do not reach back to it any more, the stream goes on
+at the oldest living snapshot, with the difference of the two states before it (`failOnDataLoss=false`), or does not
+start.
+The tag is named in the offsets while its rows are read, so that a query that is started again reads the same.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from pyspark.sql.datasource import InputPartition
+
+from lakelog.common.errors import InvalidRequestError, NotFoundError
+from lakelog.common.quoting import listed
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.read.changes import first_changes
+from lakelog.filestore.refs.states.state_parts import unshared
+from lakelog.filestore.refs.states.table_state import TableState
+from lakelog.filestore.table import FileStoreTable
+from lakelog.protocol.state.stores import LogTarget
+from lakelog.spark.log_options import FAIL_ON_DATA_LOSS
+from lakelog.spark.shown_state import ShownState
+from lakelog.spark.source.phases.generations import Generations
+from lakelog.spark.source.reading.input_partitions import DifferencePartition
+from lakelog.spark.source.reading.offsets import FollowOffset, LogOffset, SnapshotOffset
+
+logger = logging.getLogger("lakelog.spark")
+
+After = Callable[[Snapshot | None], LogOffset | FollowOffset]
+
+
+class TagStart:
+    """Finds the tag from which a stream starts, and where the changes behind it begin."""
+
+    def __init__(
+        self,
+        table: FileStoreTable,
+        target: LogTarget | None,
+        generations: Generations,
+        after: After,
+        *,
+        fails_on_loss: bool,
+    ) -> None:
+        """Read nothing yet. `after` gives where the changes behind a snapshot begin."""
+        self._table = table
+        self._target = target
+        self._generations = generations
+        self._after = after
+        self._fails_on_loss = fails_on_loss
+
+    def named(self, state: ShownState) -> tuple[Snapshot, str] | None:
+        """The snapshot and the tag that the options of a stream name; None where they name a living snapshot.
+
+        Raises NotFoundError.
+        """
+        if state.tag is not None:
+            return self._table.snapshots.tagged(state.tag), state.tag
+        if state.version is None and state.watermark is None and state.timestamp_millis is None:
+            return None
+        try:
+            snapshot = self._table.snapshot(**state.choice)
+        except NotFoundError:
+            if state.timestamp_millis is None:
+                raise
+            return None  # before the first commit, or the error of a stream says more
+        if snapshot is None or self._table.snapshots.find(snapshot.id) == snapshot:
+            return None
+        return next((snapshot, tag.name) for tag in self._table.snapshots.all_tags() if tag.snapshot == snapshot)
+
+    def snapshot_of(self, offset: SnapshotOffset) -> Snapshot:
+        """The snapshot whose rows a query reads: of its tag, or living.
+
+        Raises InvalidRequestError where the tag was replaced, NotFoundError where it was deleted.
+        """
+        if offset.tag is None:
+            return self._table.snapshots.get(offset.snapshot)
+        tag = self._table.snapshots.find_tag(offset.tag)
+        for found in (None if tag is None else tag.snapshot, self._table.snapshots.find(offset.snapshot)):
+            if found is not None and found.id == offset.snapshot and found.uuid == offset.commit:
+                return found
+        kind = NotFoundError if tag is None else InvalidRequestError
+        raise kind(
+            f"the query reads the rows of tag {offset.tag!r} of table {self._table.name}, which kept snapshot "
+            f"{offset.snapshot}, and was {'deleted' if tag is None else 'replaced'} before they were read: start the "
+            "query with a new checkpoint location"
+        )
+
+    def goes_on_at(self, snapshot: Snapshot, tag: str) -> Snapshot:
+        """The snapshot behind which the changes are read: that of the tag, or the oldest one that can be.
+
+        Raises NotFoundError, which names the choices, where changes are not kept and the options do not accept that.
+        """
+        if self._reaches_back(snapshot):
+            return snapshot
+        oldest = self._oldest()
+        if oldest is None:
+            raise NotFoundError(f"table {self._table.name} has no snapshot behind tag {tag!r}: restore the table")
+        where = "its files" if self._target is None else "neither its log nor its files"
+        have = "do not have" if self._target is None else "have"
+        if self._fails_on_loss:
+            later = [one.name for one in self._table.snapshots.all_tags() if one.snapshot.id >= oldest.id]
+            raise NotFoundError(
+                f"tag {tag!r} of table {self._table.name} keeps snapshot {snapshot.id}, and {where} {have} the changes "
+                f"behind it any more; they begin behind snapshot {oldest.id}. Start at snapshot {oldest.id} or a later "
+                f"one (the tags {listed(later) or 'none'} keep such), read the tag as a batch, or read its rows, then "
+                f"the difference to snapshot {oldest.id}, then the changes: option {FAIL_ON_DATA_LOSS.key}=false"
+            )
+        logger.warning(
+            "table %s: the changes behind tag %s, which keeps snapshot %d, have expired; the stream reads the "
+            "difference to snapshot %d, and the changes behind that one",
+            self._table.name,
+            tag,
+            snapshot.id,
+            oldest.id,
+        )
+        return oldest
+
+    def difference(self, old: Snapshot, new_id: int) -> list[InputPartition]:
+        """What the tasks of the batch between the tag and a younger snapshot read."""
+        new = self._table.snapshots.find(new_id)
+        if new is None:
+            raise NotFoundError(
+                f"snapshot {new_id} of table {self._table.name} has expired before the query has read the difference "
+                "to it; start the query with a new checkpoint location"
+            )
+        before, after = (TableState(table=self._table, snapshot=one) for one in (old, new))
+        return [DifferencePartition(unit) for unit in unshared(before, after, is_followed=self._target is None)]
+
+    def _reaches_back(self, snapshot: Snapshot) -> bool:
+        """Whether all changes behind a snapshot are in the log or in files."""
+        if self._table.snapshots.find(snapshot.id) is not None:
+            return True  # what its log does not hold is read from the files of the snapshots behind it
+        begin = self._after(snapshot)
+        if isinstance(begin, LogOffset):
+            return self._generations.is_held(begin, self._target)
+        newest = self._table.snapshots.latest_id() or 0
+        return snapshot.id >= newest or first_changes(self._table) <= snapshot.id + 1
+
+    def _oldest(self) -> Snapshot | None:
+        oldest = self._table.snapshots.earliest_id()
+        return None if oldest is None else self._table.snapshots.find(oldest)

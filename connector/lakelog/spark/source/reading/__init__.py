@@ -1,0 +1,1 @@
+"""What batch reads and streams share: offsets, leases, partitions and their rows."""

@@ -1,0 +1,208 @@
+"""Columns about the records of a log and the rows of a snapshot, which `metadata-columns` asks for.
+
+| column | of a record of the log | of a row of a snapshot |
+|---|---|---|
+| `_bucket` | the bucket, which is the partition of the topic | the bucket |
+| `_offset` | the offset; both rows of an update with old values have one | null |
+| `_timestamp` | Kafka's timestamp | null |
+| `_user`, `_batch_id` | user and identifier of the batch's commit | null |
+| `_snapshot_id` | the snapshot that took it in; null where that is not known | the snapshot |
+| `_watermark` | the event-time watermark of its batch; null without one | the snapshot's |
+
+User, batch and watermark stand at the beginning of a transaction: of a read that begins inside of one they are null up
+to the next one. In an eventual log, which has no transactions, user and batch stand in each record; there is no
+watermark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark.sql import types as spark
+
+from lakelog.common.errors import InvalidRequestError
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.schema.schema import TableSchema
+from lakelog.protocol.state.batch_marks import BatchMark
+from lakelog.protocol.state.header_files import HeaderFiles
+from lakelog.spark.log_options import METADATA_COLUMNS, MetadataColumn
+
+if TYPE_CHECKING:
+    from lakelog.logstore.kafka.records.authors import Author
+
+_TYPES: dict[MetadataColumn, spark.DataType] = {
+    MetadataColumn.BUCKET: spark.IntegerType(),
+    MetadataColumn.OFFSET: spark.LongType(),
+    MetadataColumn.TIMESTAMP: spark.TimestampType(),
+    MetadataColumn.USER: spark.StringType(),
+    MetadataColumn.BATCH_ID: spark.LongType(),
+    MetadataColumn.SNAPSHOT_ID: spark.LongType(),
+    MetadataColumn.WATERMARK: spark.TimestampType(),
+}
+_MILLIS = pa.timestamp("ms", tz="UTC")
+_MILLIS_END = (1 << 63) // 1000  # Spark counts microseconds
+_ARROW_TYPES: dict[MetadataColumn, pa.DataType] = {
+    MetadataColumn.BUCKET: pa.int32(),
+    MetadataColumn.OFFSET: pa.int64(),
+    MetadataColumn.TIMESTAMP: _MILLIS,
+    MetadataColumn.USER: pa.string(),
+    MetadataColumn.BATCH_ID: pa.int64(),
+    MetadataColumn.SNAPSHOT_ID: pa.int64(),
+    MetadataColumn.WATERMARK: _MILLIS,
+}
+_OF_HEADERS = frozenset({MetadataColumn.USER, MetadataColumn.BATCH_ID, MetadataColumn.WATERMARK})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotMark:
+    """What rows of a snapshot show of it."""
+
+    id: int
+    watermark_millis: int | None
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> SnapshotMark:
+        """The mark of a snapshot."""
+        return cls.shown(snapshot.id, snapshot.watermark)
+
+    @classmethod
+    def shown(cls, snapshot_id: int, watermark_millis: int | None) -> SnapshotMark:
+        """The mark of a snapshot with a watermark, which is left out where Spark cannot show it."""
+        return cls(id=snapshot_id, watermark_millis=_shown_millis(watermark_millis))
+
+
+def _shown_millis(millis: int | None) -> int | None:
+    """A time that Spark can show; None for another one, as Flink's word for no watermark, the smallest number."""
+    return millis if millis is not None and abs(millis) < _MILLIS_END else None
+
+
+def metadata_fields(
+    columns: Sequence[MetadataColumn], table: TableSchema, *, table_name: str
+) -> list[spark.StructField]:
+    """The columns of the rows. Raises InvalidRequestError for a table that has a column of the same name."""
+    own = {field.name for field in table.fields}
+    spelled = {name.lower() for name in own}
+    if columns and MetadataColumn.OFFSET.column in own:  # by which the others are found
+        columns = (MetadataColumn.OFFSET, *columns)
+    for one in columns:
+        if one.column in spelled:
+            raise InvalidRequestError(
+                f"table {table_name} has a column {one.column!r} of its own: leave {one.value!r} out of "
+                f"{METADATA_COLUMNS.key}"
+            )
+    return [spark.StructField(one.column, _TYPES[one], True) for one in columns]
+
+
+def metadata_type(name: str) -> spark.DataType | None:
+    """The type of the metadata column of this name; None for another name."""
+    return next((_TYPES[one] for one in MetadataColumn if one.column == name), None)
+
+
+def with_snapshot_metadata(
+    batch: pa.RecordBatch, columns: Sequence[MetadataColumn], *, bucket: int, snapshot: SnapshotMark
+) -> pa.RecordBatch:
+    """Rows of a snapshot with its metadata columns."""
+    values = {
+        MetadataColumn.BUCKET: bucket,
+        MetadataColumn.SNAPSHOT_ID: snapshot.id,
+        MetadataColumn.WATERMARK: snapshot.watermark_millis,
+    }
+    for one in columns:
+        value, kind = values.get(one), _ARROW_TYPES[one]
+        column = pa.nulls(len(batch), kind) if value is None else pa.repeat(pa.scalar(value, kind), len(batch))
+        batch = batch.append_column(one.column, column)
+    return batch
+
+
+class LogMetadata:
+    """The metadata columns of one range of a bucket's log, while it is read in the order of the log.
+
+    `snapshot_ends` are (offset, snapshot), see `stream_log.snapshot_ends`.
+    """
+
+    def __init__(
+        self,
+        table: TableStore,
+        columns: Sequence[MetadataColumn],
+        *,
+        bucket: int,
+        where: str,
+        snapshot_ends: Sequence[tuple[int, int]],
+    ) -> None:
+        """Know nothing yet; `where` names topic and partition in errors."""
+        self._headers = HeaderFiles(table)
+        self._columns = tuple(columns)
+        self._bucket = bucket
+        self._where = where
+        self._ends = np.array([offset for offset, _ in snapshot_ends], np.int64)
+        self._snapshots = np.array([snapshot for _, snapshot in snapshot_ends], np.int64)
+        self._starts: list[int] = []
+        self._marks: list[BatchMark | None] = []
+
+    @property
+    def has_timestamp(self) -> bool:
+        """Whether the times of records are asked for."""
+        return MetadataColumn.TIMESTAMP in self._columns
+
+    @property
+    def on_header(self) -> Callable[[int, bytes], None] | None:
+        """What takes the headers of transactions as they come; None where no column is of them."""
+        return None if _OF_HEADERS.isdisjoint(self._columns) else self._take_header
+
+    @property
+    def on_author(self) -> Callable[[int, Author], None] | None:
+        """What takes the batches of records of an eventual log, which have no transactions; None as `on_header`."""
+        return None if _OF_HEADERS.isdisjoint(self._columns) else self._take_author
+
+    def _take_author(self, offset: int, author: Author) -> None:
+        self._starts.append(offset)
+        self._marks.append(BatchMark(user=author.user, identifier=author.identifier))
+
+    def _take_header(self, offset: int, header: bytes) -> None:
+        self._starts.append(offset)
+        self._marks.append(self._headers.read_mark(header, where=f"{self._where}, offset {offset}"))
+
+    def add_to(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The next rows, which have `_offset`, and `_timestamp` where it is asked for, with the other columns."""
+        offsets = np.asarray(batch.column(MetadataColumn.OFFSET.column))
+        transactions = np.searchsorted(np.array(self._starts, np.int64), offsets, side="right") - 1
+        for one in self._columns:
+            if one.column not in batch.schema.names:
+                batch = batch.append_column(one.column, self._column(one, offsets, transactions))
+        if len(transactions):  # the next rows may still be of the last transaction
+            kept = max(int(transactions[-1]), 0)
+            self._starts, self._marks = self._starts[kept:], self._marks[kept:]
+        return batch
+
+    def _column(
+        self, column: MetadataColumn, offsets: npt.NDArray[np.int64], transactions: npt.NDArray[np.int64]
+    ) -> pa.Array:
+        kind = _ARROW_TYPES[column]
+        match column:
+            case MetadataColumn.BUCKET:
+                return pa.repeat(pa.scalar(self._bucket, kind), len(offsets))
+            case MetadataColumn.SNAPSHOT_ID:
+                return self._snapshots_of(offsets)
+            case MetadataColumn.USER:
+                values: list[str | int | None] = [None if mark is None else mark.user for mark in self._marks]
+            case MetadataColumn.BATCH_ID:
+                values = [None if mark is None else mark.identifier for mark in self._marks]
+            case _:
+                values = [None if mark is None else _shown_millis(mark.watermark_millis) for mark in self._marks]
+        indices = pa.array(transactions, mask=transactions < 0)
+        return pa.array(values, kind).take(indices)
+
+    def _snapshots_of(self, offsets: npt.NDArray[np.int64]) -> pa.Array:
+        """The snapshot of each record; null behind the last end, and where 0 stands for it."""
+        if not len(self._ends):
+            return pa.nulls(len(offsets), pa.int64())
+        at = np.searchsorted(self._ends, offsets, side="right")
+        is_known = at < len(self._ends)
+        found = self._snapshots[np.where(is_known, at, 0)]
+        return pa.array(found, mask=~is_known | (found == 0))

@@ -1,0 +1,83 @@
+"""What a batch read says of itself: which state of which table its rows are of.
+
+A read by `format("lakelog")` is planned by a Python process of Spark's, and Spark keeps its partitions, pickled, with
+the relation, so that all queries of one DataFrame read the same: its first partition carries the mark. A read that the
+driver plans (`lakelog.spark.read`) has the mark at the leaves of its plan, as a tag, which Spark copies with them.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any  # Any: py4j gives Java objects without types
+
+from pyspark.sql import DataFrame
+from pyspark.sql.datasource import InputPartition
+
+from lakelog.common.errors import CorruptDataError
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.lineage.records.record import ReadMode, TableSource, TableVersion
+from lakelog.lineage.records.sources import source_of_table, version_of
+
+_TAG = "lakelog.read"
+_MARK = "lakelog_read"  # of a partition
+
+
+def state_read(table: TableStore, snapshot: Snapshot | None) -> TableSource:
+    """A read of one state of a table; None is the empty table."""
+    return replace(source_of_table(table, mode=ReadMode.BATCH), end=version_of(snapshot), is_exact=True)
+
+
+def changes_read(table: TableStore, start: TableVersion | None, end: TableVersion | None) -> TableSource:
+    """A read of the changes behind one state up to another; None is the empty table."""
+    return replace(
+        source_of_table(table, mode=ReadMode.BATCH),
+        start=start,
+        end=end,
+        why=f"a batch read of the changes behind snapshot {0 if start is None else start.snapshot_id} alone",
+    )
+
+
+def marked(partitions: Sequence[InputPartition], source: TableSource) -> list[InputPartition]:
+    """The partitions of a read, at least one, of which the first says what is read."""
+    first, *others = partitions or [InputPartition(None)]
+    setattr(first, _MARK, source)
+    return [first, *others]
+
+
+def read_of_partition(pickled: bytes) -> TableSource | None:
+    """What a read is of, by its first partition as Spark keeps it; None where it does not say so.
+
+    Made by a process of this application; Spark's workers unpickle it, too.
+    """
+    source = getattr(pickle.loads(pickled), _MARK, None)
+    return source if isinstance(source, TableSource) else None
+
+
+def tag_leaves(rows: DataFrame, source: TableSource) -> DataFrame:
+    """The rows, whose plan says what they are of. Nothing on Spark Connect, where no plan is seen."""
+    plan = getattr(rows, "_jdf", None)
+    if plan is not None:
+        leaves = plan.queryExecution().analyzed().collectLeaves()
+        text = json.dumps(source.to_json())
+        for at in range(leaves.size()):
+            leaves.apply(at).setTagValue(_tag(rows.sparkSession._jvm), text)
+    return rows
+
+
+def read_of_leaf(leaf: Any, jvm: Any) -> TableSource | None:  # a Java LogicalPlan, and py4j's view of the JVM
+    """What `tag_leaves` has said of a leaf."""
+    found = leaf.getTagValue(_tag(jvm))
+    if found.isEmpty():
+        return None
+    try:
+        return TableSource.from_json(json.loads(found.get()))
+    except (KeyError, ValueError) as error:
+        raise CorruptDataError(f"the tag {_TAG} of a plan is not readable") from error
+
+
+def _tag(jvm: Any) -> Any:  # a Java TreeNodeTag
+    return jvm.org.apache.spark.sql.catalyst.trees.TreeNodeTag(_TAG)

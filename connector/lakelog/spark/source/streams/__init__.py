@@ -1,0 +1,1 @@
+"""The stream readers that Spark is given."""

@@ -1,0 +1,1 @@
+"""What all formats of data files share: checksums, errors, limits of inflating."""

@@ -1,0 +1,1 @@
+"""Manifests: which data files a snapshot added and deleted."""

@@ -1,0 +1,79 @@
+"""One entry of a manifest: a file that a snapshot added or deleted, and its bucket."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
+
+from lakelog.filestore.metadata.manifests.data_file import DataFileMeta
+
+MANIFEST_VERSION = 2
+FileIdentifier = tuple[bytes, int, int, str, tuple[str, ...], bytes | None, str | None]
+
+
+class BucketId(NamedTuple):
+    """A bucket of a partition: the serialized BinaryRow of the partition values, and the bucket's number.
+
+    A tuple, because it is the key of large maps: its hash and its order are computed without a call of Python code.
+    """
+
+    partition: bytes
+    number: int
+
+
+BucketFilter = Callable[[BucketId], bool]
+
+
+class FileKind(IntEnum):
+    """Whether an entry adds or deletes its file; the value is the one in manifests."""
+
+    ADD = 0
+    DELETE = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestEntry:
+    """One file added to or deleted from a table.
+
+    `partition` is the serialized BinaryRow of the partition values. `total_buckets` is the bucket number of the table
+    when the file was written. Source: Paimon spec, "Manifest".
+    """
+
+    kind: FileKind
+    partition: bytes
+    bucket: int
+    total_buckets: int
+    file: DataFileMeta
+
+    @property
+    def bucket_id(self) -> BucketId:
+        """The bucket of the file."""
+        return BucketId(self.partition, self.bucket)
+
+    @property
+    def identifier(self) -> FileIdentifier:
+        """The identity that a DELETE entry shares with the ADD entry that it cancels."""
+        file = self.file
+        return (
+            self.partition,
+            self.bucket,
+            file.level,
+            file.file_name,
+            file.extra_files,
+            file.embedded_file_index,
+            file.external_path,
+        )
+
+
+def entries_of_buckets(entries: Iterable[ManifestEntry], keeps: BucketFilter) -> Iterator[ManifestEntry]:
+    """The entries whose bucket `keeps` is true for; it is asked once for each bucket."""
+    known: dict[tuple[bytes, int], bool] = {}
+    for entry in entries:
+        at = (entry.partition, entry.bucket)
+        is_kept = known.get(at)
+        if is_kept is None:
+            is_kept = known[at] = keeps(BucketId(*at))
+        if is_kept:
+            yield entry

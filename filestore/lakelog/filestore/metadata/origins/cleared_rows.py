@@ -1,0 +1,220 @@
+"""Which snapshots took rows out of a table as a whole, or brought them back: the property `lakelog.cleared`.
+
+    {"cleared": [{"snapshot", "commit", "time", "how": "all"},
+                 {"snapshot", "commit", "time", "how": "partitions", "partitions": [base64, ...]},
+                 {"snapshot", "commit", "time", "how": "restore", "to": {"snapshot", "commit"}},
+                 {"snapshot", "commit", "time", "how": "mended", "by", "of": [wrong, ...]}]}
+    a wrong snapshot is {"uuid", "branch", "snapshot", "commit"}
+
+A statement through a log takes out the rows of the snapshot on which it was worked out. What others have logged between
+that and the statement stays: its events have "base": {"snapshot", "commit"} too, with the snapshot 0 for an empty
+table, and where several statements came at once. The statement's own snapshot has, before the event is made of them,
+`lakelog.replaces`: {} for all rows, {"partitions": [base64, ...]} for those of partitions, and `lakelog.base`, which a
+restore through the log has too.
+
+Each commit carries it on and adds what itself does. So it is known of snapshots that have expired, whether or not their
+lineage was fed: what a wrong snapshot has reached depends on it, see `lakelog.lineage.answers.taint`. The newest
+EVENTS_MAX are kept. An overwrite of more than PARTITIONS_MAX partitions is not recorded: their rows count as rows that
+stayed.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from typing import Any  # Any: parsed JSON
+
+from lakelog.common.errors import CorruptDataError
+from lakelog.common.json_fields import COUNT, items, member, objects, optional, parse_object, string, whole
+from lakelog.common.quoting import cause
+from lakelog.filestore.metadata.origins.restored import restored_state
+from lakelog.filestore.metadata.origins.row_changes import REPLACES_ROWS
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
+from lakelog.filestore.metadata.snapshots.users import BASE_KEY, CLEARED_KEY, MENDED_KEY, REPLACES_KEY
+
+EVENTS_MAX = 64
+PARTITIONS_MAX = 64
+CLEARS_ROWS = REPLACES_ROWS | {"TRUNCATE"}
+
+
+class How(StrEnum):
+    """What a snapshot does to the rows that were there before it."""
+
+    ALL = "all"
+    PARTITIONS = "partitions"
+    RESTORE = "restore"
+    MENDED = "mended"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrongSnapshot:
+    """A snapshot whose wrong rows a table was mended of. `branch` None is the main line."""
+
+    uuid: str
+    branch: str | None = None
+    snapshot_id: int
+    commit: str | None = None
+
+    def to_json(self) -> dict[str, object]:
+        """The JSON object."""
+        return {"uuid": self.uuid, "snapshot": self.snapshot_id} | _known(branch=self.branch, commit=self.commit)
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> WrongSnapshot:
+        """Parse it. Raises ValueError or KeyError."""
+        return cls(
+            uuid=string(fields, "uuid"),
+            branch=optional(string, fields, "branch"),
+            snapshot_id=whole(fields, "snapshot", COUNT),
+            commit=optional(string, fields, "commit"),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clears:
+    """Which rows a statement takes out as a whole: all of the snapshot on which it was worked out, or those of
+    `partitions`, serialized.
+    """
+
+    partitions: frozenset[bytes] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cleared:
+    """What one snapshot took out: all rows, those of `partitions`, serialized, or those that are not in `restored`.
+
+    With a `base` these are rows of that snapshot: what was written since stays. `mended` are wrong snapshots of which
+    the table holds no row any more, as `mended_by` says.
+    """
+
+    snapshot_id: int
+    commit: str | None
+    time_millis: int
+    how: How
+    partitions: frozenset[bytes] = frozenset()
+    restored: tuple[int, str | None] | None = None
+    base: tuple[int, str | None] | None = None
+    mended: Sequence[WrongSnapshot] = ()
+    mended_by: str | None = None
+
+    def to_json(self) -> dict[str, object]:
+        """The JSON object."""
+        states = _known(to=_state_json(self.restored), base=_state_json(self.base))
+        return (
+            {"snapshot": self.snapshot_id, "time": self.time_millis, "how": self.how.value}
+            | _known(commit=self.commit, by=self.mended_by)
+            | states
+            | _known(partitions=_partitions_json(self.partitions) or None)
+            | _known(of=[one.to_json() for one in self.mended] or None)
+        )
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> Cleared:
+        """Parse it. Raises ValueError or KeyError."""
+        return cls(
+            snapshot_id=whole(fields, "snapshot", COUNT),
+            commit=optional(string, fields, "commit"),
+            time_millis=whole(fields, "time"),
+            how=How(string(fields, "how")),
+            partitions=_partitions_of(fields) or frozenset(),
+            restored=_state_of(member(fields, "to")) if "to" in fields else None,
+            base=_state_of(member(fields, "base")) if "base" in fields else None,
+            mended=[WrongSnapshot.of(one) for one in objects(fields, "of")] if "of" in fields else (),
+            mended_by=optional(string, fields, "by"),
+        )
+
+
+def parse_cleared(text: str | None) -> list[Cleared]:
+    """The events of the property, oldest first. Raises CorruptDataError."""
+    if text is None:
+        return []
+    try:
+        return [Cleared.of(one) for one in objects(parse_object(text), "cleared")]
+    except (KeyError, ValueError) as error:
+        raise CorruptDataError(f"snapshot property {CLEARED_KEY} is not readable: {cause(error)}") from error
+
+
+def cleared_property(
+    snapshot: Snapshot, carried: Mapping[str, str], *, replaced: Collection[bytes], replaces_all: bool
+) -> dict[str, str]:
+    """The property of a new snapshot, by its own properties and those that it carries on; nothing without an event.
+
+    `replaced` are the partitions of which files are taken out, `replaces_all` says that no row from before is in it.
+    """
+    found = [event.to_json() for event in _events_of(snapshot, replaced=replaced, replaces_all=replaces_all)]
+    if not found:
+        return {}
+    before = [event.to_json() for event in parse_cleared(carried.get(CLEARED_KEY))]
+    return {CLEARED_KEY: json.dumps({"cleared": [*before, *found][-EVENTS_MAX:]}, separators=(",", ":"))}
+
+
+def clears_properties(clears: Clears | None, base: Snapshot | None) -> dict[str, str]:
+    """The properties of the snapshot of a statement through a log that takes out rows of `base`, None for no snapshot.
+
+    Rows of more than PARTITIONS_MAX partitions count as rows that stayed. Without `clears` it brings an older state
+    back, which other properties say.
+    """
+    if clears is not None and clears.partitions is not None and not 0 < len(clears.partitions) <= PARTITIONS_MAX:
+        return {}
+    state = (0, None) if base is None else (base.id, base.uuid)
+    named = {BASE_KEY: json.dumps(_state_json(state), separators=(",", ":"))}
+    if clears is None:
+        return named
+    parts = {} if clears.partitions is None else {"partitions": _partitions_json(clears.partitions)}
+    return {REPLACES_KEY: json.dumps(parts, separators=(",", ":")), **named}
+
+
+def mended_property(of: Sequence[WrongSnapshot], *, by: str) -> dict[str, str]:
+    """The property of a snapshot which says that its table holds no row any more of wrong snapshots."""
+    return {MENDED_KEY: json.dumps({"by": by, "of": [one.to_json() for one in of]}, separators=(",", ":"))}
+
+
+def _events_of(snapshot: Snapshot, *, replaced: Collection[bytes], replaces_all: bool) -> list[Cleared]:
+    properties = snapshot.properties
+    base = _state_of(parse_object(properties[BASE_KEY])) if BASE_KEY in properties else None
+    own = partial(Cleared, snapshot_id=snapshot.id, commit=snapshot.uuid, time_millis=snapshot.time_millis)
+    found: list[Cleared] = []
+    restored = restored_state(properties)
+    is_overwrite = snapshot.commit_kind is CommitKind.OVERWRITE and snapshot.operation_name in CLEARS_ROWS
+    if restored is not None:
+        found.append(own(how=How.RESTORE, restored=restored, base=base))
+    elif REPLACES_KEY in properties:
+        partitions = _partitions_of(parse_object(properties[REPLACES_KEY]))
+        how = How.ALL if partitions is None else How.PARTITIONS
+        found.append(own(how=how, partitions=partitions or frozenset(), base=base))
+    elif is_overwrite and replaces_all:
+        found.append(own(how=How.ALL))
+    elif is_overwrite and 0 < len(replaced) <= PARTITIONS_MAX:
+        found.append(own(how=How.PARTITIONS, partitions=frozenset(replaced)))
+    if MENDED_KEY in properties:
+        said = parse_object(properties[MENDED_KEY])
+        wrong = [WrongSnapshot.of(one) for one in objects(said, "of")]
+        found.append(own(how=How.MENDED, mended=wrong, mended_by=string(said, "by")))
+    return found
+
+
+def _state_json(state: tuple[int, str | None] | None) -> dict[str, object] | None:
+    return None if state is None else {"snapshot": state[0]} | _known(commit=state[1])
+
+
+def _state_of(fields: Mapping[str, Any]) -> tuple[int, str | None]:
+    return whole(fields, "snapshot", COUNT), optional(string, fields, "commit")
+
+
+def _partitions_json(partitions: Collection[bytes]) -> list[str]:
+    return [base64.b64encode(one).decode() for one in sorted(partitions)]
+
+
+def _partitions_of(fields: Mapping[str, Any]) -> frozenset[bytes] | None:
+    """The partitions that an object names; None for one without."""
+    if "partitions" not in fields:
+        return None
+    return frozenset(base64.b64decode(str(one), validate=True) for one in items(fields, "partitions"))
+
+
+def _known(**values: object | None) -> dict[str, object]:
+    return {key: value for key, value in values.items() if value is not None}

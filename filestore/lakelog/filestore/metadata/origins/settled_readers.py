@@ -1,0 +1,57 @@
+"""Readers of branches that were merged and deleted: they do not read on, so other readers of their job replace them.
+
+Without that a table whose branches are made, merged and deleted each night would have a reader more each night, and
+show their source at several versions for ever. Pure. Source: docs/rfcs/0039-snapshot-lineage.md, "Changed rows".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from lakelog.filestore.metadata.origins.row_sources import ReaderState, RowSource, WriterName
+
+
+def settle(source: RowSource, deleted: Collection[str]) -> None:
+    """Drop the readers of deleted branches, by their origins, that another reader of the job goes on from, or passes.
+
+    One that goes on has begun where the first of them did.
+    """
+    for name in sorted(source.readers, key=lambda one: source.readers[one].snapshot_id):
+        older = source.readers[name]
+        if _writer(name, older).origin not in deleted:
+            continue
+        for other, newer in source.readers.items():
+            if other == name or not _is_same(name, older, other, newer):
+                continue
+            if _writer(other, newer).origin is not None and newer.since == older.last:
+                newer.since = older.since
+            elif older.is_late or not _is_before(older, newer):
+                continue
+            del source.readers[name]
+            break
+
+
+def is_late(name: str, readers: Mapping[str, ReaderState]) -> bool:
+    """Whether what a merge brings of a reader is older than what the same job has read in the table."""
+    brought = readers[name]
+    writer = _writer(name, brought)
+    return writer.origin is not None and any(
+        other != name and writer.is_same_job(_writer(other, one)) and _is_before(brought, one)
+        for other, one in readers.items()
+    )
+
+
+def _is_same(name: str, older: ReaderState, other: str, newer: ReaderState) -> bool:
+    """Whether two readers are streams of one job, and neither is broken."""
+    kinds = [one.split(" ", 2)[:2] for one in (name, other)]
+    is_broken = any(one.broken or one.passing or one.last is None for one in (older, newer))
+    is_stream = kinds[0] == kinds[1] and kinds[0][0] == "stream"
+    return is_stream and not is_broken and _writer(name, older).is_same_job(_writer(other, newer))
+
+
+def _is_before(one: ReaderState, other: ReaderState) -> bool:
+    return one.last is not None and other.last is not None and one.last.snapshot_id < other.last.snapshot_id
+
+
+def _writer(name: str, reader: ReaderState) -> WriterName:
+    return WriterName(name.split(" ", 2)[-1], reader.job)

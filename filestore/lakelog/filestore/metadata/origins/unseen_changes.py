@@ -1,0 +1,120 @@
+"""Snapshots whose changes streams of the table are not given, for when they have expired: `lakelog.unseen`.
+
+    {"snapshots": [{"snapshot": id, "commit": uuid}, {"from": id, "snapshot": id, "commit": uuid}, ...]}
+
+A stream that follows the files passes an overwrite: it is no change, unless a changelog has it. Each commit carries the
+property on, so that the oldest living snapshot names all of them, oldest first. With more than `UNSEEN_MAX` the two
+oldest become one range, `from` one of them up to another: any snapshot in it may be one. Tables without overwrites, and
+those with a log, have no property.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import NamedTuple
+
+from lakelog.common.errors import CorruptDataError, NotFoundError
+from lakelog.common.json_fields import COUNT, objects, optional, parse_object, string, whole
+from lakelog.common.quoting import cause
+from lakelog.filestore.metadata.origins.row_changes import KEEPS_ROWS
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
+from lakelog.filestore.metadata.snapshots.users import LOG_STATE_KEY, UNSEEN_KEY, CarriedProperties
+from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, ChangelogProducer
+
+UNSEEN_MAX = 32  # each commit copies them
+
+
+class UnseenChanges(NamedTuple):
+    """One such snapshot, which is first and last, or a range with some of them. `commit` made the last one."""
+
+    first: int
+    last: int
+    commit: str | None = None
+
+
+def is_unseen(snapshot: Snapshot, *, log: str) -> bool:
+    """Whether streams of the table are not given the changes of a snapshot. `log` is the state of its log, if any."""
+    keeps_rows = snapshot.operation_name in KEEPS_ROWS
+    is_overwrite = snapshot.commit_kind is CommitKind.OVERWRITE
+    return not log and is_overwrite and not _has_changes(snapshot) and not keeps_rows
+
+
+class Given(Enum):
+    """When streams of the table are given the changes of a snapshot: at once, or by a compaction, such as itself."""
+
+    AT_ONCE = "at once"
+    BY_COMPACTION = "by compaction"
+    LATER = "later"
+
+
+def given_by(snapshot: Snapshot, *, log: str, is_late: bool) -> Given:
+    """When streams are given the changes of a snapshot. `is_late` is what `gives_late` says of its schema."""
+    if not is_late or log:
+        return Given.AT_ONCE
+    return Given.BY_COMPACTION if _has_changes(snapshot) else Given.LATER
+
+
+def gives_late(table: TableStore, schema_id: int) -> bool:
+    """Whether compactions give the changes of a table with this schema; where that is not readable, with the newest."""
+    try:
+        schema = table.schema if schema_id == table.schema.id else table.schemas.get(schema_id)
+    except (CorruptDataError, NotFoundError):
+        schema = table.schema
+    return CHANGELOG_PRODUCER.of(schema.options) in (ChangelogProducer.LOOKUP, ChangelogProducer.FULL_COMPACTION)
+
+
+def _has_changes(snapshot: Snapshot) -> bool:
+    """Whether a snapshot has changelog files."""
+    return snapshot.has_own_changelog or snapshot.changelog_manifest_list is not None
+
+
+def unseen_of(properties: Mapping[str, str]) -> tuple[UnseenChanges, ...]:
+    """Those up to a snapshot with these properties, oldest first. Raises CorruptDataError."""
+    text = properties.get(UNSEEN_KEY)
+    return () if text is None else parse_unseen(text)
+
+
+def parse_unseen(text: str) -> tuple[UnseenChanges, ...]:
+    """Those in the value of the property. Raises CorruptDataError."""
+    try:
+        return tuple(
+            UnseenChanges(
+                first=whole(one, "from" if "from" in one else "snapshot", COUNT),
+                last=whole(one, "snapshot", COUNT),
+                commit=optional(string, one, "commit"),
+            )
+            for one in objects(parse_object(text), "snapshots")
+        )
+    except (KeyError, ValueError) as error:
+        raise CorruptDataError(f"snapshot property {UNSEEN_KEY} is not readable: {cause(error)}") from error
+
+
+def carried_unseen(carried: CarriedProperties) -> dict[str, str]:
+    """The property up to the snapshots of other engines behind that of `carried`; nothing where it stays as it is."""
+    return _with_new([], carried)
+
+
+def unseen_property(snapshot: Snapshot, carried: CarriedProperties) -> dict[str, str]:
+    """The property of a new snapshot; nothing where that of `carried`, which it carries on, stays as it is."""
+    is_new = is_unseen(snapshot, log=snapshot.properties.get(LOG_STATE_KEY, ""))
+    return _with_new([snapshot] if is_new else [], carried)
+
+
+def _with_new(newest: Sequence[Snapshot], carried: CarriedProperties) -> dict[str, str]:
+    log = carried.properties.get(LOG_STATE_KEY, "")
+    new = [*(one for one in reversed(carried.foreign) if is_unseen(one, log=log)), *newest]
+    if not new:
+        return {}
+    found = [*unseen_of(carried.properties), *(UnseenChanges(one.id, one.id, one.uuid) for one in new)]
+    while len(found) > UNSEEN_MAX:
+        oldest, older, *_ = found
+        found[:2] = [older._replace(first=oldest.first)]
+    return {UNSEEN_KEY: json.dumps({"snapshots": [_to_json(one) for one in found]}, separators=(",", ":"))}
+
+
+def _to_json(one: UnseenChanges) -> dict[str, object]:
+    start = {} if one.first == one.last else {"from": one.first}
+    return {**start, "snapshot": one.last} | ({} if one.commit is None else {"commit": one.commit})

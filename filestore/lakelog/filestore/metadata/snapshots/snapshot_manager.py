@@ -1,0 +1,300 @@
+"""The snapshots of a table, found by their ids, their times and their tags."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from lakelog.common.clock import system_millis
+from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
+from lakelog.common.file_names import numbers_of
+from lakelog.common.json_fields import COUNT, check_json_size, number_of
+from lakelog.common.quoting import listed, shown
+from lakelog.filestore.io.fileio import FileEntry, FileIO
+from lakelog.filestore.io.integrity import damaged
+from lakelog.filestore.metadata.snapshots.commit_times import newest_at
+from lakelog.filestore.metadata.snapshots.parsed_files import ParsedFiles
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.snapshots.tag_cache import cache_tag, cached_tag
+from lakelog.filestore.metadata.snapshots.tag_file import Tag
+from lakelog.filestore.schema.paths import SNAPSHOT_PREFIX, TAG_PREFIX, TablePaths, is_tag_file
+
+_READ_ALONE_MAX = 64  # more snapshots are read by threads: an object store takes long for each
+_READERS = 16
+_PARSED_BYTES_MAX = 1 << 20  # a larger file is not kept in memory for the next read
+_PROBES_MAX = 64  # for an older hint the folder is listed instead
+
+PARSED_SNAPSHOTS: ParsedFiles[Snapshot] = ParsedFiles(16 << 20)
+
+
+class SnapshotManager:
+    """The snapshots of one table, read from their files at every call.
+
+    Keeps the newest id that it has seen, where the next search starts, and the file that it parsed last.
+    """
+
+    def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
+        self._file_io = file_io
+        self._paths = paths
+        self._seen: int | None = None
+        self._parsed: tuple[str, bytes, Snapshot] | None = None
+
+    def __getstate__(self) -> tuple[FileIO, TablePaths]:
+        return self._file_io, self._paths
+
+    def __setstate__(self, state: tuple[FileIO, TablePaths]) -> None:
+        self._file_io, self._paths = state
+        self._seen = None
+        self._parsed = None
+
+    def latest(self) -> Snapshot | None:
+        """The newest snapshot, read now; None before the first commit."""
+        while True:
+            hint = self._hint(self._paths.latest_hint)
+            self._seen = self._newest(hint, known=self._seen if self._seen == hint else None)
+            if self._seen is None:
+                return None
+            try:
+                return self._read(self._seen)
+            except NotFoundError:  # a rollback or a new table since the id was read
+                self._seen = None
+
+    def latest_id(self) -> int | None:
+        """The newest snapshot's id, read now: the ids after the last one seen, or after the hint, are probed."""
+        self._seen = self._newest(self._hint(self._paths.latest_hint))
+        return self._seen
+
+    def _newest(self, hint: int | None, *, known: int | None = None) -> int | None:
+        """The newest id, from the last one seen or the hint on, whichever is higher; without a hint, by a listing.
+
+        Both may exist with a gap between them: another engine's fast-forward puts a branch behind the table's
+        snapshots, and its hint in place of the table's. Whether `known` exists is left to its reader.
+        """
+        starts = set() if hint is None else {hint, self._seen or hint}
+        for start in sorted(starts, reverse=True):
+            newest = self._probe(start, is_known=start == known)
+            if newest is not None:
+                return newest
+        newest = max(self.ids(), default=None)
+        self._check_not_lost(newest)
+        return newest
+
+    def _check_not_lost(self, newest: int | None) -> None:
+        """Raise CorruptDataError when the hint names the snapshot after the newest: its file was lost.
+
+        A rollback writes the hint before it deletes snapshots. Hints with other ids are stale or damaged.
+        """
+        hint = self._hint(self._paths.latest_hint)
+        if hint is not None and hint == (newest or 0) + 1 and not self._exists(hint):
+            raise CorruptDataError(
+                f"{self._paths.snapshot(hint)} is missing, though {self._paths.latest_hint} names it as the newest; "
+                f"restore the file, or delete LATEST to continue from snapshot {newest or 'none'} and lose its rows"
+            )
+
+    def earliest_id(self) -> int | None:
+        """The oldest living snapshot's id; None before the first commit."""
+        return self.look_for_earliest()[0]
+
+    def look_for_earliest(self) -> tuple[int | None, bool]:
+        """The oldest living snapshot's id, and whether it came from the hint, without a listing."""
+        hint = self._hint(self._paths.earliest_hint)
+        if hint is not None and self._exists(hint) and not self._exists(hint - 1):
+            return hint, True
+        return min(self.ids(), default=None), False
+
+    def ids(self) -> list[int]:
+        """All living ids, rising. Lists the folder."""
+        return numbers_of(self._file_io.list_names(self._paths.snapshot_dir), SNAPSHOT_PREFIX)
+
+    def find(self, snapshot_id: int) -> Snapshot | None:
+        """The snapshot of an id; None when it is missing."""
+        try:
+            return self._read(snapshot_id)
+        except NotFoundError:
+            return None
+
+    def get(self, snapshot_id: int) -> Snapshot:
+        """The snapshot of an id. Raises NotFoundError, naming the living ids."""
+        try:
+            return self._read(snapshot_id)
+        except NotFoundError as error:
+            ids = self.ids()
+            living = f"snapshots {ids[0]} to {ids[-1]} exist" if ids else "the table has no snapshot yet"
+            path = self._paths.snapshot(snapshot_id)
+            raise NotFoundError(
+                f"snapshot {snapshot_id} of {self._paths.root} does not exist; {living}: name one of these. When it "
+                f"cannot have expired, its file {path} was lost: restore it"
+            ) from error
+
+    def tags(self) -> list[str]:
+        """The names of all tags, in order. Lists the folder."""
+        names = self._file_io.list_names(self._paths.tag_dir)
+        return sorted(name.removeprefix(TAG_PREFIX) for name in names if is_tag_file(name))
+
+    def tagged(self, name: str) -> Snapshot:
+        """The snapshot that a tag keeps, living or expired. Raises NotFoundError, naming the existing tags."""
+        return self.tag(name).snapshot
+
+    def tag(self, name: str) -> Tag:
+        """The tag of a name. Raises NotFoundError, naming the existing tags, and CorruptDataError."""
+        found = self.find_tag(name)
+        if found is None:
+            tags = self.tags()
+            known = f"the tags are {listed(tags)}" if tags else "it has no tags"
+            raise NotFoundError(
+                f"table {self._paths.root} has no tag {name!r}; {known}. When the tag was not deleted, its file "
+                f"{self._paths.tag(name)} was lost: restore it"
+            )
+        return found
+
+    def all_tags(self) -> list[Tag]:
+        """All tags, by snapshot, then by name. Raises CorruptDataError."""
+        entries = self._file_io.list_entries(self._paths.tag_dir)
+        found = [self.listed_tag(entry) for entry in entries if is_tag_file(entry.name)]
+        return sorted((tag for tag in found if tag is not None), key=lambda tag: (tag.snapshot.id, tag.name))
+
+    def listed_tag(self, entry: FileEntry) -> Tag | None:
+        """The tag of a file in the folder of tags, from memory where it is known; None for a deleted one."""
+        path = f"{self._paths.tag_dir}/{entry.name}"
+        held = cached_tag(path, entry)
+        if held is not None:
+            return held
+        read_millis = system_millis()
+        tag = self.find_tag(entry.name.removeprefix(TAG_PREFIX))
+        if tag is not None:
+            cache_tag(path, entry, tag, read_millis=read_millis)
+        return tag
+
+    def find_tag(self, name: str) -> Tag | None:
+        """The tag of a name, None for a missing one. Raises CorruptDataError."""
+        path = self._paths.tag(name)
+        if not is_tag_file(f"{TAG_PREFIX}{name}"):
+            return None
+        try:
+            data = self._file_io.read_bytes(path)
+        except NotFoundError:
+            return None
+        tag, named = Tag.from_json(data, path=path, name=name)
+        if named != name and self._is_swapped(name, data, named):
+            raise damaged(path, f"it is the file of tag {shown(named)}")
+        return tag
+
+    def _is_swapped(self, name: str, data: bytes, named: str) -> bool:
+        """Whether the file of a tag is that of another tag, not one that another engine has renamed."""
+        try:
+            path = self._paths.tag(named)
+            other = self._file_io.read_bytes(path)
+        except (InvalidRequestError, NotFoundError):
+            return False
+        return other == data or Tag.from_json(other, path=path, name=named)[1] == name
+
+    def at_or_before(self, time_millis: int, *, now_millis: int | None = None) -> Snapshot | None:
+        """The newest snapshot committed at or before a timestamp; None when all living ones are younger.
+
+        Reads all living snapshots: the date of any of them may be wrong, see
+        `lakelog.filestore.metadata.snapshots.commit_times`.
+        """
+        now = system_millis() if now_millis is None else now_millis
+        living = self.living()
+        at = newest_at([snapshot.time_millis for snapshot in living], time_millis, now_millis=now)
+        return None if at is None else living[at]
+
+    def living(self, first: int = 1, *, count: int | None = None) -> list[Snapshot]:
+        """The living snapshots from an id on, oldest first, with `count` at most those of so many ids.
+
+        Those that expire meanwhile are left out.
+        """
+        earliest, latest = self.earliest_id(), self.latest_id()
+        if earliest is None or latest is None:
+            return []
+        return self._in(range(max(first, earliest), latest + 1)[:count])
+
+    def behind(self, snapshot_id: int) -> list[Snapshot]:
+        """The snapshots behind one that lives, oldest first; without a listing where they are few."""
+        return self._in(range(snapshot_id + 1, (self.latest_id() or 0) + 1))
+
+    def _in(self, between: range) -> list[Snapshot]:
+        is_short = len(between) <= _READ_ALONE_MAX  # the newest id may be far above
+        return self._found(between if is_short else [number for number in self.ids() if number in between])
+
+    def _found(self, ids: Sequence[int]) -> list[Snapshot]:
+        """The snapshots of these ids that are there."""
+        if len(ids) <= _READ_ALONE_MAX:
+            return [snapshot for number in ids if (snapshot := self.find(number)) is not None]
+        with ThreadPoolExecutor(_READERS, "lakelog-snapshots") as pool:
+            return [snapshot for snapshot in pool.map(self.find, ids) if snapshot is not None]
+
+    def walk_back(self, start: Snapshot) -> Iterator[Snapshot]:
+        """`start`, then the snapshots before it, down to the oldest living one."""
+        yield start
+        for snapshot_id in range(start.id - 1, 0, -1):
+            try:
+                yield self._read(snapshot_id)
+            except NotFoundError:
+                return
+
+    def create_new(self, snapshot: Snapshot) -> bool:
+        """Create the snapshot's file; False when its id is taken. The caller writes the hint."""
+        if snapshot.id not in COUNT:
+            raise InvalidRequestError(
+                f"snapshot {snapshot.id} of {self._paths.root} would not be readable: ids end at {COUNT.stop - 1}; a "
+                f"snapshot file with a wrong number is in {self._paths.snapshot_dir}: remove it"
+            )
+        data = snapshot.to_json().encode()
+        try:
+            check_json_size(data)
+        except ValueError as error:
+            raise InvalidRequestError(
+                f"snapshot {snapshot.id} of {self._paths.root} would not be readable: {error}; its properties hold "
+                "too much, such as the users of the table or the lineage of a batch"
+            ) from error
+        return self._file_io.create_new(self._paths.snapshot(snapshot.id), data)
+
+    def write_latest_hint(self, snapshot_id: int) -> None:
+        """Write the hint of the newest snapshot; a stale hint only costs later readers a few probes."""
+        self._file_io.write_bytes(self._paths.latest_hint, str(snapshot_id).encode())
+
+    def write_earliest_hint(self, snapshot_id: int) -> None:
+        """Write the hint of the oldest snapshot, after an expiry or a rollback."""
+        self._file_io.write_bytes(self._paths.earliest_hint, str(snapshot_id).encode())
+
+    def _read(self, snapshot_id: int) -> Snapshot:
+        """The snapshot of an id, read now; bytes that were just parsed are not parsed again."""
+        path = self._paths.snapshot(snapshot_id)
+        data = self._file_io.read_bytes(path)
+        parsed = self._parsed
+        if parsed is not None and parsed[:2] == (path, data):
+            return parsed[2]
+        snapshot = PARSED_SNAPSHOTS.get(path, data)
+        if snapshot is None:
+            snapshot = Snapshot.from_json(data, path=path)
+            if snapshot.id != snapshot_id:
+                raise damaged(path, f"it holds the snapshot {snapshot.id}, expected {snapshot_id}")
+            PARSED_SNAPSHOTS.put(path, data, snapshot)
+        if len(data) <= _PARSED_BYTES_MAX:
+            self._parsed = path, data, snapshot
+        return snapshot
+
+    def _exists(self, snapshot_id: int) -> bool:
+        return self._file_io.exists(self._paths.snapshot(snapshot_id))
+
+    def _probe(self, start: int, *, is_known: bool) -> int | None:
+        """The last id without a gap from `start` on; None when `start` is missing or the end too far away."""
+        if not is_known and not self._exists(start):
+            return None
+        for snapshot_id in range(start, start + _PROBES_MAX):
+            if not self._exists(snapshot_id + 1):
+                return snapshot_id
+        return None
+
+    def _hint(self, path: str) -> int | None:
+        return read_hint(self._file_io, path)
+
+
+def read_hint(file_io: FileIO, path: str) -> int | None:
+    """The number in a hint; None when the hint is missing, half-written or not a valid id."""
+    try:
+        text = file_io.read_bytes(path).decode().strip()
+        return number_of(text, COUNT)
+    except (CorruptDataError, NotFoundError, ValueError):
+        return None

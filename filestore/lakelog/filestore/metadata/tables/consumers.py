@@ -1,0 +1,176 @@
+"""Consumers: readers that record their progress, so that snapshots which they have not read do not expire.
+
+A consumer is the JSON object {"nextSnapshot": id} in `consumer/consumer-<consumer id>`; the id is that of the first
+snapshot that it has not read whole. Every engine of the format respects consumers. lakelog's have "lakelogCommit" too,
+the uuid of the snapshot before: ids are given again after a rollback. Source: Paimon spec, "Consumer ID".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
+from lakelog.common.json_fields import COUNT, optional, parse_object, string, string_map, whole
+from lakelog.common.quoting import cause, shown
+from lakelog.filestore.io.fileio import FileIO
+from lakelog.filestore.metadata.snapshots.changelogs import ChangelogManager
+from lakelog.filestore.schema.paths import CONSUMER_PREFIX, TablePaths
+
+if TYPE_CHECKING:
+    from lakelog.filestore.metadata.tables.store import TableStore
+
+STATE_CONSUMER = "lakelog-state"  # of lakelog's own, see `lakelog.filestore.metadata.tables.state_keeping`
+LINEAGE_CONSUMER = "lakelog-lineage"  # keeps the snapshots whose lineage was not fed yet, see `lakelog.lineage`
+_COMMIT_KEY = "lakelogCommit"
+_OPTIONS_KEY = "lakelogLineage"
+LEASE_PREFIX = "lakelog-stream-"  # a consumer that one run of a stream makes for itself
+LEASE_MILLIS = 24 * 3_600_000  # a lease that was not renewed for this long belongs to a run that has ended
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consumer:
+    """One reader and the first snapshot that it has not read.
+
+    `commit` is the uuid of the snapshot before, the last one that it has read; None is unknown. `lineage_options` are
+    those that switch lineage on, of the catalog by which `lakelog-lineage` was made; no other consumer has some.
+    """
+
+    consumer_id: str
+    next_snapshot: int
+    commit: str | None = None
+    lineage_options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is `lakelog-state`, which keeps lakelog's state of writers from the expiry of other engines."""
+        return self.consumer_id == STATE_CONSUMER
+
+
+class ConsumerManager:
+    """The consumers of one branch of a table."""
+
+    def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
+        self._file_io = file_io
+        self._paths = paths
+
+    def ids(self) -> list[str]:
+        """The ids of all consumers, in order. Lists the folder."""
+        names = self._file_io.list_names(self._paths.consumer_dir)
+        return sorted(name.removeprefix(CONSUMER_PREFIX) for name in names if name.startswith(CONSUMER_PREFIX))
+
+    def all(self) -> list[Consumer]:
+        """All consumers, by id. Raises CorruptDataError for a file that is not a consumer's."""
+        found = [self._read(consumer_id, self._path_of_found(consumer_id)) for consumer_id in self.ids()]
+        return [consumer for consumer in found if consumer is not None]
+
+    def find(self, consumer_id: str) -> int | None:
+        """The first snapshot that the consumer has not read; None for a missing consumer."""
+        found = self.consumer(consumer_id)
+        return None if found is None else found.next_snapshot
+
+    def consumer(self, consumer_id: str) -> Consumer | None:
+        """The consumer of an id; None for a missing one. Raises CorruptDataError."""
+        return self._read(consumer_id, self._paths.consumer(consumer_id))
+
+    def _read(self, consumer_id: str, path: str) -> Consumer | None:
+        try:
+            fields = parse_object(self._file_io.read_bytes(path))
+            return Consumer(
+                consumer_id=consumer_id,
+                next_snapshot=whole(fields, "nextSnapshot", COUNT),
+                commit=optional(string, fields, _COMMIT_KEY),
+                lineage_options=optional(string_map, fields, _OPTIONS_KEY) or {},
+            )
+        except NotFoundError:
+            return None
+        except (KeyError, ValueError) as error:
+            raise CorruptDataError(
+                f"consumer file {path} is not readable: {cause(error)}; nothing expires until it is mended or deleted"
+            ) from error
+
+    def put(
+        self,
+        consumer_id: str,
+        next_snapshot: int,
+        *,
+        commit: str | None = None,
+        lineage_options: Mapping[str, str] | None = None,
+    ) -> None:
+        """Record the progress of a consumer, or create it. `commit` is the uuid of the snapshot before."""
+        known = {_COMMIT_KEY: commit, _OPTIONS_KEY: dict(lineage_options or {}) or None}
+        fields = {"nextSnapshot": next_snapshot} | {key: value for key, value in known.items() if value is not None}
+        self._file_io.write_bytes(self._paths.consumer(consumer_id), json.dumps(fields).encode())
+
+    def delete(self, consumer_id: str) -> None:
+        """Delete a consumer; a missing one is fine."""
+        self._file_io.delete(self._path_of_found(consumer_id))
+
+    def _path_of_found(self, consumer_id: str) -> str:
+        """The file of an id that the folder lists: other engines also have ids that lakelog does not allow.
+
+        Raises CorruptDataError for a control character, which no engine writes, or a slash.
+        """
+        if "/" in consumer_id or not consumer_id.isprintable():
+            raise CorruptDataError(
+                f"{self._paths.consumer_dir} holds a file {shown(CONSUMER_PREFIX + consumer_id)}, which is not the "
+                "name of a consumer; nothing expires until it is renamed or deleted"
+            )
+        return f"{self._paths.consumer_dir}/{CONSUMER_PREFIX}{consumer_id}"
+
+    def first_wanted(self, *, but: str | None = None) -> int | None:
+        """The first snapshot that some consumer has not read, without the one of the id `but`; None without any."""
+        wanted = (one.next_snapshot for one in self.all() if not one.is_own and one.consumer_id != but)
+        return min(wanted, default=None)
+
+    def expire(self, *, now_millis: int, age_millis: int | None) -> list[str]:
+        """Delete consumers without progress for `age_millis`, and leases of streams after a day; gives their ids.
+
+        The modification time of a consumer's file is its last progress. None as age keeps all consumers but leases.
+        """
+        expired: list[str] = []
+        for entry in self._file_io.list_entries(self._paths.consumer_dir):
+            if not entry.name.startswith(CONSUMER_PREFIX):
+                continue
+            consumer_id = entry.name.removeprefix(CONSUMER_PREFIX)
+            if consumer_id in {STATE_CONSUMER, LINEAGE_CONSUMER}:
+                continue
+            age = LEASE_MILLIS if age_millis is None and consumer_id.startswith(LEASE_PREFIX) else age_millis
+            if age is not None and entry.modified_millis < now_millis - age:
+                self.delete(consumer_id)
+                expired.append(consumer_id)
+        return sorted(expired)
+
+
+def check_reader_id(consumer_id: str) -> None:
+    """Raise InvalidRequestError for the ids of lakelog's own consumers."""
+    if consumer_id == LINEAGE_CONSUMER:
+        raise InvalidRequestError(
+            f"consumer {consumer_id!r} is lakelog's own: it keeps the snapshots whose lineage was not fed yet; choose "
+            "another name for a reader, and feed with `lakelog lineage feed`"
+        )
+    if consumer_id == STATE_CONSUMER:
+        raise InvalidRequestError(
+            f"consumer {consumer_id!r} is lakelog's own: it keeps lakelog's state of a table's writers from the "
+            "expiry of other engines; choose another name for a reader"
+        )
+
+
+def reset_consumer(table: TableStore, consumer_id: str, next_snapshot: int) -> None:
+    """Set the next snapshot of a consumer, back or ahead, or create the consumer.
+
+    Raises InvalidRequestError for a snapshot whose changes were deleted, or that is more than one ahead of the newest.
+    """
+    check_reader_id(consumer_id)
+    first = ChangelogManager(table.file_io, table.paths).earliest_id() or table.snapshots.earliest_id() or 1
+    last = (table.snapshots.latest_id() or 0) + 1
+    if not first <= next_snapshot <= last:
+        raise InvalidRequestError(
+            f"consumer {consumer_id!r} of {table.name} can read from snapshot {first} to {last} on, found "
+            f"{next_snapshot}"
+        )
+    before = table.snapshots.find(next_snapshot - 1)
+    commit = None if before is None else before.uuid
+    ConsumerManager(table.file_io, table.paths).put(consumer_id, next_snapshot, commit=commit)

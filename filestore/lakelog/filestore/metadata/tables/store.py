@@ -1,0 +1,213 @@
+"""A table as every verb of the file store needs it: its schema, its paths and its metadata files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from lakelog.common.log_system import has_log
+from lakelog.common.types import DataField, DataType, TypeRoot
+from lakelog.filestore.io.bounded_files import BoundedFileIO, bounded
+from lakelog.filestore.io.fileio import FileIO
+from lakelog.filestore.io.path_forms import plain_path
+from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
+from lakelog.filestore.metadata.snapshots.commit_line import CommitLine
+from lakelog.filestore.metadata.snapshots.listeners import ListenersOf
+from lakelog.filestore.metadata.snapshots.snapshot_manager import SnapshotManager
+from lakelog.filestore.metadata.tables.state_keeping import StateKeeper
+from lakelog.filestore.options.files import MANIFEST_COMPRESSION
+from lakelog.filestore.options.layout import DATA_FILE_DIRECTORY, LOG_BRANCH, TABLE_UUID
+from lakelog.filestore.options.retention import CONSUMER_EXPIRATION_TIME
+from lakelog.filestore.schema.line_names import line_name
+from lakelog.filestore.schema.paths import BRANCH_PREFIX, MAIN_BRANCH, TablePaths, partition_path
+from lakelog.filestore.schema.schema import (
+    SEQUENCE_NUMBER,
+    SEQUENCE_NUMBER_FIELD_ID,
+    VALUE_KIND,
+    VALUE_KIND_FIELD_ID,
+    TableSchema,
+)
+from lakelog.filestore.schema.schema_manager import SchemaManager
+from lakelog.filestore.schema.stored_schema import stored_schema
+
+if TYPE_CHECKING:
+    from lakelog.filestore.metadata.manifests.data_file import DataFileMeta
+    from lakelog.filestore.metadata.manifests.manifest import ManifestFiles
+    from lakelog.filestore.metadata.snapshots.live_files import LiveFilesCache
+
+SEQUENCE_FIELD = DataField(
+    id=SEQUENCE_NUMBER_FIELD_ID, name=SEQUENCE_NUMBER, type=DataType(root=TypeRoot.BIGINT, nullable=False)
+)
+KIND_FIELD = DataField(id=VALUE_KIND_FIELD_ID, name=VALUE_KIND, type=DataType(root=TypeRoot.TINYINT, nullable=False))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableStore:
+    """One table with one schema. Pickled without its caches and listeners.
+
+    `lineage` is what the statements of this handle record of where their rows come from; None for nothing.
+    `listeners_of` gives for the table's name what its commits are told to, see `filestore.metadata.listeners`.
+    `lineage_options` are those options of its catalog that switch lineage on.
+    `is_stored` says that the schema is that of the files already: see `stored`.
+    """
+
+    path: str
+    file_io: FileIO
+    schema: TableSchema
+    branch: str = MAIN_BRANCH
+    lineage: Mapping[str, object] | None = field(default=None, compare=False, repr=False)
+    listeners_of: ListenersOf | None = field(default=None, compare=False, repr=False)
+    lineage_options: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    is_stored: bool = field(default=False, repr=False)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {
+            "path": self.path,
+            "file_io": self.file_io,
+            "schema": self.schema,
+            "branch": self.branch,
+            "lineage": self.lineage,
+            "lineage_options": self.lineage_options,
+            "is_stored": self.is_stored,
+        }
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state)
+
+    @cached_property
+    def name(self) -> str:
+        """`database.table` from the last two folders, or the folder's name outside of a database folder.
+
+        Of a branch `database.table$branch_<name>`, as other engines name it.
+        """
+        folder, _, table = self.path.rpartition("/")
+        database = folder.rpartition("/")[2]
+        name = f"{database.removesuffix('.db')}.{table}" if database.endswith(".db") else table
+        return line_name(name, self.branch)
+
+    @property
+    def uuid(self) -> str:
+        """The identity that lakelog gave the table; empty for tables of other engines."""
+        return TABLE_UUID.of(self.schema.options)
+
+    @property
+    def has_log(self) -> bool:
+        """Whether the table has a log, with which its snapshots must agree."""
+        return has_log(self.schema.options)
+
+    @property
+    def has_foreign_log(self) -> bool:
+        """Whether the log that the schema names is that of another line: the table's, where this is a branch.
+
+        So it is where another engine has made the branch, which copies schemas as they are.
+        """
+        return self.has_log and (self.branch == MAIN_BRANCH) == bool(LOG_BRANCH.of(self.schema.options))
+
+    @property
+    def bucket_count(self) -> int:
+        """Fixed number of buckets; -1 for dynamic buckets or none, -2 for postponed ones."""
+        return self.schema.bucket_count
+
+    @cached_property
+    def paths(self) -> TablePaths:
+        """The paths of the table's files."""
+        return TablePaths(self.path, self.branch)
+
+    def branch_names(self) -> list[str]:
+        """The names of all branches, the main one first, also of those that are half made. Lists a folder."""
+        names = self.file_io.list_names(self.paths.branches_dir)
+        found = sorted(name.removeprefix(BRANCH_PREFIX) for name in names if name.startswith(BRANCH_PREFIX))
+        return [MAIN_BRANCH, *filter(None, found)]  # no engine makes a branch without a name
+
+    @cached_property
+    def schemas(self) -> SchemaManager:
+        """The table's schemas."""
+        return SchemaManager(self.file_io, self.paths)
+
+    @cached_property
+    def snapshots(self) -> SnapshotManager:
+        """The table's snapshots."""
+        return SnapshotManager(self.file_io, self.paths)
+
+    @cached_property
+    def manifests(self) -> ManifestFiles:
+        """The table's manifests and manifest lists."""
+        from lakelog.filestore.metadata.manifests.manifest import ManifestFiles
+
+        return ManifestFiles(
+            file_io=self.file_io,
+            paths=self.paths,
+            partition_types=tuple(field.type for field in self.schema.partition_fields),
+            compression=MANIFEST_COMPRESSION.of(self.schema.options),
+        )
+
+    @cached_property
+    def live_files(self) -> LiveFilesCache:
+        """The live files of snapshots, cached between calls."""
+        from lakelog.filestore.metadata.snapshots.live_files import LiveFilesCache
+
+        return LiveFilesCache(self.manifests)
+
+    @cached_property
+    def state_keeper(self) -> StateKeeper:
+        """Keeps lakelog's state through the expiry of other engines."""
+        consumer_millis = CONSUMER_EXPIRATION_TIME.of(self.schema.options)
+        return StateKeeper(self.file_io, self.paths, consumer_millis=consumer_millis)
+
+    @cached_property
+    def commit_line(self) -> CommitLine:
+        """The line of the commits that have lost a race."""
+        return CommitLine(self.file_io, self.paths)
+
+    @property
+    def stored(self) -> TableStore:
+        """The table with the schema of its files.
+
+        It differs for value-count tables, whose files count rows, and for tables that are merged, or whose changelog
+        is written, with each batch. The stored table is its own: a rule of the schema that users see must not be
+        applied to the schema of the files once more.
+        """
+        if self.is_stored:
+            return self
+        schema = self.schema
+        has_others = schema.is_change_log or schema.is_merged_at_write or schema.has_changelog_at_write
+        return self._of_files if has_others else self
+
+    @cached_property
+    def _of_files(self) -> TableStore:
+        stored = replace(self, schema=stored_schema(self.schema), is_stored=True)
+        shared = {"schemas": self.schemas, "snapshots": self.snapshots, "live_files": self.live_files}
+        vars(stored).update(
+            shared, state_keeper=self.state_keeper, commit_line=self.commit_line
+        )  # shared, so that they are read once
+        return stored
+
+    @cached_property
+    def key_types(self) -> tuple[DataType, ...]:
+        """Types of the key that the rows of a bucket are sorted by: of the trimmed primary key."""
+        return tuple(field.type for field in self.stored.schema.key_fields)
+
+    def bucket_dir(self, bucket: BucketId) -> str:
+        """The folder of a bucket's data files."""
+        folder = DATA_FILE_DIRECTORY.of(self.schema.options)
+        root = TablePaths(f"{self.path}/{folder}") if folder else self.paths
+        return root.bucket_dir(partition_path(self.schema, bucket.partition), bucket.number)
+
+    def data_path(self, bucket: BucketId, file: DataFileMeta) -> str:
+        """The path of a data file."""
+        if file.external_path is not None:
+            return plain_path(file.external_path)
+        return f"{self.bucket_dir(bucket)}/{file.file_name}"
+
+    def files_at(self, folder: str) -> FileIO:
+        """The FileIO for another folder alone, such as that of another table or the warehouse, in the same store."""
+        return bounded(self.file_io, folder, ())
+
+    def readable_path(self, bucket: BucketId, file: DataFileMeta) -> str:
+        """The path of a data file for a library that opens it itself. Raises as `BoundedFileIO.check_readable`."""
+        path = self.data_path(bucket, file)
+        if isinstance(self.file_io, BoundedFileIO):
+            self.file_io.check_readable(path)
+        return path

@@ -1,0 +1,1 @@
+"""Branches: made, renamed, deleted, and taken over as a whole."""

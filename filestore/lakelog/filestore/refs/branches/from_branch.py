@@ -1,0 +1,120 @@
+"""From a branch to its table, as a whole: fast-forward, merge and replace, as a proposal for Paimon names them.
+
+All three give the table the branch's snapshots, tags and schemas since the point where it began. A fast-forward is
+refused where the table has changed since; a merge lets what the table has since give way; a replacement does the same
+and takes the branch's metadata away from the branch, which is deleted. Users stay: a stream that wrote the table goes
+on with its next batch, and batches that gave way do not come again. Commits keep their uuids, so readers notice where a
+snapshot number means another commit. Source: Paimon, `FileSystemBranchManager.fastForward`; the proposal "Branches".
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lakelog.common.clock import system_millis
+from lakelog.common.errors import ConflictError, InvalidRequestError
+from lakelog.common.quoting import listed
+from lakelog.filestore.metadata.snapshots.line_change import begin_change, decide, end_change, finish_change
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.tables.identity import check_same_table
+from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.refs.branches.branch_finishing import finish_cut_off
+from lakelog.filestore.refs.branches.branch_removing import check_unnamed
+from lakelog.filestore.refs.branches.branch_steps import check_is_main
+from lakelog.filestore.refs.branches.line_plan import plan_change
+from lakelog.filestore.refs.branches.lines import Lines
+from lakelog.filestore.refs.restore.restored_state import StateDifference
+
+
+def fast_forward(table: TableStore, branch: TableStore, *, now_millis: int | None = None) -> Snapshot:
+    """Give the table what the branch has since it began. Raises ConflictError where the table has changed since."""
+    table, branch = _settled(table, branch)
+    lines = Lines.of(table, branch)
+    _check_loses_nothing(lines)
+    return _take_over(lines, drops_branch=False, now_millis=now_millis)
+
+
+def merge_branch(table: TableStore, branch: TableStore, *, now_millis: int | None = None) -> Snapshot:
+    """Give the table what the branch has since it began; what the table has since gives way. The branch stays."""
+    table, branch = _settled(table, branch)
+    return _take_over(Lines.of(table, branch), drops_branch=False, now_millis=now_millis)
+
+
+def replace_main(table: TableStore, branch: TableStore, *, now_millis: int | None = None) -> Snapshot:
+    """As `merge_branch`, and the branch is deleted."""
+    check_unnamed(table, branch.branch, "moved into the table")
+    table, branch = _settled(table, branch)
+    return _take_over(Lines.of(table, branch), drops_branch=True, now_millis=now_millis)
+
+
+def _check_loses_nothing(lines: Lines) -> None:
+    """Raise ConflictError where the table has something that the branch has not."""
+    table, branch = lines.main, lines.branch
+    ways = (
+        "merge_changes (`lakelog table merge`) keeps the changes of both, merge_branch and replace_main "
+        "(`lakelog table branch merge`, `replace-main`) let those of the table give way"
+    )
+    lost = lines.lost_base()
+    if lost is not None:
+        commit = "" if lines.base is None or lines.base.uuid is None else f", of the commit {lines.base.uuid}"
+        raise ConflictError(
+            f"{branch.name} began at snapshot {lines.base_id}{commit}, and {lost}: a line was rolled back, or another "
+            f"branch took the table's place since, and a fast-forward would lose what the table has: {ways}"
+        )
+    newer = lines.newer_of_main()
+    if newer or lines.has_two_schemas():
+        what = f"the snapshots {listed(map(str, newer))}" if newer else "columns or options"
+        raise ConflictError(
+            f"{table.name} has got {what} since {branch.name} began, and a fast-forward would lose that: {ways}"
+        )
+    if not lines.main_follows_base and _has_other_rows(lines):
+        raise ConflictError(
+            f"snapshots of {table.name} since {branch.name} began at snapshot {lines.base_id} have expired, and the "
+            f"rows of the table are not those of that snapshot: a fast-forward would lose changes: {ways}"
+        )
+
+
+def _has_other_rows(lines: Lines) -> bool:
+    """Whether the rows of the table are not those of the base, as far as that is known."""
+    newest = lines.main.snapshots.latest()
+    if newest is None or lines.base_id == 0:
+        return any(lines.main.live_files.of(newest).entries())
+    if lines.base is None:
+        return True
+    between = StateDifference(lines.main, newest, lines.base, lines.branch)
+    return next(between.rows(is_followed=False), None) is not None
+
+
+def _settled(table: TableStore, branch: TableStore) -> tuple[TableStore, TableStore]:
+    """Both lines with their newest schemas, once what was cut off is finished."""
+    check_is_main(table, "taken into their table")
+    check_same_table(table, None)
+    finish_cut_off(table)
+    newest = tuple(replace(line, schema=replace(line).schemas.latest() or line.schema) for line in (table, branch))
+    if newest[0].has_log:
+        raise InvalidRequestError(
+            f"{table.name} has a log, from which its readers would not learn that snapshots give way: "
+            "lakelog.catalog.Table brings the rows of the branch through the log"
+        )
+    if newest[1].has_log:
+        raise InvalidRequestError(
+            f"{branch.name} has a log, and {table.name} has none: end the log of the branch with "
+            f"branch({branch.branch!r}).remove_log() or `lakelog log remove`, then call this again"
+        )
+    return newest[0], newest[1]
+
+
+def _take_over(lines: Lines, *, drops_branch: bool, now_millis: int | None) -> Snapshot:
+    table, branch, file_io = lines.main, lines.branch, lines.main.file_io
+    change = plan_change(lines, drops_branch=drops_branch, now_millis=now_millis or system_millis())
+    begin_change(file_io, table.path, change)
+    seen = (replace(table).snapshots.latest_id() or 0, replace(branch).snapshots.latest_id() or 0)
+    is_overtaken = seen != (max(lines.main_ids, default=0), lines.head)
+    if not decide(file_io, table.path, change, goes=not is_overtaken):
+        end_change(file_io, table.path, change)
+        raise ConflictError(
+            f"a writer has committed to {table.name} or {branch.name} meanwhile: nothing was changed; stop the "
+            "writers, then call this again"
+        )
+    finish_change(file_io, table.path, change)
+    return replace(table).snapshots.get(lines.head)

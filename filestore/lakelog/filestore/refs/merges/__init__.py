@@ -1,0 +1,1 @@
+"""The three-way merge of a branch into its table."""

@@ -1,0 +1,139 @@
+"""The commit of a three-way merge on a table without a log: rows, deletes and the record of the merge in one snapshot.
+
+Before it, a tag of the branch keeps what is merged; behind it, the tag of the merge before is deleted. A merge that is
+killed in between has happened or not; the next one deletes what is left.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from lakelog.common.errors import LakelogError
+from lakelog.common.types import RowKind
+from lakelog.filestore.commit.commit import CommitRequest
+from lakelog.filestore.data.row_pieces import StoredRows
+from lakelog.filestore.metadata.manifests.manifest import FileKind, ManifestEntry
+from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
+from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIER, MERGE_OPERATION, CommitKind, Snapshot
+from lakelog.filestore.metadata.snapshots.users import lineage_property
+from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.refs.merges.branch_merge import BranchMerge
+from lakelog.filestore.refs.merges.merge_base import BranchLine
+from lakelog.filestore.refs.merges.merge_plan import MergePlan
+from lakelog.filestore.refs.merges.merging import BranchMerger
+from lakelog.filestore.refs.merges.taking_out import without_rows
+from lakelog.filestore.refs.states.table_state import TableState
+from lakelog.filestore.write.deleting import TableChange
+from lakelog.filestore.write.places import parts_of, places_of
+from lakelog.filestore.write.row_kinds import split_kinds
+from lakelog.filestore.write.table_write import TableWrite
+from lakelog.filestore.write.write import write_changelog_files
+
+logger = logging.getLogger("lakelog.filestore")
+
+
+def release(line: BranchLine, latest: Snapshot | None) -> None:
+    """Delete the tags of earlier merges; errors are only logged, since the merge has taken effect."""
+    try:
+        line.release(latest)
+    except LakelogError as error:
+        logger.warning("%s: tags of merged branch %r are left behind: %s", line.main.name, line.name, error)
+
+
+class MergeCommit(TableChange):
+    """One merge: planned on the newest snapshot, again when another commit came first."""
+
+    def __init__(self, table: TableStore, merger: BranchMerger) -> None:
+        self._merger = merger
+        self.plan: MergePlan | None = None
+        self._user = str(uuid.uuid4())
+        self._recorded: dict[str, object] = {}
+        self._taken_out: list[ManifestEntry] = []
+        self._changelog: list[ManifestEntry] = []
+        super().__init__(table, lambda latest: merger.plan(latest).changes, MERGE_OPERATION)
+
+    def resolve(self, latest: Snapshot | None) -> CommitRequest | None:
+        """The commit after `latest`; None when the branch has nothing new. Raises BranchConflictError."""
+        if self.plan is None or latest != self._base:
+            self._outdated = [*self.superseded, *self.paths]
+            self._write, self._taken_out, self._changelog = None, [], []
+            self.plan = self._merger.plan(latest).checked(self._table.name)
+            self._base = latest
+            if self.plan.properties is None:
+                return None
+            self._merger.line.keep()
+            self._recorded = {"operation": MERGE_OPERATION, **self._merger.lineage(latest, self.plan.result)}
+            written = self.plan.written
+            try:
+                if written.row_count:
+                    self._write = TableWrite(self._table, written.source(), replaces=None)
+                if self.plan.removed.num_rows:
+                    self._taken_out = self._without(latest, self.plan.removed)
+                    self._changelog = self._changes(latest, self.plan)
+            finally:
+                self.plan.close()
+        if self.plan.properties is None:
+            return None
+        empty = CommitRequest(commit_user=self._user, commit_identifier=BATCH_COMMIT_IDENTIFIER, kind=CommitKind.APPEND)
+        request = empty if self._write is None else self._write.resolve(latest)
+        lineage = lineage_property(request.commit_user, request.commit_identifier, self._recorded)
+        return replace(
+            request,
+            entries=[*self._taken_out, *request.entries],
+            changelog=[*self._changelog, *request.changelog],
+            properties={**request.properties, **self.plan.properties, **lineage},
+            operation=MERGE_OPERATION,
+        )
+
+    def done(self, snapshot: Snapshot | None) -> BranchMerge:
+        """The result of the merge that the commit has made; None where there was nothing to merge."""
+        assert self.plan is not None, "a commit is resolved once at least"
+        release(self._merger.line, self._base if snapshot is None else snapshot)
+        return replace(self.plan.result, snapshot_id=None if snapshot is None else snapshot.id)
+
+    def _without(self, latest: Snapshot | None, rows: pa.Table) -> list[ManifestEntry]:
+        line = self._merger.line
+        base = line.base(latest, self._merger.base)
+        main = TableState(table=self._table, snapshot=latest)
+        return without_rows(main, base, TableState(table=line.branch, snapshot=line.snapshot), rows)
+
+    def _changes(self, latest: Snapshot | None, plan: MergePlan) -> list[ManifestEntry]:
+        """The changelog files of a merge that takes rows out: its other files hold rows that stay, too.
+
+        Deletes are in files of their own, since files of append-only tables have no row kinds.
+        """
+        added = (split_kinds(pa.Table.from_batches([batch]))[0] for batch in plan.written.source().batches())
+        live = self._table.live_files.of(latest)
+        given: dict[BucketId, int] = {}
+
+        def pieces(tables: Iterable[pa.Table], kind: RowKind) -> Iterator[tuple[BucketId, StoredRows]]:
+            for rows in tables:
+                for bucket, part in parts_of(places_of(self._table, rows, None), rows):
+                    first = given.get(bucket, live.next_sequence(bucket))
+                    given[bucket] = first + part.num_rows
+                    numbers = pa.array(np.arange(first, given[bucket], dtype=np.int64))
+                    kinds = pa.array(np.full(part.num_rows, kind.value, np.int8))
+                    yield bucket, StoredRows(rows=part, sequences=numbers, kinds=kinds)
+
+        return [
+            *write_changelog_files(self._table, pieces([plan.removed], RowKind.DELETE)),
+            *write_changelog_files(self._table, pieces(added, RowKind.INSERT)),
+        ]
+
+    @property
+    def entries(self) -> list[ManifestEntry]:
+        """The data files that the commit adds."""
+        added = [entry for entry in self._taken_out if entry.kind is FileKind.ADD]
+        return [*added, *super().entries]
+
+    @property
+    def paths(self) -> list[str]:
+        """The paths of the files that the commit names."""
+        added = [*(entry for entry in self._taken_out if entry.kind is FileKind.ADD), *self._changelog]
+        return [*(self._table.data_path(entry.bucket_id, entry.file) for entry in added), *super().paths]

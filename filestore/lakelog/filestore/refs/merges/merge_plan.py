@@ -1,0 +1,101 @@
+"""What a three-way merge is going to do, worked out on one snapshot.
+
+The rows that it writes are kept within `read.memory-budget`, what exceeds it in a temporary file; those of a table with
+a log in memory, as the changes of every statement are.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import TracebackType
+
+import pyarrow as pa
+
+from lakelog.common.types import ROW_KIND_COLUMN
+from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
+from lakelog.filestore.refs.merges.branch_merge import BranchConflictError, BranchMerge
+from lakelog.filestore.refs.merges.conflict_list import ConflictList, shown_conflicts
+from lakelog.filestore.write.changing import Changes
+from lakelog.filestore.write.row_kinds import split_kinds
+from lakelog.filestore.write.row_spool import RowSpool
+
+
+class PlannedRows:
+    """What the parts of a merge do, one after the other. Frees its temporary file when an error ends the block."""
+
+    def __init__(self, table: TableStore) -> None:
+        """Hold nothing yet."""
+        schema = table.schema
+        kind = pa.field(ROW_KIND_COLUMN, pa.int8())
+        budget = sys.maxsize if table.has_log else READ_MEMORY_BUDGET.of(schema.options)
+        self.written = RowSpool(schema.arrow_schema.append(kind), budget_bytes=budget)
+        self.conflicts = ConflictList()
+        self.counts: dict[str, int] = {}
+        self._removed = [schema.arrow_schema.empty_table()]
+
+    def __enter__(self) -> PlannedRows:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self.written.close()
+
+    def add(self, changes: Changes, conflicts: pa.Table, **counts: int) -> None:
+        """Take what a part does, and its counts, by the names that `BranchMerge` has for them."""
+        self.take(changes)
+        self.conflicts.add(conflicts)
+        for name, count in counts.items():
+            self.counts[name] = self.counts.get(name, 0) + count
+
+    def take(self, changes: Changes) -> None:
+        """Take changes that nothing else is known of."""
+        self.written.add(changes.rows.append_column(ROW_KIND_COLUMN, changes.kinds))
+        if changes.removed.num_rows:  # an empty slice holds the rows that it was taken of
+            self._removed.append(changes.removed)
+
+    def plan(self, result: BranchMerge, properties: Mapping[str, str] | None) -> MergePlan:
+        """The plan that does all of it."""
+        removed = pa.concat_tables(self._removed)
+        return MergePlan(written=self.written, removed=removed, result=result, properties=properties)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergePlan:
+    """The changes of a merge on one snapshot, its result, and what its commit records; None of it where the branch has
+    nothing new. `close` frees what it holds on disk.
+    """
+
+    written: RowSpool
+    removed: pa.Table
+    result: BranchMerge
+    properties: Mapping[str, str] | None
+
+    @property
+    def changes(self) -> Changes:
+        """All changes, in memory."""
+        rows, kinds = split_kinds(self.written.table())
+        assert kinds is not None, "the column is there"
+        return Changes(rows=rows, kinds=kinds, removed=self.removed)
+
+    def checked(self, table_name: str) -> MergePlan:
+        """The plan. Raises BranchConflictError for one with open conflicts."""
+        result = self.result
+        if result.open_conflicts:
+            self.close()
+            raise BranchConflictError(
+                f"branch {result.branch!r} and table {table_name} have changed {result.open_conflicts} row(s) in "
+                f"different ways since snapshot {result.base_id}, such as {shown_conflicts(result.conflicts)}. Nothing "
+                "was written: choose a side with on_conflict='branch' or 'main', a rule a column with "
+                "on_conflict={column: rule}, or see all of them with dry_run=True",
+                result,
+            )
+        return self
+
+    def close(self) -> None:
+        """Free the temporary file, if there is one."""
+        self.written.close()

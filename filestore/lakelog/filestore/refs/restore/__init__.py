@@ -1,0 +1,1 @@
+"""Restore and rollback: an older state becomes the newest one."""

@@ -1,0 +1,56 @@
+"""A restore as the changes of a batch statement: for tables with a log, whose log order decides."""
+
+from __future__ import annotations
+
+from lakelog.common.errors import NotFoundError
+from lakelog.common.types import RowKind
+from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.read.row_digest import RowDigest
+from lakelog.filestore.refs.restore.restored_state import StateDifference
+from lakelog.filestore.write.changing import Changes, Plan, check_kinds_free, deleting, joined, kinds_of, replacing
+from lakelog.filestore.write.write import check_table_writable
+
+
+def restore_plan(table: TableStore, target: Snapshot) -> Plan:
+    """The net difference of a snapshot and the target is deleted, replaced and inserted.
+
+    The rows that differ must fit in memory, as those of every statement. Raises InvalidRequestError for a target that
+    does not fit the table, UnsupportedError for a table whose column holds the row kinds.
+    """
+    check_table_writable(table)
+    check_kinds_free(table, "a restore")
+
+    def plan(base: Snapshot | None) -> Changes:
+        if base is None:
+            raise NotFoundError(f"table {table.name} has no snapshot yet: there is nothing to restore")
+        found = StateDifference(table, base, target)
+        found.check()
+        return changes_of(found)
+
+    return plan
+
+
+def changes_of(found: StateDifference) -> Changes:
+    """The changes of a statement that make the rows of the target of those of the base; all in memory.
+
+    Raises CorruptDataError where they would make others.
+    """
+    table, shape = found.table, found.table.schema.arrow_schema
+    nothing = shape.empty_table()
+    parts = [deleting(table, nothing)]
+    digests: dict[BucketId, RowDigest] = {}
+    for bucket, rows in found.rows(is_followed=False):
+        digest = digests.get(bucket, RowDigest())
+        for changed, sign in ((rows.removed, -1), (rows.old, -1), (rows.new, 1), (rows.added, 1)):
+            digest = digest.with_rows(changed, sign)
+        digests[bucket] = digest
+        added = rows.added.cast(shape)
+        parts += [
+            deleting(table, rows.removed.cast(shape)),
+            replacing(table, rows.old.cast(shape), rows.new.cast(shape)),
+            Changes(rows=added, kinds=kinds_of(added, RowKind.INSERT), removed=nothing),
+        ]
+    found.check_rows(digests, what="the way to another state")
+    return joined(parts)

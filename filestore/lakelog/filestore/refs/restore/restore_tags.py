@@ -1,0 +1,78 @@
+"""The tags that protect the files of a restore: as long as a snapshot before it is left, its files look removed.
+
+A restore adds files again that a snapshot between its target and itself removed. Whoever expires that snapshot deletes
+what it removed, unless a tag has it, in every engine of the format. So a restore makes a tag of its target first. It is
+deleted when no snapshot or changelog before the restore is left, in the next restore or expiry of lakelog; a tag whose
+restore did not happen, after a day.
+
+The snapshot property `lakelog.restored` holds {tag: id of the snapshot of its restore}. An older tag may share files
+with younger snapshots where a tag between does not: so an expiry of lakelog asks all tags older than a restore.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+
+from lakelog.common.clock import system_millis
+from lakelog.common.errors import LakelogError
+from lakelog.filestore.metadata.origins.restored import parse_restored
+from lakelog.filestore.metadata.snapshots.changelogs import ChangelogManager
+from lakelog.filestore.metadata.snapshots.users import carried_properties
+from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.refs.tags.tags import drop_tag
+from lakelog.filestore.schema.paths import TAG_PREFIX
+
+logger = logging.getLogger("lakelog.filestore")
+
+RESTORE_TAG_PREFIX = "lakelog-restore-"
+_ABANDONED_MILLIS = 24 * 3_600_000
+
+
+def restored_after(table: TableStore, carried: Mapping[str, str], tag: str, snapshot_id: int) -> str:
+    """The property of a restore's snapshot: those before it whose tag is left, or that is the newest, and its own."""
+    before = parse_restored(carried)
+    there = set(table.snapshots.tags())
+    newest = max(before.values(), default=None)
+    kept = {name: at for name, at in before.items() if name in there or at == newest}
+    return json.dumps({**kept, tag: snapshot_id}, separators=(",", ":"))
+
+
+def release_restore_tags(table: TableStore, *, now_millis: int | None = None) -> list[str]:
+    """Delete the tags of restores that protect nothing any more; gives their names. One listing without such tags."""
+    tags = [name for name in table.snapshots.tags() if name.startswith(RESTORE_TAG_PREFIX)]
+    if not tags:
+        return []
+    restored = parse_restored(carried_properties(table.snapshots.latest(), table.snapshots).properties)
+    known = [at for at in (table.snapshots.earliest_id(), _changelogs(table).earliest_id()) if at is not None]
+    oldest = min(known, default=0)
+    now = system_millis() if now_millis is None else now_millis
+    released = [
+        name
+        for name in tags
+        if (restored[name] <= oldest if name in restored else _is_abandoned(table, name, now_millis=now))
+    ]
+    for name in released:
+        drop_tag(table, name)
+    return released
+
+
+def release_after_commit(table: TableStore) -> None:
+    """Release after a commit, which has succeeded: errors are logged."""
+    try:
+        release_restore_tags(table)
+    except LakelogError as error:
+        logger.warning("%s: tags of restores were not deleted: %s", table.name, error)
+
+
+def _changelogs(table: TableStore) -> ChangelogManager:
+    return ChangelogManager(table.file_io, table.paths)
+
+
+def _is_abandoned(table: TableStore, name: str, *, now_millis: int) -> bool:
+    """Whether the restore of a tag was begun long ago, and is in no snapshot."""
+    for entry in table.file_io.list_entries(table.paths.tag_dir):
+        if entry.name == TAG_PREFIX + name:
+            return entry.modified_millis < now_millis - _ABANDONED_MILLIS
+    return False

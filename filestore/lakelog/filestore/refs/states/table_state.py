@@ -1,0 +1,41 @@
+"""A state of a table: a snapshot of the main line or of a branch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakelog.filestore.index.deletion_vectors import DeletionFile
+from lakelog.filestore.index.index_manifest import deletion_files
+from lakelog.filestore.metadata.manifests.data_file import DataFileMeta
+from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.read.file_pruning import is_merged_on_read
+from lakelog.filestore.read.scan import POSTPONE_BUCKET
+
+StateFile = tuple[DataFileMeta, DeletionFile | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableState:
+    """A state of a table: a snapshot of the main line or of a branch, with the schemas of that line.
+
+    Without a snapshot it is the state before the first one.
+    """
+
+    table: TableStore
+    snapshot: Snapshot | None
+
+    def buckets(self) -> dict[BucketId, list[StateFile]]:
+        """The live files that reads show, each with its deletion vector. Reads the manifests."""
+        schema = self.table.stored.schema
+        level_min = 1 if schema.primary_keys and not is_merged_on_read(schema) else 0
+        vectors = deletion_files(self.table, self.snapshot)
+        found: dict[BucketId, list[StateFile]] = {}
+        for bucket, live in self.table.live_files.of(self.snapshot).buckets.items():
+            if bucket.number == POSTPONE_BUCKET:
+                continue
+            marked = vectors.get(bucket, {})
+            files = [entry.file for entry in live.values() if entry.file.level >= level_min]
+            found[bucket] = [(file, marked.get(file.file_name)) for file in files]
+        return found

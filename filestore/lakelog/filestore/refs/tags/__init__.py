@@ -1,0 +1,1 @@
+"""Tags: by hand, and by writers."""

@@ -1,0 +1,1 @@
+"""Kafka clients: settings, errors, rights, topics, offsets."""

@@ -1,0 +1,1 @@
+"""Producers: transactions, eventual logs, side topics."""

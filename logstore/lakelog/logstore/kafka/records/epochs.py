@@ -1,0 +1,76 @@
+"""Checks by leader epochs that a partition still has the records that it had.
+
+Each leader of a partition has its own epoch. A log that reached an offset in an epoch keeps its records up to there
+forever, unless a leader that lacks its end took over (an unclean election, a broker that lost its disk): then that
+epoch ends before the offset, and there may be other records now. Kafka knows where each epoch ends
+(OffsetForLeaderEpoch); its client asks when it is assigned an offset with an epoch, before it fetches. Source: KIP-320.
+"""
+
+from __future__ import annotations
+
+import time
+
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+from lakelog.common.errors import LakelogError, UnavailableError
+from lakelog.logstore.errors import LogRewrittenError
+from lakelog.logstore.kafka.clients.clients import ANSWER_SECONDS, make_client
+from lakelog.logstore.kafka.clients.kafka_errors import kafka_error, servers_of
+from lakelog.logstore.kafka.clients.kafka_topic import KafkaPartition
+from lakelog.logstore.kafka.clients.offsets import Position, log_start_offset
+from lakelog.logstore.kafka.clients.rights import topic_right
+from lakelog.logstore.kafka.records.consumer import CONSUMER_SETTINGS, OWN_CONSUMER_SETTINGS
+
+_POLL_SECONDS = 0.5
+_CUT_CODES = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION})
+
+
+def check_not_rewritten(partition: KafkaPartition, known: Position) -> None:
+    """Raise LogRewrittenError when records before `known.offset` may have been replaced.
+
+    `known.leader_epoch` was the epoch at that offset; without one there is no check. Call it only when the present
+    epoch is another one: it needs a new client. Raises UnavailableError.
+    """
+    epoch = known.leader_epoch
+    if epoch is None or known.offset == 0:
+        return
+    if log_start_offset(partition).offset > known.offset:
+        return  # deleted: there is nothing to compare
+    client_config, topic = partition.client_config, partition.topic
+    consumer = make_client(Consumer, CONSUMER_SETTINGS | {**client_config}, OWN_CONSUMER_SETTINGS)
+    try:
+        consumer.assign([TopicPartition(topic.name, partition.number, known.offset, leader_epoch=epoch)])
+        deadline = time.monotonic() + ANSWER_SECONDS
+        while time.monotonic() < deadline:
+            message = consumer.poll(_POLL_SECONDS)
+            if message is None:
+                continue
+            error = message.error()
+            if error is None or error.code() == KafkaError._PARTITION_EOF:
+                return
+            if error.code() in _CUT_CODES:
+                raise rewritten(partition, known.offset, epoch)
+            raise _error(error, partition)
+    finally:
+        consumer.close()
+    raise UnavailableError(
+        f"asking the leader epochs of {partition}: Kafka at {servers_of(client_config)} did not answer in"
+        f" {ANSWER_SECONDS:.0f} s; check that its brokers run, then try again"
+    )
+
+
+def _error(error: KafkaError, partition: KafkaPartition) -> LakelogError:
+    doing, right = f"asking the leader epochs of {partition}", topic_right("READ", partition.topic.name)
+    return kafka_error(error, doing, partition.client_config, right=right)
+
+
+def rewritten(partition: KafkaPartition, offset: int, epoch: int | None) -> LogRewrittenError:
+    """The error for a log that was cut before `offset` and continued with other records."""
+    when = "" if epoch is None else f" in leader epoch {epoch}"
+    return LogRewrittenError(
+        f"{partition} reached offset {offset}{when}, and was cut before it since: a broker that lacked the end became"
+        " leader (an unclean election, or a lost disk), so it may hold other records now. The rows of snapshots are"
+        " complete. `lakelog log renew TABLE` gives the table another topic; then start writers and streams again with"
+        " their checkpoints: streams read from the files what was lost. More replicas, and"
+        " unclean.leader.election.enable=false, prevent it"
+    )

@@ -1,0 +1,288 @@
+"""Reads of a topic partition: the tail behind an offset, or a range of offsets. Committed records only."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import chain
+from types import MappingProxyType
+
+import numpy as np
+import pyarrow as pa
+from confluent_kafka import Message
+
+from lakelog.common.errors import CorruptDataError, UnavailableError
+from lakelog.common.patience import Patience
+from lakelog.common.types import ROW_KIND_COLUMN, DataField
+from lakelog.logstore.codec.debezium import decode_records
+from lakelog.logstore.errors import SKIP_UNREADABLE
+from lakelog.logstore.kafka.clients.kafka_topic import KafkaPartition
+from lakelog.logstore.kafka.clients.offsets import Position, high_watermark
+from lakelog.logstore.kafka.clients.record_limit import COMMIT_HEADER
+from lakelog.logstore.kafka.records.authors import LiveRecords, OnAuthor
+from lakelog.logstore.kafka.records.consumer import HoldsNothing, commit_header, nothing_known, open_consumer, truncated
+from lakelog.logstore.kafka.records.epochs import check_not_rewritten
+from lakelog.logstore.kafka.records.read_ahead import Ahead
+
+OFFSET_COLUMN = "_offset"
+TIMESTAMP_COLUMN = "_timestamp"
+NO_BATCHES: Mapping[str, int] = MappingProxyType({})
+_TIMESTAMP_TYPE = pa.timestamp("ms", tz="UTC")
+
+OnHeader = Callable[[int, bytes], None]  # (offset, header) of the first record of a transaction
+
+CheckHeader = Callable[[bytes, str], None]  # the header of a header record, and where it is in messages
+
+logger = logging.getLogger("lakelog.logstore")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TailTransaction:
+    """One committed transaction, which begins with the record with the header. `end_offset` is exclusive."""
+
+    header: bytes
+    first_offset: int
+    end_offset: int
+    record_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tail:
+    """The committed transactions from a base offset to the high watermark, in log order.
+
+    The log had reached `epoch_offset` in `leader_epoch`.
+    """
+
+    transactions: tuple[TailTransaction, ...]
+    high_watermark: int
+    leader_epoch: int | None
+    epoch_offset: int
+
+
+def read_tail(
+    partition: KafkaPartition, base: int, *, known: Position | None = None, timeout_seconds: float = 10.0
+) -> Tail:
+    """The tail from `base`; call it after the fence, so that no older transaction is still open.
+
+    `base` is 0, or the offset after the last record of a committed transaction, whose control record is there or
+    behind: when the log holds one offset more, it is this control record, and nothing is read. `known` is an earlier
+    offset of the log and its leader epoch: in another epoch it is checked that the log is still the same.
+
+    Raises StalledError when an open transaction hides records for `timeout_seconds`, LogTruncatedError when the
+    partition does not hold `base`, LogRewrittenError when it may hold other records before it, CorruptDataError when
+    the first record has no header.
+    """
+    newest = high_watermark(partition)
+    if base > newest.offset:
+        raise truncated(partition, f"offset {base}", 0, newest.offset, is_tail=True)
+    if known is not None and newest.leader_epoch not in (None, known.leader_epoch):
+        check_not_rewritten(partition, known)
+    if newest.offset == base or (base and newest.offset == base + 1):
+        return _tail((), newest.offset, newest)
+    with open_consumer(partition) as consumer:
+        builder = _TailBuilder(partition)
+        for messages in consumer.read(base, newest.offset, timeout_seconds, is_tail=True):
+            builder.add(messages)
+        end = consumer.position
+    assert end is not None
+    return _tail(builder.finish(), end, newest)
+
+
+def begun_transactions(
+    partition: KafkaPartition, base: int, *, timeout_seconds: float = 10.0
+) -> tuple[tuple[TailTransaction, ...], Position]:
+    """The transactions of a tail before the first record that belongs to none, and the high watermark.
+
+    Records of another program behind a transaction count as its own. Arguments and errors are those of `read_tail`,
+    but for the CorruptDataError.
+    """
+    newest = high_watermark(partition)
+    if newest.offset <= base + (1 if base else 0):
+        return (), newest
+    builder = _TailBuilder(partition)
+    with open_consumer(partition) as consumer, suppress(CorruptDataError):
+        for messages in consumer.read(base, newest.offset, timeout_seconds, is_tail=True):
+            builder.add(messages)
+    return builder.finish(), newest
+
+
+def _tail(transactions: tuple[TailTransaction, ...], high_watermark: int, asked: Position) -> Tail:
+    return Tail(
+        transactions=transactions,
+        high_watermark=high_watermark,
+        leader_epoch=asked.leader_epoch,
+        epoch_offset=asked.offset,
+    )
+
+
+def first_transaction(partition: KafkaPartition, start: int, end: int, *, timeout_seconds: float = 10.0) -> int | None:
+    """The offset of the first record from `start` on that begins a committed transaction; None without one.
+
+    Call it after the fence. Raises as `read_tail`.
+    """
+    if start >= end:
+        return None
+    with open_consumer(partition) as consumer:
+        for messages in consumer.read(start, end, timeout_seconds, is_tail=True):
+            for message in messages:
+                if commit_header(message) is not None:
+                    return message.offset()
+    return None
+
+
+def read_range(
+    partition: KafkaPartition,
+    fields: Sequence[DataField],
+    *,
+    start: int,
+    end: int,
+    batch_rows: int = 65_536,
+    with_offset: bool = False,
+    with_timestamp: bool = False,
+    on_header: OnHeader | None = None,
+    timeout_seconds: float = 10.0,
+    holds_nothing: HoldsNothing = nothing_known,
+    patience: Patience | None = None,
+    ahead: Ahead | None = None,
+    done: Mapping[str, int] = NO_BATCHES,
+    check_header: CheckHeader | None = None,
+    on_author: OnAuthor | None = None,
+) -> Generator[pa.RecordBatch]:
+    """The committed changes in [start, end): the columns, `_row_kind` (int8), and as asked for `_offset`, `_timestamp`.
+
+    `on_header` is called for each transaction that begins in the range, before its rows come, `check_header` with the
+    header of each header record and its place; it may raise. A batch has about
+    `batch_rows` rows. The consumer stays open in this process for the next range. `holds_nothing` tests deleted
+    offsets at the start, where the log itself does not show that they held no record. With `patience` requests to a
+    broker that does not answer are repeated. `ahead` are the first records of the range, which were read already, see
+    `read_ahead`. In an eventual log records of a user's older batches are left out, see `LiveRecords`, which `done` is
+    for; `on_author` is called where records of another batch begin in it. Raises LogTruncatedError, StalledError when
+    nothing comes for `timeout_seconds` before `end`, CorruptDataError, UnavailableError.
+    """
+    columns = [
+        name for name, is_asked in ((OFFSET_COLUMN, with_offset), (TIMESTAMP_COLUMN, with_timestamp)) if is_asked
+    ]
+    gathered: list[Message] = []
+    pieces = _pieces(
+        partition, start if ahead is None else ahead.position, end, timeout_seconds, holds_nothing, patience
+    )
+    live = None if partition.topic.is_transactional else LiveRecords(partition, done, on_author)
+    for messages in pieces if ahead is None else chain([ahead.messages], pieces):
+        if on_header is not None:
+            _give_headers(messages, on_header)
+        gathered += messages if live is None else live.passing(messages)
+        if len(gathered) >= batch_rows:
+            yield from _record_batches(partition, gathered, fields, columns, check_header)
+            gathered = []
+    if gathered:
+        yield from _record_batches(partition, gathered, fields, columns, check_header)
+
+
+def _give_headers(messages: Sequence[Message], on_header: OnHeader) -> None:
+    for message in messages:
+        header, offset = commit_header(message), message.offset()
+        if header is not None and offset is not None:
+            on_header(offset, header)
+
+
+def _pieces(  # noqa: PLR0917  # the arguments of `read_range`
+    partition: KafkaPartition,
+    start: int,
+    end: int,
+    timeout_seconds: float,
+    holds_nothing: HoldsNothing,
+    patience: Patience | None,
+) -> Iterator[list[Message]]:
+    """The committed records of a range in lists, with a new consumer after each error that patience allows."""
+    while start < end:
+        try:
+            with open_consumer(partition) as consumer:
+                for messages in consumer.read(start, end, timeout_seconds, holds_nothing=holds_nothing):
+                    assert consumer.position is not None
+                    start = consumer.position
+                    yield messages
+                    if patience is not None:  # independent of the caller's work on the records
+                        patience.succeeded()
+                return
+        except UnavailableError as error:
+            if patience is None:
+                raise
+            logger.info("reading %s goes on at offset %d: %s", partition, start, error)
+            patience.bear(error)
+
+
+class _TailBuilder:
+    """Groups records by transactions: records without header belong to the transaction before."""
+
+    def __init__(self, partition: KafkaPartition) -> None:
+        self._partition = partition
+        self._transactions: list[TailTransaction] = []
+        self._header: bytes | None = None
+        self._first_offset = 0
+        self._end_offset = 0
+        self._record_count = 0
+
+    def add(self, messages: Sequence[Message]) -> None:
+        """Add the next records. Raises CorruptDataError."""
+        for message in messages:
+            header, offset = commit_header(message), message.offset()
+            assert offset is not None
+            if header is not None:
+                self._end_transaction()
+                self._header, self._first_offset = header, offset
+            elif self._header is None:
+                raise CorruptDataError(
+                    f"{self._partition}: the record at offset {offset} belongs to no transaction of lakelog, the first"
+                    f" record of which has the header {COMMIT_HEADER!r}; nothing else may write to this topic. "
+                    f"{SKIP_UNREADABLE}"
+                )
+            self._end_offset = offset + 1
+            self._record_count += 1
+
+    def finish(self) -> tuple[TailTransaction, ...]:
+        """All transactions, in log order."""
+        self._end_transaction()
+        return tuple(self._transactions)
+
+    def _end_transaction(self) -> None:
+        if self._header is not None:
+            transaction = TailTransaction(
+                header=self._header,
+                first_offset=self._first_offset,
+                end_offset=self._end_offset,
+                record_count=self._record_count,
+            )
+            self._transactions.append(transaction)
+        self._header, self._record_count = None, 0
+
+
+def _record_batches(
+    partition: KafkaPartition,
+    messages: Sequence[Message],
+    fields: Sequence[DataField],
+    columns: Sequence[str],
+    check_header: CheckHeader | None,
+) -> Iterator[pa.RecordBatch]:
+    """The changes of records with these columns about them; none for header records."""
+    values = [message.value() for message in messages]
+    if check_header is not None and None in values:
+        for message in (messages[number] for number, value in enumerate(values) if value is None):
+            header = commit_header(message)
+            if header is not None:
+                check_header(header, f"{partition}, offset {message.offset()}")
+    changes = decode_records(
+        values,
+        fields,
+        name=lambda number: f"{partition}, offset {messages[number].offset()}",
+    )
+    table = changes.rows.append_column(pa.field(ROW_KIND_COLUMN, pa.int8(), nullable=False), pa.array(changes.kinds))
+    if OFFSET_COLUMN in columns:
+        offsets = np.array([message.offset() for message in messages], np.int64)[changes.records]
+        table = table.append_column(pa.field(OFFSET_COLUMN, pa.int64(), nullable=False), pa.array(offsets))
+    if TIMESTAMP_COLUMN in columns:
+        times = np.array([message.timestamp()[1] for message in messages], np.int64)[changes.records]
+        shown = pa.array(times, mask=times < 0).cast(_TIMESTAMP_TYPE)  # -1: the topic keeps none
+        table = table.append_column(pa.field(TIMESTAMP_COLUMN, _TIMESTAMP_TYPE), shown)
+    yield from table.combine_chunks().to_batches()
