@@ -171,7 +171,7 @@ def test_without_the_door_the_text_would_come_through(
     run: Run, made: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
     """What the tests above find where the door escapes nothing."""
-    for place in ("cli.door", "cli.output", "common.errors"):
+    for place in ("cli.console.door", "cli.console.output", "common.errors"):
         monkeypatch.setattr(f"lakelog.{place}.escaped", lambda text, **_: text)
     _, out, err = run("table", *words, "--warehouse", str(made))
     assert driving(out + err) >= {"\x1b", "\u202e"}

@@ -13,7 +13,8 @@ import pytest
 from lakelog.cli.console.output import print_tree
 from lakelog.cli.lineage.lineage_show import LEVELS_MAX, _tree
 from lakelog.common.errors import UnsupportedError
-from lakelog.lineage.pictures.graph import LineageGraph, NodeKey, NodeKind, graph_of
+from lakelog.lineage.pictures.graph import LineageGraph, graph_of
+from lakelog.lineage.pictures.graph_parts import NodeKey, NodeKind
 from lakelog.lineage.pictures.layout import PLACES_MAX
 from lakelog.lineage.tables.edges import edge_table
 from tests.lineage.test_graph import Edge, edge

@@ -7,8 +7,9 @@ from xml.etree import ElementTree as ET
 import pyarrow as pa
 import pytest
 
-from lakelog.lineage.pictures.graph import NodeKey, NodeKind, graph_of
-from lakelog.lineage.pictures.picture import NAME_MAX, lineage_svg
+from lakelog.lineage.pictures.graph import graph_of
+from lakelog.lineage.pictures.graph_parts import NodeKey, NodeKind
+from lakelog.lineage.pictures.picture import NAME_MAX
 from lakelog.lineage.tables.edges import edge_table
 from tests.lineage.test_graph import PIPELINE, Edge, edge, graph
 
@@ -20,7 +21,7 @@ def texts(svg: str) -> list[str]:
 
 
 def test_tables_and_jobs_are_boxes_with_arrows_between() -> None:
-    svg = lineage_svg(graph(PIPELINE, "c"))
+    svg = graph(PIPELINE, "c").to_svg()
 
     root = ET.fromstring(svg)
     boxes = [found.get("class") for found in root.iter(f"{SVG}rect")]
@@ -31,7 +32,7 @@ def test_tables_and_jobs_are_boxes_with_arrows_between() -> None:
 
 
 def test_a_picture_has_the_colours_of_light_and_of_dark_pages_and_asks_nobody() -> None:
-    svg = lineage_svg(graph(PIPELINE, "c"))
+    svg = graph(PIPELINE, "c").to_svg()
 
     assert "@media (prefers-color-scheme: dark)" in svg
     assert "<script" not in svg
@@ -47,7 +48,7 @@ def test_names_of_others_do_no_harm(name: str) -> None:
     known = edge_table_with(edges, name)
     named = graph_of(NodeKey(NodeKind.TABLE, "uuid-b"), name, known, known)
 
-    svg = lineage_svg(named)
+    svg = named.to_svg()
 
     ET.fromstring(svg.encode())
     assert "<script" not in svg
@@ -63,7 +64,7 @@ def test_long_names_keep_their_ends_and_are_whole_in_the_title() -> None:
     names = [f"{'warehouse_of_the_north_' * 3}{end}" for end in ("orders", "returns")]
     found = graph([edge(name, "a", 1, "b", 1) for name in names], "b")
 
-    svg = lineage_svg(found)
+    svg = found.to_svg()
 
     assert len({text for text in texts(svg) if text.endswith(("orders", "returns"))}) == 2
     titles = [title.text or "" for title in ET.fromstring(svg).iter(f"{SVG}title")]
@@ -71,6 +72,6 @@ def test_long_names_keep_their_ends_and_are_whole_in_the_title() -> None:
 
 
 def test_a_source_that_is_not_exact_has_a_broken_line() -> None:
-    svg = lineage_svg(graph([edge("1", "a", 1, "b", 1, exact=False)], "b"))
+    svg = graph([edge("1", "a", 1, "b", 1, exact=False)], "b").to_svg()
 
     assert [found.get("class") for found in ET.fromstring(svg).iter(f"{SVG}path")][1:] == ["line inexact", "line"]

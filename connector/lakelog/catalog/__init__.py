@@ -8,7 +8,7 @@ import lakelog.common.allocation  # noqa: F401  # before pyarrow
 from lakelog.catalog.catalog import Catalog, open_table
 from lakelog.catalog.logs.statements import TableMerge
 from lakelog.catalog.of_lineage import fill_ports
-from lakelog.catalog.table import Table
+from lakelog.catalog.verbs.table import Table
 from lakelog.common.errors import (
     ConflictError,
     CorruptDataError,

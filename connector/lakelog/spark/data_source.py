@@ -81,7 +81,7 @@ class LakelogDataSource(DataSource):
             from lakelog.spark.normalize_option import check_is_stream
             from lakelog.spark.source.batch.log_reader import LogReader
 
-            check_is_stream(options)
+            check_is_stream(normalizes=options.normalizes)
 
             target, check_log = _log_of(table)
             check_log_batch(options.log, options.state, table_name=table.name, has_log=target is not None)

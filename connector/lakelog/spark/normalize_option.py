@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.options import Option, parse_bool
 from lakelog.spark.log_options import METADATA_COLUMNS, LogReading
-
-if TYPE_CHECKING:
-    from lakelog.spark.options import ReadOptions
 
 SCAN_NORMALIZE = Option(
     key="scan.normalize",
@@ -43,9 +39,9 @@ def parse_normalize(options: Mapping[str, str], log: LogReading, *, has_row_kind
     return True
 
 
-def check_is_stream(options: ReadOptions) -> None:
+def check_is_stream(*, normalizes: bool) -> None:
     """Raise InvalidRequestError for a batch read of the log that is to be normalized."""
-    if options.normalizes:
+    if normalizes:
         raise InvalidRequestError(
             f"{SCAN_NORMALIZE.key} is an option of streams: a batch read of the log gives its records as they are"
         )

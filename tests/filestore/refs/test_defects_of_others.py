@@ -15,7 +15,7 @@ from typing import Any  # Any: keywords of reads
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog.table import Table
+from lakelog.catalog.verbs.table import Table
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from tests.support.referenced import files_on_disk, referenced_files

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from lakelog.catalog.table import Table
+from lakelog.catalog.verbs.table import Table
 from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError, NotFoundError
 from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot

@@ -10,7 +10,7 @@ from lakelog.common.errors import InvalidRequestError
 from lakelog.protocol.access.servers import require_kafka_client
 
 if TYPE_CHECKING:
-    from lakelog.catalog.verbs.handle import TableHandle
+    from lakelog.catalog.names.handle import TableHandle
     from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
     from lakelog.filestore.predicate import Predicate
     from lakelog.filestore.table import FileStoreTable

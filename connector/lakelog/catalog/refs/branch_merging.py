@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lakelog.catalog.verbs.handle import TableHandle
+    from lakelog.catalog.names.handle import TableHandle
     from lakelog.filestore.refs.merges.branch_merge import BranchMerge
 
 

@@ -16,7 +16,7 @@ from lakelog.filestore.schema.paths import MAIN_BRANCH
 from lakelog.protocol.access.servers import require_kafka_client
 
 if TYPE_CHECKING:
-    from lakelog.catalog.verbs.branches import TableBranches
+    from lakelog.catalog.names.handle import TableHandle
     from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
     from lakelog.filestore.refs.branches.branches import Branch
     from lakelog.filestore.refs.states.travel import SnapshotChoice
@@ -62,18 +62,18 @@ def check_holds_whole_batches(files: FileStoreTable, snapshot: Snapshot) -> None
         check_whole(state, snapshot_id=snapshot.id, table_name=files.name)
 
 
-def expire_branches(table: TableBranches, older_than: Age | None) -> list[str]:
+def expire_branches(table: TableHandle, older_than: Age | None) -> list[str]:
     """Delete the branches whose time is over, and their topics."""
     now = system_millis()
     age = None if older_than is None else age_millis(older_than, now_millis=now)
-    topics = {branch.name: _before_deletion(table, branch.name) for branch in table.branches()}
+    topics = {branch.name: _before_deletion(table, branch.name) for branch in table._files.branches()}
     deleted = table._files.expire_branches(age_millis=age, now_millis=now)
     for name in deleted:
         drop_topics(topics.get(name, ()))
     return deleted
 
 
-def delete_branch(table: TableBranches, name: str, *, if_exists: bool) -> None:
+def delete_branch(table: TableHandle, name: str, *, if_exists: bool) -> None:
     """Delete a branch, and the topics of its log."""
     is_there = name in table._files.branch_names()[1:]
     logs = _before_deletion(table, name) if is_there else ()
@@ -81,7 +81,7 @@ def delete_branch(table: TableBranches, name: str, *, if_exists: bool) -> None:
     drop_topics(logs)
 
 
-def _before_deletion(table: TableBranches, name: str) -> Sequence[TableLog]:
+def _before_deletion(table: TableHandle, name: str) -> Sequence[TableLog]:
     """Have the lineage of a branch taken, and give the logs that it has and had; none of a branch that is damaged."""
     try:
         branch = table.branch(name)
@@ -95,19 +95,19 @@ def _before_deletion(table: TableBranches, name: str) -> Sequence[TableLog]:
     return logs
 
 
-def logs_of_branches(table: TableBranches) -> list[TableLog]:
+def logs_of_branches(table: TableHandle) -> list[TableLog]:
     """The logs that the branches of a table have, and had. Asks no Kafka."""
-    return [log for branch in table.branches() for log in _logs_of(table.branch(branch.name))]
+    return [log for branch in table._files.branches() for log in _logs_of(table.branch(branch.name))]
 
 
-def logs_of_lines(table: TableBranches) -> list[tuple[FileStoreTable, TableLog]]:
+def logs_of_lines(table: TableHandle) -> list[tuple[FileStoreTable, TableLog]]:
     """The table and its branches, of those that have a log, each with its log."""
     main = table.branch(MAIN_BRANCH)
-    lines = (main, *(main.branch(branch.name) for branch in main.branches()))
+    lines = (main, *(main.branch(branch.name) for branch in main._files.branches()))
     return [(line._files, line.log) for line in lines if line.log is not None]
 
 
-def _logs_of(branch: TableBranches) -> tuple[TableLog, ...]:
+def _logs_of(branch: TableHandle) -> tuple[TableLog, ...]:
     if branch.log is None and not LOG_BRANCH.of(branch.schema.options):
         return ()
     require_kafka_client()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from lakelog.catalog.logs.statements import after_statement, check_takes_statements, logged_table
 from lakelog.catalog.refs.branching import check_holds_whole_batches, delete_branch
-from lakelog.catalog.refs.restoring import STATEMENT_BYTES_MAX, LogToAdd, become, size_bytes
+from lakelog.catalog.refs.restoring import STATEMENT_BYTES_MAX, LogToAdd, become, size_bytes, without_log
 from lakelog.common.errors import ConflictError, InvalidRequestError
 from lakelog.common.quoting import listed
 from lakelog.filestore.expire.before_expiry import take_lineage_of_deleted
@@ -20,7 +20,7 @@ from lakelog.filestore.metadata.snapshots.snapshot import BranchVerb, is_same_co
 from lakelog.filestore.metadata.tables.identity import latest_of
 
 if TYPE_CHECKING:
-    from lakelog.catalog.verbs.branches import TableBranches
+    from lakelog.catalog.names.handle import TableHandle
     from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
     from lakelog.filestore.refs.merges.whole_branch import WholeBranch
     from lakelog.filestore.table import FileStoreTable
@@ -32,7 +32,7 @@ _VERBS = {
 }
 
 
-def take_branch(table: TableBranches, name: str, method: str, *, max_bytes: int | None) -> Snapshot:
+def take_branch(table: TableHandle, name: str, method: str, *, max_bytes: int | None) -> Snapshot:
     """Give the table what a branch has, as the `method` of `Table` says."""
     left = LogToAdd(table)
     left.finish_cut_off()
@@ -81,21 +81,21 @@ def _check_may_go(main: FileStoreTable, branch: FileStoreTable) -> None:
         )
 
 
-def _check_branch(branch: TableBranches, whole: WholeBranch) -> None:
+def _check_branch(branch: TableHandle, whole: WholeBranch) -> None:
     """Raise ConflictError while a log of the branch is written, InvalidRequestError for a batch in part."""
     if branch.log is not None:
         _check_at_rest(branch)
     check_holds_whole_batches(branch._files, whole.snapshot)
 
 
-def _check_at_rest(table: TableBranches) -> None:
+def _check_at_rest(table: TableHandle) -> None:
     logged = logged_table(table)  # raises without the extra
     from lakelog.protocol.statements.at_rest import check_at_rest
 
     check_at_rest(logged)
 
 
-def _is_stated(table: TableBranches, whole: WholeBranch, max_bytes: int | None) -> bool:
+def _is_stated(table: TableHandle, whole: WholeBranch, max_bytes: int | None) -> bool:
     """Run the batch statement, unless too many files differ for one; whether it did."""
     from lakelog.filestore.refs.merges.merge_commit import release
     from lakelog.protocol.statements.branch_merging import LoggedMerge
@@ -113,7 +113,7 @@ def _is_stated(table: TableBranches, whole: WholeBranch, max_bytes: int | None) 
     return True
 
 
-def _check_alone(table: TableBranches, whole: WholeBranch, snapshot: Snapshot) -> None:
+def _check_alone(table: TableHandle, whole: WholeBranch, snapshot: Snapshot) -> None:
     """Raise ConflictError where a writer came between after all, so that the table has rows beside the branch's."""
     from lakelog.filestore.metadata.snapshots.users import users_taken_in
 
@@ -126,7 +126,7 @@ def _check_alone(table: TableBranches, whole: WholeBranch, snapshot: Snapshot) -
         )
 
 
-def _renew_log(table: TableBranches, left: LogToAdd, whole: WholeBranch) -> None:
+def _renew_log(table: TableHandle, left: LogToAdd, whole: WholeBranch) -> None:
     """End the log, commit the rows to the files, and add a log again, also where the rows do not fit any more."""
     from lakelog.filestore.refs.merges.merge_commit import release
     from lakelog.filestore.refs.merges.whole_branch_commit import WholeBranchCommit
@@ -135,7 +135,7 @@ def _renew_log(table: TableBranches, left: LogToAdd, whole: WholeBranch) -> None
         _check_at_rest(table)
         whole.line.keep()
         left.put()
-        become(table, table.remove_log(keep_topic=True))
+        become(table, without_log(table))
     files = table._files
     try:
         WholeBranchCommit(files, replace(whole, main=files, line=replace(whole.line, main=files))).run()

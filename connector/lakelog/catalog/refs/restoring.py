@@ -13,7 +13,8 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lakelog.catalog.logs.log_life import SET_BY_LAKELOG
+from lakelog.catalog.logs.log_life import SET_BY_LAKELOG, add_log, identifier_for_topics, remove_log
+from lakelog.catalog.refs.branching import check_holds_whole_batches
 from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.common.json_fields import parse_object, string_map
 from lakelog.common.log_system import LOG_SYSTEM_KEY
@@ -26,7 +27,7 @@ from lakelog.logstore.options import CHANGE_TRACKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lakelog.catalog.verbs.branches import TableBranches
+    from lakelog.catalog.names.handle import TableHandle
     from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
     from lakelog.filestore.refs.restore.restore import Restored
     from lakelog.filestore.refs.restore.restored_state import StateDifference
@@ -36,7 +37,7 @@ STATEMENT_BYTES_MAX = 256 << 20  # of the files that differ: their rows are held
 
 
 def restore(
-    table: TableBranches, which: SnapshotChoice, *, rewind_writers: bool, dry_run: bool, max_bytes: int | None
+    table: TableHandle, which: SnapshotChoice, *, rewind_writers: bool, dry_run: bool, max_bytes: int | None
 ) -> Restored:
     """Bring an older state back. See `Table.restore`."""
     left = LogToAdd(table)
@@ -59,7 +60,7 @@ def restore(
             before = restored_from(found, None, rewinds_writers=rewind_writers)
             return replace(before, snapshot=_stated(table, found))
         left.put()
-        become(table, table.remove_log(keep_topic=True))
+        become(table, without_log(table))
     before = restored_from(found, None, rewinds_writers=rewind_writers, renews_log=True)
     restored = table._files.restore(rewind_writers=rewind_writers, dry_run=dry_run, **which)
     if not dry_run:
@@ -67,9 +68,8 @@ def restore(
     return replace(before, snapshot=restored.snapshot)
 
 
-def _difference(table: TableBranches, target: Snapshot) -> StateDifference:
+def _difference(table: TableHandle, target: Snapshot) -> StateDifference:
     """What differs now. Raises InvalidRequestError for a target that does not fit, or that holds a batch in part."""
-    from lakelog.catalog.refs.branching import check_holds_whole_batches
     from lakelog.filestore.refs.restore.restored_state import StateDifference
 
     base = latest_of(table._files)
@@ -86,7 +86,7 @@ def size_bytes(found: StateDifference) -> int:
     return sum(entry.file.file_size_bytes for entry in (*found.removed, *found.added))
 
 
-def _stated(table: TableBranches, found: StateDifference) -> Snapshot | None:
+def _stated(table: TableHandle, found: StateDifference) -> Snapshot | None:
     from lakelog.catalog.logs.statements import run_statement
     from lakelog.filestore.refs.restore.restore_plan import restore_plan
 
@@ -96,16 +96,27 @@ def _stated(table: TableBranches, found: StateDifference) -> Snapshot | None:
     return run_statement(table, RESTORE_OPERATION, plan, properties=properties)
 
 
-def become(table: TableBranches, changed: TableBranches) -> None:
+def become(table: TableHandle, changed: TableHandle) -> None:
     """Let the user's handle be the changed table."""
     table._files = changed._files
     vars(table).pop("log", None)
 
 
+def _with_log(table: TableHandle, options: Mapping[str, str]) -> TableHandle:
+    name = identifier_for_topics(table.identifier, table.path, table._files.branch)
+    servers = table._bootstrap_servers
+    return table._of(add_log(table._files, name, options, kafka=table.kafka, bootstrap_servers=servers))
+
+
+def without_log(table: TableHandle) -> TableHandle:
+    """The table after the end of its log, whose topic stays."""
+    return table._of(remove_log(table._files, keep_topic=True, skip_unreadable=False, kafka=table.kafka))
+
+
 class LogToAdd:
     """The options of a log that was ended for a restore, and is to be added again: {"options": {key: value}}."""
 
-    def __init__(self, table: TableBranches) -> None:
+    def __init__(self, table: TableHandle) -> None:
         self._table = table
         self._path = f"{table.path}/lakelog/restored-log"
 
@@ -134,7 +145,7 @@ class LogToAdd:
 
     def add(self) -> None:
         """Add the log again."""
-        become(self._table, self._table.add_log(self.read() or {}))
+        become(self._table, _with_log(self._table, self.read() or {}))
         self.delete()
 
     def delete(self) -> None:
@@ -153,4 +164,4 @@ class LogToAdd:
         if files.schema.id != table.schema.id:
             become(table, table._of(files))
         if is_cut_off(files):
-            become(table, table.add_log(options) if files.has_log else table.remove_log(keep_topic=True))
+            become(table, _with_log(table, options) if files.has_log else without_log(table))

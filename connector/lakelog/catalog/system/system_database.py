@@ -36,7 +36,7 @@ from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 
 if TYPE_CHECKING:
-    from lakelog.catalog.catalog import Catalog
+    from lakelog.catalog.system.warehouse import Warehouse
     from lakelog.filestore.metadata.tables.store import TableStore
 
 Row = Mapping[str, Any]
@@ -66,7 +66,7 @@ class SystemDatabase:
     _opened: dict[str, FileStoreTable] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, catalog: Catalog) -> SystemDatabase:
+    def of(cls, catalog: Warehouse) -> SystemDatabase:
         """Those of a catalog's warehouse."""
         return cls(warehouse=catalog.warehouse, file_io=catalog._file_io, given=catalog.lineage_options)
 

@@ -35,8 +35,8 @@ from lakelog.logstore.client_settings import is_secret
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lakelog.catalog.catalog import Catalog
-    from lakelog.catalog.table import Table
+    from lakelog.catalog.system.warehouse import Warehouse
+    from lakelog.catalog.verbs.table import Table
 
 # The system tables of a warehouse with their columns.
 SYSTEM_TABLES: Mapping[str, tuple[DataField, ...]] = {
@@ -51,7 +51,7 @@ OnError = Callable[[str, str, LakelogError], None]
 _Sums = tuple[str, int, int, int, int | None]
 
 
-def warehouse_table(catalog: Catalog, name: str, options: Mapping[str, str]) -> SystemTable:
+def warehouse_table(catalog: Warehouse, name: str, options: Mapping[str, str]) -> SystemTable:
     """The system table `sys.<name>` of a warehouse. Raises NotFoundError, naming those that exist."""
     if name not in SYSTEM_TABLES:
         near = get_close_matches(name, SYSTEM_TABLES, n=1)
@@ -66,14 +66,14 @@ def warehouse_table(catalog: Catalog, name: str, options: Mapping[str, str]) -> 
     return SystemTable(name=f"{SYSTEM_DATABASE}.{name}", fields=fields, rows_of=rows_of)
 
 
-def _stored_rows(catalog: Catalog, name: str, columns: Sequence[str]) -> pa.Table:
+def _stored_rows(catalog: Warehouse, name: str, columns: Sequence[str]) -> pa.Table:
     database = SystemDatabase.of(catalog)
     if name in VIEWS:
         return view_rows(database.rows(VIEWS[name], list(view_columns_behind(columns))), columns)
     return database.rows(STORED_TABLES[name], columns)
 
 
-def _rows(catalog: Catalog, name: str, options: Mapping[str, str]) -> Iterable[Row]:
+def _rows(catalog: Warehouse, name: str, options: Mapping[str, str]) -> Iterable[Row]:
     match name:
         case "tables":
             return _tables(catalog)
@@ -86,7 +86,7 @@ def _rows(catalog: Catalog, name: str, options: Mapping[str, str]) -> Iterable[R
             return shown_options({"warehouse": catalog.warehouse, **stored, **options})
 
 
-def all_tables(catalog: Catalog, *, on_error: OnError | None = None) -> Iterator[tuple[str, str, Table]]:
+def all_tables(catalog: Warehouse, *, on_error: OnError | None = None) -> Iterator[tuple[str, str, Table]]:
     """The tables of a warehouse, with their names; without the system tables.
 
     A table that cannot be opened raises, or is given to `on_error` with its name, its folder and the error; so are
@@ -114,7 +114,7 @@ def all_tables(catalog: Catalog, *, on_error: OnError | None = None) -> Iterator
             on_error(name, path, CorruptDataError(reason))
 
 
-def _without_schema(catalog: Catalog, tables: Container[str]) -> Iterator[tuple[str, str]]:
+def _without_schema(catalog: Warehouse, tables: Container[str]) -> Iterator[tuple[str, str]]:
     """The folders beside tables that hold snapshots and no schema: the names that they would have, and the folders."""
     store, root = catalog._file_io, catalog.warehouse.rstrip("/")
     for folder in store.list_names(root):
@@ -128,7 +128,7 @@ def _without_schema(catalog: Catalog, tables: Container[str]) -> Iterator[tuple[
                 yield full_name, paths.root
 
 
-def _tables(catalog: Catalog) -> Iterator[Row]:
+def _tables(catalog: Warehouse) -> Iterator[Row]:
     for database, name, table in all_tables(catalog):
         schema, sums = table.schema, _sums(table)
         schemas = table.system_table("schemas").to_arrow(columns=["update_time"])["update_time"].cast("int64")
@@ -157,14 +157,14 @@ def _sums(table: Table) -> Sequence[_Sums]:
     return list(zip(*(column.to_pylist() for column in (*found.columns[:-1], times)), strict=True))
 
 
-def _partitions(catalog: Catalog) -> Iterator[Row]:
+def _partitions(catalog: Warehouse) -> Iterator[Row]:
     for database, name, table in all_tables(catalog):
         if table.schema.partition_keys:
             for partition, rows, size, files, last in _sums(table):
                 yield database, name, partition, rows, size, files, last, False
 
 
-def _table_options(catalog: Catalog) -> Iterator[Row]:
+def _table_options(catalog: Warehouse) -> Iterator[Row]:
     for database, name, table in all_tables(catalog):
         for key, value in shown_options(table.schema.options):
             yield database, name, key, value

@@ -17,7 +17,7 @@ from lakelog.logstore.options import (
 )
 
 if TYPE_CHECKING:
-    from lakelog.catalog.verbs.reading import TableReads
+    from lakelog.catalog.names.handle import TableHandle
     from lakelog.filestore.metadata.manifests.manifest import ManifestEntry
 
 
@@ -75,10 +75,10 @@ class PartitionDescription:
     change_tracking: bool | None
 
 
-def describe_table(table: TableReads) -> TableDescription:
+def describe_table(table: TableHandle) -> TableDescription:
     """See `Table.describe`."""
     files, schema, options = table._files, table.schema, table.schema.options
-    snapshot = table.snapshot()
+    snapshot = table._files.snapshot()
     entries = list(files.live_files.of(snapshot).entries())
     log = table.log
     return TableDescription(
@@ -109,7 +109,7 @@ def describe_table(table: TableReads) -> TableDescription:
     )
 
 
-def describe_partitions(table: TableReads) -> list[PartitionDescription]:
+def describe_partitions(table: TableHandle) -> list[PartitionDescription]:
     """See `Table.describe_partitions`."""
     from lakelog.filestore.encoding.key_order import comparable_key
     from lakelog.filestore.metadata.tables.table_files import partition_values
@@ -118,7 +118,7 @@ def describe_partitions(table: TableReads) -> list[PartitionDescription]:
     fields = table.schema.partition_fields
     kinds = [field.type for field in fields]
     parts: dict[bytes, list[ManifestEntry]] = {}
-    for entry in files.live_files.of(table.snapshot()).entries():
+    for entry in files.live_files.of(table._files.snapshot()).entries():
         parts.setdefault(entry.partition, []).append(entry)
     order = sorted(parts, key=lambda partition: comparable_key(kinds, partition))
     values = [partition_values(table.schema, partition) for partition in order]
@@ -138,7 +138,7 @@ def describe_partitions(table: TableReads) -> list[PartitionDescription]:
     ]
 
 
-def _folder(table: TableReads, entry: ManifestEntry) -> str:
+def _folder(table: TableHandle, entry: ManifestEntry) -> str:
     """The folder of the partition of a file."""
     return table._files.bucket_dir(entry.bucket_id).rpartition("/")[0]
 
@@ -150,7 +150,7 @@ def _last_modified(entries: Sequence[ManifestEntry]) -> int | None:
     return millis_of_wall_clock(max(times)) if times else None
 
 
-def _is_compacted(table: TableReads, entries: Sequence[ManifestEntry]) -> bool:
+def _is_compacted(table: TableHandle, entries: Sequence[ManifestEntry]) -> bool:
     from lakelog.filestore.compact.bucket_work import pick_unit
 
     buckets: dict[object, list[ManifestEntry]] = {}
@@ -160,7 +160,7 @@ def _is_compacted(table: TableReads, entries: Sequence[ManifestEntry]) -> bool:
     return all(pick_unit(table._files, files, is_full=True) is None for files in parts)
 
 
-def _tracked(table: TableReads, partitions: Sequence[Mapping[str, object]]) -> Iterator[bool | None]:
+def _tracked(table: TableHandle, partitions: Sequence[Mapping[str, object]]) -> Iterator[bool | None]:
     """For each partition whether its changes are in the log."""
     if table.log is None:
         return iter([None] * len(partitions))

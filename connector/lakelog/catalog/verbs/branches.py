@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Self, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from lakelog.catalog.names.durations import Age, Duration
 from lakelog.catalog.verbs.log import TableLogVerbs
@@ -19,14 +19,6 @@ if TYPE_CHECKING:
 
 class TableBranches(TableLogVerbs):
     """The verbs of branches, and those that bring a state back."""
-
-    def branch(self, name: str) -> Self:
-        """A branch as a table of its own, which is read and written like any table. Raises NotFoundError.
-
-        What is written there does not show in the table. It has columns, options, snapshots, tags and consumers of its
-        own, and shares data files with the table. `main` is the table itself.
-        """
-        return self._of(self._files.on_branch(name))
 
     def create_branch(
         self,

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Self
 
 from lakelog.catalog.names.durations import Age
-from lakelog.catalog.verbs.handle import TableHandle
+from lakelog.catalog.names.handle import TableHandle
 from lakelog.common.errors import InvalidRequestError
 
 if TYPE_CHECKING:

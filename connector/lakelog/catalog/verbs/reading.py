@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Unpack
 
-from lakelog.catalog.verbs.handle import TableHandle
+from lakelog.catalog.names.handle import TableHandle
 from lakelog.common.errors import InvalidRequestError
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self, Unpack
 
-from lakelog.catalog.verbs.handle import TableHandle
+from lakelog.catalog.names.handle import TableHandle
 from lakelog.common.errors import InvalidRequestError
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ from lakelog.cli.console.output import Node, naming_unreadable, print_tree, to_j
 from lakelog.common.errors import InvalidRequestError, UnavailableError
 
 if TYPE_CHECKING:
-    from lakelog.lineage.pictures.graph import LineageGraph, LineageJob, LineageLink
+    from lakelog.lineage.pictures.graph import LineageGraph
+    from lakelog.lineage.pictures.graph_parts import LineageJob, LineageLink
 
 LEVELS_MAX = 12  # tables below each other, each further to the right
 _COLOURS = {"table": "bold green", "foreign": "bold blue", "unknown": "bold yellow"}
@@ -147,7 +148,7 @@ class _Labels:
         from lakelog.lineage.pictures.wording import reasons_of
 
         self.graph = graph
-        self._reasons = reasons_of(graph)
+        self._reasons = reasons_of(graph.links)
 
     def of(self, place: int) -> Node:
         """A table or another source."""

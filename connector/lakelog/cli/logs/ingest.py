@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any  # Any: a session of Spark's, whose types only lakelog.spark imports
 
 import typer
@@ -74,11 +75,10 @@ def ingest(  # noqa: PLR0917  # typer's arguments are the command line's
     `lakelog.spark.ingest` does the same in a session of yours.
     """
     opened = find_table(table, warehouse)
-    spark = _session(master)
     from lakelog.spark import ingest as start
 
     query = start(
-        spark,
+        _session(master),
         topic,
         opened,
         checkpoint_location=checkpoint,
@@ -96,16 +96,24 @@ def ingest(  # noqa: PLR0917  # typer's arguments are the command line's
         fail_on_data_loss=not continue_on_data_loss,
         available_now=not follow,
     )
+    _wait_for(query.awaitTermination, query.stop)
+    newest = find_table(table, warehouse).snapshot()
+    _say_taken(topic, opened.name, None if newest is None else newest.id, as_json=as_json)
+
+
+def _say_taken(topic: str, table: str, snapshot_id: int | None, *, as_json: bool) -> None:
+    text = f"topic {topic} is taken into {table}, snapshot {snapshot_id}"
+    say(as_json, text, topic=topic, table=table, snapshot_id=snapshot_id)
+
+
+def _wait_for(end: Callable[[], object], stop: Callable[[], None]) -> None:
+    """Wait for the end of a query, or stop it at an interrupt. Raises the error of ours that has ended it."""
     try:
-        query.awaitTermination()
+        end()
     except KeyboardInterrupt:
-        query.stop()
+        stop()
     except Exception as error:
         raise _own(error) from error
-    newest = find_table(table, warehouse).snapshot()
-    number = None if newest is None else newest.id
-    text = f"topic {topic} is taken into {opened.name}, snapshot {number}"
-    say(as_json, text, topic=topic, table=opened.name, snapshot_id=number)
 
 
 @letters.command("replay")

@@ -7,7 +7,8 @@ from lakelog.filestore.schema.paths import BRANCH_INFIX
 from lakelog.lineage.answers.questions import downstream, lineage_graph, upstream
 from lakelog.lineage.lines.line_graph import FoundTables
 from lakelog.lineage.lines.lines import line_key
-from lakelog.lineage.pictures.graph import LineageGraph, NodeKey, NodeKind, graph_of
+from lakelog.lineage.pictures.graph import LineageGraph, graph_of
+from lakelog.lineage.pictures.graph_parts import NodeKey, NodeKind
 from lakelog.lineage.records.unreadable import check_is_read
 from lakelog.lineage.tables.edges import EDGE_SCHEMA
 

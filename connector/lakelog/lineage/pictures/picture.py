@@ -7,12 +7,12 @@ address but that of SVG.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
 from lakelog.common.quoting import cut, printable
-from lakelog.lineage.pictures.graph import LineageGraph, LineageNode
+from lakelog.lineage.pictures.graph_parts import LineageJob, LineageLink, LineageNode
 from lakelog.lineage.pictures.layout import Box, Layout, Line, layout
 from lakelog.lineage.pictures.wording import job_lines, node_lines, reasons_of
 
@@ -55,16 +55,16 @@ class _Drawn:
         return Box(width=round(width, 1), height=LINE_HEIGHT * len(self.lines) + _PADDING)
 
 
-def lineage_svg(graph: LineageGraph) -> str:
-    """The picture, an SVG document."""
-    reasons = reasons_of(graph)
-    boxes = [_node_box(node, place, reasons.get(place)) for place, node in enumerate(graph.nodes)]
-    places = {(job.sink, job.job): len(boxes) + number for number, job in enumerate(graph.jobs)}
+def lineage_svg(nodes: Sequence[LineageNode], jobs: Sequence[LineageJob], links: Sequence[LineageLink]) -> str:
+    """The picture of a graph, an SVG document; the asked node is the first one."""
+    reasons = reasons_of(links)
+    boxes = [_node_box(node, place, reasons.get(place)) for place, node in enumerate(nodes)]
+    places = {(job.sink, job.job): len(boxes) + number for number, job in enumerate(jobs)}
     arrows: dict[tuple[int, int], bool] = {}  # whether what is read is known exactly
-    for link in graph.links:
+    for link in links:
         arrow = link.source, places[link.sink, link.job]
         arrows[arrow] = arrows.get(arrow, True) and link.is_exact
-    for job in graph.jobs:
+    for job in jobs:
         arrows[places[job.sink, job.job], job.sink] = True
         first, *others = job_lines(job)
         boxes.append(_drawn("job", first, others))

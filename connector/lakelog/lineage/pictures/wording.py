@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from lakelog.lineage.pictures.graph import LineageGraph, LineageJob, LineageNode, NodeKind
+from collections.abc import Iterable
+
+from lakelog.lineage.pictures.graph_parts import LineageJob, LineageLink, LineageNode, NodeKind
 
 NO_JOB = "a job without a name"
 
 
-def reasons_of(graph: LineageGraph) -> dict[int, str]:
-    """Why sources of a graph are unknown, by their places: of several reasons the last one."""
+def reasons_of(links: Iterable[LineageLink]) -> dict[int, str]:
+    """Why the sources of links are unknown, by their places: of several reasons the last one."""
     found: dict[int, dict[str, None]] = {}
-    for link in graph.links:
+    for link in links:
         if link.why is not None:
             found.setdefault(link.source, {})[link.why] = None
     return {place: list(reasons)[-1] for place, reasons in found.items()}

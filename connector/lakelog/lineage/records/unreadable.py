@@ -20,7 +20,7 @@ from lakelog.filestore.metadata.tables.store import TableStore
 
 if TYPE_CHECKING:
     from lakelog.catalog.catalog import Catalog
-    from lakelog.catalog.table import Table
+    from lakelog.catalog.verbs.table import Table
 
 logger = logging.getLogger("lakelog.lineage")
 

@@ -37,7 +37,7 @@ from lakelog.lineage.records.sources import uuid_of
 from lakelog.lineage.records.unreadable import note_unreadable
 
 if TYPE_CHECKING:
-    from lakelog.catalog.table import Table
+    from lakelog.catalog.verbs.table import Table
 
 # `sink_snapshot` is the first in which the batch is whole, `barrier_id` Spark's number of the micro-batch, null for a
 # batch write. `source_kind` is `table`, `foreign`, `unknown`, or null for a batch without sources. `foreign_from` and

@@ -1,13 +1,14 @@
-"""The topic of a table: created and deleted with it. Needs Kafka's client."""
+"""The topics of a table: of its log, created and deleted with it, and of its progress. Needs Kafka's client."""
 
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
-from lakelog.common.errors import LakelogError, NotFoundError
+from lakelog.common.errors import InvalidRequestError, LakelogError, NotFoundError
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
 from lakelog.logstore.kafka.clients.topic import create_topic, delete_topic, describe_topic
@@ -15,7 +16,8 @@ from lakelog.logstore.kafka.producers.side_topic import ensure_side_topic
 from lakelog.logstore.options import PROGRESS_TOPIC, REPLICATION_FACTOR, TOPIC, TOPIC_ID, topic_config
 from lakelog.protocol.access.servers import client_config_of
 from lakelog.protocol.access.table_log import TableLog, kafka_topic
-from lakelog.protocol.upkeep.progress_topic import progress_topic
+
+_LOG_TOPIC = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")  # see Identifier.topic
 
 
 @contextmanager
@@ -54,3 +56,13 @@ def drop_topic(log: TableLog) -> None:
     with contextlib.suppress(NotFoundError):
         if describe_topic(kafka_topic(log)).topic_id == log.topic_id:
             delete_topic(kafka_topic(log))
+
+
+def progress_topic(name: str, client_config: Mapping[str, str]) -> KafkaTopic:
+    """The progress topic of this name. Raises InvalidRequestError for the topic of a log."""
+    if _LOG_TOPIC.search(name):
+        raise InvalidRequestError(
+            f"option {PROGRESS_TOPIC.key!r} is {name!r}, the name of a table's log, which nothing else may be written"
+            " to; name another topic"
+        )
+    return KafkaTopic(client_config=client_config, name=name)

@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import json
 import logging
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Lock
@@ -30,12 +29,12 @@ from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
 from lakelog.logstore.kafka.producers.side_topic import append_records, ensure_side_topic, last_records
 from lakelog.logstore.options import PROGRESS_TOPIC
 from lakelog.protocol.access.table_log import TableLog
+from lakelog.protocol.access.topics import progress_topic
 from lakelog.protocol.state.state import LogState
 from lakelog.protocol.state.stores import read_state
 
 VERSION = 1
 LOOKED_AT_MAX = 10_000  # the last records of the topic that a writer looks at for its table
-_LOG_TOPIC = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")  # see Identifier.topic
 _Record = tuple[bytes | None, bytes | None]
 logger = logging.getLogger("lakelog.protocol")
 
@@ -117,16 +116,6 @@ _OF_PROCESS = ProgressTopics()
 def publish_progress(table: TableStore, log: TableLog) -> None:
     """Publish the snapshots that the table's progress topic lacks. Called after a commit; errors are warnings."""
     _OF_PROCESS.publish(table, log)
-
-
-def progress_topic(name: str, client_config: Mapping[str, str]) -> KafkaTopic:
-    """The progress topic of this name. Raises InvalidRequestError for the topic of a log."""
-    if _LOG_TOPIC.search(name):
-        raise InvalidRequestError(
-            f"option {PROGRESS_TOPIC.key!r} is {name!r}, the name of a table's log, which nothing else may be written"
-            " to; name another topic"
-        )
-    return KafkaTopic(client_config=client_config, name=name)
 
 
 def _checked(topic: KafkaTopic, records: Sequence[_Record]) -> Sequence[_Record]:

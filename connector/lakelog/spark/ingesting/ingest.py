@@ -63,8 +63,8 @@ def ingest(
 
     Records may have their schema beside them or not. The Kafka is `bootstrap_servers` with the settings `kafka` of
     librdkafka, else that of a profile, of `LAKELOG_KAFKA_*` or of the Spark session. `starting_offsets` is `earliest`
-    or
-    `latest`, for a new checkpoint. A batch has about `max_offsets_per_trigger` records at most, None for all there are.
+    or `latest`, for a new checkpoint. A batch has at most about `max_offsets_per_trigger` records, None for all there
+    are.
 
     A record that is malformed, larger than `max_record_bytes`, of another type or unknown ends the query
     (`on_error="fail"`), is left out (`"skip"`), or becomes a row of `dead_letter_table` (`"dead-letter"`), by default
@@ -81,16 +81,10 @@ def ingest(
     """
     require_kafka_client()
     opened = resolve_table(table, catalog=catalog, warehouse=warehouse)
-    if value_format not in FORMATS:
-        raise InvalidRequestError(f"value_format is {value_format!r}; known are {', '.join(FORMATS)}")
-    if starting_offsets not in STARTS:
-        raise InvalidRequestError(f"starting_offsets is {starting_offsets!r}; expected one of {', '.join(STARTS)}")
-    if max_offsets_per_trigger is not None and max_offsets_per_trigger < 1:
-        raise InvalidRequestError(f"max_offsets_per_trigger is {max_offsets_per_trigger}; expected 1 or more, or None")
+    _check_reading(value_format, starting_offsets, max_offsets_per_trigger)
     config = client_config(bootstrap_servers, kafka)
     prepare_session(spark)
     found = describe_foreign(KafkaTopic(client_config=config, name=topic))
-    action = parse_on_error(on_error)
     sink = ingest_sink(
         opened,
         RulesOf(
@@ -101,7 +95,7 @@ def ingest(
             unavailable=unavailable_value,
             binaries=parse_binary_form(binary_handling_mode),
         ),
-        on_error=action,
+        on_error=parse_on_error(on_error),
         dead_letter_table=dead_letter_table,
         catalog=catalog,
         topic=topic,
@@ -110,15 +104,14 @@ def ingest(
         commit_user=commit_user,
         task_count=task_count,
     )
-    records = KafkaRecords(
-        client_config=config,
-        topic=topic,
-        starting_offsets=starting_offsets,
-        rows_max=max_offsets_per_trigger,
-        fails_on_data_loss=fail_on_data_loss,
-    )
     return start_stream(
-        records.load(spark),
+        KafkaRecords(
+            client_config=config,
+            topic=topic,
+            starting_offsets=starting_offsets,
+            rows_max=max_offsets_per_trigger,
+            fails_on_data_loss=fail_on_data_loss,
+        ).load(spark),
         sink.sink,
         sink,
         checkpoint_location=checkpoint_location,
@@ -126,6 +119,16 @@ def ingest(
         processing_time=processing_time,
         query_name=query_name,
     )
+
+
+def _check_reading(value_format: str, starting_offsets: str, max_offsets_per_trigger: int | None) -> None:
+    """Raise InvalidRequestError for arguments of how a topic is read that are not known ones."""
+    if value_format not in FORMATS:
+        raise InvalidRequestError(f"value_format is {value_format!r}; known are {', '.join(FORMATS)}")
+    if starting_offsets not in STARTS:
+        raise InvalidRequestError(f"starting_offsets is {starting_offsets!r}; expected one of {', '.join(STARTS)}")
+    if max_offsets_per_trigger is not None and max_offsets_per_trigger < 1:
+        raise InvalidRequestError(f"max_offsets_per_trigger is {max_offsets_per_trigger}; expected 1 or more, or None")
 
 
 def ingest_sink(

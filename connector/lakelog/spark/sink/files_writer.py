@@ -158,7 +158,6 @@ class FilesPlan:
         files = [file for message in written for file in message.files]
         # Spark plans a streaming write anew for its commit: only the messages know the snapshot they were written on.
         base_id = min((message.base_id for message in written), default=self.base_id)
-
         added = [add_entry(self.table, file.bucket_id(bucket), file.meta) for bucket, file in files]
         clock = CommitClock()
 

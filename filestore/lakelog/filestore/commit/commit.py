@@ -287,12 +287,9 @@ class TableCommit:
         """Check the change against the newest snapshot and write its manifests. Raises ConflictError."""
         table = self._table
         check_schema(table, latest)
-        read = carried_anyhow if request.takes_lost_state else carried_by
-        state = read(table, latest)
+        state = (carried_anyhow if request.takes_lost_state else carried_by)(table, latest)
         carried = state.properties
-        has_deletes = any(entry.kind is FileKind.DELETE for entry in request.entries)
-        is_overwrite = request.kind is CommitKind.APPEND and has_deletes
-        kind = CommitKind.OVERWRITE if is_overwrite else request.kind
+        kind = _kind_of(request)
         if kind is not CommitKind.COMPACT:
             check_got_no_log(table, {**carried, **request.properties})
         restored = request.restores
@@ -302,31 +299,16 @@ class TableCommit:
         names = FileNames()
         index_manifest = self._index_after(latest, request, kind, names)
         schema_id = self._newest_schema_id(latest)
-        base = (
-            self._base_manifests(latest, names, schema_id, may_merge=may_merge)
-            if restored is None
-            else table.manifests.write(list(table.live_files.of(latest).entries()), names=names, schema_id=schema_id)
-        )
+        base = self._base_manifests(latest, names, schema_id, may_merge=may_merge, is_restore=restored is not None)
         delta = table.manifests.write(request.entries, names=names, schema_id=schema_id)
         base_list, base_size = table.manifests.write_list(base, names=names)
         delta_list, delta_size = table.manifests.write_list(delta, names=names)
-        written = [manifest.file_name for manifest in (*base, *delta) if names.uuid in manifest.file_name]
-        written += [base_list, delta_list]
-        if index_manifest is not None and names.uuid in index_manifest:
-            written.append(index_manifest)
-        changelog_list, changelog_size = None, None
-        if request.changelog:
-            changelog = table.manifests.write(request.changelog, names=names, schema_id=schema_id)
-            changelog_list, changelog_size = table.manifests.write_list(changelog, names=names)
-            written += [*(manifest.file_name for manifest in changelog), changelog_list]
+        named = (*(manifest.file_name for manifest in (*base, *delta)), index_manifest or "")
+        written = [base_list, delta_list, *(name for name in named if names.uuid in name)]
+        changelog_list, changelog_size = self._write_changelog(request, names, schema_id, written)
         delta_count = sum(entry.file.row_count * (1 if entry.kind is FileKind.ADD else -1) for entry in request.entries)
-        index_files = (
-            ()
-            if request.hashes is None
-            else map(table.paths.index, (file.file_name for file in request.hashes.files.values()))
-        )
         now_millis = self._clock.now_millis()
-        check_not_removed(table, [*request.entries, *request.changelog], index_files, now_millis=now_millis)
+        self._check_files(request, now_millis)
         snapshot = Snapshot(
             id=1 if latest is None else latest.id + 1,
             uuid=commit_uuid,
@@ -357,9 +339,18 @@ class TableCommit:
         if LINEAGE_KEY in snapshot.properties:
             hold_before_commit(table)
         table.state_keeper.before_commit(snapshot.id, snapshot.properties, carried=carried)
-        added = sum(entry.kind is FileKind.ADD for entry in request.entries)
-        self._file_counts[snapshot.id] = added, len(request.entries) - added
+        self._count_files(snapshot.id, request)
         return _Attempt(base=latest, snapshot=snapshot, live=live, written=written)
+
+    def _check_files(self, request: CommitRequest, now_millis: int) -> None:
+        """Raise ConflictError where new files may have been removed as orphans meanwhile."""
+        hashes = () if request.hashes is None else request.hashes.files.values()
+        index_files = map(self._table.paths.index, (file.file_name for file in hashes))
+        check_not_removed(self._table, [*request.entries, *request.changelog], index_files, now_millis=now_millis)
+
+    def _count_files(self, snapshot_id: int, request: CommitRequest) -> None:
+        added = sum(entry.kind is FileKind.ADD for entry in request.entries)
+        self._file_counts[snapshot_id] = added, len(request.entries) - added
 
     def _index_after(
         self, latest: Snapshot | None, request: CommitRequest, kind: CommitKind, names: FileNames
@@ -377,10 +368,28 @@ class TableCommit:
             names=names,
         )
 
+    def _write_changelog(
+        self, request: CommitRequest, names: FileNames, schema_id: int, written: list[str]
+    ) -> tuple[str | None, int | None]:
+        """The manifest list of the changelog files and its size, None without any; its files are added to `written`."""
+        if not request.changelog:
+            return None, None
+        manifests = self._table.manifests
+        changelog = manifests.write(request.changelog, names=names, schema_id=schema_id)
+        name, size = manifests.write_list(changelog, names=names)
+        written += [*(manifest.file_name for manifest in changelog), name]
+        return name, size
+
     def _base_manifests(
-        self, latest: Snapshot | None, names: FileNames, schema_id: int, *, may_merge: bool
+        self, latest: Snapshot | None, names: FileNames, schema_id: int, *, may_merge: bool, is_restore: bool
     ) -> list[ManifestFileMeta]:
-        """The manifests of everything before the new snapshot, small ones joined when there are enough."""
+        """The manifests of everything before the new snapshot, small ones joined when there are enough.
+
+        Those of a restore are written anew: files come back under their names.
+        """
+        if is_restore:
+            entries = list(self._table.live_files.of(latest).entries())
+            return self._table.manifests.write(entries, names=names, schema_id=schema_id)
         if latest is None:
             return []
         read = self._table.manifests.read_list
@@ -459,6 +468,12 @@ def _with_cleared(snapshot: Snapshot, carried: Mapping[str, str], request: Commi
         replaces_all=added == snapshot.total_record_count,
     )
     return replace(snapshot, properties={**snapshot.properties, **cleared}) if cleared else snapshot
+
+
+def _kind_of(request: CommitRequest) -> CommitKind:
+    """An append that deletes files is an overwrite."""
+    has_deletes = any(entry.kind is FileKind.DELETE for entry in request.entries)
+    return CommitKind.OVERWRITE if request.kind is CommitKind.APPEND and has_deletes else request.kind
 
 
 def _later(previous: int | None, given: int | None) -> int | None:

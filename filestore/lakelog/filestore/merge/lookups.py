@@ -9,7 +9,7 @@ from lakelog.filestore.options.merging import (
     ChangelogProducer,
     MergeEngine,
 )
-from lakelog.filestore.schema.merged_schema import has_hidden_rules, looks_up_old_rows
+from lakelog.filestore.schema.merged_schema import has_hidden_rules
 from lakelog.filestore.schema.schema import TableSchema
 
 _FORCE_LOOKUP = "force-lookup"  # of Paimon; lakelog reads such tables, and does not offer the option
@@ -32,4 +32,4 @@ def needs_lookup(schema: TableSchema) -> bool:
 
 def is_looked_up(schema: TableSchema) -> bool:
     """Whether rows of some keys are read from the files that this schema is of: by compactions, or by each write."""
-    return needs_lookup(schema) or has_hidden_rules(schema) or looks_up_old_rows(schema)
+    return needs_lookup(schema) or has_hidden_rules(schema) or schema.looks_up_old_rows

@@ -9,7 +9,6 @@ Source: FLIP-188, "write-mode"; docs/rfcs/0013-change-log-tables.md.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.types import DataField, DataType, TypeRoot
@@ -25,29 +24,17 @@ from lakelog.filestore.options.merging import (
     MergeEngine,
     StoreWriteMode,
 )
-
-if TYPE_CHECKING:
-    from lakelog.filestore.schema.schema import TableSchema
+from lakelog.filestore.schema.schema import TableSchema
+from lakelog.filestore.schema.table_kinds import COUNT_MARK
 
 COUNT_COLUMN = "_VALUE_COUNT"  # FLIP-188's name
-_MARK = "lakelog.row-count-column"
 _OF_THE_FILES = {
     MERGE_ENGINE.key: MergeEngine.AGGREGATION.value,
     field_key(COUNT_COLUMN, AGGREGATE): "sum",
     "primary-key.nullable": "true",
-    _MARK: COUNT_COLUMN,
+    COUNT_MARK: COUNT_COLUMN,
 }
 _FOR_KEYS = (CHANGELOG_PRODUCER, DELETION_VECTORS, IGNORE_DELETE, MERGE_ENGINE, ROWKIND_FIELD, SEQUENCE_FIELD)
-
-
-def is_change_log(schema: TableSchema) -> bool:
-    """Whether a schema, as users see it, is of a value-count table."""
-    return not schema.primary_keys and WRITE_MODE.of(schema.options) is StoreWriteMode.CHANGE_LOG
-
-
-def is_counted(schema: TableSchema) -> bool:
-    """Whether a schema, as files have it, counts rows."""
-    return _MARK in schema.options
 
 
 def count_field(schema: TableSchema) -> DataField:
@@ -77,8 +64,8 @@ def schema_without_count(schema: TableSchema, *, path: str) -> TableSchema:
 
     Raises UnsupportedError for value-count tables whose files have another layout than lakelog's.
     """
-    if not is_counted(schema):
-        if is_change_log(schema):
+    if not schema.is_counted:
+        if schema.is_change_log:
             raise UnsupportedError(
                 f"schema file {path} is of a table without primary key with {WRITE_MODE.key}=change-log that lakelog "
                 "did not make, such as one of Paimon 0.5 or before: its files are not read; copy the rows with the "
@@ -107,7 +94,7 @@ def check_write_mode(schema: TableSchema) -> None:
         raise InvalidRequestError(
             f"{WRITE_MODE.key}={mode} is for tables without primary key; leave out the key or the option"
         )
-    if is_change_log(schema):
+    if schema.is_change_log:
         _check_change_log(schema)
 
 

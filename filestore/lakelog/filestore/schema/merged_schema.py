@@ -12,10 +12,8 @@ their compactions write the changelog. Source: docs/rfcs/0023-log-modes.md, docs
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from lakelog.common.errors import UnsupportedError
-from lakelog.common.log_system import has_log, logs_old_values
 from lakelog.filestore.options.field_options import MAP_LAYOUT, PREFIX, STATS_MODE
 from lakelog.filestore.options.merging import (
     AGGREGATION_REMOVE_ON_DELETE,
@@ -27,15 +25,11 @@ from lakelog.filestore.options.merging import (
     SEQUENCE_FIELD,
     SEQUENCE_FIELD_SORT_ORDER,
     ChangelogProducer,
-    MergeEngine,
 )
-from lakelog.filestore.schema.counted_schema import is_counted
-
-if TYPE_CHECKING:
-    from lakelog.filestore.schema.schema import TableSchema
+from lakelog.filestore.schema.schema import TableSchema
+from lakelog.filestore.schema.table_kinds import BY_COMPACTION
 
 _AT_WRITE = "lakelog.merged-at-write."
-_BY_COMPACTION = "lakelog.changelog-by-compaction"  # only as users see a schema: `lookup` is in the schema file
 _RULES = {
     AGGREGATION_REMOVE_ON_DELETE.key,
     IGNORE_DELETE.key,
@@ -49,43 +43,20 @@ _RULES = {
 _OF_FILES = (f".{STATS_MODE}", f".{MAP_LAYOUT}")  # of columns, and no rule of a merge
 
 
-def is_merged_at_write(schema: TableSchema) -> bool:
-    """Whether a schema, as users see it, is of a table with a log that does not keep the last row of a key.
-
-    The counts in the files of a value-count table are no such rule: their schema has a key and a log too.
-    """
-    options = schema.options
-    if is_counted(schema):
-        return False
-    keeps_last = MERGE_ENGINE.of(options) is MergeEngine.DEDUPLICATE and not SEQUENCE_FIELD.of(options)
-    return has_log(options) and bool(schema.primary_keys) and not (keeps_last and not IGNORE_DELETE.of(options))
-
-
-def looks_up_old_rows(schema: TableSchema) -> bool:
-    """Whether each write looks up the rows that its keys have, by a schema as users see it."""
-    return is_merged_at_write(schema) or (bool(schema.primary_keys) and logs_old_values(schema.options))
-
-
-def has_changelog_at_write(schema: TableSchema) -> bool:
-    """Whether each batch writes changelog files of its changes, by a schema as users see it."""
-    is_lookup = CHANGELOG_PRODUCER.of(schema.options) is ChangelogProducer.LOOKUP
-    return is_lookup and looks_up_old_rows(schema) and _BY_COMPACTION not in schema.options
-
-
 def has_own_rules(schema: TableSchema) -> bool:
     """Whether a schema, as users see it, differs from the one that the files of such a table have."""
-    return is_merged_at_write(schema) or has_changelog_at_write(schema) or _BY_COMPACTION in schema.options
+    return schema.is_merged_at_write or schema.has_changelog_at_write or BY_COMPACTION in schema.options
 
 
 def whole_row_schema(schema: TableSchema) -> TableSchema:
     """The schema that the files of such a table have."""
-    hidden = {key for key in schema.options if _is_rule(key)} if is_merged_at_write(schema) else set()
+    hidden = {key for key in schema.options if _is_rule(key)} if schema.is_merged_at_write else set()
     inputs = {}
-    if has_changelog_at_write(schema):
+    if schema.has_changelog_at_write:
         hidden.add(CHANGELOG_PRODUCER.key)
         inputs = {CHANGELOG_PRODUCER.key: ChangelogProducer.INPUT.value}
     options = {f"{_AT_WRITE}{key}" if key in hidden else key: value for key, value in schema.options.items()}
-    options.pop(_BY_COMPACTION, None)
+    options.pop(BY_COMPACTION, None)
     return replace(schema, options=options | inputs)
 
 
@@ -103,8 +74,8 @@ def schema_with_rules(schema: TableSchema, *, path: str) -> TableSchema:
     plain = {key: value for key, value in schema.options.items() if key not in hidden}
     shown = replace(schema, options=plain | {key.removeprefix(_AT_WRITE): value for key, value in hidden.items()})
     is_open = CHANGELOG_PRODUCER.of(plain) is ChangelogProducer.LOOKUP
-    if is_open and looks_up_old_rows(shown):
-        shown = replace(shown, options={**shown.options, _BY_COMPACTION: "true"})
+    if is_open and shown.looks_up_old_rows:
+        shown = replace(shown, options={**shown.options, BY_COMPACTION: "true"})
     if hidden and whole_row_schema(shown) != schema:
         raise UnsupportedError(
             f"schema file {path} is of a table that lakelog merges when it writes, and another engine has set options "

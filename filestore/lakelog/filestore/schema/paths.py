@@ -20,7 +20,6 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
 from lakelog.common.arrow import time_unit
 from lakelog.common.file_names import check_folder_name, check_user_name
@@ -29,9 +28,7 @@ from lakelog.filestore.encoding.binary_row import StoredValue, deserialize_row, 
 from lakelog.filestore.encoding.java_strings import float_text, is_blank, time_text
 from lakelog.filestore.io.integrity import name_with_digest
 from lakelog.filestore.options.layout import PARTITION_DEFAULT_NAME, PARTITION_LEGACY_NAME
-
-if TYPE_CHECKING:
-    from lakelog.filestore.schema.schema import TableSchema
+from lakelog.filestore.schema.schema import TableSchema
 
 SNAPSHOT_PREFIX = "snapshot-"
 SCHEMA_PREFIX = "schema-"

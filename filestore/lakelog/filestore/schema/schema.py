@@ -20,11 +20,16 @@ from lakelog.common.types import DataField, TypeRoot, field_to_json, parse_field
 from lakelog.filestore.io.integrity import damaged, json_digest
 from lakelog.filestore.options.files import FILE_FORMAT, FILE_FORMAT_PER_LEVEL, FileFormat
 from lakelog.filestore.options.layout import BUCKET, BUCKET_FUNCTION, BUCKET_KEY, BucketFunction
-from lakelog.filestore.schema.counted_schema import is_change_log, is_counted
-from lakelog.filestore.schema.merged_schema import has_changelog_at_write, is_merged_at_write, looks_up_old_rows
-from lakelog.filestore.schema.schema_rules import UNAWARE_BUCKET
+from lakelog.filestore.schema.table_kinds import (
+    has_changelog_at_write,
+    is_change_log,
+    is_counted,
+    is_merged_at_write,
+    looks_up_old_rows,
+)
 
 SCHEMA_VERSION = 3
+UNAWARE_BUCKET = -1
 DIGEST_KEY = "lakelogDigest"
 _JSON_VALUES_MAX = 200_000  # of a schema file: twenty a column at most
 BASE_KEY = "lakelogBase"
@@ -147,27 +152,27 @@ class TableSchema:
     @cached_property
     def is_change_log(self) -> bool:
         """Whether this is a value-count table: it has no primary key, counts equal rows and takes deletes."""
-        return is_change_log(self)
+        return is_change_log(self.options, has_key=bool(self.primary_keys))
 
     @cached_property
     def is_merged_at_write(self) -> bool:
         """Whether rows are merged when they are written: in tables with a log that do not keep the last row."""
-        return is_merged_at_write(self)
+        return is_merged_at_write(self.options, has_key=bool(self.primary_keys))
 
     @cached_property
     def looks_up_old_rows(self) -> bool:
         """Whether each write looks up the rows that its keys have, for the log and for what it merges."""
-        return looks_up_old_rows(self)
+        return looks_up_old_rows(self.options, has_key=bool(self.primary_keys))
 
     @cached_property
     def has_changelog_at_write(self) -> bool:
         """Whether each write of rows to the log writes the changes to changelog files too."""
-        return has_changelog_at_write(self)
+        return has_changelog_at_write(self.options, has_key=bool(self.primary_keys))
 
     @cached_property
     def is_counted(self) -> bool:
         """Whether this is the schema of the files of a value-count table."""
-        return is_counted(self)
+        return is_counted(self.options)
 
     @property
     def file_formats(self) -> frozenset[FileFormat]:

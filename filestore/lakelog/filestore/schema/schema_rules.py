@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from lakelog.common.column_names import known_columns
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
@@ -23,12 +22,9 @@ from lakelog.filestore.options.merging import (
     MergeEngine,
 )
 from lakelog.filestore.schema.paths import INDEX_BESIDE_DATA
-
-if TYPE_CHECKING:
-    from lakelog.filestore.schema.schema import TableSchema
+from lakelog.filestore.schema.schema import UNAWARE_BUCKET, TableSchema
 
 KEY_PREFIX = "_KEY_"
-UNAWARE_BUCKET = -1
 _AVRO_NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED_NAMES = {"_SEQUENCE_NUMBER", "_VALUE_KIND", "_LEVEL", "rowkind", "_ROW_ID", "_row_kind"}
 _TIMESTAMPS = {TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ}

@@ -5,13 +5,9 @@ Pure.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from lakelog.common.log_system import has_log
 from lakelog.filestore.schema.counted_schema import (
     counted_schema,
-    is_change_log,
-    is_counted,
     schema_without_count,
 )
 from lakelog.filestore.schema.merged_schema import (
@@ -19,14 +15,12 @@ from lakelog.filestore.schema.merged_schema import (
     schema_with_rules,
     whole_row_schema,
 )
-
-if TYPE_CHECKING:
-    from lakelog.filestore.schema.schema import TableSchema
+from lakelog.filestore.schema.schema import TableSchema
 
 
 def stored_schema(schema: TableSchema) -> TableSchema:
     """The schema that files have, of one as users see it."""
-    if is_change_log(schema):
+    if schema.is_change_log:
         return counted_schema(schema)
     return whole_row_schema(schema) if has_own_rules(schema) else schema
 
@@ -36,6 +30,6 @@ def shown_schema(schema: TableSchema, *, path: str) -> TableSchema:
 
     Raises UnsupportedError for tables that are not laid out like ours.
     """
-    if schema.primary_keys and has_log(schema.options) and not is_counted(schema):
+    if schema.primary_keys and has_log(schema.options) and not schema.is_counted:
         return schema_with_rules(schema, path=path)
     return schema_without_count(schema, path=path)

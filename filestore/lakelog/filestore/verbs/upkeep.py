@@ -13,8 +13,9 @@ from lakelog.common.quoting import listed
 from lakelog.common.stopwatch import Stopwatch
 from lakelog.filestore.expire.retention import DEFAULT_AGE_MILLIS
 from lakelog.filestore.metadata.origins.restored import RESTORED_KEY
+from lakelog.filestore.metadata.snapshots.changelogs import ChangelogManager
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-from lakelog.filestore.metadata.tables.consumers import Consumer, ConsumerManager, reset_consumer
+from lakelog.filestore.metadata.tables.consumers import Consumer, ConsumerManager, check_reader_id
 from lakelog.filestore.metadata.tables.identity import latest_of
 from lakelog.filestore.options.writing import WRITE_ONLY
 from lakelog.filestore.schema.paths import TablePaths
@@ -131,7 +132,17 @@ class KeptTable(ReadableTable):
 
     def reset_consumer(self, consumer_id: str, next_snapshot: int) -> None:
         """Set or create a consumer. See `lakelog.catalog.Table.reset_consumer`."""
-        reset_consumer(self, consumer_id, next_snapshot)
+        check_reader_id(consumer_id)
+        first = ChangelogManager(self.file_io, self.paths).earliest_id() or self.snapshots.earliest_id() or 1
+        last = (self.snapshots.latest_id() or 0) + 1
+        if not first <= next_snapshot <= last:
+            raise InvalidRequestError(
+                f"consumer {consumer_id!r} of {self.name} can read from snapshot {first} to {last} on, found "
+                f"{next_snapshot}"
+            )
+        before = self.snapshots.find(next_snapshot - 1)
+        commit = None if before is None else before.uuid
+        ConsumerManager(self.file_io, self.paths).put(consumer_id, next_snapshot, commit=commit)
 
     def delete_consumer(self, consumer_id: str) -> None:
         """Delete a consumer. See `lakelog.catalog.Table.delete_consumer`."""

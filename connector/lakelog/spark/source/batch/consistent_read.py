@@ -12,10 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from lakelog.catalog import Catalog
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.timestamps import millis_of
-from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.lineage.answers.consistent import At, ConsistentSnapshots, consistent_snapshots
-from lakelog.lineage.lines.lines import line_key
-from lakelog.spark.source.batch.pinned_reads import PINS, Pins
+from lakelog.spark.source.batch.pinned_reads import PINS, pins_of
 from lakelog.spark.source.batch.read import read
 from lakelog.spark.source.reading.lease import SnapshotLease
 
@@ -80,20 +78,6 @@ def consistent_read(
             yield ConsistentTables(spark, catalog, found)
         finally:
             PINS.reset(token)
-
-
-def pins_with(table: TableStore, names: Sequence[str] | ConsistentSnapshots, catalog: Catalog, at: At | None) -> Pins:
-    """The pins of a read that is to be consistent with other tables, or one of snapshots that were chosen before."""
-    if isinstance(names, ConsistentSnapshots):
-        return pins_of(catalog, names)
-    given = [names] if isinstance(names, str) else list(names)
-    return pins_of(catalog, consistent_snapshots(catalog, list(dict.fromkeys([table.name, *given])), at))
-
-
-def pins_of(catalog: Catalog, found: ConsistentSnapshots) -> Pins:
-    """The pins of consistent snapshots."""
-    lines = {line_key(catalog.table(name)._files): at for name, at in found.snapshots.items()}
-    return Pins(lines=lines, names=list(found))
 
 
 def catalog_of(catalog: Catalog | None, warehouse: str | Path | None) -> Catalog:

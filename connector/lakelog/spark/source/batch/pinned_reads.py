@@ -6,11 +6,14 @@ from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 
+from lakelog.catalog import Catalog
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import listed
 from lakelog.filestore.metadata.origins.row_sources import LineKey
+from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.refs.states.travel import SnapshotChoice
 from lakelog.filestore.table import FileStoreTable
+from lakelog.lineage.answers.consistent import At, ConsistentSnapshots, consistent_snapshots
 from lakelog.lineage.lines.lines import line_key
 from lakelog.lineage.records.record import TableVersion
 from lakelog.spark.source.phases.stream_head import check_same_commit
@@ -47,3 +50,17 @@ class Pins:
 
 
 PINS: ContextVar[Pins | None] = ContextVar("lakelog_pins", default=None)
+
+
+def pins_with(table: TableStore, names: Sequence[str] | ConsistentSnapshots, catalog: Catalog, at: At | None) -> Pins:
+    """The pins of a read that is to be consistent with other tables, or one of snapshots that were chosen before."""
+    if isinstance(names, ConsistentSnapshots):
+        return pins_of(catalog, names)
+    given = [names] if isinstance(names, str) else list(names)
+    return pins_of(catalog, consistent_snapshots(catalog, list(dict.fromkeys([table.name, *given])), at))
+
+
+def pins_of(catalog: Catalog, found: ConsistentSnapshots) -> Pins:
+    """The pins of consistent snapshots."""
+    lines = {line_key(catalog.table(name)._files): at for name, at in found.snapshots.items()}
+    return Pins(lines=lines, names=list(found))

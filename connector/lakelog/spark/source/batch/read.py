@@ -17,11 +17,12 @@ from lakelog.filestore.predicate import check_filter, parse_where
 from lakelog.filestore.refs.states.travel import SnapshotChoice
 from lakelog.spark.session import prepare_session
 from lakelog.spark.source.batch.file_scan import Selection, scan_snapshot
-from lakelog.spark.source.batch.pinned_reads import PINS
+from lakelog.spark.source.batch.pinned_reads import PINS, pins_with
 from lakelog.spark.system_read import system_frame
 from lakelog.spark.tables import TableName, resolve_files
 
 if TYPE_CHECKING:
+    from lakelog.filestore.schema.schema import TableSchema
     from lakelog.lineage.answers.consistent import ConsistentSnapshots
 
 
@@ -72,8 +73,6 @@ def read(
     opened = resolve_files(table, catalog=catalog, warehouse=warehouse)
     pins = PINS.get()
     if consistent_with is not None:
-        from lakelog.spark.source.batch.consistent_read import pins_with  # noqa: PLC0415  # few reads need it
-
         if pins is not None:
             raise InvalidRequestError("a read inside of consistent_read is of its snapshots: leave out consistent_with")
         home = catalog or Catalog(warehouse or opened.warehouse)
@@ -82,10 +81,13 @@ def read(
         which = pins.choice(opened._files, which)
     files, snapshot = opened._files.travelled(**which)
     prepare_session(spark)
-    fields = files.schema.chosen(columns)
+    return scan_snapshot(spark, files, snapshot, _selection(files.schema, columns, where, zone=zone))
+
+
+def _selection(schema: TableSchema, columns: str | Sequence[str] | None, where: str | None, *, zone: str) -> Selection:
+    """The columns and the condition of a read. Raises InvalidRequestError."""
     predicate = None
     if where is not None:
         predicate = parse_where(where, zone=zone)
-        check_filter(predicate, files.schema.fields)
-    selection = Selection(fields=tuple(fields), where=where, predicate=predicate)
-    return scan_snapshot(spark, files, snapshot, selection)
+        check_filter(predicate, schema.fields)
+    return Selection(fields=tuple(schema.chosen(columns)), where=where, predicate=predicate)

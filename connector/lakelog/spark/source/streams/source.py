@@ -185,29 +185,14 @@ class StreamPlanner:
         self._mark = TableMark(uuid=identity_of(table), name=table.name)
         self._lease = SnapshotLease(table)
         self._is_aligned = options.log.alignment.is_by_snapshot
-        versions_max = options.log.alignment.versions_max
         skips = options.on_untracked is OnUntracked.SKIP
         self._head = TableHead(table, target, allows_foreign=skips)
-        looks_up = looks_up_old_rows(table, target, options)
         self._patience = Patience(0 if target is None else target.unavailable_seconds)
         stops = OperationStops(table_name=table.name, options=options.log.stops)
         self._healer = Healer(
             table, accepts_loss=not options.log.fails_on_loss, on_untracked=options.on_untracked, stops=stops
         )
-        self._log = (
-            None
-            if target is None
-            else LogPhase(
-                table,
-                target,
-                self._head,
-                options.log,
-                looks_up=looks_up,
-                allows_foreign=skips,
-                healer=self._healer,
-                patience=self._patience,
-            )
-        )
+        self._log = None if target is None else self._log_phase(target, allows_foreign=skips)
         self._generations = Generations(
             table,
             target,
@@ -217,13 +202,13 @@ class StreamPlanner:
             normalizes=options.normalizes,
             patience=self._patience,
             is_aligned=self._is_aligned,
-            versions_max=versions_max,
+            versions_max=options.log.alignment.versions_max,
         )
         self._start = ReadStart(table, target, options, self._head, self._log, generations=self._generations)
         self._tag = TagStart(
             table, target, self._generations, self._start.after, fails_on_loss=options.log.fails_on_loss
         )
-        self._following = FollowPhase(table, self._head, stops=stops, versions_max=versions_max)
+        self._following = FollowPhase(table, self._head, stops=stops, versions_max=options.log.alignment.versions_max)
         self._grouped = (
             None
             if group is None
@@ -235,13 +220,30 @@ class StreamPlanner:
         self._splits: tuple[Snapshot, tuple[DataSplit, ...]] | None = None
         self._is_waiting = False  # for a log that does not answer
         self.limits = Limits(rows=options.max_rows, size_bytes=options.max_bytes)
-        if options.consumer_id is not None and target is not None:
+        self._check_options()
+
+    def _log_phase(self, target: LogTarget, *, allows_foreign: bool) -> LogPhase:
+        return LogPhase(
+            self._table,
+            target,
+            self._head,
+            self._options.log,
+            looks_up=looks_up_old_rows(self._table, target, self._options),
+            allows_foreign=allows_foreign,
+            healer=self._healer,
+            patience=self._patience,
+        )
+
+    def _check_options(self) -> None:
+        """Raise InvalidRequestError for options that do not go with the table."""
+        table, options, has_log = self._table, self._options, self._target is not None
+        if options.consumer_id is not None and has_log:
             raise InvalidRequestError(
                 f"table {table.name} has a log, whose offsets are in the checkpoint: leave {CONSUMER_ID.key} out"
             )
         if options.consumer_id is not None:
             check_reader_id(options.consumer_id)
-        check_stream(options.log, options.state, table_name=table.name, has_log=target is not None)
+        check_stream(options.log, options.state, table_name=table.name, has_log=has_log)
 
     @property
     def log(self) -> LogPhase:

@@ -10,17 +10,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
 from lakelog.common.json_fields import COUNT, optional, parse_object, string, string_map, whole
 from lakelog.common.quoting import cause, shown
 from lakelog.filestore.io.fileio import FileIO
-from lakelog.filestore.metadata.snapshots.changelogs import ChangelogManager
 from lakelog.filestore.schema.paths import CONSUMER_PREFIX, TablePaths
-
-if TYPE_CHECKING:
-    from lakelog.filestore.metadata.tables.store import TableStore
 
 STATE_CONSUMER = "lakelog-state"  # of lakelog's own, see `lakelog.filestore.metadata.tables.state_keeping`
 LINEAGE_CONSUMER = "lakelog-lineage"  # keeps the snapshots whose lineage was not fed yet, see `lakelog.lineage`
@@ -156,21 +151,3 @@ def check_reader_id(consumer_id: str) -> None:
             f"consumer {consumer_id!r} is lakelog's own: it keeps lakelog's state of a table's writers from the "
             "expiry of other engines; choose another name for a reader"
         )
-
-
-def reset_consumer(table: TableStore, consumer_id: str, next_snapshot: int) -> None:
-    """Set the next snapshot of a consumer, back or ahead, or create the consumer.
-
-    Raises InvalidRequestError for a snapshot whose changes were deleted, or that is more than one ahead of the newest.
-    """
-    check_reader_id(consumer_id)
-    first = ChangelogManager(table.file_io, table.paths).earliest_id() or table.snapshots.earliest_id() or 1
-    last = (table.snapshots.latest_id() or 0) + 1
-    if not first <= next_snapshot <= last:
-        raise InvalidRequestError(
-            f"consumer {consumer_id!r} of {table.name} can read from snapshot {first} to {last} on, found "
-            f"{next_snapshot}"
-        )
-    before = table.snapshots.find(next_snapshot - 1)
-    commit = None if before is None else before.uuid
-    ConsumerManager(table.file_io, table.paths).put(consumer_id, next_snapshot, commit=commit)

@@ -73,6 +73,14 @@ class TableHandle:
         """The table's identity; a copied folder has that of its original until `new_identity` is called."""
         return self._files.uuid
 
+    def branch(self, name: str) -> Self:
+        """A branch as a table of its own, which is read and written like any table. Raises NotFoundError.
+
+        What is written there does not show in the table. It has columns, options, snapshots, tags and consumers of its
+        own, and shares data files with the table. `main` is the table itself.
+        """
+        return self._of(self._files.on_branch(name))
+
     def _of(self, files: FileStoreTable) -> Self:
         """This table with these files."""
         servers = self._bootstrap_servers

@@ -20,9 +20,9 @@ from lakelog.protocol.access.renames import forget_renames
 from lakelog.protocol.access.servers import require_kafka_client
 
 if TYPE_CHECKING:
-    from lakelog.catalog.catalog import Catalog
     from lakelog.catalog.system.system_database import SystemDatabase
-    from lakelog.catalog.table import Table
+    from lakelog.catalog.system.warehouse import Warehouse
+    from lakelog.catalog.verbs.table import Table
 
 logger = logging.getLogger("lakelog.catalog")
 
@@ -37,7 +37,7 @@ def is_left_of_drop(folder: str, name: str = r".+") -> bool:
     return re.fullmatch(rf"\.{name}-{_UUID}", folder) is not None
 
 
-def drop(catalog: Catalog, name: Identifier, table: Table, *, keep_topic: bool) -> None:
+def drop(catalog: Warehouse, name: Identifier, table: Table, *, keep_topic: bool) -> None:
     """Delete a table. See `Catalog.drop_table`."""
     from lakelog.catalog.system.system_database import SystemDatabase
 
@@ -63,7 +63,7 @@ def drop(catalog: Catalog, name: Identifier, table: Table, *, keep_topic: bool) 
         _forget_dropped(catalog, system)
 
 
-def finish_drop(catalog: Catalog, name: Identifier) -> bool:
+def finish_drop(catalog: Warehouse, name: Identifier) -> bool:
     """Delete what the drop of a table that is not there any more has left; whether it has left anything."""
     from lakelog.catalog.system.system_database import SystemDatabase
 
@@ -74,7 +74,7 @@ def finish_drop(catalog: Catalog, name: Identifier) -> bool:
     return (name.database, name.table) in _forget_dropped(catalog, system) or has_left
 
 
-def _delete_left(catalog: Catalog, name: Identifier) -> bool:
+def _delete_left(catalog: Warehouse, name: Identifier) -> bool:
     """Delete the folders that drops of a table of this name have left; whether there were any."""
     folder = name.path(catalog.warehouse).rpartition("/")[0]
     left = [one for one in catalog._file_io.list_names(folder) if is_left_of_drop(one, re.escape(name.table))]
@@ -83,7 +83,7 @@ def _delete_left(catalog: Catalog, name: Identifier) -> bool:
     return bool(left)
 
 
-def _forget_dropped(catalog: Catalog, system: SystemDatabase) -> set[tuple[str, str]]:
+def _forget_dropped(catalog: Warehouse, system: SystemDatabase) -> set[tuple[str, str]]:
     """Delete the lineage of the tables that are dropped; gives their databases and names."""
     from lakelog.catalog.system.system_tables import all_tables
 

@@ -1,0 +1,56 @@
+"""Kinds of tables by their options and by whether they have a primary key, for `TableSchema`. Pure.
+
+"As users see it" and "as files have it" differ for two kinds: value-count tables, see `counted_schema`, and tables with
+a log that are merged when they are written, see `merged_schema`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lakelog.common.log_system import has_log, logs_old_values
+from lakelog.filestore.options.merging import (
+    CHANGELOG_PRODUCER,
+    IGNORE_DELETE,
+    MERGE_ENGINE,
+    SEQUENCE_FIELD,
+    WRITE_MODE,
+    ChangelogProducer,
+    MergeEngine,
+    StoreWriteMode,
+)
+
+COUNT_MARK = "lakelog.row-count-column"  # in the files of value-count tables alone
+BY_COMPACTION = "lakelog.changelog-by-compaction"  # only as users see a schema: `lookup` is in the schema file
+
+
+def is_change_log(options: Mapping[str, str], *, has_key: bool) -> bool:
+    """Whether a table, as users see it, is a value-count table."""
+    return not has_key and WRITE_MODE.of(options) is StoreWriteMode.CHANGE_LOG
+
+
+def is_counted(options: Mapping[str, str]) -> bool:
+    """Whether a table, as files have it, counts rows."""
+    return COUNT_MARK in options
+
+
+def is_merged_at_write(options: Mapping[str, str], *, has_key: bool) -> bool:
+    """Whether a table, as users see it, has a log and does not keep the last row of a key.
+
+    The counts in the files of a value-count table are no such rule: their schema has a key and a log too.
+    """
+    if is_counted(options):
+        return False
+    keeps_last = MERGE_ENGINE.of(options) is MergeEngine.DEDUPLICATE and not SEQUENCE_FIELD.of(options)
+    return has_log(options) and has_key and not (keeps_last and not IGNORE_DELETE.of(options))
+
+
+def looks_up_old_rows(options: Mapping[str, str], *, has_key: bool) -> bool:
+    """Whether each write looks up the rows that its keys have, by a table as users see it."""
+    return is_merged_at_write(options, has_key=has_key) or (has_key and logs_old_values(options))
+
+
+def has_changelog_at_write(options: Mapping[str, str], *, has_key: bool) -> bool:
+    """Whether each batch writes changelog files of its changes, by a table as users see it."""
+    is_lookup = CHANGELOG_PRODUCER.of(options) is ChangelogProducer.LOOKUP
+    return is_lookup and looks_up_old_rows(options, has_key=has_key) and BY_COMPACTION not in options
