@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,50 @@ def test_the_tests_that_guard_a_promise_exist(promise: str) -> None:
     ]
     assert named
     assert missing == []
+
+
+def product_words(*, but: Path) -> set[str]:
+    """The names in the modules of the product, without one module."""
+    return {word for path, words in words_by_module().items() if path != but for word in words}
+
+
+@cache
+def words_by_module() -> dict[Path, frozenset[str]]:
+    paths = [path for root in SOURCE_ROOTS for path in (ROOT / root).rglob("*.py")]
+    return {path: frozenset(re.findall(r"\w+", path.read_text("utf-8"))) for path in paths}
+
+
+def uses_itself(path: Path, name: str) -> bool:
+    """Whether a module uses a name that it defines."""
+    return len(re.findall(rf"\b{name}\b", path.read_text("utf-8"))) > 1
+
+
+@pytest.mark.parametrize("promise", PROMISES)
+def test_the_code_that_keeps_a_promise_is_used(promise: str) -> None:
+    """By another module, or by the rest of its own."""
+    unused = [
+        f"{module}: {name}"
+        for module, name in CODE.findall(PROMISES[promise])
+        if (path := module_path(module)) is not None
+        and (last := name.rpartition(".")[2]) not in product_words(but=path)
+        and not uses_itself(path, last)
+    ]
+    assert unused == []
+
+
+def is_in_gate(path: Path, name: str) -> bool:
+    """Whether a test runs without `--full`, in part at least: neither it nor its module is marked `full` as a whole."""
+    for node in ast.parse(path.read_text("utf-8")).body:
+        if isinstance(node, ast.Assign) and "pytestmark" in defined_by(node) and "mark.full" in ast.unparse(node.value):
+            return False
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            return not any(ast.unparse(one) == "pytest.mark.full" for one in node.decorator_list)
+    return False
+
+
+@pytest.mark.parametrize("promise", PROMISES)
+def test_a_test_of_the_gate_guards_each_promise(promise: str) -> None:
+    assert any(is_in_gate(ROOT / path, name) for path, name in TESTS.findall(PROMISES[promise]))
 
 
 def test_every_entry_of_the_page_is_looked_up() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from lakelog.common.errors import CorruptDataError
 from lakelog.common.types import ROW_KIND_TEXTS, DataField, DataType, TypeRoot
-from lakelog.filestore.formats.avro.avro import decode_container
+from lakelog.filestore.formats.avro.avro import iter_container
 from lakelog.filestore.formats.avro.avro_rows import AvroFile
 from lakelog.filestore.options import FILESTORE_OPTIONS
 from lakelog.filestore.options.foreign import HONOURED, REFUSED
@@ -200,7 +200,7 @@ def test_avro_files_of_snappy_are_read(tmp_path: Path, pypaimon_python: Path) ->
     subprocess.run([pypaimon_python, "-c", program, path], check=True, timeout=120)
     data = path.read_bytes()
     expected = [{"id": number, "text": f"text {number % 7}" * 5} for number in range(20_000)]
-    assert decode_container(data, path=str(path)) == expected
+    assert list(iter_container(data, path=str(path))) == expected
     fields = [
         DataField(id=0, name="id", type=DataType(root=TypeRoot.INT, nullable=False)),
         DataField(id=1, name="text", type=DataType(root=TypeRoot.VARCHAR, length=2**31 - 1)),
@@ -211,4 +211,4 @@ def test_avro_files_of_snappy_are_read(tmp_path: Path, pypaimon_python: Path) ->
         damaged = bytearray(data)
         damaged[place] ^= 0x10
         with pytest.raises(CorruptDataError, match=r"x\.avro"):
-            decode_container(bytes(damaged), path=str(path))
+            list(iter_container(bytes(damaged), path=str(path)))

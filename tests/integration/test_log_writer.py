@@ -33,7 +33,7 @@ from lakelog.logstore.kafka.clients import transaction_timeout
 from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
 from lakelog.logstore.kafka.clients.offsets import high_watermarks, last_stable_offsets, log_start_offsets
 from lakelog.logstore.kafka.clients.topic import create_topic, delete_topic, describe_topic
-from lakelog.logstore.kafka.producers.writer import TransactionalProducer, initialise_all
+from lakelog.logstore.kafka.producers.writer import TransactionalProducer
 from lakelog.logstore.kafka.records.consumer import open_consumer
 from lakelog.logstore.kafka.records.reader import read_range, read_tail
 from tests.support.frozen import frozen
@@ -270,21 +270,9 @@ def test_the_largest_record_leaves_room_for_a_header_and_a_header_takes_what_is_
     assert 200 <= small < large
 
 
-def test_buckets_are_fenced_side_by_side(topic: LogTopic) -> None:
-    older = initialise_all(topic, {0: "a" + topic.name, 1: "b" + topic.name})
-    younger = initialise_all(topic, {0: "a" + topic.name, 1: "b" + topic.name})
-
-    for producer in older.values():
-        with pytest.raises(FencedError):
-            write(producer, [1])
-    assert sorted(write(producer, [1]) for producer in younger.values()) == [1, 1]
-    for producer in (*older.values(), *younger.values()):
-        producer.close()
-
-
-def test_one_bucket_that_cannot_be_fenced_fails_them_all(topic: LogTopic) -> None:
+def test_a_partition_that_the_topic_lacks_is_not_fenced(topic: LogTopic) -> None:
     with pytest.raises(InvalidRequestError, match="partition 7: the topic has 2 partitions only"):
-        initialise_all(topic, {0: "a" + topic.name, 7: "b" + topic.name})
+        TransactionalProducer(topic.partition(7), "b" + topic.name)
 
 
 def test_a_topic_that_is_not_there_is_named(bootstrap_servers: str) -> None:

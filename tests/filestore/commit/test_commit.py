@@ -166,7 +166,7 @@ def test_a_lost_race_leaves_no_manifest_behind(table: FileStoreTable) -> None:
         snapshot = table.snapshots.get(snapshot_id)
         for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list):
             named |= {name, *(manifest.file_name for manifest in table.manifests.read_list(name))}
-    assert set(table.file_io.list_names(table.paths.manifest_dir)) == named
+    assert set(table.file_io.list_names(f"{table.paths.root}/manifest")) == named
 
 
 def test_too_many_lost_races_are_a_conflict(tmp_path: Path) -> None:

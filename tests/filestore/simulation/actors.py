@@ -22,7 +22,6 @@ from lakelog.filestore.compact.picking import CompactUnit, pick_level0
 from lakelog.filestore.compact.rewriting import compact_bucket
 from lakelog.filestore.expire import expiry
 from lakelog.filestore.expire.expiry import Retention
-from lakelog.filestore.index.index_file import discard_index_files
 from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.metadata.manifests.data_file import DataFileMeta
 from lakelog.filestore.metadata.manifests.levels import runs_of
@@ -193,7 +192,8 @@ class Job(Writer):
         def discard() -> None:
             made = [*written.entries, *written.changelog]
             discard_files(table, (table.data_path(one.bucket_id, one.file) for one in made))
-            discard_index_files(table, [] if hashes is None else [one.file_name for one in hashes.files.values()])
+            of_index = [] if hashes is None else [one.file_name for one in hashes.files.values()]
+            discard_files(table, map(table.paths.index, of_index))
 
         is_repeated = change.committed_as is not None
         if not self.commit(process, change, append):  # others were first, with younger rows or other buckets

@@ -18,7 +18,7 @@ from lakelog.protocol.access.place import check_no_copy
 from lakelog.protocol.access.table_log import TableLog, kafka_topic
 from lakelog.protocol.state.prepared import PreparedCommits
 from lakelog.protocol.state.stores import newest_state
-from lakelog.protocol.upkeep.health import Check, Finding, HealthReport, ok, problem, run_checks, warning
+from lakelog.protocol.upkeep.health import Check, Finding, ok, problem, run_checks, warning
 from lakelog.protocol.upkeep.health_kafka import CLOCK_MILLIS_MAX, KafkaChecks, Result, rights_check
 from lakelog.protocol.upkeep.log_check import BucketCheck, check_log
 from lakelog.protocol.upkeep.log_transactions import list_transactions
@@ -194,8 +194,3 @@ def examine(
     if log is None:
         return run_checks([Check(name="table", look=lambda: table_results(table, None, clock))])
     return run_checks(TableChecks(table=table, log=log, role=role, clock=clock, may_write=may_write).checks())
-
-
-def report_of(findings: Iterator[Finding]) -> HealthReport:
-    """All findings of a doctor."""
-    return HealthReport(findings=tuple(findings))

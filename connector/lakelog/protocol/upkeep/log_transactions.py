@@ -7,7 +7,7 @@ them (KIP-664); Apache Kafka's command ends them, which is not safe while their 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -155,8 +155,3 @@ def _batch_of(table: FileStoreTable, log: TableLog, found: OpenTransaction) -> t
     except LakelogError:
         return None, None
     return (None, None) if mark is None else (mark.user, mark.identifier)
-
-
-def oldest_millis(transactions: Sequence[LogTransaction]) -> int:
-    """The age of the oldest of these transactions; 0 without one."""
-    return max((one.age_millis or 0 for one in transactions), default=0)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from lakelog.filestore.metadata.tables.store import TableStore
-from lakelog.filestore.metadata.tables.unnamed_files import discard_files
 from lakelog.filestore.schema.paths import FileNames
 
 
@@ -18,8 +15,3 @@ def write_index_file(table: TableStore, data: bytes) -> str:
         output.write(data)
     table.file_io.sync(path)
     return name
-
-
-def discard_index_files(table: TableStore, names: Iterable[str]) -> None:
-    """Delete index files that no snapshot names."""
-    discard_files(table, map(table.paths.index, names))

@@ -110,11 +110,6 @@ class TablePaths:
         return f"{self.own_root}/consumer"
 
     @property
-    def manifest_dir(self) -> str:
-        """The folder of manifests and their lists."""
-        return f"{self.root}/manifest"
-
-    @property
     def latest_hint(self) -> str:
         """The hint that holds the newest snapshot's id."""
         return f"{self.own_root}/snapshot/LATEST"

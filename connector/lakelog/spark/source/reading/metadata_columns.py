@@ -99,11 +99,6 @@ def metadata_fields(
     return [spark.StructField(one.column, _TYPES[one], True) for one in columns]
 
 
-def metadata_type(name: str) -> spark.DataType | None:
-    """The type of the metadata column of this name; None for another name."""
-    return next((_TYPES[one] for one in MetadataColumn if one.column == name), None)
-
-
 def with_snapshot_metadata(
     batch: pa.RecordBatch, columns: Sequence[MetadataColumn], *, bucket: int, snapshot: SnapshotMark
 ) -> pa.RecordBatch:

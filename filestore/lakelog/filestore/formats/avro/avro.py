@@ -59,11 +59,6 @@ def encode_container(schema: Schema, records: Iterable[Mapping[str, Any]], *, co
     return buffer.getvalue()
 
 
-def decode_container(data: bytes, *, path: str) -> list[dict[str, Any]]:
-    """The records of an Avro object file. Raises CorruptDataError, naming `path`."""
-    return list(iter_container(data, path=path))
-
-
 def iter_container(data: bytes, *, path: str) -> Iterator[dict[str, Any]]:
     """The records of an Avro object file, one by one. Raises CorruptDataError or UnsupportedError, naming `path`."""
     with avro_errors_named(path):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any  # Any: messages for confluent_kafka's batch call are dictionaries of mixed values
@@ -25,7 +24,7 @@ from lakelog.logstore.kafka.clients.kafka_errors import (
     transaction_error,
     unknown_outcome,
 )
-from lakelog.logstore.kafka.clients.kafka_topic import KafkaPartition, KafkaTopic
+from lakelog.logstore.kafka.clients.kafka_topic import KafkaPartition
 from lakelog.logstore.kafka.clients.record_limit import COMMIT_HEADER, record_limit
 from lakelog.logstore.kafka.clients.rights import topic_right, transactional_right
 from lakelog.logstore.kafka.clients.transaction_timeout import TIMEOUT_KEY, choose_timeout_millis, may_ask_for_less
@@ -319,25 +318,3 @@ class TransactionalProducer:
 
     def _doing(self, doing: str) -> str:
         return f"{self.partition}: {doing} as {self.transactional_id}"
-
-
-def initialise_all(topic: KafkaTopic, transactional_ids: Mapping[int, str]) -> dict[int, TransactionalProducer]:
-    """Fence several partitions in parallel: partition -> its producer.
-
-    Raises the first error, after the producers that were created are closed.
-    """
-    if not transactional_ids:
-        return {}
-
-    def initialise(partition: int) -> TransactionalProducer:
-        return TransactionalProducer(topic.partition(partition), transactional_ids[partition])
-
-    with ThreadPoolExecutor(max_workers=len(transactional_ids)) as threads:
-        made = {partition: threads.submit(initialise, partition) for partition in transactional_ids}
-    failures = [future.exception() for future in made.values()]
-    if not any(failures):
-        return {partition: future.result() for partition, future in made.items()}
-    for future in made.values():
-        if future.exception() is None:
-            future.result().close()
-    raise next(error for error in failures if error is not None)
