@@ -3,7 +3,7 @@
 A listener is called after the commit, in the driver, before Spark records the batch as done. So a batch whose process
 dies between commit and call is run again, and the call comes with the replay: each batch with a snapshot is told of at
 least once. It is lost where the snapshot has expired by then. Listeners of a catalog are told of all commits, see
-`filestore.metadata.listeners`.
+`filestore.metadata.snapshots.listeners`.
 """
 
 from __future__ import annotations

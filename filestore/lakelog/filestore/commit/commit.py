@@ -78,7 +78,7 @@ class CommitRequest:
     """The changes of one commit. An APPEND that deletes files becomes an OVERWRITE.
 
     `hashes` has the HASH index by which the buckets of rows were chosen, where a table has dynamic buckets.
-    `properties` are added to those copied from the newest snapshot, see `filestore.metadata.users`. With
+    `properties` are added to those copied from the newest snapshot, see `filestore.metadata.snapshots.users`. With
     `takes_lost_state` the commit accepts that these were lost. An `operation` that Paimon has not becomes a property
     too. `restores` is the snapshot whose live files the entries bring back: its indexes come back too, and the base
     manifests are joined, so that no file is deleted and added again in the manifests that a reader of the new snapshot

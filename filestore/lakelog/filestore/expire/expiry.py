@@ -1,9 +1,9 @@
 """Expiry of snapshots and of their changes: the files that no kept snapshot needs are deleted.
 
 Kept are the newest snapshots by number and age, those that a consumer still has to read, and every file that a kept
-snapshot, a tag or a branch names. Changes may be kept longer than their snapshots, see `filestore.metadata.changelogs`.
-The oldest snapshot is deleted first and its own file last, so that the next expiry continues one that was cut off. The
-hint of the oldest that stays is written before.
+snapshot, a tag or a branch names. Changes may be kept longer than their snapshots, see
+`filestore.metadata.snapshots.changelogs`. The oldest snapshot is deleted first and its own file last, so that the next
+expiry continues one that was cut off. The hint of the oldest that stays is written before.
 Source: Paimon spec, "Manage snapshots"; Paimon, `ExpireSnapshotsImpl`, `ExpireChangelogImpl`.
 """
 

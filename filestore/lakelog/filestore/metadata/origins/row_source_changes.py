@@ -1,4 +1,4 @@
-"""What one commit does to the sources of the rows of its table, see `metadata.row_sources`. Pure."""
+"""What one commit does to the sources of the rows of its table, see `metadata.origins.row_sources`. Pure."""
 
 from __future__ import annotations
 

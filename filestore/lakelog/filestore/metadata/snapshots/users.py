@@ -21,16 +21,16 @@ from lakelog.filestore.options.retention import USERS_TIME_RETAINED
 
 USERS_KEY = "lakelog.users"
 LINEAGE_KEY = "lakelog.lineage"
-SOURCES_KEY = "lakelog.sources"  # what the rows come from, see `metadata.row_sources`
-UNSEEN_KEY = "lakelog.unseen"  # whose changes streams are not given, see `metadata.unseen_changes`
+SOURCES_KEY = "lakelog.sources"  # what the rows come from, see `origins.row_sources`
+UNSEEN_KEY = "lakelog.unseen"  # whose changes streams are not given, see `origins.unseen_changes`
 LOG_STATE_KEY = "lakelog.log"  # its value belongs to tables with a log, see the protocol; empty once it was removed
 NO_USERS = "{}"
 FORGOTTEN_KEY = "lakelog.users-forgotten"  # epoch milliseconds: the last batch of the youngest user that was dropped
 UNTRACKED_KEY = "lakelog.untracked"  # what of a snapshot of a table with a log is not in the log, see the protocol
 # What of a branch is merged, see `filestore.refs`; empty once the branch was deleted.
 MERGED_PREFIX = f"{PROPERTY_PREFIX}merged."
-RESTORES_KEY = "lakelog.restores"  # the state that the snapshot of a restore brings back, see `metadata.restored`
-CLEARED_KEY = "lakelog.cleared"  # which snapshots took rows out as a whole, see `metadata.cleared_rows`
+RESTORES_KEY = "lakelog.restores"  # the state that the snapshot of a restore brings back, see `origins.restored`
+CLEARED_KEY = "lakelog.cleared"  # which snapshots took rows out as a whole, see `origins.cleared_rows`
 REPLACES_KEY = "lakelog.replaces"  # which rows a statement through a log takes out as a whole
 BASE_KEY = "lakelog.base"  # the snapshot on which a statement was worked out that takes rows out, or brings them back
 MENDED_KEY = "lakelog.mended"  # the wrong snapshots of which a table holds no row any more, as a person has said

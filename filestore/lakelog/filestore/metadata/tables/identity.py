@@ -3,7 +3,7 @@
 Every snapshot of lakelog names the table's uuid (property `lakelog.table-uuid`), so that a writer whose table was
 dropped and created again under the same name notices it by the snapshot that it reads anyway. Tables of other engines
 have no uuid: there the time in the schema's file is compared. For lakelog's state see
-`filestore.metadata.state_keeping`.
+`filestore.metadata.tables.state_keeping`.
 """
 
 from __future__ import annotations

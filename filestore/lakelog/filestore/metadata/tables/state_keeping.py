@@ -1,10 +1,10 @@
 """Keeps lakelog's state of a table's writers through the expiry of other engines.
 
-The state is in the properties of lakelog's own snapshots, see `filestore.metadata.users`; other engines do not copy it
-into theirs. An engine that compacts and expires could leave only its own snapshots. The consumer `lakelog-state`
-prevents that: every engine of the format keeps the snapshots from a consumer's on. It is never ahead of the newest
-snapshot of lakelog, and at most LAG_SNAPSHOTS or LAG_MILLIS behind while there are commits: so most commits do not
-write it, and other engines, which keep 10 snapshots by default, expire as without it.
+The state is in the properties of lakelog's own snapshots, see `filestore.metadata.snapshots.users`; other engines do
+not copy it into theirs. An engine that compacts and expires could leave only its own snapshots. The consumer
+`lakelog-state` prevents that: every engine of the format keeps the snapshots from a consumer's on. It is never ahead of
+the newest snapshot of lakelog, and at most LAG_SNAPSHOTS or LAG_MILLIS behind while there are commits: so most commits
+do not write it, and other engines, which keep 10 snapshots by default, expire as without it.
 
 The option `consumer.expiration-time` of a table defeats this: other engines delete each consumer that was not written
 for that long, this one too, and without commits it is not written. A table with the option gets a warning.

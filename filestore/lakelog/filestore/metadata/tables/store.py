@@ -48,8 +48,8 @@ class TableStore:
     """One table with one schema. Pickled without its caches and listeners.
 
     `lineage` is what the statements of this handle record of where their rows come from; None for nothing.
-    `listeners_of` gives for the table's name what its commits are told to, see `filestore.metadata.listeners`.
-    `lineage_options` are those options of its catalog that switch lineage on.
+    `listeners_of` gives for the table's name what its commits are told to, see
+    `filestore.metadata.snapshots.listeners`. `lineage_options` are those options of its catalog that switch lineage on.
     `is_stored` says that the schema is that of the files already: see `stored`.
     """
 
