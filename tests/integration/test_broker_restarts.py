@@ -52,7 +52,7 @@ SILENT = {"bootstrap.servers": "127.0.0.1:9"}
 @pytest.fixture(autouse=True)
 def short_requests(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Give brokers two seconds for an answer."""
-    for module in ("clients", "offsets", "writer", "consumer"):
+    for module in ("clients.clients", "clients.offsets", "producers.writer", "records.consumer"):
         monkeypatch.setattr(f"lakelog.logstore.kafka.{module}.ANSWER_SECONDS", 2.0)
     yield
     close_idle_consumers()

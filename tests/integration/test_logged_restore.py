@@ -7,14 +7,17 @@ import random
 import signal
 from collections import Counter
 from pathlib import Path
+from typing import Any  # Any: the arguments of a call that is handed on
 
 import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog, Table, open_table
+from lakelog.catalog.logs.log_life import remove_log
 from lakelog.catalog.refs import restoring as restoring_module
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.refs.restore.restore_plan import restore_plan
+from lakelog.filestore.table import FileStoreTable
 from lakelog.protocol.state.steps import Step
 from tests.filestore.processes.zygote import zygote
 from tests.support.crashing_writer import InjectedCrash
@@ -259,16 +262,15 @@ def test_a_large_restore_that_is_cut_off_is_finished_by_the_next_call(
     def die(*_: object, **__: object) -> None:
         raise InjectedCrash(cut)
 
-    owner = {"put": Table, "remove": Table, "restore": type(table._files), "add": Table}
-    name = {"put": "remove_log", "remove": "remove_log", "restore": "restore", "add": "add_log"}
+    owner = {"put": restoring_module, "restore": type(table._files), "add": restoring_module}
+    name = {"put": "remove_log", "restore": "restore", "add": "add_log"}
     if cut == "remove":
-        remove = Table.remove_log
 
-        def removed_then_dead(self: Table, **options: bool) -> Table:
-            remove(self, **options)
+        def removed_then_dead(table: FileStoreTable, **options: Any) -> FileStoreTable:
+            remove_log(table, **options)
             raise InjectedCrash(cut)
 
-        monkeypatch.setattr(Table, "remove_log", removed_then_dead)
+        monkeypatch.setattr(restoring_module, "remove_log", removed_then_dead)
     elif cut == "delete":
         monkeypatch.setattr(restoring_module.LogToAdd, "delete", die)
     else:

@@ -320,11 +320,11 @@ def test_a_renewing_call_that_is_cut_off_is_finished_by_the_next_call(
         raise InjectedCrash(cut)
 
     commit = whole_branch_commit.WholeBranchCommit
-    owners: dict[str, tuple[type, str]] = {
-        "put": (Table, "remove_log"),
+    owners: dict[str, tuple[object, str]] = {
+        "put": (restoring_module, "remove_log"),
         "end": (commit, "run"),
         "commit": (restoring_module.LogToAdd, "add"),
-        "add": (Table, "add_log"),
+        "add": (restoring_module, "add_log"),
         "delete": (restoring_module.LogToAdd, "delete"),
     }
     monkeypatch.setattr(*owners[cut], die)

@@ -192,7 +192,8 @@ class StreamPlanner:
         self._healer = Healer(
             table, accepts_loss=not options.log.fails_on_loss, on_untracked=options.on_untracked, stops=stops
         )
-        self._log = None if target is None else self._log_phase(target, allows_foreign=skips)
+        looks_up = looks_up_old_rows(table, target, options)
+        self._log = None if target is None else self._log_phase(target, looks_up=looks_up, allows_foreign=skips)
         self._generations = Generations(
             table,
             target,
@@ -222,13 +223,13 @@ class StreamPlanner:
         self.limits = Limits(rows=options.max_rows, size_bytes=options.max_bytes)
         self._check_options()
 
-    def _log_phase(self, target: LogTarget, *, allows_foreign: bool) -> LogPhase:
+    def _log_phase(self, target: LogTarget, *, looks_up: bool, allows_foreign: bool) -> LogPhase:
         return LogPhase(
             self._table,
             target,
             self._head,
             self._options.log,
-            looks_up=looks_up_old_rows(self._table, target, self._options),
+            looks_up=looks_up,
             allows_foreign=allows_foreign,
             healer=self._healer,
             patience=self._patience,
