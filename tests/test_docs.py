@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 from scripts import api_page
 
+from lakelog.spark.sink import stages
 from tests.support.s3_server import S3Server
 from tests.support.wheel import Wheel
+from tests.test_guarantees import module_path, names_of
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -181,3 +183,25 @@ def test_the_two_commands_of_the_readme_are_scripts() -> None:
     commands = [words[0] for words in command_lines("README.md") if words[0] != "lakelog"]
     assert commands == ["scripts/demo", "scripts/test"]
     assert all(os.access(ROOT / command, os.X_OK) for command in commands)
+
+
+WALK = "docs/how-it-works.md"
+NAMED = re.compile(r"`(lakelog(?:\.\w+)+)(?:: ([\w.]+))?`")
+
+
+def test_the_page_of_the_code_names_what_exists() -> None:
+    named = NAMED.findall((ROOT / WALK).read_text("utf-8"))
+    paths = {module: module_path(module) or module_path(f"{module}.__init__") for module, _ in named}
+    missing = [
+        (module, name)
+        for module, name in named
+        if (path := paths[module]) is None or (name and name not in names_of(path))
+    ]
+    assert named
+    assert missing == []
+
+
+def test_the_page_of_the_code_has_the_stages_of_a_batch_in_their_order() -> None:
+    named = [name for module, name in NAMED.findall((ROOT / WALK).read_text("utf-8")) if module == stages.__name__]
+    run = [stage.__name__ for stage in (*stages.BEFORE, *stages.PREPARE, *stages.ATTEMPT, *stages.AFTER)]
+    assert [name for name in named if name] == run

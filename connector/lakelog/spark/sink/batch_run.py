@@ -1,0 +1,98 @@
+"""What a sink remembers from batch to batch, and one micro-batch on its way through the stages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+from lakelog.catalog import Table
+from lakelog.common.column_names import spelled
+from lakelog.common.stopwatch import Stopwatch
+from lakelog.filestore.metadata.snapshots.listeners import CommitListener
+from lakelog.filestore.write.columns import unknown_columns
+from lakelog.lineage.records.record import BatchLineage
+from lakelog.protocol.state.state import TableState
+from lakelog.protocol.state.stores import LogTarget
+from lakelog.protocol.writing.writer_lease import WriterLease
+from lakelog.spark.capture.capture import Capture
+from lakelog.spark.capture.checkpoint_table import bind, check_unowned
+from lakelog.spark.projection import check_is_projected, check_schema, with_new_columns
+from lakelog.spark.session import CASE_CONF
+from lakelog.spark.sink.alignment import MicroBatch
+from lakelog.spark.sink.batch_write import NOTHING_WRITTEN, BatchWrite, Written
+from lakelog.spark.sink.commits import BatchOutcome
+from lakelog.spark.sink.leases import KeptLease
+
+
+@dataclass(slots=True, kw_only=True)
+class SinkState:
+    """What a sink was given, and what it remembers from batch to batch. Runs are those of the query."""
+
+    table: Table
+    order_by: Sequence[str]
+    writer_name: str | None
+    commit_user: str | None
+    task_count: int | None
+    merge_schema: bool
+    change_tracking: bool | None
+    capture: Capture
+    job_takeover: bool
+    listeners: Sequence[CommitListener]
+    lease: KeptLease = field(default_factory=KeptLease)
+    owns_checkpoint: bool = False  # the query writes this table alone
+    is_settled_later: bool = False  # the stream merges what was written at its end
+    holds_lineage: bool = False  # snapshots are kept until their lineage is fed
+    visited_run: str | None = None  # in which all buckets were visited
+    bound_run: str | None = None  # whose checkpoint was checked
+
+
+@dataclass(slots=True)
+class BatchRun:
+    """One micro-batch on its way through the stages, each of which sets what the next ones need."""
+
+    sink: SinkState
+    rows: DataFrame
+    batch_id: int
+    lasted: Stopwatch = field(default_factory=Stopwatch)
+    micro: MicroBatch = field(init=False)
+    lease: WriterLease | None = None
+    lineage: BatchLineage | None = None
+    target: LogTarget | None = None
+    write: BatchWrite = field(init=False)
+    state: TableState = field(init=False)
+    outcome: BatchOutcome | None = None
+    written: Written = NOTHING_WRITTEN
+
+    @property
+    def table(self) -> Table:
+        """The table, as the last change of columns left it."""
+        return self.sink.table
+
+    @property
+    def is_first(self) -> bool:
+        """Whether the batch is the first of its run."""
+        return self.micro.run is None or self.sink.visited_run != self.micro.run
+
+
+def check_rows(sink: SinkState, rows: DataFrame) -> None:
+    """Raise InvalidRequestError unless rows with these columns can be written, see `LakelogSink.check_rows`."""
+    is_case_sensitive = rows.sparkSession.conf.get(CASE_CONF) == "true"
+    sink.order_by = spelled(sink.order_by, rows.columns, what="order_by", is_case_sensitive=is_case_sensitive)
+    looked_at = unknown_columns(sink.table.schema, sink.order_by, is_case_sensitive=is_case_sensitive)
+    written = StructType([field for field in rows.schema.fields if field.name not in looked_at])
+    if sink.merge_schema:
+        sink.table = with_new_columns(sink.table, written, is_case_sensitive=is_case_sensitive)
+    check_schema(written, sink.table.schema, table_name=sink.table.name, is_case_sensitive=is_case_sensitive)
+    check_is_projected(sink.table.schema, table_name=sink.table.name)
+
+
+def check_checkpoint(sink: SinkState, micro: MicroBatch) -> None:
+    """Raise InvalidRequestError unless the batches before are in the table, see `LakelogSink.check_checkpoint`."""
+    if micro.checkpoint is None or micro.run == sink.bound_run:
+        return
+    check = bind if sink.owns_checkpoint else check_unowned
+    check(micro.checkpoint, sink.table._files, user=micro.user, batch_id=micro.identifier)
+    sink.bound_run = micro.run

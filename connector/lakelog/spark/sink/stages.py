@@ -1,0 +1,251 @@
+"""The order of a micro-batch: named stages, each a function with one reason.
+
+    BEFORE     what must hold before anything is done for the batch
+    PREPARE    what is settled once, while the writer holds its lease
+    ATTEMPT    one try to write: done again from its first stage where another writer changed a bucket meanwhile
+    AFTER      what follows a batch that is in the table
+
+A stage that raises leaves nothing in the table that another run of the same batch would not complete.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from lakelog.filestore.metadata.snapshots.listeners import notify
+from lakelog.filestore.metadata.snapshots.users import check_job_is_free
+from lakelog.lineage.tables.feeding import hold_lineage
+from lakelog.protocol.access.place import check_no_copy
+from lakelog.protocol.access.table_log import await_topic
+from lakelog.protocol.life.log_breaks import record_break
+from lakelog.protocol.state.state import Batch
+from lakelog.protocol.state.stores import DriverSnapshots
+from lakelog.protocol.statements.statement_runs import finish_statements
+from lakelog.protocol.upkeep.progress_topic import publish_progress
+from lakelog.protocol.writing.driver import BucketConflictError, Verdict, check_identity
+from lakelog.spark.capture.capture import has_moved, is_captured, named_job
+from lakelog.spark.session import core_count
+from lakelog.spark.sink.alignment import identify_batch
+from lakelog.spark.sink.batch_run import BatchRun, check_checkpoint, check_rows
+from lakelog.spark.sink.batch_write import BatchWrite
+from lakelog.spark.sink.commits import KEPT_COMMITS, BatchCommit, BatchOutcome
+from lakelog.spark.sink.finished import FINISHED
+from lakelog.spark.sink.listeners import whole_in
+from lakelog.spark.sink.plan import run_nothing
+from lakelog.spark.tables import log_target
+
+logger = logging.getLogger("lakelog.spark")
+
+ATTEMPTS_MAX = 10
+
+
+Stage = Callable[[BatchRun], None]
+
+
+def fit_columns(run: BatchRun) -> None:
+    """Rows with these columns can be written; new columns are added to the table where the sink was told to."""
+    check_rows(run.sink, run.rows)
+
+
+def name_batch(run: BatchRun) -> None:
+    """The name and the number of the batch, which a restart does not change."""
+    run.micro = identify_batch(
+        run.rows, run.batch_id, writer_name=run.sink.writer_name, commit_user=run.sink.commit_user
+    )
+
+
+def refuse_second_sink(run: BatchRun) -> None:
+    """Two sinks without names of their own would take each other's rows for a replay."""
+    FINISHED.check_new(run.table, run.micro)
+
+
+def fit_checkpoint(run: BatchRun) -> None:
+    """The batches before this one of the checkpoint are in the table."""
+    check_checkpoint(run.sink, run.micro)
+
+
+def record_lineage(run: BatchRun) -> None:
+    """What the rows come from, for the commit; from the first batch on snapshots are kept until that is fed."""
+    if not is_captured(run.table._files):
+        return
+    if not run.sink.holds_lineage:
+        hold_lineage(run.table._files)
+        run.sink.holds_lineage = True
+    if run.micro.running is None:
+        run.lineage = run.sink.capture.without_plan(run.micro.identifier, run.table.warehouse)
+    else:
+        run.lineage = run.sink.capture.lineage_of(run.rows, run.micro.running)
+
+
+def mark_break(run: BatchRun) -> None:
+    """The log says where the run goes on after changes that it does not have."""
+    run.target = log_target(run.table, change_tracking=run.sink.change_tracking)
+    if run.target is not None and run.target.topic.is_transactional and run.is_first:
+        record_break(run.table._files, run.target)
+
+
+def plan_write(run: BatchRun) -> None:
+    """What is written where, the same in each attempt."""
+    sink, micro, lineage = run.sink, run.micro, run.lineage
+    topic_id = None if run.target is None else run.target.topic_id
+    run.write = BatchWrite(
+        table=run.table._files,
+        batch=Batch(
+            user=micro.user,
+            identifier=micro.identifier,
+            source_digest=micro.source_digest,
+            lineage={} if lineage is None else lineage.to_json(),
+            watermark_millis=micro.watermark_millis,
+            job=None if lineage is None else named_job(lineage),
+        ),
+        snapshots=DriverSnapshots(run.table._files, topic_id, run.table.kafka),
+        task_count=_task_count(run),
+        order_by=sink.order_by,
+        is_settled_later=sink.is_settled_later,
+        has_read_on=lineage is not None and has_moved(lineage),
+        lease=run.lease,
+    )
+
+
+def look(run: BatchRun) -> None:
+    """The newest state of the table."""
+    run.state = run.write.snapshots.newest()
+
+
+def refuse_copy(run: BatchRun) -> None:
+    """A copied folder shares its log with the original."""
+    check_no_copy(run.table._files, run.state.place)
+
+
+def skip_replay(run: BatchRun) -> None:
+    """A batch that the table holds is not written again."""
+    if check_identity(run.state, run.write.batch) is Verdict.REPLAY:
+        run_nothing(run.rows)
+        run.outcome = BatchOutcome.REPLAYED
+
+
+def refuse_other_job(run: BatchRun) -> None:
+    """The name of the job is not that of another query, unless this one takes its place."""
+    if not run.sink.job_takeover:
+        check_job_is_free(run.write.batch.job, run.state.users, table_name=run.table.name)
+
+
+def await_log(run: BatchRun) -> None:
+    """The topic answers, before the first tasks of a run start."""
+    if run.target is not None and run.is_first and run.table.log is not None:
+        await_topic(run.table.log)
+
+
+def finish_found_statements(run: BatchRun) -> None:
+    """Batch statements of writers that died are finished, before rows that came later."""
+    if run.target is not None and finish_statements(run.write.table, run.target, kafka=run.table.kafka):
+        run.state = run.write.snapshots.newest()
+
+
+def write_rows(run: BatchRun) -> None:
+    """Tasks write log and files, and one snapshot takes them in."""
+    if run.target is None:
+        written = run.write.write_files(run.rows, run.state)
+    else:
+        written = run.write.write_logged(run.rows, run.state, run.target, visits_all=run.is_first)
+        run.sink.visited_run = run.micro.run
+    if written is None:
+        run.outcome = BatchOutcome.EMPTY
+        return
+    run.written = written
+    run.outcome = BatchOutcome.COMMITTED if written.snapshot_id is not None else BatchOutcome.REPLAYED
+
+
+def remember(run: BatchRun) -> None:
+    """A second sink that writes this batch too is refused from now on."""
+    FINISHED.add(run.table, run.micro)
+
+
+def tell_progress(run: BatchRun) -> None:
+    """Readers of the log without Spark see up to where snapshots hold it."""
+    if run.table.log is not None and run.outcome is not BatchOutcome.EMPTY:
+        publish_progress(run.table._files, run.table.log)
+
+
+def report(run: BatchRun) -> None:
+    """The line `batch` in the log of the process, and what the progress of the query shows."""
+    assert run.outcome is not None
+    commit = BatchCommit(
+        table=run.table.name,
+        user=run.micro.user,
+        batch_id=run.micro.identifier,
+        outcome=run.outcome,
+        millis=run.lasted.millis(),
+        row_count=run.written.row_count,
+        file_count=run.written.file_count,
+        snapshot_id=run.written.snapshot_id,
+        commit_millis=run.written.time_millis,
+        log_offsets=run.written.log_offsets,
+    )
+    commit.log()
+    KEPT_COMMITS.add(run.micro.run, commit, writer_name=run.sink.writer_name)
+
+
+def tell_listeners(run: BatchRun) -> None:
+    """Listeners are told of the batch, also of one that was committed before its process died."""
+    if not run.sink.listeners or run.outcome is BatchOutcome.EMPTY:
+        return
+    snapshot = whole_in(run.table._files, run.micro.user, run.micro.identifier)
+    if snapshot is None:
+        logger.warning(
+            "table %s: the snapshot of batch %d has expired before its listeners were told of it",
+            run.table.name,
+            run.micro.identifier,
+        )
+        return
+    notify(run.sink.listeners, snapshot, run.micro.identifier, table_name=run.table.name)
+
+
+BEFORE: tuple[Stage, ...] = (fit_columns, name_batch, refuse_second_sink, fit_checkpoint)
+PREPARE: tuple[Stage, ...] = (record_lineage, mark_break, plan_write)
+ATTEMPT: tuple[Stage, ...] = (
+    look,
+    refuse_copy,
+    skip_replay,
+    refuse_other_job,
+    await_log,
+    finish_found_statements,
+    write_rows,
+)
+AFTER: tuple[Stage, ...] = (remember, tell_progress, report, tell_listeners)
+
+
+def run_batch(run: BatchRun) -> None:
+    """Take a batch through all stages. Raises InvalidRequestError for rows that do not fit, and what stages raise."""
+    for stage in BEFORE:
+        stage(run)
+    with run.sink.lease.held(run.table._files, run.micro, run.rows.sparkSession) as run.lease:
+        for stage in PREPARE:
+            stage(run)
+        _attempts(run)
+        if run.written.has_repeated_tasks:
+            run.sink.lease.suspect_tasks()
+    for stage in AFTER:
+        stage(run)
+
+
+def _attempts(run: BatchRun) -> None:
+    """Attempts until one comes to an outcome."""
+    for attempt in range(1, ATTEMPTS_MAX + 1):
+        try:
+            for stage in ATTEMPT:
+                stage(run)
+                if run.outcome is not None:
+                    return
+        except BucketConflictError as error:
+            if attempt == ATTEMPTS_MAX:
+                raise
+            logger.info("batch %d of %s is run again: %s", run.micro.identifier, run.micro.user, error)
+
+
+def _task_count(run: BatchRun) -> int:
+    """How many tasks write buckets of their own: no more than there are buckets, where their number is fixed."""
+    wanted = run.sink.task_count or core_count(run.rows)
+    schema = run.table.schema
+    return wanted if schema.has_dynamic_buckets else max(1, min(schema.bucket_count, wanted))

@@ -1,0 +1,209 @@
+"""Logs, checkpoints, statements and lineage that one version of lakelog makes; another goes on with them.
+
+Run as a program by the Python of either version, see `tests.conformance.crossing`:
+
+    crossing_streams.py make FOLDER       the warehouse FOLDER/lake with its broker, checkpoints FOLDER/<table>
+    crossing_streams.py go_on FOLDER      goes on with all of them; the last line is one JSON object of what was seen
+
+`main` is streamed from `source`, `copy` from the log of `main`. One batch of each is cut off by SIGKILL, and so are
+statements on tables with a log, each before another change of a file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lakelog.catalog import Catalog
+from lakelog.common.errors import LakelogError
+from lakelog.lineage import downstream, feed, upstream
+from lakelog.logstore.broker.broker import EmbeddedBroker
+from lakelog.spark import write_stream
+from tests.conformance.crossing import die_before_change
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("name", pa.string())])
+_OPTIONS = {"bucket": "2", "snapshot.num-retained.min": "100", "snapshot.num-retained.max": "1000"}
+_LOGGED = _OPTIONS | {"log.system": "kafka"}
+_STEP, _BATCH = "CROSSING_STEP", "CROSSING_BATCH"
+_AFTER_LOG = "before snapshot create"  # the log has the batch, the files have it not
+STATEMENTS = ("delete", "overwrite", "restore")
+CHANGES = range(1, 13)  # before which change of a file a statement is cut off
+
+
+def observe(step: str, user: str, identifier: int, bucket: int | None) -> None:
+    """Kill the driver, with its JVM, before a step of a batch that the environment names."""
+    del user, bucket
+    if str(step) == os.environ[_STEP] and identifier >= int(os.environ[_BATCH]):
+        os.killpg(0, signal.SIGKILL)
+
+
+def catalog_of(folder: Path) -> Catalog:
+    """The warehouse, which keeps its lineage."""
+    return Catalog(folder / "lake", options={"data-lineage": "true", "table-lineage": "true"})
+
+
+def main(what: str, folder: Path, *given: str) -> None:
+    """Make, stream, or go on."""
+    catalog = catalog_of(folder)
+    if what == "stream":
+        stream(_spark(), catalog, folder, given[0])
+    elif what == "statement":
+        _statement(catalog, given[0], int(given[1]))
+    elif what == "make":
+        _make(catalog, folder)
+        EmbeddedBroker(folder / "lake").stop()
+    else:
+        print(json.dumps(go_on(_spark(), folder)))
+        EmbeddedBroker(folder / "lake").stop()
+
+
+def _make(catalog: Catalog, folder: Path) -> None:
+    source = catalog.create_table("db.source", schema=_SCHEMA, primary_keys="id", options=_OPTIONS)
+    for name, mode in (("main", "upsert"), ("copy", "all")):
+        options = _LOGGED | {"log.changelog-mode": mode}
+        catalog.create_table(f"db.{name}", schema=_SCHEMA, primary_keys="id", options=options)
+    for number in (1, 2):
+        source.write(rows_of({number: f"source {number}", 10: f"ten {number}"}))
+        _call(folder, "stream", "main")
+        _call(folder, "stream", "copy")
+    feed(catalog)
+    source.write(rows_of({3: "source 3"}))
+    _call(folder, "stream", "main", dies_at=(_AFTER_LOG, 2))
+    catalog.table("db.main").create_tag("kept")
+    for statement in STATEMENTS:
+        for number in CHANGES:
+            table = catalog.create_table(f"{statement}.t{number}", schema=_SCHEMA, primary_keys="id", options=_LOGGED)
+            table.write(rows_of({1: "a", 2: "b"}))
+            table.create_tag("kept")
+            table.write(rows_of({2: "B", 3: "c"}))
+            _call(folder, "statement", statement, str(number), may_die=True)
+
+
+def rows_of(rows: Mapping[int, str]) -> pa.Table:
+    """Rows as a table."""
+    return pa.table({"id": list(rows), "name": list(rows.values())}, schema=_SCHEMA)
+
+
+def stream(spark: SparkSession, catalog: Catalog, folder: Path, sink: str) -> None:
+    """One run of a stream, up to what is there."""
+    source = catalog.table("db.source" if sink == "main" else "db.main")
+    rows = spark.readStream.format("lakelog").load(source.path)
+    write_stream(
+        rows, f"db.{sink}", catalog=catalog, checkpoint_location=folder / sink, available_now=True, job=f"to {sink}"
+    ).awaitTermination()
+
+
+def _statement(catalog: Catalog, statement: str, number: int) -> None:
+    table = catalog.table(f"{statement}.t{number}")
+    die_before_change(number)
+    do(catalog, statement, table.name)
+
+
+def do(catalog: Catalog, statement: str, name: str) -> None:
+    """A statement on a table with a log."""
+    table = catalog.table(name)
+    if statement == "delete":
+        table.delete("id = 1")
+    elif statement == "overwrite":
+        table.write(rows_of({7: "g"}), mode="overwrite")
+    else:
+        table.restore(tag="kept")
+
+
+AFTER: Mapping[str, Mapping[int, str]] = {
+    "delete": {2: "B", 3: "c"},
+    "overwrite": {7: "g"},
+    "restore": {1: "a", 2: "b"},
+}
+
+
+def _spark() -> SparkSession:
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - statements need none
+
+    settings = {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": "1g",
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+    }
+    builder = SparkSession.builder.master("local[2]")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def _call(folder: Path, what: str, *given: str, dies_at: tuple[str, int] | None = None, may_die: bool = False) -> None:
+    """Call `main` in a process group of its own."""
+    environment = dict(os.environ)
+    if dies_at:
+        environment |= {"LAKELOG_STEP_OBSERVER": f"{__spec__.name}:observe", _STEP: dies_at[0], _BATCH: str(dies_at[1])}
+    command = [sys.executable, "-m", __spec__.name, what, str(folder), *given]
+    status = subprocess.run(command, env=environment, start_new_session=True, check=False).returncode
+    if status not in ((-signal.SIGKILL,) if dies_at else (0, -signal.SIGKILL) if may_die else (0,)):
+        sys.exit(f"{command} ended with {status}")
+
+
+def go_on(spark: SparkSession, folder: Path) -> dict[str, object]:
+    """Go on with all streams, tables and questions; what was seen."""
+    catalog = catalog_of(folder)
+    seen: dict[str, object] = {"found": _all_rows(catalog)}
+    statements: list[dict[str, object]] = []
+    for statement in STATEMENTS:
+        for number in CHANGES:
+            statements.append(_statement_goes_on(catalog, statement, f"{statement}.t{number}"))
+    seen["statements"] = statements
+    for sink in ("main", "copy"):
+        stream(spark, catalog, folder, sink)
+    seen["streamed"] = _all_rows(catalog)
+    catalog.table("db.source").write(rows_of({4: "source 4", 10: "ten 4"}))
+    for sink in ("main", "copy"):
+        stream(spark, catalog, folder, sink)
+    seen["newer"] = _all_rows(catalog)
+    feed(catalog)
+    made = catalog.table("db.copy").snapshot()
+    assert made is not None
+    seen["upstream"] = sorted({row["source_table"] for row in upstream(catalog, "db.copy", made.id).to_pylist()})
+    seen["downstream"] = sorted({row["sink_table"] for row in downstream(catalog, "db.source", 1).to_pylist()})
+    seen["log_is_equal"] = {name: catalog.table(f"db.{name}").verify_log().is_equal for name in ("main", "copy")}
+    return seen
+
+
+def _statement_goes_on(catalog: Catalog, statement: str, name: str) -> dict[str, object]:
+    told: dict[str, object] = {"table": name, "found": _rows(catalog, name)}
+    try:
+        do(catalog, statement, name)
+    except LakelogError as error:
+        told["refused"] = f"{type(error).__name__}: {error}"
+    told["after"] = _rows(catalog, name)
+    table = catalog.table(name)
+    table.write(rows_of({99: "z"}))
+    told["written"] = _rows(catalog, name)
+    told["log_is_equal"] = table.verify_log().is_equal
+    return told
+
+
+def _all_rows(catalog: Catalog) -> dict[str, object]:
+    return {name: _rows(catalog, f"db.{name}") for name in ("source", "main", "copy")}
+
+
+def _rows(catalog: Catalog, name: str) -> list[tuple[int, str]]:
+    rows = catalog.table(name).to_arrow(columns=["id", "name"]).to_pylist()
+    return sorted((row["id"], row["name"]) for row in rows)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]), *sys.argv[3:])
