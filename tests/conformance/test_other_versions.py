@@ -1,40 +1,163 @@
 """What an earlier version of lakelog made, or was killed at, this one reads and goes on with; and the other way round.
 
-An archive, made by the earlier version, is what the gate goes on with. `--full` makes more, by both versions.
+`earlier/` holds what the earlier version made, for the gate: tables without a log with verbs that were cut off by
+SIGKILL, and a warehouse with its broker, streams, statements and lineage. In `--full` both versions make more, cut off
+before each change of a file, and each goes on with what the other one made.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import tarfile
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any  # Any: JSON
 
 import pytest
+from pyspark.sql import SparkSession
 
-from tests.conformance import crossing
-from tests.conformance.crossing import LATE, VERBS, Rows
+from benchmarks.against import worktree_of
+from lakelog.catalog import Catalog
+from lakelog.logstore.broker.broker import EmbeddedBroker
+from tests.conformance import crossing, crossing_streams
+from tests.conformance.crossing import KINDS, LATE, VERBS, Rows
+
+ROOT = Path(__file__).parents[2]
+EARLIER = "6419e0d"
+FOLDER = Path(__file__).parent / "earlier" / EARLIER
+MADE: Mapping[str, list[int]] = json.loads((FOLDER / "tables.json").read_text("utf-8"))
 
 
-def pairs(rows: Rows) -> list[list[object]]:
-    """Rows as the program tells them."""
+def pairs(rows: Mapping[int, str]) -> list[list[object]]:
+    """Rows as JSON has them."""
     return [[key, rows[key]] for key in sorted(rows)]
 
 
-def judge(verb: str, told: dict[str, Any]) -> None:
-    """Whether a table is as it was before a verb or after it, and lives on."""
-    asked = VERBS[verb]
-    before, after = pairs(asked.before), pairs(asked.after)
+def check_table(verb: str, told: dict[str, Any]) -> None:
+    """A table is as it was before a verb or after it, the verb is done (again), and the table lives on."""
+    before, after = pairs(VERBS[verb].before), pairs(VERBS[verb].after)
     if verb == "drop_table":
         assert told["found"] is None or told["found"]["rows"] == before
         assert told["after"] is None
-        assert told["written"]["rows"] == pairs(asked.before | LATE)
+        lives_on: Rows = VERBS[verb].before | LATE
     else:
         assert told["found"]["rows"] in (before, after)
         assert told["after"]["rows"] == after, told.get("refused")
-        assert told["written"]["rows"] == pairs(asked.after | LATE)
+        lives_on = VERBS[verb].after | LATE
+    assert told["written"]["rows"] == pairs(lives_on)
     for what in ("rows", "tags", "branches"):
         assert told["tidied"][what] == told["written"][what]
-    assert told.get("log_is_equal", True)
+
+
+def check_statement(told: dict[str, Any]) -> None:
+    """A statement on a table with a log is whole or out, is done (again), and the table lives on."""
+    statement = told["table"].partition(".")[0]
+    after = crossing_streams.AFTER[statement]
+    assert told["found"] in (pairs({1: "a", 2: "B", 3: "c"}), pairs(after))
+    assert told["after"] == pairs(after), told.get("refused")
+    assert told["written"] == pairs({**after, 99: "z"})
+    assert told["log_is_equal"] is (None if statement == "remove_log" else True)
+
+
+def check_streams(seen: dict[str, Any]) -> None:
+    """Streams go on from their checkpoints, once; lineage and log are whole."""
+    three = pairs({1: "source 1", 2: "source 2", 3: "source 3", 10: "ten 2"})
+    four = pairs({1: "source 1", 2: "source 2", 3: "source 3", 4: "source 4", 10: "ten 4"})
+    two = pairs({1: "source 1", 2: "source 2", 10: "ten 2"})
+    assert seen["found"] == {"source": three, "main": two, "copy": two}
+    assert seen["streamed"] == dict.fromkeys(("source", "main", "copy"), three)
+    assert seen["newer"] == dict.fromkeys(("source", "main", "copy"), four)
+    assert seen["upstream"] == ["db.main", "db.source"]
+    assert seen["downstream"] == ["db.copy", "db.main"]
+    assert seen["log_is_equal"] == {"main": True, "copy": True}
+    for told in seen["statements"]:
+        check_statement(told)
+
+
+def as_json(told: object) -> Any:  # Any: JSON
+    """What another process would have printed."""
+    return json.loads(json.dumps(told))
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The warehouse of tables without a log."""
+    return unpacked("tables.tar.xz", tmp_path_factory.mktemp("tables"))
+
+
+def unpacked(name: str, folder: Path) -> Path:
+    """A folder with what is in an archive."""
+    with tarfile.open(FOLDER / name) as archive:
+        archive.extractall(folder, filter="data")
+    return folder
+
+
+@pytest.mark.parametrize("verb", MADE)
+def test_a_verb_that_an_earlier_version_was_killed_at_is_done_and_its_table_lives_on(tables: Path, verb: str) -> None:
+    for number in MADE[verb]:
+        check_table(verb, as_json(crossing.go_on(Catalog(tables), f"{verb}.t{number}", "keyed", verb)))
+
+
+@pytest.mark.integration
+def test_streams_statements_and_lineage_of_an_earlier_version_go_on(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("LAKELOG_KAFKA_BOOTSTRAP_SERVERS", raising=False)
+    folder = unpacked("streams.tar.xz", tmp_path)
+    try:
+        check_streams(as_json(crossing_streams.go_on(spark, folder)))
+    finally:
+        EmbeddedBroker(folder / "lake").stop()
+
+
+@cache
+def python_of(version: str) -> Path:
+    """The Python of this version, or of the earlier one, which is set up in a worktree."""
+    if version == "this":
+        return Path(sys.executable)
+    checkout = worktree_of(EARLIER)
+    subprocess.run([sys.executable, checkout / "scripts" / "setup.py"], cwd=checkout, check=True)
+    return checkout / ".venv" / "bin" / "python"
+
+
+def run(version: str, module: str, *words: object) -> str:
+    """What a program prints that a version runs."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [str(python_of(version)), "-m", module, *map(str, words)]
+    ended = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    return ended.stdout
+
+
+DIRECTIONS = [
+    pytest.param("earlier", "this", id="this one goes on"),
+    pytest.param("this", "earlier", id="the earlier one goes on"),
+]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("maker", "other"), DIRECTIONS)
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_version_goes_on_wherever_the_other_was_killed(
+    tmp_path: Path, kind: str, verb: str, maker: str, other: str
+) -> None:
+    count = run(maker, crossing.__name__, "make", tmp_path, kind, verb).strip()
+    told = run(other, crossing.__name__, "go_on", tmp_path, kind, verb, count).splitlines()
+    assert len(told) == int(count)
+    for line in told:
+        check_table(verb, json.loads(line))
+    shutil.rmtree(tmp_path)  # thousands of files
+
+
+@pytest.mark.full
+@pytest.mark.integration
+@pytest.mark.parametrize(("maker", "other"), DIRECTIONS)
+def test_a_version_goes_on_with_streams_of_the_other(tmp_path: Path, maker: str, other: str) -> None:
+    run(maker, crossing_streams.__name__, "make", tmp_path)
+    told = run(other, crossing_streams.__name__, "go_on", tmp_path).splitlines()
+    check_streams(json.loads(told[-1]))
