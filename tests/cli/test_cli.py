@@ -231,3 +231,21 @@ def test_tables_are_renamed_and_databases_dropped(run: Run, table: Table) -> Non
     assert run("database", "drop", "other", "--cascade", "--yes", "-w", "lake")[0] == 0
     assert not Path(table.warehouse, "other.db").exists()
     assert run("database", "drop", "other", "--if-exists", "--yes", "-w", "lake")[0] == 0
+
+
+def test_without_its_packages_the_command_prints_the_line_that_installs_them() -> None:
+    program = """
+import importlib.machinery as machinery
+import sys
+
+find = machinery.PathFinder.find_spec
+machinery.PathFinder.find_spec = lambda name, *rest: None if name in ("typer", "rich") else find(name, *rest)
+sys.argv = ["lakelog", "table", "list"]
+from lakelog.cli.entry import main
+main()
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert ended.stderr == (
+        "lakelog: the command line needs typer and rich, not installed; pip install 'lakelog[cli]'\n"
+    )

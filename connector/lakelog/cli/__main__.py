@@ -1,5 +1,5 @@
 """`python -m lakelog.cli` is the command `lakelog`."""
 
-from lakelog.cli.main import main
+from lakelog.cli.entry import main
 
 main()
