@@ -6,8 +6,9 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -93,35 +94,65 @@ def pages_that_run() -> Iterator[object]:
             yield pytest.param(name, marks=[pytest.mark.full] if name in LONG else [])
 
 
+class PageRunner:
+    """One process that runs pages, see `tests.support.page_runner`."""
+
+    def __init__(self, python: list[str], folder: Path, environment: Mapping[str, str]) -> None:
+        """Start it; it is idle."""
+        self.folder, self.environment = folder, environment
+        program = (ROOT / "tests" / "support" / "page_runner.py").read_text("utf-8")
+        self._process = subprocess.Popen(
+            [*python, "-c", program],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def run(self, code: str, files: Mapping[str, str]) -> str | None:
+        """What went wrong with a page; None for nothing."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps({"code": code, "files": files}) + "\n")
+        self._process.stdin.flush()
+        answer: str | None = json.loads(self._process.stdout.readline())
+        return answer
+
+    def end(self) -> None:
+        """End it, with its Spark."""
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.communicate()
+
+
+@pytest.fixture(scope="module")
+def pages(
+    tmp_path_factory: pytest.TempPathFactory, wheel: Wheel, bootstrap_servers: str, s3: S3Server
+) -> Iterator[PageRunner]:
+    """A process in which pages run, with what they need."""
+    s3.new_bucket("my-bucket")
+    environment = {**wheel.environment, **s3.environment, "LAKELOG_KAFKA_BOOTSTRAP_SERVERS": bootstrap_servers}
+    runner = PageRunner(wheel.python, tmp_path_factory.mktemp("pages"), environment)
+    yield runner
+    runner.end()
+
+
 @pytest.mark.integration
 @pytest.mark.parametrize("page", list(pages_that_run()))
-def test_the_code_of_a_page_runs_and_its_commands_follow(
-    page: str, tmp_path: Path, wheel: Wheel, request: pytest.FixtureRequest
-) -> None:
-    if page not in RUN_AGAIN:  # a newcomer's folder is empty
-        (tmp_path / "changes").mkdir()
-        (tmp_path / "changes" / "1.json").write_text("\n".join(map(json.dumps, CHANGES)))
+def test_the_code_of_a_page_runs_and_its_commands_follow(page: str, pages: PageRunner, wheel: Wheel) -> None:
+    files = {} if page in RUN_AGAIN else {"changes/1.json": "\n".join(map(json.dumps, CHANGES))}  # else it is empty
     program = "\n".join([*blocks(page, "python"), CHECKS.get(page, "")])
+    assert pages.run(f"{program}\n{program}" if page in RUN_AGAIN else program, files) is None
 
-    env = {**wheel.environment, **servers_of(program, request)}
-    programs = [f"{program}\n{program}", program] if page in RUN_AGAIN else [program]
-    for code in (*programs, f"COMMANDS = {lakelog_commands(page)}\n{RUN_COMMANDS}"):
+    servers = {"LAKELOG_KAFKA_BOOTSTRAP_SERVERS"} if "log.system" not in program else set()
+    environment = {key: value for key, value in pages.environment.items() if key not in servers}
+    again = [program] if page in RUN_AGAIN else []
+    for code in (*again, f"COMMANDS = {lakelog_commands(page)}\n{RUN_COMMANDS}"):
         ended = subprocess.run(
-            [*wheel.python, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+            [*wheel.python, "-c", code], cwd=pages.folder, env=environment, capture_output=True, text=True, check=False
         )
         assert ended.returncode == 0, f"{ended.stdout}\n{ended.stderr}"
-
-
-def servers_of(program: str, request: pytest.FixtureRequest) -> dict[str, str]:
-    """Start what a program needs; gives the environment variables that lead to it."""
-    env = {}
-    if "log.system" in program:
-        env["LAKELOG_KAFKA_BOOTSTRAP_SERVERS"] = request.getfixturevalue("bootstrap_servers")
-    if "s3://" in program:
-        s3: S3Server = request.getfixturevalue("s3")
-        s3.new_bucket("my-bucket")
-        env |= s3.environment
-    return env
 
 
 @pytest.mark.parametrize("page", NAMES)
