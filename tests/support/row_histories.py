@@ -274,7 +274,8 @@ class RowHistory:
         for one in [] if start is None else self.path(commit):
             if one is start:
                 break
-            read = {**one.added, **read}
+            older = {number: with_origins(row, one.added.get(number)) for number, row in read.items()}
+            read = {**one.added, **older}  # a row that was written twice was read twice
         made, state = self._made(sink, read), self._state(sink)
         source_read = read_of(source, start=None if start is None else start.id, end=commit.id)
         snapshot = commit_rows(sink, arrow(there(made)), source_read, user=f"job-{next(self._numbers)}")
@@ -474,6 +475,11 @@ def own(rows: dict[int, tuple[int, int]]) -> State:
 
 def there(rows: State) -> dict[int, tuple[int, int]]:
     return {number: (row.part, row.value) for number, row in rows.items() if row.is_there}
+
+
+def with_origins(row: Row, other: Row | None) -> Row:
+    """A row that was made from another one too."""
+    return row if other is None else replace(row, origins=row.origins | other.origins)
 
 
 def is_other(row: Row, before: Row | None) -> bool:
