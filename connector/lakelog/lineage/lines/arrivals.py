@@ -1,7 +1,8 @@
 """Which snapshots of a table a branch has written, and has brought: the table has them later than they were committed.
 
-A branch takes the place of what its table has with snapshots that may be older than those that give way. When it did
-so is not recorded. It was not before the newest one that it brought: until then the table had other snapshots.
+A branch takes the place of what its table has, with snapshots that may be older than those that give way. Its fork file
+says when its table took it last. Of a branch that is not there any more, and of one that another engine has taken, that
+is not known.
 """
 
 from __future__ import annotations
@@ -20,14 +21,21 @@ from lakelog.lineage.tables.forking import FORK_OPERATION, TAKEN
 
 Row = Mapping[str, Any]
 _COLUMNS = ["sink_branch", "operation", "why", "sink_snapshot", "sink_commit", "sink_time"]
+ALWAYS = 0  # a time before all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
-    """That the table did not have a snapshot before a time. Without `is_sure` a branch may have brought it, or not."""
+    """When a table got a snapshot: it did not have it before one time, and has had it since another one.
 
-    time_millis: int
-    is_sure: bool
+    None is a time that is not known.
+    """
+
+    not_before: int = ALWAYS
+    since: int | None = ALWAYS
+
+
+OWN = Arrival()  # of a snapshot that was written to the table itself
 
 
 @dataclass(slots=True, kw_only=True)
@@ -35,13 +43,13 @@ class Arrivals:
     """The snapshots of one table that branches have brought, or may have brought. `chain` are those that it has now.
 
     `written` are those of which it is known that they were written to a branch. `brought` are the numbers in the chain
-    behind the first one of a pair up to the second one, with the time of that. `doubtful` is the number behind which a
+    behind the first one of a pair up to the second one, with the times of both. `doubtful` is the number behind which a
     branch that is not there any more may have brought all.
     """
 
     chain: Mapping[int, str | None]
     written: set[TableVersion] = field(default_factory=set)
-    brought: list[tuple[int, int, int]] = field(default_factory=list)
+    brought: list[tuple[int, int, Arrival]] = field(default_factory=list)
     doubtful: int | None = None
 
     @classmethod
@@ -61,23 +69,28 @@ class Arrivals:
             found._take(sorted(rows, key=lambda row: row["sink_snapshot"]), is_living=branch in living)
         return found
 
-    def find(self, version: TableVersion, time_millis: int, *, is_in_chain: bool) -> Arrival | None:
-        """Whether a branch has brought a snapshot of the table of this time; None where the table wrote it itself."""
+    def find(self, version: TableVersion, *, is_in_chain: bool) -> Arrival:
+        """When the table got a snapshot that it has, or had."""
         number = version.snapshot_id
-        times = [time for first, last, time in self.brought if is_in_chain and first < number <= last]
-        if times or version in self.written:
-            return Arrival(time_millis=max([time_millis, *times]), is_sure=True)
-        if is_in_chain and self.doubtful is not None and number > self.doubtful:
-            return Arrival(time_millis=time_millis, is_sure=False)
-        return None
+        brought = [one for first, last, one in self.brought if is_in_chain and first < number <= last]
+        if brought:  # by several, the first one
+            dated = [one for one in brought if one.since is not None]
+            return min(dated or brought, key=lambda one: one.not_before)
+        if version in self.written:
+            return Arrival(since=None)
+        is_doubtful = is_in_chain and self.doubtful is not None and number > self.doubtful
+        return Arrival(since=None) if is_doubtful else OWN
 
     def _take(self, rows: Sequence[Row], *, is_living: bool) -> None:
         """Take the beginnings of one branch, by their numbers."""
-        before = 0
+        before: int | None = None
         for row in rows:
-            number = row["sink_snapshot"]
-            if row["why"] == TAKEN and self.chain.get(number, "") == row["sink_commit"]:
-                self.brought.append((before, number, row["sink_time"]))
+            number, time = row["sink_snapshot"], row["sink_time"]
+            if (row["why"] or "").startswith(TAKEN) and self.chain.get(number, "") == row["sink_commit"]:
+                # Without an earlier beginning some of the snapshots may be the table's own.
+                not_before = ALWAYS if before is None else time
+                arrival = Arrival(not_before=not_before, since=time if row["why"] == TAKEN else None)
+                self.brought.append((before or 0, number, arrival))
             before = number
         if not is_living:
             first = rows[0]["sink_snapshot"]

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from lakelog.catalog.system.system_database import plain_times
 from lakelog.filestore.metadata.origins.cleared_rows import Cleared, parse_cleared
 from lakelog.filestore.metadata.origins.row_sources import LineKey
-from lakelog.lineage.lines.arrivals import Arrival, Arrivals
+from lakelog.lineage.lines.arrivals import OWN, Arrival, Arrivals
 from lakelog.lineage.lines.cleared_steps import with_cleared_steps
 from lakelog.lineage.lines.expired import steps_by_commit
 from lakelog.lineage.lines.line_nodes import LineNodes, Node
@@ -214,20 +214,17 @@ class LineHistories:
                 if are_known and not self.nodes[node].is_known:
                     continue
                 arrival = self._arrival(line, node, is_in_chain=nodes is line.chain)
-                if arrival is not None and arrival.is_sure and time_millis < arrival.time_millis:
+                if time_millis < arrival.not_before:
                     continue
                 found.append(node)
-                if arrival is None:
+                if arrival.since is not None and arrival.since <= time_millis:
                     break
                 is_sure = False
         return sorted(found, key=self._age, reverse=True), is_sure
 
-    def _arrival(self, line: LineNodes, node: int, *, is_in_chain: bool) -> Arrival | None:
-        """Whether a branch has brought a node into a line."""
-        step = self.nodes[node].step
-        if line.arrivals is None:
-            return None
-        return line.arrivals.find(step.version, step.time_millis, is_in_chain=is_in_chain)
+    def _arrival(self, line: LineNodes, node: int, *, is_in_chain: bool) -> Arrival:
+        """When a line got a node."""
+        return OWN if line.arrivals is None else line.arrivals.find(self._version(node), is_in_chain=is_in_chain)
 
     def _arrivals(self, main: LineNodes, branches: Sequence[Line]) -> Arrivals:
         """What the branches of a table have brought."""

@@ -24,13 +24,14 @@ PIECE_SNAPSHOTS = 1_000  # that are held in memory at a time
 class Beginning:
     """The snapshot of its table at which a branch began, and when the branch was made, as far as that is known.
 
-    A branch that its table has taken begins anew at a snapshot that was written to the branch, which is younger than
-    the branch: then it is that time, and `is_taken`. When the table took it is not known.
+    A branch that its table `has_taken` begins anew at a snapshot that was written to the branch: then it is the time at
+    which the table took it. Where the branch does not know that, it `is_dated` False, and the time is the snapshot's.
     """
 
     version: TableVersion
     time_millis: int
-    is_taken: bool = False
+    has_taken: bool = False
+    is_dated: bool = True
 
 
 def beginning_of(table: TableStore, branch: str) -> Beginning | None:
@@ -46,9 +47,12 @@ def beginning_of(table: TableStore, branch: str) -> Beginning | None:
     version = forked_at(table, branch, fork)
     if version is None:
         return None
+    if fork.taken_millis is not None and version.snapshot_id == fork.snapshot_id:
+        return Beginning(version=version, time_millis=fork.taken_millis, has_taken=True)
     written = _time_of(table, branch, version)
-    is_taken = written > fork.created_millis
-    return Beginning(version=version, time_millis=max(fork.created_millis, written), is_taken=is_taken)
+    has_taken = written > fork.created_millis  # the table took it by an older version of lakelog
+    time_millis = max(fork.created_millis, written)
+    return Beginning(version=version, time_millis=time_millis, has_taken=has_taken, is_dated=not has_taken)
 
 
 def forked_at(table: TableStore, branch: str, fork: Fork) -> TableVersion | None:

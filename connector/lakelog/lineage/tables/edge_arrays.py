@@ -203,7 +203,7 @@ class EdgeArrays:
         """
         is_branch = np.array([self.key(line).branch is not None for line in range(len(self.lines))] + [False])
         begins = _truths(pc.equal(self.edges["operation"], FORK_OPERATION))
-        is_taken = begins & _truths(pc.equal(self.edges["why"], TAKEN))
+        is_taken = begins & _truths(pc.starts_with(self.edges["why"], TAKEN))
         written = self.sink_commit[is_branch[self.sink_line] & (~begins | is_taken)]
         found: Mask = np.isin(commits, written) & (commits != _NONE) & ~is_branch[lines]
         return found

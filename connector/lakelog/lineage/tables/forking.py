@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from lakelog.catalog.catalog import Catalog
 
 FORK_OPERATION = "BRANCH"  # of the edge of a fork
-TAKEN = "the table has taken the branch up to here"  # the reason in the edge of a fork that the table got so
+# The reason in the edge of a branch that its table has taken: then the branch goes on behind a snapshot of its own.
+TAKEN = "the table has taken the branch up to here"
+TAKEN_SOMETIME = f"{TAKEN}, and when is not known"
 _USER = "branch"
 
 
@@ -122,5 +124,5 @@ def fork_edge(table: TableStore, branch: str) -> Edge | None:
         "source_to": version.snapshot_id,
         "source_to_commit": version.commit,
         "exact": True,
-        "why": TAKEN if began.is_taken else None,
+        "why": None if not began.has_taken else TAKEN if began.is_dated else TAKEN_SOMETIME,
     }
