@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
-from typing import Any  # Any: values of edges
+from typing import Any, TypeVar  # Any: values of edges
 
 import pyarrow as pa
 
@@ -27,6 +27,7 @@ from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIE
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.write import write_rows
 from lakelog.lineage import feed, known_edges, made_from, mended
+from tests.support.foreign_engine import fast_forward_as_others_do, roll_back_as_others_do
 from tests.support.lineage_jobs import commit_rows, read_of
 from tests.support.lineage_records import LINEAGE_ON
 
@@ -35,6 +36,7 @@ SCHEMA = pa.schema(
 )
 PARTS = 2
 TABLES = ("a", "b", "c", "d")
+BRANCHES = ("x", "y", "z")  # a name is given again
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,7 @@ class Row:
 
 
 State = dict[int, Row]
+Value = TypeVar("Value")
 
 
 @dataclass
@@ -79,6 +82,7 @@ class RowHistory:
         self.commits: dict[str, Commit] = {}
         self.has_partitions = self.choose.random() < 0.4
         self.gave_way = False  # whether snapshots were taken out of a line, by a rollback or a branch in its place
+        self.is_taken_by_others = False  # whether another engine has put a branch in the place of its table
         self.is_exact = True  # whether an answer names nothing too much, see `step` and `_merge_changes`
         self.events: list[str] = []
         self.names = [f"db.{name}" for name in TABLES]
@@ -144,6 +148,8 @@ class RowHistory:
                 return True
         if any(not self.commits[uuid].edges for uuid in known - living):
             return True
+        if self.is_taken_by_others:  # and when is not known
+            return True
         gone = (self.commits[uuid] for uuid in known - living)
         return self.gave_way and any(one.before is not None and one.before not in known for one in gone)
 
@@ -169,6 +175,9 @@ class RowHistory:
             (3, self._merge_changes),
             (2, self._take_branch),
             (1, self._delete_branch),
+            (1, self._rename),
+            (1, self._roll_back_by_others),
+            (1, self._take_branch_by_others),
             (2, self._expire),
             (1, self._mend),
         ]
@@ -295,11 +304,13 @@ class RowHistory:
 
     def _fork(self, table: Table) -> None:
         main = self._main(table)
-        if len(main.branches()) < 2:
+        if len(main.branches()) < len(BRANCHES) - 1:
             commit = self.choose.choice(self.living()[main.name])
-            name = f"b{next(self._numbers)}"
+            taken = {one.name for one in main.branches()}
+            name = self.choose.choice([one for one in BRANCHES if one not in taken])
             main.create_branch(name, snapshot_id=commit.id)
             self._forks[f"{main.name}/{name}"] = commit.uuid
+            self._merges.pop(f"{main.name}/{name}", None)
 
     def _merge_changes(self, table: Table) -> None:
         """A merge of what a branch has changed.
@@ -350,6 +361,31 @@ class RowHistory:
         head = self.newest(main)
         self._forks[f"{main.name}/{name}"] = None if head is None else head.uuid
         self._merges.pop(f"{main.name}/{name}", None)
+
+    def _roll_back_by_others(self, table: Table) -> None:
+        """Another engine does it, which feeds nothing. It would delete data files that a branch needs."""
+        if self._main(table).branches():
+            return
+        self.gave_way = True
+        target = self.choose.choice(self.living()[table.name][-3:])
+        feed(self.catalog)
+        roll_back_as_others_do(table._files, target.id)
+
+    def _take_branch_by_others(self, table: Table) -> None:
+        """Another engine does it, which feeds nothing, and writes no fork file."""
+        main, branch = self._main(table), self._a_branch(table)
+        if branch is None:
+            return
+        self.gave_way = self.is_taken_by_others = True
+        feed(self.catalog)
+        fast_forward_as_others_do(main._files, branch._files.branch)
+
+    def _rename(self, table: Table) -> None:
+        name = self._main(table).name
+        other = f"{name}2" if len(name) == len("db.a") else name[:-1]
+        self.catalog.rename_table(name, other)
+        self.names[self.names.index(name)] = other
+        self._forks, self._merges = renamed(self._forks, name, other), renamed(self._merges, name, other)
 
     def _delete_branch(self, table: Table) -> None:
         branch = self._a_branch(table)
@@ -475,6 +511,14 @@ def own(rows: dict[int, tuple[int, int]]) -> State:
 
 def there(rows: State) -> dict[int, tuple[int, int]]:
     return {number: (row.part, row.value) for number, row in rows.items() if row.is_there}
+
+
+def renamed(of_branches: dict[str, Value], name: str, other: str) -> dict[str, Value]:
+    """What is known of branches where their table has another name."""
+    return {
+        f"{other}/{key.partition('/')[2]}" if key.startswith(f"{name}/") else key: value
+        for key, value in of_branches.items()
+    }
 
 
 def with_origins(row: Row, other: Row | None) -> Row:
