@@ -212,11 +212,14 @@ def joined_line(
     """The line of a table with these living steps, and the expired ones before them."""
     fork = None if key.branch is None else read_fork(table, key.branch)
     began = None if fork is None or key.branch is None else forked_at(table, key.branch, fork)
-    first = living[0].version.snapshot_id if living else None
-    is_cut = first is None or first > (1 if began is None else began.snapshot_id + 1)
-    expired = expired_before(_end_of_expired(table, first)) if is_cut else []
+    above = 0 if began is None else began.snapshot_id  # a table that has taken its branch has the others, too
+    own = [step for step in living if step.version.snapshot_id > above]
+    first = own[0].version.snapshot_id if own else None
+    is_cut = first is None or first > above + 1
+    found = expired_before(_end_of_expired(table, first)) if is_cut else []
+    expired = [step for step in found if step.version.snapshot_id > above]
     forked = [] if fork is None or began is None else [_forked(table, fork, began)]
-    line = Line(key=key, name=table.name, steps=(*forked, *expired, *living), began=began)
+    line = Line(key=key, name=table.name, steps=(*forked, *expired, *own), began=began)
     if not line.has_brought():
         return line
     return replace(line, origins=frozenset(replace(table, branch=MAIN_BRANCH).snapshots.tags()))
