@@ -9,6 +9,8 @@ import pytest
 
 from lakelog.catalog import Catalog, Table
 from lakelog.lineage import downstream, feed, known_edges, made_from, tainted
+from lakelog.lineage.lines.line_graph import FoundTables, load_lines
+from lakelog.lineage.lines.lines import line_key
 from tests.support.lineage_jobs import commit_rows, read_of
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.int64())])
@@ -168,3 +170,23 @@ def test_each_of_two_branches_with_one_name_has_a_beginning(
     b.create_branch("trial")
 
     assert "db.c" in readers(catalog, "db.a", 1)
+
+
+def test_the_steps_of_a_branch_begin_at_what_its_table_has_taken(
+    catalog: Catalog, tables: tuple[Table, Table, Table]
+) -> None:
+    """Lineage was written to older snapshots of the branch, and younger ones have expired."""
+    a, b, _ = tables
+    b.create_branch("trial")
+    trial = b.branch("trial")
+    copy(a, trial)
+    trial.write(rows(7))
+    b.fast_forward("trial")
+    copy(a, trial)
+    trial.write(rows(8))
+    trial.expire_snapshots(retain_min=1, retain_max=1)
+
+    graph = load_lines([trial._files], FoundTables([catalog]))
+
+    steps = graph.lines[line_key(trial._files)].steps
+    assert [step.version.snapshot_id for step in steps] == [3, 4, 5]
