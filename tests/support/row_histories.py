@@ -18,7 +18,7 @@ from typing import Any, TypeVar  # Any: values of edges
 import pyarrow as pa
 
 from lakelog.catalog import Catalog, Table
-from lakelog.common.errors import ConflictError, InvalidRequestError
+from lakelog.common.errors import ConflictError, InvalidRequestError, NotFoundError
 from lakelog.common.types import RowKind
 from lakelog.filestore.commit.commit import CommitRequest, TableCommit
 from lakelog.filestore.metadata.manifests.manifest import ManifestEntry
@@ -327,7 +327,7 @@ class RowHistory:
         head = self.newest(branch)
         try:
             merged = main.merge_changes(branch._files.branch).snapshot_id
-        except (ConflictError, InvalidRequestError):
+        except (ConflictError, InvalidRequestError, NotFoundError):  # another engine may have deleted the base's tag
             return
         if merged is None:
             return
