@@ -321,7 +321,7 @@ class RowHistory:
         if branch is None:
             return
         key = f"{main.name}/{branch._files.branch}"
-        base_id = self._base(main, key)
+        base_id = self._with_shared(self._base(main, key), main, branch)
         base = {} if base_id is None else self.commits[base_id].state
         theirs, state = self._state(branch), self._state(main)
         head = self.newest(branch)
@@ -412,6 +412,15 @@ class RowHistory:
         there = {one.uuid for one in self.path(self.newest(main))}
         merged = [head for merge, head in self._merges.get(branch, ()) if merge in there]
         return merged[-1] if merged else self._forks[branch]
+
+    def _with_shared(self, base: str | None, main: Table, branch: Table) -> str | None:
+        """The base of a merge, or what both lines have behind it, since another engine put the branch in place."""
+        living = self.living()
+        ours, theirs = ({one.id: one.uuid for one in living[line.name]} for line in (main, branch))
+        number = 0 if base is None else self.commits[base].id
+        while number + 1 in ours and ours[number + 1] == theirs.get(number + 1):
+            number, base = number + 1, ours[number + 1]
+        return base
 
     def _is_line(self, head: Commit | None, base: str | None) -> bool:
         """Whether a branch has gone from a base to its newest commit without a state from before."""

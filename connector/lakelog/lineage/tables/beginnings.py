@@ -1,17 +1,20 @@
 """Where branches begin, and which of their snapshots are their own.
 
 The fork file names the snapshot at which a branch was made, or up to which its table has taken it since. A branch that
-was rolled back behind that begins at an older one: the newest that it still shares with its table.
+was rolled back behind that begins at an older one: the newest that it still shares with its table. One that another
+engine has put in the place of its table begins at the newest that both have.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import bisect
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from lakelog.common.errors import UnsupportedError
 from lakelog.common.quoting import escaped, is_unicode
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot, is_same_commit
+from lakelog.filestore.metadata.snapshots.snapshot_manager import SnapshotManager
 from lakelog.filestore.metadata.tables.forks import Fork, read_fork
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.schema.paths import MAIN_BRANCH
@@ -50,7 +53,7 @@ def beginning_of(table: TableStore, branch: str) -> Beginning | None:
     if fork.taken_millis is not None and version.snapshot_id == fork.snapshot_id:
         return Beginning(version=version, time_millis=fork.taken_millis, has_taken=True)
     written = _time_of(table, branch, version)
-    has_taken = written > fork.created_millis  # the table took it by an older version of lakelog
+    has_taken = written > fork.created_millis  # by an older version of lakelog, or by another engine
     time_millis = max(fork.created_millis, written)
     return Beginning(version=version, time_millis=time_millis, has_taken=has_taken, is_dated=not has_taken)
 
@@ -59,11 +62,12 @@ def forked_at(table: TableStore, branch: str, fork: Fork) -> TableVersion | None
     """Where a branch with a fork file begins; None for one that began empty, or shares nothing any more."""
     if fork.snapshot_id is None:
         return None
-    own = replace(table, branch=branch)
+    own, main = replace(table, branch=branch), replace(table, branch=MAIN_BRANCH).snapshots
+    ids = own.snapshots.ids()
     if _leads_from(own, fork.snapshot_id, fork):
-        return TableVersion(snapshot_id=fork.snapshot_id, commit=fork.commit_uuid)
-    main = replace(table, branch=MAIN_BRANCH).snapshots
-    older = (own.snapshots.find(number) for number in reversed(own.snapshots.ids()) if number < fork.snapshot_id)
+        taken = _taken_by_others(main, own.snapshots, [number for number in ids if number > fork.snapshot_id])
+        return taken or TableVersion(snapshot_id=fork.snapshot_id, commit=fork.commit_uuid)
+    older = (own.snapshots.find(number) for number in reversed(ids) if number < fork.snapshot_id)
     shared = (one for one in older if one is not None and is_same_commit(one, main.find(one.id)))
     found = next(shared, None)
     return None if found is None else _version(found)
@@ -114,6 +118,19 @@ def _leads_from(branch: TableStore, number: int, fork: Fork) -> bool:
         return False
     tag = fork.protecting_tag
     return tag is None or branch.file_io.exists(branch.paths.tag(tag))
+
+
+def _taken_by_others(main: SnapshotManager, own: SnapshotManager, ids: Sequence[int]) -> TableVersion | None:
+    """The newest of a branch's own snapshots that its table has too; two lines that part do not meet again."""
+
+    def is_shared(number: int) -> bool:
+        found = main.find(number)
+        return found is not None and is_same_commit(found, own.find(number))
+
+    if not ids or not is_shared(ids[0]):
+        return None
+    newest = ids[bisect.bisect_left(ids, True, lo=1, key=lambda number: not is_shared(number)) - 1]
+    return _version(own.get(newest))
 
 
 def _shared(table: TableStore, branch: str) -> Snapshot | None:
