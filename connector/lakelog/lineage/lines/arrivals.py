@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakelog.catalog.system.system_database import plain_times
+from lakelog.filestore.metadata.origins.row_sources import LineKey
 from lakelog.lineage.lines.lines import Line
 from lakelog.lineage.records.record import TableVersion
 from lakelog.lineage.tables.forking import FORK_OPERATION, TAKEN
@@ -53,18 +54,20 @@ class Arrivals:
     doubtful: int | None = None
 
     @classmethod
-    def of(cls, edges: pa.Table, lines: Sequence[Line], chain: Mapping[int, str | None]) -> Arrivals:
-        """Those of one table. `edges` are those that were written to its lines, `lines` are its branches."""
+    def of(cls, table: LineKey, edges: pa.Table, lines: Sequence[Line], chain: Mapping[int, str | None]) -> Arrivals:
+        """Those of one table, of all edges and lines."""
         found = cls(chain=chain)
         began: dict[str, list[Row]] = {}
-        for row in plain_times(edges.filter(pc.is_valid(edges["sink_branch"])).select(_COLUMNS)).to_pylist():
+        of_branches = pc.and_(pc.equal(edges["sink_uuid"], table.uuid), pc.is_valid(edges["sink_branch"]))
+        for row in plain_times(edges.filter(of_branches).select(_COLUMNS)).to_pylist():
             if row["operation"] == FORK_OPERATION:
                 began.setdefault(row["sink_branch"], []).append(row)
             else:
                 found.written.add(TableVersion(snapshot_id=row["sink_snapshot"], commit=row["sink_commit"]))
-        for line in lines:
+        branches = [line for line in lines if line.key.uuid == table.uuid and line.key.branch is not None]
+        for line in branches:
             found.written.update(step.version for step in line.steps if step.version != line.began)
-        living = {line.key.branch for line in lines if line.began is not None}
+        living = {line.key.branch for line in branches if line.began is not None}
         for branch, rows in began.items():
             found._take(sorted(rows, key=lambda row: row["sink_snapshot"]), is_living=branch in living)
         return found

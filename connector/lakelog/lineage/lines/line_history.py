@@ -13,7 +13,6 @@ from itertools import count
 from typing import Any  # Any: values of edges
 
 import numpy as np
-import pyarrow.compute as pc
 
 from lakelog.catalog.system.system_database import plain_times
 from lakelog.filestore.metadata.origins.cleared_rows import Cleared, parse_cleared
@@ -41,9 +40,11 @@ class LineHistories:
         for line in sorted(lines, key=lambda one: one.key.branch is not None):
             found = self.lines[line.key] = self._chain(line)
             if line.key.branch is None:
-                branches = [one for one in lines if one.key.uuid == line.key.uuid and one.key.branch is not None]
-                found.arrivals = self._arrivals(found, branches)
+                chain = {version.snapshot_id: version.commit for version in map(self._version, found.chain)}
+                found.arrivals = Arrivals.of(line.key, edges.edges, lines, chain)
             self._beside(found)
+        for found in self.lines.values():
+            self._join(found)
 
     def order(self) -> list[int]:
         """All nodes, each behind those that it came after."""
@@ -184,6 +185,19 @@ class LineHistories:
             line.put(step.version, node)
         self._fill_gaps(line)
 
+    def _join(self, line: LineNodes) -> None:
+        """Put the first snapshot of a branch, where its table has it no longer, behind what the table had before it.
+
+        Other snapshots that the table has no longer may be known by other branches.
+        """
+        main = self.lines.get(LineKey(line.line.key.uuid))
+        if line is main or main is None or line.line.began is None or not line.chain:
+            return
+        first = self.nodes[line.chain[0]]
+        if not first.follows_living and line.chain[0] not in main.chain:
+            below = self._before(main, first.step, is_known=True)
+            first.before = tuple(dict.fromkeys((*first.before, *below)))
+
     def _fill_gaps(self, line: LineNodes) -> None:
         """Put snapshots of which the number alone is known before those of the chain that follow a gap of numbers."""
         unknown = [node for node in line.gone if not self.nodes[node].is_known and node not in line.chain]
@@ -232,13 +246,6 @@ class LineHistories:
     def _arrival(self, line: LineNodes, node: int, *, is_in_chain: bool) -> Arrival:
         """When a line got a node."""
         return OWN if line.arrivals is None else line.arrivals.find(self._version(node), is_in_chain=is_in_chain)
-
-    def _arrivals(self, main: LineNodes, branches: Sequence[Line]) -> Arrivals:
-        """What the branches of a table have brought."""
-        edges = self._edges.edges
-        of_table = edges.filter(pc.equal(edges["sink_uuid"], main.line.key.uuid))
-        chain = {version.snapshot_id: version.commit for version in map(self._version, main.chain)}
-        return Arrivals.of(of_table, branches, chain)
 
     def _back(self, nodes: Sequence[int], below: int | None, time_millis: int) -> Iterator[int]:
         """Nodes of a line from the last one back, of those below a number that were there at a time."""
