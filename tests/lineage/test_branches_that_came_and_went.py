@@ -11,6 +11,7 @@ from lakelog.catalog import Catalog, Table
 from lakelog.lineage import downstream, feed, known_edges, made_from, tainted
 from lakelog.lineage.lines.line_graph import FoundTables, load_lines
 from lakelog.lineage.lines.lines import line_key
+from tests.support.foreign_engine import fast_forward_as_others_do
 from tests.support.lineage_jobs import commit_rows, read_of
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.int64())])
@@ -190,3 +191,51 @@ def test_the_steps_of_a_branch_begin_at_what_its_table_has_taken(
 
     steps = graph.lines[line_key(trial._files)].steps
     assert [step.version.snapshot_id for step in steps] == [3, 4, 5]
+
+
+def test_readers_of_a_branch_that_another_engine_put_in_place_read_snapshots_of_the_table(
+    catalog: Catalog, tables: tuple[Table, Table, Table]
+) -> None:
+    """The snapshots that both have had expire in the branch, and no lineage was written to them."""
+    a, b, c = tables
+    b.create_branch("trial")
+    trial = b.branch("trial")
+    trial.write(rows(7))
+    fast_forward_as_others_do(b._files, "trial")
+    copy(a, trial)
+    copy(trial, c)
+    trial.write(rows(9))
+    trial.expire_snapshots(retain_min=1, retain_max=1)
+
+    assert "db.c" in readers(catalog, "db.b", 2)
+
+
+def test_the_oldest_snapshot_that_a_branch_has_came_after_what_its_table_has_lineage_of(
+    catalog: Catalog, tables: tuple[Table, Table, Table]
+) -> None:
+    a, b, _ = tables
+    b.create_branch("trial")
+    trial = b.branch("trial")
+    copy(a, trial)
+    for number in (7, 8):
+        trial.write(rows(number))
+    trial.expire_snapshots(retain_min=1, retain_max=2)
+    b.fast_forward("trial")
+    b.expire_snapshots(retain_min=1, retain_max=1)
+
+    assert reached(catalog, "db.a", 1) == {"db.a", "db.b", "db.b$branch_trial"}
+
+
+def test_what_one_branch_alone_has_came_after_what_another_one_alone_has(
+    catalog: Catalog, tables: tuple[Table, Table, Table]
+) -> None:
+    """They are snapshots of the table, in which they have expired without lineage."""
+    _, b, c = tables
+    b.create_branch("first")
+    b.write(rows(7))
+    b.create_branch("second")
+    copy(b.branch("second"), c)
+    b.write(rows(8))
+    b.expire_snapshots(retain_min=1, retain_max=1)
+
+    assert "db.b$branch_second" in reached(catalog, "db.b$branch_first", 1)

@@ -195,7 +195,7 @@ class LineHistories:
             return
         first = self.nodes[line.chain[0]]
         if not first.follows_living and line.chain[0] not in main.chain:
-            below = self._before(main, first.step, is_known=True)
+            below = [node for one in (line, main) for node in self._before(one, first.step, is_known=True)]
             first.before = tuple(dict.fromkeys((*first.before, *below)))
 
     def _fill_gaps(self, line: LineNodes) -> None:
