@@ -239,3 +239,21 @@ def test_what_one_branch_alone_has_came_after_what_another_one_alone_has(
     b.expire_snapshots(retain_min=1, retain_max=1)
 
     assert "db.b$branch_second" in reached(catalog, "db.b$branch_first", 1)
+
+
+def test_a_snapshot_that_was_read_after_a_rollback_was_there_before_it(
+    catalog: Catalog, tables: tuple[Table, Table, Table]
+) -> None:
+    """No lineage was written to it, and the first read of it is younger than the snapshots that gave way."""
+    a, b, c = tables
+    b.write(rows(7))
+    copy(a, b)
+    commit_rows(c, rows(8), read_of(b, start=1, end=3), user="early")
+    copy(a, b)
+    b.rollback(snapshot_id=3)
+    copy(a, b)
+    commit_rows(c, rows(9), read_of(b, end=2), user="late")
+
+    jobs = {row["job"] for row in downstream(catalog, "db.b", 2).to_pylist()}
+
+    assert jobs == {"early", "late"}

@@ -159,7 +159,8 @@ class RowHistory:
         """One event, by its name.
 
         Of a snapshot that a rollback, a branch in its place or the deletion of its branch took out it is not known that
-        it had cleared rows, unless edges say so: then rows that were read behind it count as what was there before.
+        it had cleared rows, unless edges say so: then rows that were read behind it count as what was there before, and
+        so do those of a branch that began behind it.
         """
         events: list[tuple[int, Callable[[Table], None]]] = [
             (6, self._write),
@@ -434,8 +435,14 @@ class RowHistory:
         return {self.commits[one].restored for one in since if one != base} <= {None, *since}
 
     def _clearing(self) -> set[str]:
-        """The commits of all lines that have cleared rows."""
-        return {one.uuid for line in self.lines() for one in self.path(self.newest(line)) if one.clears}
+        """The commits that have cleared rows, those of tables, and those of branches behind their beginnings."""
+        found: set[str] = set()
+        for line in self.lines():
+            began = self._forks.get(f"{self._main(line).name}/{line._files.branch}")
+            path = [one.uuid for one in self.path(self.newest(line))]
+            own = path[: path.index(began) + 1] if began in path else path
+            found |= {uuid for uuid in own if self.commits[uuid].clears}
+        return found
 
     def _a_branch(self, table: Table) -> Table | None:
         main = self._main(table)
