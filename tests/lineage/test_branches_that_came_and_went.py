@@ -257,3 +257,18 @@ def test_a_snapshot_that_was_read_after_a_rollback_was_there_before_it(
     jobs = {row["job"] for row in downstream(catalog, "db.b", 2).to_pylist()}
 
     assert jobs == {"early", "late"}
+
+
+def test_a_branch_without_snapshots_of_its_own_brings_none(
+    catalog: Catalog, tables: tuple[Table, Table, Table]
+) -> None:
+    """Its table is rolled back to where the branch began, in effect."""
+    a, b, c = tables
+    copy(a, b)
+    commit_rows(c, rows(8), read_of(b, end=2), user="early")
+    b.create_branch("trial")
+    copy(a, b)
+    b.merge_branch("trial")
+    copy(a, b)
+
+    assert "db.c" in readers(catalog, "db.a", 1)

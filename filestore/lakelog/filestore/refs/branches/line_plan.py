@@ -213,7 +213,9 @@ def _fork_acts(lines: Lines, head: Snapshot, now_millis: int) -> list[Act]:
     if older is None:
         return []
     tag = f"{PROTECTING_PREFIX}{head.id}-{uuid.uuid4().hex[:8]}"
-    place = replace(older, snapshot_id=head.id, commit_uuid=head.uuid, taken_millis=now_millis)
+    is_same = (older.snapshot_id, older.commit_uuid) == (head.id, head.uuid)  # the branch has nothing of its own
+    taken_millis = older.taken_millis if is_same else now_millis
+    place = replace(older, snapshot_id=head.id, commit_uuid=head.uuid, taken_millis=taken_millis)
     fork = replace(place, protecting_tag=tag, tag=None)
     own = branch.snapshots.get(head.id)
     acts: list[Act] = [
