@@ -32,13 +32,12 @@ from lakelog.filestore.metadata.snapshots.snapshot import (
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot as StoredSnapshot
 from lakelog.filestore.metadata.snapshots.users import CarriedProperties
 from lakelog.filestore.metadata.tables.forks import PROTECTING_PREFIX
-from lakelog.filestore.refs.branches.branch_creating import with_properties_of_branch
 from lakelog.lineage.answers.brought import merge_lineage
 from lakelog.lineage.lines.line_graph import LineGraph, forked_step, show_lines
 from lakelog.lineage.lines.lines import Change, Line, Step
 from lakelog.lineage.lines.told_steps import with_told_steps
 from lakelog.lineage.records.record import BatchLineage, CommittedBatch, ReadMode, TableSource, TableVersion
-from tests.lineage.model_snapshots import Commit, FedEdges, Living, committed, is_passed, living_steps
+from tests.lineage.model_snapshots import Commit, FedEdges, Living, committed, is_passed, living_steps, of_branch
 
 Rows = dict[tuple[str, ...], int]
 Read = tuple[str, int]  # a writer and the number of its read
@@ -309,7 +308,7 @@ class Model:
         began = self.choose.choice(self.living(main))
         name = f"{main}-{len(self.tables)}"
         stored = [one.stored for one in self.living(main)]
-        own = with_properties_of_branch(began.stored, Living(stored).carried(began.stored))
+        own = of_branch(began.stored, Living(stored).carried(began.stored))
         began = replace(began, stored=replace(own, changelog_manifest_list=None))
         has_changelog = self.tables[main].has_changelog
         self.tables[name] = Table(name, [began], has_changelog=has_changelog, main=main, base=began)

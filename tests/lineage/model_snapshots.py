@@ -13,8 +13,8 @@ from typing import Any, cast  # Any: the values of a row
 from lakelog.catalog.system.lineage_tables import SNAPSHOT_EDGES
 from lakelog.filestore.metadata.origins.cleared_rows import cleared_property
 from lakelog.filestore.metadata.origins.row_source_changes import sources_property
-from lakelog.filestore.metadata.origins.row_sources import LineKey
-from lakelog.filestore.metadata.origins.unseen_changes import is_unseen, unseen_property
+from lakelog.filestore.metadata.origins.row_sources import LineKey, kept_sources
+from lakelog.filestore.metadata.origins.unseen_changes import carried_unseen, is_unseen, unseen_property
 from lakelog.filestore.metadata.snapshots.snapshot import (
     BATCH_COMMIT_IDENTIFIER,
     OPERATION_KEY,
@@ -119,6 +119,12 @@ def committed(
     )
     cleared = cleared_property(snapshot, carried.properties, replaced=(), replaces_all=commit.replaces_all)
     return replace(snapshot, properties={**properties, **sources, **unseen_property(snapshot, carried), **cleared})
+
+
+def of_branch(snapshot: Snapshot, carried: CarriedProperties) -> Snapshot:
+    """A snapshot of a table as its branch has it: it says all that it says in the table, and what it carries on."""
+    told = {**carried.properties, **kept_sources(carried, {}), **carried_unseen(carried)}
+    return replace(snapshot, properties={**told, **snapshot.properties})
 
 
 def is_passed(snapshot: Snapshot) -> bool:

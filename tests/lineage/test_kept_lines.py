@@ -91,6 +91,20 @@ def test_a_second_decision_reads_the_newest_snapshot_again_and_what_is_new(catal
     assert sorted(read_third) == sorted(path for path in expected if path.endswith("6"))
 
 
+def test_the_line_of_a_branch_that_its_table_has_taken_is_what_a_new_reading_gives(catalog: Catalog) -> None:
+    pipeline = Pipeline(catalog)
+    table = pipeline.sinks[0]
+    grow(table)
+    table.create_branch("trial")
+    branch = pipeline.sinks[0] = table.branch("trial")
+    grow(branch, 2)
+    assert pipeline.lines() == pipeline.read_anew()
+    table.fast_forward("trial")
+    grow(branch)
+
+    assert pipeline.lines() == pipeline.read_anew()
+
+
 def roll_back(pipeline: Pipeline) -> None:
     pipeline.sinks[0].rollback(snapshot_id=2)
 

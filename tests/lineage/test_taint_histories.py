@@ -15,6 +15,8 @@ from lakelog.lineage.tables.edge_arrays import EdgeArrays
 from tests.support.row_histories import Commit, RowHistory, State
 
 STEPS = 28
+LONG = 40
+LONGEST = 80
 EVERY = 7
 
 
@@ -148,10 +150,19 @@ def test_questions_agree_beside_statements_that_were_worked_out_before(tmp_path:
 @pytest.mark.full
 @pytest.mark.parametrize("seed", range(200, 260))
 def test_questions_agree_beside_many_statements_that_were_worked_out_before(tmp_path: Path, seed: int) -> None:
-    assert run(tmp_path, seed, has_statements=True) > 0
+    assert run(tmp_path, seed, LONG, has_statements=True) > 0
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("seed", range(100, 200))
 def test_questions_agree_with_the_rows_of_longer_histories(tmp_path: Path, seed: int) -> None:
-    assert run(tmp_path, seed, steps=2 * STEPS) > 0
+    assert run(tmp_path, seed, LONG) > 0
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", range(300, 320))
+@pytest.mark.parametrize("has_statements", [False, True])
+def test_questions_agree_with_the_rows_of_the_longest_histories(
+    tmp_path: Path, seed: int, has_statements: bool
+) -> None:
+    assert run(tmp_path, seed, LONGEST, has_statements=has_statements) > 0

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
-from typing import Any  # Any: values of edges
+from typing import Any, TypeVar  # Any: values of edges
 
 import pyarrow as pa
 
 from lakelog.catalog import Catalog, Table
-from lakelog.common.errors import ConflictError, InvalidRequestError
+from lakelog.common.errors import ConflictError, InvalidRequestError, NotFoundError
 from lakelog.common.types import RowKind
 from lakelog.filestore.commit.commit import CommitRequest, TableCommit
 from lakelog.filestore.metadata.manifests.manifest import ManifestEntry
@@ -27,6 +27,7 @@ from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIE
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.write import write_rows
 from lakelog.lineage import feed, known_edges, made_from, mended
+from tests.support.foreign_engine import fast_forward_as_others_do, roll_back_as_others_do
 from tests.support.lineage_jobs import commit_rows, read_of
 from tests.support.lineage_records import LINEAGE_ON
 
@@ -35,6 +36,7 @@ SCHEMA = pa.schema(
 )
 PARTS = 2
 TABLES = ("a", "b", "c", "d")
+BRANCHES = ("x", "y", "z")  # a name is given again
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,7 @@ class Row:
 
 
 State = dict[int, Row]
+Value = TypeVar("Value")
 
 
 @dataclass
@@ -79,6 +82,7 @@ class RowHistory:
         self.commits: dict[str, Commit] = {}
         self.has_partitions = self.choose.random() < 0.4
         self.gave_way = False  # whether snapshots were taken out of a line, by a rollback or a branch in its place
+        self.is_taken_by_others = False  # whether another engine has put a branch in the place of its table
         self.is_exact = True  # whether an answer names nothing too much, see `step` and `_merge_changes`
         self.events: list[str] = []
         self.names = [f"db.{name}" for name in TABLES]
@@ -144,6 +148,8 @@ class RowHistory:
                 return True
         if any(not self.commits[uuid].edges for uuid in known - living):
             return True
+        if self.is_taken_by_others:  # and when is not known
+            return True
         gone = (self.commits[uuid] for uuid in known - living)
         return self.gave_way and any(one.before is not None and one.before not in known for one in gone)
 
@@ -153,7 +159,8 @@ class RowHistory:
         """One event, by its name.
 
         Of a snapshot that a rollback, a branch in its place or the deletion of its branch took out it is not known that
-        it had cleared rows, unless edges say so: then rows that were read behind it count as what was there before.
+        it had cleared rows, unless edges say so: then rows that were read behind it count as what was there before, and
+        so do those of a branch that began behind it.
         """
         events: list[tuple[int, Callable[[Table], None]]] = [
             (6, self._write),
@@ -169,6 +176,9 @@ class RowHistory:
             (3, self._merge_changes),
             (2, self._take_branch),
             (1, self._delete_branch),
+            (1, self._rename),
+            (1, self._roll_back_by_others),
+            (1, self._take_branch_by_others),
             (2, self._expire),
             (1, self._mend),
         ]
@@ -274,7 +284,8 @@ class RowHistory:
         for one in [] if start is None else self.path(commit):
             if one is start:
                 break
-            read = {**one.added, **read}
+            older = {number: with_origins(row, one.added.get(number)) for number, row in read.items()}
+            read = {**one.added, **older}  # a row that was written twice was read twice
         made, state = self._made(sink, read), self._state(sink)
         source_read = read_of(source, start=None if start is None else start.id, end=commit.id)
         snapshot = commit_rows(sink, arrow(there(made)), source_read, user=f"job-{next(self._numbers)}")
@@ -294,11 +305,16 @@ class RowHistory:
 
     def _fork(self, table: Table) -> None:
         main = self._main(table)
-        if len(main.branches()) < 2:
+        if len(main.branches()) < len(BRANCHES) - 1:
             commit = self.choose.choice(self.living()[main.name])
-            name = f"b{next(self._numbers)}"
-            main.create_branch(name, snapshot_id=commit.id)
+            taken = {one.name for one in main.branches()}
+            name = self.choose.choice([one for one in BRANCHES if one not in taken])
+            try:
+                main.create_branch(name, snapshot_id=commit.id)
+            except NotFoundError:  # the other engine brings the branch's hint of the oldest snapshot
+                return
             self._forks[f"{main.name}/{name}"] = commit.uuid
+            self._merges.pop(f"{main.name}/{name}", None)
 
     def _merge_changes(self, table: Table) -> None:
         """A merge of what a branch has changed.
@@ -309,13 +325,13 @@ class RowHistory:
         if branch is None:
             return
         key = f"{main.name}/{branch._files.branch}"
-        base_id = self._base(main, key)
+        base_id = self._with_shared(self._base(main, key), main, branch)
         base = {} if base_id is None else self.commits[base_id].state
         theirs, state = self._state(branch), self._state(main)
         head = self.newest(branch)
         try:
             merged = main.merge_changes(branch._files.branch).snapshot_id
-        except (ConflictError, InvalidRequestError):
+        except (ConflictError, InvalidRequestError, NotFoundError):  # another engine may have deleted the base's tag
             return
         if merged is None:
             return
@@ -350,6 +366,31 @@ class RowHistory:
         self._forks[f"{main.name}/{name}"] = None if head is None else head.uuid
         self._merges.pop(f"{main.name}/{name}", None)
 
+    def _roll_back_by_others(self, table: Table) -> None:
+        """Another engine does it, which feeds nothing. It would delete data files that a branch needs."""
+        if self._main(table).branches():
+            return
+        self.gave_way = True
+        target = self.choose.choice(self.living()[table.name][-3:])
+        feed(self.catalog)
+        roll_back_as_others_do(table._files, target.id)
+
+    def _take_branch_by_others(self, table: Table) -> None:
+        """Another engine does it, which feeds nothing, and writes no fork file."""
+        main, branch = self._main(table), self._a_branch(table)
+        if branch is None:
+            return
+        self.gave_way = self.is_taken_by_others = True
+        feed(self.catalog)
+        fast_forward_as_others_do(main._files, branch._files.branch)
+
+    def _rename(self, table: Table) -> None:
+        name = self._main(table).name
+        other = f"{name}2" if len(name) == len("db.a") else name[:-1]
+        self.catalog.rename_table(name, other)
+        self.names[self.names.index(name)] = other
+        self._forks, self._merges = renamed(self._forks, name, other), renamed(self._merges, name, other)
+
     def _delete_branch(self, table: Table) -> None:
         branch = self._a_branch(table)
         if branch is not None:
@@ -376,6 +417,15 @@ class RowHistory:
         merged = [head for merge, head in self._merges.get(branch, ()) if merge in there]
         return merged[-1] if merged else self._forks[branch]
 
+    def _with_shared(self, base: str | None, main: Table, branch: Table) -> str | None:
+        """The base of a merge, or what both lines have behind it, since another engine put the branch in place."""
+        living = self.living()
+        ours, theirs = ({one.id: one.uuid for one in living[line.name]} for line in (main, branch))
+        number = 0 if base is None else self.commits[base].id
+        while number + 1 in ours and ours[number + 1] == theirs.get(number + 1):
+            number, base = number + 1, ours[number + 1]
+        return base
+
     def _is_line(self, head: Commit | None, base: str | None) -> bool:
         """Whether a branch has gone from a base to its newest commit without a state from before."""
         uuids = [one.uuid for one in self.path(head)]
@@ -385,8 +435,14 @@ class RowHistory:
         return {self.commits[one].restored for one in since if one != base} <= {None, *since}
 
     def _clearing(self) -> set[str]:
-        """The commits of all lines that have cleared rows."""
-        return {one.uuid for line in self.lines() for one in self.path(self.newest(line)) if one.clears}
+        """The commits that have cleared rows, those of tables, and those of branches behind their beginnings."""
+        found: set[str] = set()
+        for line in self.lines():
+            began = self._forks.get(f"{self._main(line).name}/{line._files.branch}")
+            path = [one.uuid for one in self.path(self.newest(line))]
+            own = path[: path.index(began) + 1] if began in path else path
+            found |= {uuid for uuid in own if self.commits[uuid].clears}
+        return found
 
     def _a_branch(self, table: Table) -> Table | None:
         main = self._main(table)
@@ -474,6 +530,19 @@ def own(rows: dict[int, tuple[int, int]]) -> State:
 
 def there(rows: State) -> dict[int, tuple[int, int]]:
     return {number: (row.part, row.value) for number, row in rows.items() if row.is_there}
+
+
+def renamed(of_branches: dict[str, Value], name: str, other: str) -> dict[str, Value]:
+    """What is known of branches where their table has another name."""
+    return {
+        f"{other}/{key.partition('/')[2]}" if key.startswith(f"{name}/") else key: value
+        for key, value in of_branches.items()
+    }
+
+
+def with_origins(row: Row, other: Row | None) -> Row:
+    """A row that was made from another one too."""
+    return row if other is None else replace(row, origins=row.origins | other.origins)
 
 
 def is_other(row: Row, before: Row | None) -> bool:

@@ -203,6 +203,26 @@ def test_the_users_of_the_table_go_on_in_a_branch(table: FileStoreTable) -> None
     assert read_users(table.snapshots.latest(), table.snapshots)["job"].identifier == 2
 
 
+OF_A_SNAPSHOT = ("operation", "restores", "replaces", "base", "mended", "lineage", "cleared", "users")
+
+
+def test_the_first_snapshot_of_a_branch_says_all_that_it_says_in_the_table(table: FileStoreTable) -> None:
+    """The snapshot may live in the branch alone, later on. What its log says is not of the branch."""
+    newest = table.snapshots.latest()
+    assert newest is not None
+    said = {f"lakelog.{name}": "{}" for name in OF_A_SNAPSHOT}
+    stored = replace(newest, properties={**newest.properties, **said, LOG_STATE_KEY: "{}"})
+    table.file_io.delete(table.paths.snapshot(newest.id))
+    table.file_io.create_new(table.paths.snapshot(newest.id), stored.to_json().encode())
+
+    table.create_branch("b")
+
+    first = table.on_branch("b").snapshots.latest()
+    assert first is not None
+    assert {key: first.properties.get(key) for key in said} == said
+    assert LOG_STATE_KEY not in first.properties
+
+
 def test_expiry_of_one_line_keeps_what_the_other_has_at_the_fork(table: FileStoreTable) -> None:
     table.create_branch("b")
     branch = table.on_branch("b")
@@ -288,9 +308,8 @@ def test_a_damaged_fork_point_is_named(table: FileStoreTable) -> None:
 
 
 def test_a_fork_point_is_read_as_it_was_written() -> None:
-    fork = Fork(
-        branch_id="b", created_millis=5, snapshot_id=3, commit_uuid="u", protecting_tag="t", tag="x", retained_millis=7
-    )
+    place: dict[str, Any] = {"snapshot_id": 3, "commit_uuid": "u", "protecting_tag": "t", "tag": "x"}
+    fork = Fork(branch_id="b", created_millis=5, retained_millis=7, taken_millis=6, **place)
     assert Fork.of_fields(json.loads(fork.to_json())) == fork
 
 

@@ -26,7 +26,8 @@ from lakelog.filestore.schema.line_names import line_name
 from lakelog.lineage.answers.questions import lineage_graph
 from lakelog.lineage.answers.taint_spread import ANYWHERE, Held, Spread
 from lakelog.lineage.lines.line_graph import FoundTables, read_line, with_earlier_steps
-from lakelog.lineage.lines.line_history import LineHistories, LineNodes
+from lakelog.lineage.lines.line_history import LineHistories
+from lakelog.lineage.lines.line_nodes import LineNodes
 from lakelog.lineage.lines.lines import Line, Step, line_key
 from lakelog.lineage.records.record import TableVersion
 from lakelog.lineage.records.unreadable import note_unreadable

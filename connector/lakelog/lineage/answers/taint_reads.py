@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lakelog.filestore.metadata.origins.row_sources import ORIGIN_MARK
-from lakelog.lineage.lines.line_history import LineHistories, LineNodes
+from lakelog.lineage.lines.line_history import LineHistories
+from lakelog.lineage.lines.line_nodes import LineNodes
 from lakelog.lineage.lines.lines import Change, LineBatch, Step, source_key
 from lakelog.lineage.records.record import ReadMode, TableSource
 

@@ -19,7 +19,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from lakelog.filestore.metadata.origins.cleared_rows import Cleared, How, WrongSnapshot
 from lakelog.filestore.metadata.origins.row_sources import LineKey
 from lakelog.lineage.answers.taint_reads import TaintRead, begun_reads, reads_of
-from lakelog.lineage.lines.line_history import LineHistories, LineNodes, Node
+from lakelog.lineage.lines.line_history import LineHistories
+from lakelog.lineage.lines.line_nodes import LineNodes, Node
 from lakelog.lineage.lines.lines import Change, Step
 from lakelog.lineage.records.record import TableVersion
 

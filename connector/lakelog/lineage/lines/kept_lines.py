@@ -17,7 +17,7 @@ from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.lineage.lines.expired import ExpiredSteps
 from lakelog.lineage.lines.line_graph import FoundTables, joined_line
 from lakelog.lineage.lines.lines import Line, Step, StepRun
-from lakelog.lineage.tables.edges import line_snapshots
+from lakelog.lineage.tables.beginnings import line_snapshots
 
 
 class KeptLines(FoundTables):

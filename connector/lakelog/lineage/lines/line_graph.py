@@ -28,6 +28,7 @@ from lakelog.lineage.lines.told_steps import with_told_steps
 from lakelog.lineage.lines.versions import LineVersions
 from lakelog.lineage.records.record import TableSource, TableVersion
 from lakelog.lineage.records.unreadable import note_unreadable, readable_tables
+from lakelog.lineage.tables.beginnings import forked_at
 
 
 class FoundTables:
@@ -210,17 +211,27 @@ def joined_line(
 ) -> Line:
     """The line of a table with these living steps, and the expired ones before them."""
     fork = None if key.branch is None else read_fork(table, key.branch)
-    began = None
-    if fork is not None and fork.snapshot_id is not None:
-        began = TableVersion(snapshot_id=fork.snapshot_id, commit=fork.commit_uuid)
-    first = living[0].version.snapshot_id if living else None
-    is_cut = first is None or first > (1 if began is None else began.snapshot_id + 1)
-    expired = expired_before(first) if is_cut else []
+    began = None if fork is None or key.branch is None else forked_at(table, key.branch, fork)
+    above = 0 if began is None else began.snapshot_id  # a table that has taken its branch has the others, too
+    own = [step for step in living if step.version.snapshot_id > above]
+    first = own[0].version.snapshot_id if own else None
+    is_cut = first is None or first > above + 1
+    found = expired_before(_end_of_expired(table, first)) if is_cut else []
+    expired = [step for step in found if step.version.snapshot_id > above]
     forked = [] if fork is None or began is None else [_forked(table, fork, began)]
-    line = Line(key=key, name=table.name, steps=(*forked, *expired, *living), began=began)
+    line = Line(key=key, name=table.name, steps=(*forked, *expired, *own), began=began)
     if not line.has_brought():
         return line
     return replace(line, origins=frozenset(replace(table, branch=MAIN_BRANCH).snapshots.tags()))
+
+
+def _end_of_expired(table: TableStore, first: int | None) -> int | None:
+    """The number below which snapshots of a line have expired; None where nothing lives. Others were rolled back.
+
+    `first` is the oldest living one of the line's own: a branch may have none, and live up to its beginning.
+    """
+    newest = table.snapshots.latest_id() if first is None else None
+    return first if newest is None else newest + 1
 
 
 def with_earlier_steps(line: Line, table: TableStore) -> Line:

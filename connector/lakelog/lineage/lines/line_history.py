@@ -9,59 +9,24 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import count
 from typing import Any  # Any: values of edges
 
 import numpy as np
-import pyarrow.compute as pc
 
 from lakelog.catalog.system.system_database import plain_times
 from lakelog.filestore.metadata.origins.cleared_rows import Cleared, parse_cleared
 from lakelog.filestore.metadata.origins.row_sources import LineKey
+from lakelog.lineage.lines.arrivals import OWN, Arrival, Arrivals
 from lakelog.lineage.lines.cleared_steps import with_cleared_steps
 from lakelog.lineage.lines.expired import steps_by_commit
+from lakelog.lineage.lines.line_nodes import LineNodes, Node
 from lakelog.lineage.lines.lines import Change, Line, Step
 from lakelog.lineage.records.record import TableVersion
 from lakelog.lineage.tables.edge_arrays import EdgeArrays
 from lakelog.lineage.tables.forking import FORK_OPERATION
 
 Row = dict[str, Any]
-
-
-@dataclass(slots=True)
-class Node:
-    """A snapshot of a line, and the nodes that it came after: more than one where it is not known which."""
-
-    step: Step
-    before: tuple[int, ...] = ()
-    cleared: list[Cleared] = field(default_factory=list)
-    is_known: bool = True  # it is in a chain, or edges were written to it; otherwise they name it as a source alone
-    follows_living: bool = False  # a line has it behind the one before, and both live there: no other one can be
-
-
-@dataclass(slots=True)
-class LineNodes:
-    """The nodes of one line: those that it has, oldest first, and those that it had. `began` is that of a branch."""
-
-    line: Line
-    chain: list[int] = field(default_factory=list)
-    gone: list[int] = field(default_factory=list)
-    began: int | None = None
-    _at: dict[int, dict[str | None, int]] = field(default_factory=dict)
-
-    def put(self, version: TableVersion, node: int) -> None:
-        """Name a node by a snapshot."""
-        self._at.setdefault(version.snapshot_id, {}).setdefault(version.commit, node)
-
-    def find(self, version: TableVersion) -> int | None:
-        """The node of a snapshot; of several commits under its number, where none is named, the first that was put."""
-        commits = self._at.get(version.snapshot_id)
-        if not commits:
-            return None
-        if version.commit is None:
-            return next(iter(commits.values()))
-        return commits.get(version.commit, commits.get(None))
 
 
 class LineHistories:
@@ -73,8 +38,13 @@ class LineHistories:
         self._by_commit: dict[tuple[str, int, str], int] = {}
         self._edges = edges
         for line in sorted(lines, key=lambda one: one.key.branch is not None):
-            self.lines[line.key] = self._chain(line)
-            self._beside(self.lines[line.key])
+            found = self.lines[line.key] = self._chain(line)
+            if line.key.branch is None:
+                chain = {version.snapshot_id: version.commit for version in map(self._version, found.chain)}
+                found.arrivals = Arrivals.of(line.key, edges.edges, lines, chain)
+            self._beside(found)
+        for found in self.lines.values():
+            self._join(found)
 
     def order(self) -> list[int]:
         """All nodes, each behind those that it came after."""
@@ -153,7 +123,14 @@ class LineHistories:
         """Put a node behind another one. What edges alone know of a line may be of a snapshot that gave way."""
         node = self.nodes[at]
         if before is not None and before != at and (not node.before or (is_sure and not node.follows_living)):
+            self._put_before(before, node.before)
             node.before, node.follows_living = (before,), is_sure
+
+    def _put_before(self, at: int, older: Sequence[int]) -> None:
+        """Let the first node from one back, of which it is not known what it came after, come after older ones."""
+        while self.nodes[at].before:
+            at = self.nodes[at].before[0]
+        self.nodes[at].before = tuple(one for one in older if self._id(one) < self._id(at))
 
     def _begin(self, line: LineNodes) -> None:
         """Begin a branch of another engine, or one that was deleted, where an edge says that it began."""
@@ -197,17 +174,29 @@ class LineHistories:
         ]
         is_written = [*(True for _ in steps), *(False for _ in named)]
         both = sorted(zip([*steps, *named], is_written, strict=True), key=lambda one: _age(one[0]))
-        elsewhere = self._names_elsewhere(line.line.key)
         for step, is_known in both:
-            below = [node for node in self._before(line, step, elsewhere) if is_known or self.nodes[node].is_known]
+            below = self._before(line, step, is_known=is_known)
             count_before = len(self.nodes)
             node = self._node(line.line.key, step)
             if node == count_before:
                 self.nodes[node].is_known = is_known
-                self.nodes[node].before = tuple(below[:1] if is_known else below)
+                self.nodes[node].before = tuple(below)
             line.gone.append(node)
             line.put(step.version, node)
         self._fill_gaps(line)
+
+    def _join(self, line: LineNodes) -> None:
+        """Put the first snapshot of a branch, where its table has it no longer, behind what the table had before it.
+
+        Other snapshots that the table has no longer may be known by other branches.
+        """
+        main = self.lines.get(LineKey(line.line.key.uuid))
+        if line is main or main is None or line.line.began is None or not line.chain:
+            return
+        first = self.nodes[line.chain[0]]
+        if not first.follows_living and line.chain[0] not in main.chain:
+            below = [node for one in (line, main) for node in self._before(one, first.step, is_known=True)]
+            first.before = tuple(dict.fromkeys((*first.before, *below)))
 
     def _fill_gaps(self, line: LineNodes) -> None:
         """Put snapshots of which the number alone is known before those of the chain that follow a gap of numbers."""
@@ -220,19 +209,43 @@ class LineHistories:
                 after = self.nodes[line.chain[at]]
                 after.before = (*after.before, node)
 
-    def _before(self, line: LineNodes, step: Step, elsewhere: set[TableVersion]) -> list[int]:
-        """What a snapshot that the line had came after, the likeliest first."""
-        number, time = step.version.snapshot_id, step.time_millis
-        chain = (node for node in self._back(line.chain, number, time) if self._version(node) not in elsewhere)
-        last = [next(chain, None), next(self._back(line.gone, number, time), None)]
-        found = sorted((one for one in last if one is not None), key=self._age, reverse=True)
-        return found or ([] if line.began is None or self._version(line.began).snapshot_id >= number else [line.began])
+    def _before(self, line: LineNodes, step: Step, *, is_known: bool) -> list[int]:
+        """What a snapshot that the line had came after: more than one node where it is not known which."""
+        number = step.version.snapshot_id
+        found, is_sure = self._last(line, number, step.time_millis, are_known=not is_known)
+        if found:
+            return found[:1] if is_sure and is_known else found
+        return [] if line.began is None or self._version(line.began).snapshot_id >= number else [line.began]
 
     def _newest(self, line: LineNodes, below: int | None, time_millis: int) -> list[int]:
         """The last nodes that a line had at a time, of those below a number."""
-        back = (self._back(nodes, below, time_millis) for nodes in (line.chain, line.gone))
-        last = [next((node for node in found if self.nodes[node].is_known), None) for found in back]
-        return sorted((one for one in last if one is not None), key=self._age)[-1:]
+        found, is_sure = self._last(line, below, time_millis, are_known=True)
+        return found[:1] if is_sure else found
+
+    def _last(self, line: LineNodes, below: int | None, time_millis: int, *, are_known: bool) -> tuple[list[int], bool]:
+        """The last nodes below a number that a line had at a time, of those that it has and of those that it had.
+
+        The likeliest comes first. It is not sure to be one of the two where a branch may have brought one later: then
+        those before that one may have been the last ones, too.
+        """
+        found: list[int] = []
+        is_sure = True
+        for nodes in (line.chain, line.gone):
+            for node in self._back(nodes, below, time_millis):
+                if are_known and not self.nodes[node].is_known:
+                    continue
+                arrival = self._arrival(line, node, is_in_chain=nodes is line.chain)
+                if time_millis < arrival.not_before:
+                    continue
+                found.append(node)
+                if arrival.since is not None and arrival.since <= time_millis:
+                    break
+                is_sure = False
+        return sorted(found, key=self._age, reverse=True), is_sure
+
+    def _arrival(self, line: LineNodes, node: int, *, is_in_chain: bool) -> Arrival:
+        """When a line got a node."""
+        return OWN if line.arrivals is None else line.arrivals.find(self._version(node), is_in_chain=is_in_chain)
 
     def _back(self, nodes: Sequence[int], below: int | None, time_millis: int) -> Iterator[int]:
         """Nodes of a line from the last one back, of those below a number that were there at a time."""
@@ -240,6 +253,9 @@ class LineHistories:
             step = self.nodes[node].step
             if step.time_millis <= time_millis and (below is None or step.version.snapshot_id < below):
                 yield node
+
+    def _id(self, node: int) -> int:
+        return self._version(node).snapshot_id
 
     def _version(self, node: int) -> TableVersion:
         return self.nodes[node].step.version
@@ -273,17 +289,6 @@ class LineHistories:
                     first[version] = min(first.get(version, row["sink_time"]), row["sink_time"])
         for version, time_millis in first.items():
             yield Step(version=version, time_millis=time_millis, change=Change.NOTHING, is_living=False)
-
-    def _names_elsewhere(self, key: LineKey) -> set[TableVersion]:
-        """The snapshots that edges name in other lines of the table alone: a branch brought them."""
-        edges = self._edges.edges
-        found: dict[bool, set[TableVersion]] = {True: set(), False: set()}
-        of_table = edges.filter(pc.equal(edges["sink_uuid"], key.uuid))
-        columns = ("sink_branch", "operation", "sink_snapshot", "sink_commit")
-        for branch, operation, number, commit in zip(*(of_table[name].to_pylist() for name in columns), strict=True):
-            if operation != FORK_OPERATION:
-                found[branch == key.branch].add(TableVersion(snapshot_id=number, commit=commit))
-        return found[False] - found[True]
 
 
 def _is_next_living(before: Step, step: Step) -> bool:

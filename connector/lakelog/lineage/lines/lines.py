@@ -39,7 +39,8 @@ from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.schema.paths import MAIN_BRANCH
 from lakelog.lineage.records.record import ReadMode, Source, TableSource, TableVersion
 from lakelog.lineage.records.sources import uuid_of
-from lakelog.lineage.tables.edges import LineBatches, WholeBatch, line_snapshots
+from lakelog.lineage.tables.beginnings import line_snapshots
+from lakelog.lineage.tables.edges import LineBatches, WholeBatch
 from lakelog.protocol.state.state import LogState
 
 _TAKES_BRANCH = frozenset(verb.value for verb in BranchVerb)

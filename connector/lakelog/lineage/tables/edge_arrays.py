@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from lakelog.filestore.metadata.origins.row_sources import LineKey
 from lakelog.lineage.records.record import ReadMode, TableVersion
 from lakelog.lineage.records.unreadable import UnreadableTable
-from lakelog.lineage.tables.forking import FORK_OPERATION
+from lakelog.lineage.tables.forking import FORK_OPERATION, TAKEN
 from lakelog.lineage.tables.generations import Copies, Generations, generations_of, unique_rows
 
 Ints = npt.NDArray[np.int64]
@@ -197,10 +197,14 @@ class EdgeArrays:
         self.high = np.maximum(np.where(self.end == _NONE, self.low, high), self.low)
 
     def _brought(self, lines: Ints, commits: Ints) -> Mask:
-        """Which snapshots of tables were written to a branch, which the table has taken then."""
+        """Which snapshots of tables were written to a branch, which the table has taken then.
+
+        Edges were written to them in the branch, or the branch goes on behind them since.
+        """
         is_branch = np.array([self.key(line).branch is not None for line in range(len(self.lines))] + [False])
         begins = _truths(pc.equal(self.edges["operation"], FORK_OPERATION))
-        written = self.sink_commit[is_branch[self.sink_line] & ~begins]
+        is_taken = begins & _truths(pc.starts_with(self.edges["why"], TAKEN))
+        written = self.sink_commit[is_branch[self.sink_line] & (~begins | is_taken)]
         found: Mask = np.isin(commits, written) & (commits != _NONE) & ~is_branch[lines]
         return found
 

@@ -15,14 +15,11 @@ from typing import TYPE_CHECKING, Any  # Any: the values of a row
 
 import pyarrow as pa
 
-from lakelog.common.errors import CorruptDataError, LakelogError, UnsupportedError
-from lakelog.common.quoting import escaped, is_unicode
-from lakelog.filestore.metadata.snapshots.snapshot import Snapshot, is_same_commit
-from lakelog.filestore.metadata.snapshots.snapshot_manager import SnapshotManager
+from lakelog.common.errors import CorruptDataError, LakelogError
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.snapshots.users import parse_users
-from lakelog.filestore.metadata.tables.forks import read_fork
 from lakelog.filestore.metadata.tables.store import TableStore
-from lakelog.filestore.schema.paths import BRANCH_INFIX, MAIN_BRANCH, TablePaths
+from lakelog.filestore.schema.paths import BRANCH_INFIX, MAIN_BRANCH
 from lakelog.lineage.records.record import (
     BatchLineage,
     CommittedBatch,
@@ -35,6 +32,7 @@ from lakelog.lineage.records.record import (
 )
 from lakelog.lineage.records.sources import uuid_of
 from lakelog.lineage.records.unreadable import note_unreadable
+from lakelog.lineage.tables.beginnings import line_snapshots
 
 if TYPE_CHECKING:
     from lakelog.catalog.verbs.table import Table
@@ -75,7 +73,6 @@ EDGE_SCHEMA = pa.schema(
         ("foreign_to", pa.string()),
     ]
 )
-PIECE_SNAPSHOTS = 1_000  # that are held in memory at a time
 Edge = dict[str, Any]  # a row of EDGE_SCHEMA; what is missing is null
 
 
@@ -162,33 +159,6 @@ def line_edges(table: TableStore, branch: str) -> Iterator[Edge]:
     for snapshot in line_snapshots(table, branch):
         for whole in batches.take(snapshot):
             yield from edges_of_batch(table, branch, whole)
-
-
-def check_line_name(table: TableStore, branch: str) -> None:
-    """Raise UnsupportedError for a branch whose name is not UTF-8: edges could not name it."""
-    if not is_unicode(branch):
-        raise UnsupportedError(
-            f"branch '{escaped(branch)}' of {escaped(table.name)} has a name that is not UTF-8, as lineage needs it; "
-            f"delete the branch with `delete_branch`, or rename its folder in {escaped(table.paths.branches_dir)}"
-        )
-
-
-def line_snapshots(table: TableStore, branch: str, first: int = 1) -> Iterator[Snapshot]:
-    """The living snapshots of one line from an id on, oldest first: of a branch those that its table has not.
-
-    Reads them piece by piece. Raises UnsupportedError for a branch whose name no lineage can have.
-    """
-    check_line_name(table, branch)
-    snapshots = SnapshotManager(table.file_io, TablePaths(table.path, branch))
-    main = None
-    if branch != MAIN_BRANCH:
-        fork = read_fork(table, branch)
-        if fork is None:  # of another engine, which copies snapshots of the table
-            main = SnapshotManager(table.file_io, TablePaths(table.path))
-        first = max(first, 1 if fork is None else (fork.snapshot_id or 0) + 1)
-    while piece := snapshots.living(first, count=PIECE_SNAPSHOTS):
-        yield from (one for one in piece if main is None or not is_same_commit(one, main.find(one.id)))
-        first = piece[-1].id + 1
 
 
 def edges_of_batch(table: TableStore, branch: str, whole: WholeBatch) -> list[Edge]:

@@ -7,7 +7,7 @@ alone: batches of jobs are other edges.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -16,62 +16,22 @@ from lakelog.catalog.system.lineage_tables import SNAPSHOT_EDGES
 from lakelog.catalog.system.system_database import SystemDatabase, plain_times
 from lakelog.common.errors import LakelogError
 from lakelog.filestore.metadata.snapshots.snapshot import is_same_commit
-from lakelog.filestore.metadata.tables.forks import read_fork
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.schema.paths import MAIN_BRANCH
-from lakelog.lineage.records.record import ReadMode, TableVersion
+from lakelog.lineage.records.record import ReadMode
 from lakelog.lineage.records.sources import uuid_of
 from lakelog.lineage.records.unreadable import note_unreadable, readable_tables
-from lakelog.lineage.tables.edges import EDGE_SCHEMA, Edge, check_line_name, edge_table
+from lakelog.lineage.tables.beginnings import beginning_of, check_line_name
+from lakelog.lineage.tables.edges import EDGE_SCHEMA, Edge, edge_table
 
 if TYPE_CHECKING:
     from lakelog.catalog.catalog import Catalog
 
 FORK_OPERATION = "BRANCH"  # of the edge of a fork
+# The reason in the edge of a branch that its table has taken: then the branch goes on behind a snapshot of its own.
+TAKEN = "the table has taken the branch up to here"
+TAKEN_SOMETIME = f"{TAKEN}, and when is not known"
 _USER = "branch"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Beginning:
-    """The snapshot of its table at which a branch began, and when the branch was made, as far as that is known.
-
-    A branch that its table has taken begins anew at a snapshot that is younger than the branch: then it is that time.
-    """
-
-    version: TableVersion
-    time_millis: int
-
-
-def beginning_of(table: TableStore, branch: str) -> Beginning | None:
-    """Where a branch began; None for one that began empty, or shares no living snapshot with its table.
-
-    Branches of other engines have no record of it: they begin at the newest snapshot that both lines have. Raises
-    CorruptDataError.
-    """
-    fork = read_fork(table, branch)
-    if fork is not None:
-        if fork.snapshot_id is None:
-            return None
-        version = TableVersion(snapshot_id=fork.snapshot_id, commit=fork.commit_uuid)
-        return Beginning(version=version, time_millis=max(fork.created_millis, _time_of(table, branch, version)))
-    main, own = replace(table, branch=MAIN_BRANCH).snapshots, replace(table, branch=branch).snapshots
-    common = None
-    for number in own.ids():
-        snapshot = main.find(number)
-        if snapshot is None or not is_same_commit(snapshot, own.find(number)):
-            break
-        common = snapshot
-    if common is None:
-        return None
-    version = TableVersion(snapshot_id=common.id, commit=common.uuid)
-    return Beginning(version=version, time_millis=common.time_millis)
-
-
-def _time_of(table: TableStore, branch: str, version: TableVersion) -> int:
-    """When a snapshot of a table or of its branch was committed; 0 for one that lives in neither."""
-    lines = (replace(table, branch=one).snapshots for one in (branch, MAIN_BRANCH))
-    found = (line.find(version.snapshot_id) for line in lines)
-    return next((one.time_millis for one in found if one is not None and one.uuid == version.commit), 0)
 
 
 def owning_line(table: TableStore, snapshot_id: int) -> TableStore:
@@ -96,14 +56,14 @@ def fork_edges(catalog: Catalog) -> pa.Table:
     """
     stored = SystemDatabase.of(catalog).find(SNAPSHOT_EDGES)
     fed = [] if stored is None else plain_times(stored.to_arrow(where=f"operation = '{FORK_OPERATION}'")).to_pylist()
-    found = {(row["sink_uuid"], row["sink_line"], row["sink_snapshot"]): _of_row(row) for row in fed}
+    found = {fork_key(edge): edge for edge in map(_of_row, fed)}
     for _, _, table in readable_tables(catalog):
         for edge in readable_forks(table._files):
-            key = edge["sink_uuid"], edge["sink_branch"], edge["sink_snapshot"]
-            before = found.get(key)
-            if before is not None and before["sink_commit"] == edge["sink_commit"]:  # the snapshot may have expired
+            before = found.get(fork_key(edge))
+            if before is not None:  # the snapshot may have expired
                 edge["sink_time"] = max(edge["sink_time"], before["sink_time"])
-            found[key] = edge
+                edge["why"] = edge["why"] or before["why"]
+            found[fork_key(edge)] = edge
     return edge_table(found.values())
 
 
@@ -164,4 +124,5 @@ def fork_edge(table: TableStore, branch: str) -> Edge | None:
         "source_to": version.snapshot_id,
         "source_to_commit": version.commit,
         "exact": True,
+        "why": None if not began.has_taken else TAKEN if began.is_dated else TAKEN_SOMETIME,
     }

@@ -124,8 +124,19 @@ def _generations(ids: Ints, commits: Ints, times: Ints, written: Mask) -> Genera
             first_times.append(int(times[at]))
             current = {one: of for one, of in current.items() if one < number}
         current[number] = commit
-        born[number, commit] = len(first_ids) - 1
+        born[number, commit] = _first_with(number, first_ids)
     return Generations(first_ids=first_ids, times=first_times, born=born)
+
+
+def _first_with(number: int, first_ids: Sequence[int]) -> int:
+    """The generation of a snapshot that the last one has: one that begins above its number has it from the one before.
+
+    A snapshot that was written begins a generation where it has to. One that was only read may be older.
+    """
+    found = len(first_ids) - 1
+    while number < first_ids[found]:
+        found -= 1
+    return found
 
 
 class Copies:

@@ -17,7 +17,8 @@ from lakelog.filestore.metadata.snapshots.users import LOG_STATE_KEY
 from lakelog.filestore.metadata.tables.consumers import LEASE_PREFIX, LINEAGE_CONSUMER, ConsumerManager
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.schema.paths import TablePaths
-from lakelog.lineage.tables.edges import Edge, LineBatches, edges_of_batch, line_snapshots
+from lakelog.lineage.tables.beginnings import line_snapshots
+from lakelog.lineage.tables.edges import Edge, LineBatches, edges_of_batch
 from lakelog.protocol.state.state import LogState
 from lakelog.protocol.statements.unfinished import unfinished_batches
 

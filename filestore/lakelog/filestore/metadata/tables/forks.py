@@ -29,7 +29,8 @@ class Fork:
     `branchId`, what tells the branch from any other, also from a later one of its name; `timeMillis`, when it was made;
     of the snapshot, unless the branch began empty, `snapshotId` and `commitUuid` (missing for a snapshot without one),
     and `protectingTag`, the tag that keeps it in both lines; `tag` where it was made from one; `retainedMillis` where
-    `expire_branches` is to delete the branch so long after it was made.
+    `expire_branches` is to delete the branch so long after it was made; `takenMillis` where the table has taken the
+    branch up to the snapshot, which was written to the branch: when it did so last.
     """
 
     branch_id: str
@@ -39,6 +40,7 @@ class Fork:
     protecting_tag: str | None = None
     tag: str | None = None
     retained_millis: int | None = None
+    taken_millis: int | None = None
 
     def to_fields(self) -> dict[str, object]:
         """The JSON object."""
@@ -64,6 +66,7 @@ class Fork:
             protecting_tag=tags[0],
             tag=tags[1],
             retained_millis=None if given.get("retainedMillis") is None else whole(given, "retainedMillis", COUNT),
+            taken_millis=None if given.get("takenMillis") is None else whole(given, "takenMillis", LONG),
         )
 
 
@@ -75,6 +78,7 @@ _KEYS = {
     "protecting_tag": "protectingTag",
     "tag": "tag",
     "retained_millis": "retainedMillis",
+    "taken_millis": "takenMillis",
 }
 
 

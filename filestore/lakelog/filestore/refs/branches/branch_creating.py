@@ -25,13 +25,23 @@ from lakelog.common.quoting import cause
 from lakelog.filestore.io.integrity import text_of
 from lakelog.filestore.metadata.origins.row_sources import kept_sources
 from lakelog.filestore.metadata.origins.unseen_changes import carried_unseen
-from lakelog.filestore.metadata.snapshots.snapshot import DIGEST_KEY, PROPERTY_PREFIX, SCHEMA_DIGEST_KEY, Snapshot
+from lakelog.filestore.metadata.snapshots.snapshot import (
+    DIGEST_KEY,
+    OPERATION_KEY,
+    PROPERTY_PREFIX,
+    SCHEMA_DIGEST_KEY,
+    Snapshot,
+)
 from lakelog.filestore.metadata.snapshots.snapshot_manager import SnapshotManager
 from lakelog.filestore.metadata.snapshots.tag_file import Tag
 from lakelog.filestore.metadata.snapshots.users import (
+    BASE_KEY,
     CLEARED_KEY,
     FORGOTTEN_KEY,
     LINEAGE_KEY,
+    MENDED_KEY,
+    REPLACES_KEY,
+    RESTORES_KEY,
     SOURCES_KEY,
     UNSEEN_KEY,
     USERS_KEY,
@@ -49,9 +59,10 @@ from lakelog.filestore.schema.paths import TablePaths
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.schema.schema_manager import SchemaManager
 
-_KEPT = frozenset(
-    {USERS_KEY, FORGOTTEN_KEY, UUID_KEY, SCHEMA_DIGEST_KEY, LINEAGE_KEY, SOURCES_KEY, UNSEEN_KEY, CLEARED_KEY}
-)  # the others are of a log
+_CARRIED = {USERS_KEY, FORGOTTEN_KEY, UUID_KEY, SCHEMA_DIGEST_KEY, SOURCES_KEY, UNSEEN_KEY, CLEARED_KEY}
+# What the snapshot itself did stays true in the branch, which may outlive the snapshot in the table.
+_OF_ONE_SNAPSHOT = {LINEAGE_KEY, OPERATION_KEY, RESTORES_KEY, REPLACES_KEY, BASE_KEY, MENDED_KEY}
+_KEPT = frozenset(_CARRIED | _OF_ONE_SNAPSHOT)  # the others are of a log
 _LOG_PREFIXES = ("log.", "change-tracking")
 
 

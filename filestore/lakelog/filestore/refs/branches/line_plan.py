@@ -45,7 +45,7 @@ def plan_change(lines: Lines, *, drops_branch: bool, now_millis: int) -> LineCha
     schemas, schema_id, digest = _schema_acts(lines, now_millis)
     head = _head(lines, schema_id, digest)
     acts = [*schemas, *_snapshot_acts(lines, head), *_changelog_acts(lines), *tags]
-    acts += _dropping_acts(lines) if drops_branch else _fork_acts(lines, head)
+    acts += _dropping_acts(lines) if drops_branch else _fork_acts(lines, head, now_millis)
     return new_change(lines.branch.branch, acts, drops_branch=drops_branch)
 
 
@@ -207,13 +207,16 @@ def _is_own(name: str) -> bool:
     return name.startswith("lakelog-")
 
 
-def _fork_acts(lines: Lines, head: Snapshot) -> list[Act]:
+def _fork_acts(lines: Lines, head: Snapshot, now_millis: int) -> list[Act]:
     """The branch goes on from its newest snapshot, which both lines have now, and keep by a tag."""
     main, branch, older = lines.main, lines.branch, lines.fork
     if older is None:
         return []
     tag = f"{PROTECTING_PREFIX}{head.id}-{uuid.uuid4().hex[:8]}"
-    fork = replace(older, snapshot_id=head.id, commit_uuid=head.uuid, protecting_tag=tag, tag=None)
+    is_same = (older.snapshot_id, older.commit_uuid) == (head.id, head.uuid)  # the branch has nothing of its own
+    taken_millis = older.taken_millis if is_same else now_millis
+    place = replace(older, snapshot_id=head.id, commit_uuid=head.uuid, taken_millis=taken_millis)
+    fork = replace(place, protecting_tag=tag, tag=None)
     own = branch.snapshots.get(head.id)
     acts: list[Act] = [
         (WRITE, _below(main, main.paths.tag(tag)), Tag(name=tag, snapshot=head).to_json()),

@@ -1,0 +1,100 @@
+"""Which snapshots of a table a branch has written, and has brought: the table has them later than they were committed.
+
+A branch takes the place of what its table has, with snapshots that may be older than those that give way. Its fork file
+says when its table took it last. Of a branch that is not there any more, and of one that another engine has taken, that
+is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any  # Any: values of edges
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakelog.catalog.system.system_database import plain_times
+from lakelog.filestore.metadata.origins.row_sources import LineKey
+from lakelog.lineage.lines.lines import Line
+from lakelog.lineage.records.record import TableVersion
+from lakelog.lineage.tables.forking import FORK_OPERATION, TAKEN
+
+Row = Mapping[str, Any]
+_COLUMNS = ["sink_branch", "operation", "why", "sink_snapshot", "sink_commit", "sink_time"]
+ALWAYS = 0  # a time before all
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """When a table got a snapshot: it did not have it before one time, and has had it since another one.
+
+    None is a time that is not known.
+    """
+
+    not_before: int = ALWAYS
+    since: int | None = ALWAYS
+
+
+OWN = Arrival()  # of a snapshot that was written to the table itself
+
+
+@dataclass(slots=True, kw_only=True)
+class Arrivals:
+    """The snapshots of one table that branches have brought, or may have brought. `chain` are those that it has now.
+
+    `written` are those of which it is known that they were written to a branch. `brought` are the numbers in the chain
+    behind the first one of a pair up to the second one, with the times of both. `doubtful` is the number behind which a
+    branch that is not there any more may have brought all.
+    """
+
+    chain: Mapping[int, str | None]
+    written: set[TableVersion] = field(default_factory=set)
+    brought: list[tuple[int, int, Arrival]] = field(default_factory=list)
+    doubtful: int | None = None
+
+    @classmethod
+    def of(cls, table: LineKey, edges: pa.Table, lines: Sequence[Line], chain: Mapping[int, str | None]) -> Arrivals:
+        """Those of one table, of all edges and lines."""
+        found = cls(chain=chain)
+        began: dict[str, list[Row]] = {}
+        of_branches = pc.and_(pc.equal(edges["sink_uuid"], table.uuid), pc.is_valid(edges["sink_branch"]))
+        for row in plain_times(edges.filter(of_branches).select(_COLUMNS)).to_pylist():
+            if row["operation"] == FORK_OPERATION:
+                began.setdefault(row["sink_branch"], []).append(row)
+            else:
+                found.written.add(TableVersion(snapshot_id=row["sink_snapshot"], commit=row["sink_commit"]))
+        branches = [line for line in lines if line.key.uuid == table.uuid and line.key.branch is not None]
+        for line in branches:
+            found.written.update(step.version for step in line.steps if step.version != line.began)
+        living = {line.key.branch for line in branches if line.began is not None}
+        for branch, rows in began.items():
+            found._take(sorted(rows, key=lambda row: row["sink_snapshot"]), is_living=branch in living)
+        return found
+
+    def find(self, version: TableVersion, *, is_in_chain: bool) -> Arrival:
+        """When the table got a snapshot that it has, or had."""
+        number = version.snapshot_id
+        brought = [one for first, last, one in self.brought if is_in_chain and first < number <= last]
+        if brought:  # by several, the first one
+            dated = [one for one in brought if one.since is not None]
+            return min(dated or brought, key=lambda one: one.not_before)
+        if version in self.written:
+            return Arrival(since=None)
+        is_doubtful = is_in_chain and self.doubtful is not None and number > self.doubtful
+        return Arrival(since=None) if is_doubtful else OWN
+
+    def _take(self, rows: Sequence[Row], *, is_living: bool) -> None:
+        """Take the beginnings of one branch, by their numbers."""
+        before: int | None = None
+        for row in rows:
+            number, time = row["sink_snapshot"], row["sink_time"]
+            if (row["why"] or "").startswith(TAKEN) and self.chain.get(number, "") == row["sink_commit"]:
+                # Without an earlier beginning some of the snapshots may be the table's own.
+                not_before = ALWAYS if before is None else time
+                arrival = Arrival(not_before=not_before, since=time if row["why"] == TAKEN else None)
+                self.brought.append((before or 0, number, arrival))
+            before = number
+        if not is_living:
+            first = rows[0]["sink_snapshot"]
+            self.doubtful = first if self.doubtful is None else min(first, self.doubtful)

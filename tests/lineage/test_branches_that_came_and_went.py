@@ -1,0 +1,274 @@
+"""Lineage of tables whose branches took their place, were rolled back, deleted, and made again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lakelog.catalog import Catalog, Table
+from lakelog.lineage import downstream, feed, known_edges, made_from, tainted
+from lakelog.lineage.lines.line_graph import FoundTables, load_lines
+from lakelog.lineage.lines.lines import line_key
+from tests.support.foreign_engine import fast_forward_as_others_do
+from tests.support.lineage_jobs import commit_rows, read_of
+
+SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.int64())])
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Catalog:
+    """A warehouse whose lineage is fed before it is deleted."""
+    found = Catalog(tmp_path, options={"data-lineage": "true"})
+    feed(found)
+    return found
+
+
+@pytest.fixture
+def tables(catalog: Catalog) -> tuple[Table, Table, Table]:
+    """Three tables with a snapshot each, of which none was made from another one."""
+    a, b, c = (make(catalog, name) for name in "abc")
+    for table in (a, b, c):
+        table.write(rows(1))
+    return a, b, c
+
+
+def make(catalog: Catalog, name: str) -> Table:
+    options = {"bucket": "1", "write-only": "true", "snapshot.num-retained.min": "1"}
+    return catalog.create_table(f"db.{name}", schema=SCHEMA, primary_keys=["id"], options=options)
+
+
+def rows(*ids: int) -> pa.Table:
+    return pa.table({"id": list(ids), "v": list(ids)}, schema=SCHEMA)
+
+
+def copy(source: Table, sink: Table) -> None:
+    found = source.snapshot()
+    assert found is not None
+    made_from(sink, f"{source.name}@{found.id}", job="copy").write(source.to_arrow())
+
+
+def reached(catalog: Catalog, table: str, snapshot_id: int) -> set[str]:
+    """The tables that hold tainted rows."""
+    found = tainted(catalog, table, snapshot_id).tables.to_pylist()
+    return {row["table"] for row in found if row["holds_tainted_rows"]}
+
+
+def readers(catalog: Catalog, table: str, snapshot_id: int) -> set[str]:
+    """The tables that were made from a snapshot."""
+    return {row["sink_table"] for row in downstream(catalog, table, snapshot_id).to_pylist()}
+
+
+def test_a_restore_that_a_branch_alone_has_still_is_tainted(
+    catalog: Catalog, tables: tuple[Table, Table, Table]
+) -> None:
+    a, b, _ = tables
+    copy(a, b)
+    b.truncate()
+    b.restore(snapshot_id=2)
+    b.create_branch("trial")
+    b.rollback(snapshot_id=3)
+
+    found = tainted(catalog, "db.a", 1).snapshots.to_pylist()
+
+    assert {row["snapshot_id"] for row in found if row["table"].startswith("db.b")} == {2, 4}
+
+
+def test_readers_of_snapshots_that_gave_way_to_a_branch_are_known(
+    catalog: Catalog, tables: tuple[Table, Table, Table]
+) -> None:
+    """The snapshot of the branch is older than the read, and no lineage was written to it."""
+    a, b, c = tables
+    b.create_branch("trial")
+    copy(a, b)
+    b.branch("trial").write(rows(7))
+    b.write(rows(8))
+    commit_rows(c, rows(9), read_of(b, start=1, end=3), user="stream")
+    b.merge_branch("trial")
+
+    assert "db.c" in readers(catalog, "db.a", 1)
+
+
+def test_a_branch_that_was_rolled_back_behind_what_its_table_took_holds_none_of_it(
+    catalog: Catalog, tables: tuple[Table, Table, Table]
+) -> None:
+    a, b, _ = tables
+    b.create_branch("trial")
+    trial = b.branch("trial")
+    trial.write(rows(7))
+    copy(a, trial)
+    b.fast_forward("trial")
+    trial.rollback(snapshot_id=2)
+
+    assert reached(catalog, "db.a", 1) == {"db.a", "db.b"}
+
+
+def test_what_is_written_to_a_branch_that_was_rolled_back_is_known(
+    catalog: Catalog, tables: tuple[Table, Table, Table]
+) -> None:
+    """Its snapshots have numbers below that of the fork file."""
+    a, b, _ = tables
+    b.create_branch("trial")
+    trial = b.branch("trial")
+    for number in (7, 8, 9):
+        trial.write(rows(number))
+    b.fast_forward("trial")
+    trial.rollback(snapshot_id=2)
+    copy(a, trial)
+
+    edges = known_edges(catalog).to_pylist()
+
+    assert [(edge["sink_branch"], edge["sink_snapshot"]) for edge in edges] == [("trial", 3)]
+    assert reached(catalog, "db.a", 1) == {"db.a", "db.b$branch_trial"}
+
+
+@pytest.mark.parametrize("verb", ["merge_branch", "replace_main"])
+def test_a_snapshot_that_gave_way_did_not_come_after_those_of_the_branch(
+    catalog: Catalog, tables: tuple[Table, Table, Table], verb: str
+) -> None:
+    """The branch has truncated its rows before the table wrote the snapshot that gave way."""
+    _, b, c = tables
+    b.create_branch("trial")
+    b.branch("trial").truncate()
+    b.branch("trial").write(rows(7))
+    for number in (8, 9):
+        b.write(rows(number))
+    copy(b, c)
+    getattr(b, verb)("trial")
+
+    assert reached(catalog, "db.b", 1) == {"db.c"}
+
+
+def test_a_snapshot_came_after_those_of_a_branch_that_the_table_had_taken(
+    catalog: Catalog, tables: tuple[Table, Table, Table]
+) -> None:
+    """What gave way then is not in it."""
+    a, b, c = tables
+    b.create_branch("trial")
+    copy(a, b)
+    b.branch("trial").write(rows(7))
+    b.merge_branch("trial")
+    commit_rows(b, rows(8), read_of(c, end=1), user="stream")
+    copy(b, c)
+    b.rollback(snapshot_id=2)
+
+    assert "db.c" not in reached(catalog, "db.a", 1)
+
+
+def test_each_of_two_branches_with_one_name_has_a_beginning(
+    catalog: Catalog, tables: tuple[Table, Table, Table]
+) -> None:
+    """They began at two commits with one number."""
+    a, b, c = tables
+    copy(a, b)
+    b.create_branch("trial")
+    copy(b.branch("trial"), c)
+    feed(catalog)
+    b.delete_branch("trial")
+    b.rollback(snapshot_id=1)
+    b.write(rows(7))
+    b.create_branch("trial")
+
+    assert "db.c" in readers(catalog, "db.a", 1)
+
+
+def test_the_steps_of_a_branch_begin_at_what_its_table_has_taken(
+    catalog: Catalog, tables: tuple[Table, Table, Table]
+) -> None:
+    """Lineage was written to older snapshots of the branch, and younger ones have expired."""
+    a, b, _ = tables
+    b.create_branch("trial")
+    trial = b.branch("trial")
+    copy(a, trial)
+    trial.write(rows(7))
+    b.fast_forward("trial")
+    copy(a, trial)
+    trial.write(rows(8))
+    trial.expire_snapshots(retain_min=1, retain_max=1)
+
+    graph = load_lines([trial._files], FoundTables([catalog]))
+
+    steps = graph.lines[line_key(trial._files)].steps
+    assert [step.version.snapshot_id for step in steps] == [3, 4, 5]
+
+
+def test_readers_of_a_branch_that_another_engine_put_in_place_read_snapshots_of_the_table(
+    catalog: Catalog, tables: tuple[Table, Table, Table]
+) -> None:
+    """The snapshots that both have had expire in the branch, and no lineage was written to them."""
+    a, b, c = tables
+    b.create_branch("trial")
+    trial = b.branch("trial")
+    trial.write(rows(7))
+    fast_forward_as_others_do(b._files, "trial")
+    copy(a, trial)
+    copy(trial, c)
+    trial.write(rows(9))
+    trial.expire_snapshots(retain_min=1, retain_max=1)
+
+    assert "db.c" in readers(catalog, "db.b", 2)
+
+
+def test_the_oldest_snapshot_that_a_branch_has_came_after_what_its_table_has_lineage_of(
+    catalog: Catalog, tables: tuple[Table, Table, Table]
+) -> None:
+    a, b, _ = tables
+    b.create_branch("trial")
+    trial = b.branch("trial")
+    copy(a, trial)
+    for number in (7, 8):
+        trial.write(rows(number))
+    trial.expire_snapshots(retain_min=1, retain_max=2)
+    b.fast_forward("trial")
+    b.expire_snapshots(retain_min=1, retain_max=1)
+
+    assert reached(catalog, "db.a", 1) == {"db.a", "db.b", "db.b$branch_trial"}
+
+
+def test_what_one_branch_alone_has_came_after_what_another_one_alone_has(
+    catalog: Catalog, tables: tuple[Table, Table, Table]
+) -> None:
+    """They are snapshots of the table, in which they have expired without lineage."""
+    _, b, c = tables
+    b.create_branch("first")
+    b.write(rows(7))
+    b.create_branch("second")
+    copy(b.branch("second"), c)
+    b.write(rows(8))
+    b.expire_snapshots(retain_min=1, retain_max=1)
+
+    assert "db.b$branch_second" in reached(catalog, "db.b$branch_first", 1)
+
+
+def test_a_snapshot_that_was_read_after_a_rollback_was_there_before_it(
+    catalog: Catalog, tables: tuple[Table, Table, Table]
+) -> None:
+    """No lineage was written to it, and the first read of it is younger than the snapshots that gave way."""
+    a, b, c = tables
+    b.write(rows(7))
+    copy(a, b)
+    commit_rows(c, rows(8), read_of(b, start=1, end=3), user="early")
+    copy(a, b)
+    b.rollback(snapshot_id=3)
+    copy(a, b)
+    commit_rows(c, rows(9), read_of(b, end=2), user="late")
+
+    jobs = {row["job"] for row in downstream(catalog, "db.b", 2).to_pylist()}
+
+    assert jobs == {"early", "late"}
+
+
+def test_a_branch_without_snapshots_of_its_own_brings_none(
+    catalog: Catalog, tables: tuple[Table, Table, Table]
+) -> None:
+    """Its table is rolled back to where the branch began, in effect."""
+    a, b, c = tables
+    copy(a, b)
+    commit_rows(c, rows(8), read_of(b, end=2), user="early")
+    b.create_branch("trial")
+    copy(a, b)
+    b.merge_branch("trial")
+    copy(a, b)
+
+    assert "db.c" in readers(catalog, "db.a", 1)
