@@ -34,7 +34,8 @@ from lakelog.filestore.metadata.snapshots.users import (
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.schema.paths import MAIN_BRANCH
 from lakelog.lineage.lines.expired import steps_of_rows
-from lakelog.lineage.lines.lines import Step, steps_of
+from lakelog.lineage.lines.line_steps import steps_of
+from lakelog.lineage.lines.lines import Step
 from lakelog.lineage.records.record import CommittedBatch
 from lakelog.lineage.tables.edges import LineBatches, edges_of_batch
 from lakelog.lineage.tables.projecting import numbered

@@ -16,7 +16,7 @@ from lakelog.filestore.metadata.snapshots.users import LOG_STATE_KEY
 from lakelog.filestore.write.write import write_rows
 from lakelog.lineage import feed
 from lakelog.lineage.answers.consistent import NotConsistentError, consistent_snapshots
-from lakelog.lineage.lines.lines import steps_of
+from lakelog.lineage.lines.line_steps import steps_of
 from lakelog.lineage.records.record import ForeignSource, ReadMode, UnknownSource
 from lakelog.protocol.state.state import LogState, TakenBatch
 from tests.support.foreign_engine import foreign_snapshot

@@ -18,7 +18,7 @@ from lakelog.filestore.metadata.origins.unseen_changes import UNSEEN_MAX, Unseen
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
 from lakelog.lineage import feed
 from lakelog.lineage.answers.consistent import NotConsistentError, consistent_snapshots
-from lakelog.lineage.lines.lines import steps_of_table
+from lakelog.lineage.lines.line_steps import steps_of_table
 from lakelog.lineage.records.record import ReadMode
 from tests.support.foreign_engine import foreign_snapshot
 from tests.support.lineage_jobs import StreamJob, overwrite_rows, read_of

@@ -21,7 +21,8 @@ from lakelog.filestore.write.write import write_rows
 from lakelog.lineage import feed
 from lakelog.lineage.answers.consistent import NotConsistentError, consistent_snapshots
 from lakelog.lineage.lines.line_state import ABSENT
-from lakelog.lineage.lines.lines import Line, line_key, steps_of_table
+from lakelog.lineage.lines.line_steps import steps_of_table
+from lakelog.lineage.lines.lines import Line, line_key
 from lakelog.lineage.lines.shown import ShownLine, shown_by
 from lakelog.lineage.lines.versions import LineVersions
 from lakelog.lineage.records.record import ReadMode, UnknownSource

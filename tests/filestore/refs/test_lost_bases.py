@@ -12,6 +12,8 @@ from lakelog.common.errors import ConflictError
 from lakelog.filestore.alter.schema_changes import AddColumn
 from lakelog.filestore.expire.expiry import Retention
 from lakelog.filestore.read.change_source import ChangeSource
+from lakelog.filestore.read.scan import plan
+from lakelog.filestore.read.split_rows import read_splits
 from lakelog.filestore.refs.branches import lines as lines_module
 from lakelog.filestore.refs.tags.tags import write_tag
 from lakelog.filestore.table import FileStoreTable
@@ -27,6 +29,11 @@ TAKING = ("merge_branch", "replace_main")
 
 def put(table: FileStoreTable, *ids: int, batch: int = 0) -> None:
     table.write(pa.table({"id": list(ids), "batch": [batch] * len(ids)}, schema=SCHEMA))
+
+
+def ids_of_bucket(table: FileStoreTable, bucket: int) -> list[int]:
+    found = plan(table, table.snapshots.latest(), buckets={bucket})
+    return [key for batch in read_splits(table, found.splits) for key in batch.column("id").to_pylist()]
 
 
 def with_branch(folder: Path) -> FileStoreTable:
@@ -195,6 +202,28 @@ def test_a_fast_forward_of_a_table_whose_newer_rows_have_expired_with_their_snap
     with pytest.raises(ConflictError, match="have expired"):
         in_new_process(table.path).fast_forward("b")
     assert content(in_new_process(table.path)) == BASE | {9: 9}
+
+
+@pytest.mark.parametrize("options", [{"deletion-vectors.enabled": "true"}, {"merge-engine": "first-row"}])
+def test_a_fast_forward_of_a_table_whose_newer_rows_wait_for_a_compaction_is_refused(
+    tmp_path: Path, options: dict[str, str]
+) -> None:
+    """Since the base the table has a compaction alone, of a bucket whose rows are the same, and rows in the other."""
+    table = make_table(tmp_path, options={"write-only": "true", "bucket": "2", **options})
+    scratch = make_table(tmp_path / "scratch", options={"bucket": "2"})
+    put(scratch, *range(20))
+    one, other = (ids_of_bucket(scratch, number) for number in (0, 1))
+    put(table, one[0], other[0])
+    table.compact(full=True)
+    table.create_branch("b")
+    put(table.on_branch("b"), 50, batch=5)
+    put(table, one[0])  # the same row again
+    put(table, other[1], batch=9)
+    (bucket,) = (bucket for bucket in table.live_files.of(table.snapshots.latest()).buckets if bucket.number == 0)
+    assert table._compact([bucket], is_full=True, clock=None) is not None
+    table.expire_snapshots(retention=KEEP_ONE)
+    with pytest.raises(ConflictError, match="have expired"):
+        in_new_process(table.path).fast_forward("b")
 
 
 def test_a_fast_forward_of_a_table_with_the_rows_of_an_expired_base_goes_on(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ tables takes the lowest agreement behind the one that it has read.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -19,10 +20,10 @@ from lakelog.lineage.lines.kept_lines import KeptLines
 from lakelog.lineage.lines.line_graph import LineGraph, load_lines
 from lakelog.lineage.lines.line_state import Reason
 from lakelog.lineage.lines.lines import Line, line_key
-from lakelog.lineage.records.record import TableVersion
+from lakelog.lineage.records.record import ReadMode, TableVersion
 
 Positions = Mapping[str, TableVersion]
-_PASSING = frozenset({Reason.INEXACT, Reason.PART})  # the next batch may mend it
+_PASSING = frozenset({Reason.INEXACT, Reason.PART, Reason.WAITING})  # the next batch may mend it
 
 
 class ConsistentAdvance:
@@ -93,7 +94,8 @@ def check_not_broken(graph: LineGraph, asked: Sequence[LineKey]) -> None:
         shared = set(graph.above([other for other in asked if other != line]))
         for one in graph.above([line]):
             newest = len(graph.lines[one].steps) - 1
-            for source, shown in graph.shown[one].sources.items():
+            read = graph.streamed(one) if one in asked else graph.shown[one]
+            for source, shown in read.sources.items():
                 found = shown.at(newest)[1]
                 if found is None or found.reason in _PASSING or shared.isdisjoint(graph.above([source])):
                     continue
@@ -121,7 +123,7 @@ def next_agreement(
     """
     asked = list(behind)
     agreement = _agreement(graph, asked)
-    masks = {line: _stops(graph.lines[line], at, heads[line]) for line, at in behind.items()}
+    masks = {line: _stops(graph, line, at, heads[line]) for line, at in behind.items()}
     found = []
     for moving in asked:
         domains = agreement.domains({line: mask for line, (mask, _) in masks.items()})
@@ -138,7 +140,10 @@ def next_agreement(
 
 def _agreement(graph: LineGraph, asked: Iterable[LineKey]) -> Agreement:
     lines = list(asked)
-    return Agreement(shapes={line: graph.shape(line) for line in graph.above(lines)}, asked=lines)
+    shapes = {
+        line: graph.shape(line, ReadMode.STREAM if line in lines else ReadMode.BATCH) for line in graph.above(lines)
+    }
+    return Agreement(shapes=shapes, asked=lines)
 
 
 def _living(line: Line, head: int) -> Mask:
@@ -147,11 +152,14 @@ def _living(line: Line, head: int) -> Mask:
     return np.array(found, dtype=np.bool_)
 
 
-def _stops(line: Line, at: TableVersion, head: int) -> tuple[Mask, Mask]:
+def _stops(graph: LineGraph, key: LineKey, at: TableVersion, head: int) -> tuple[Mask, Mask]:
     """The steps at which a batch behind `at` may end, that at `at` among them; and that one alone."""
+    line, versions = graph.lines[key], graph.versions[key].streamed
     stays = np.array([step.version == at for step in line.steps], dtype=np.bool_)
+    gives_rows = [True, *(one != other for one, other in pairwise(versions))]  # such as a compaction of a changelog
     ends = [
-        step.version.snapshot_id > at.snapshot_id and bool(step.changes_rows or step.batches) for step in line.steps
+        step.version.snapshot_id > at.snapshot_id and bool(step.changes_rows or step.batches or is_given)
+        for step, is_given in zip(line.steps, gives_rows, strict=False)
     ]
     return (_living(line, head) & np.array(ends, dtype=np.bool_)) | stays, stays
 

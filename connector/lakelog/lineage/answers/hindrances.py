@@ -27,6 +27,7 @@ _WORDS = {
     Reason.MERGED: "the merge of a branch",
     Reason.RESTORED: "a restore of a state of which nothing is known",
     Reason.PART: "a batch in part",
+    Reason.WAITING: "rows that wait for a compaction",
     Reason.NOT_KNOWN: "a snapshot that has expired or was rolled back, and what it was made from with it",
 }
 
@@ -202,7 +203,7 @@ def _first_break(graph: LineGraph, line: LineKey, position: int, towards: LineKe
             if key < 0 or source in seen:
                 continue
             seen.add(source)
-            step = graph.versions[source].position(graph.versions[source].first(key))
+            step = graph.versions[source].step_of(key)
             if step is None:
                 if graph.shown[source].sources:
                     first = graph.versions[source].first(key).snapshot_id

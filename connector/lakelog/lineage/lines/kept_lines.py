@@ -16,7 +16,8 @@ from lakelog.filestore.metadata.origins.row_sources import LineKey
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.lineage.lines.expired import ExpiredSteps
 from lakelog.lineage.lines.line_graph import FoundTables, joined_line
-from lakelog.lineage.lines.lines import Line, Step, StepRun
+from lakelog.lineage.lines.line_steps import StepRun
+from lakelog.lineage.lines.lines import Line, Step
 from lakelog.lineage.tables.beginnings import line_snapshots
 
 

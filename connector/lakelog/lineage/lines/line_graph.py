@@ -14,19 +14,22 @@ from lakelog.catalog.system.system_database import SystemDatabase
 from lakelog.common.errors import InvalidRequestError, LakelogError, NotFoundError
 from lakelog.filestore.metadata.origins.row_sources import LineKey
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot, is_same_commit
-from lakelog.filestore.metadata.snapshots.users import SOURCES_KEY, UNSEEN_KEY
+from lakelog.filestore.metadata.snapshots.users import LOG_STATE_KEY, SOURCES_KEY, UNSEEN_KEY
 from lakelog.filestore.metadata.tables.forks import Fork, read_fork
 from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.read.waiting_rows import WaitingRows
 from lakelog.filestore.schema.line_names import line_name
 from lakelog.filestore.schema.paths import BRANCH_INFIX, MAIN_BRANCH
 from lakelog.lineage.lines.agreement import LineShape
 from lakelog.lineage.lines.expired import ExpiredSteps
 from lakelog.lineage.lines.line_state import Break, Reason
-from lakelog.lineage.lines.lines import Change, Line, Step, StepRun, line_key, source_key, steps_of_table
+from lakelog.lineage.lines.line_steps import StepRun, steps_of_table
+from lakelog.lineage.lines.lines import Change, Line, Step, line_key, source_key
+from lakelog.lineage.lines.read_views import as_read
 from lakelog.lineage.lines.shown import ShownLine, shown_by
 from lakelog.lineage.lines.told_steps import with_told_steps
 from lakelog.lineage.lines.versions import LineVersions
-from lakelog.lineage.records.record import TableSource, TableVersion
+from lakelog.lineage.records.record import ReadMode, TableSource, TableVersion
 from lakelog.lineage.records.unreadable import note_unreadable, readable_tables
 from lakelog.lineage.tables.beginnings import forked_at
 
@@ -104,12 +107,16 @@ class LivingCommits:
 
 @dataclass(slots=True, kw_only=True)
 class LineGraph:
-    """Lines by their keys. `names` has those of lines that no catalog has, too."""
+    """Lines by their keys. `names` has those of lines that no catalog has, too.
+
+    `shown` is what batch reads of their snapshots show, `written` what is written up to each.
+    """
 
     lines: dict[LineKey, Line] = field(default_factory=dict)
     names: dict[LineKey, str] = field(default_factory=dict)
     versions: dict[LineKey, LineVersions] = field(default_factory=dict)
     shown: dict[LineKey, ShownLine] = field(default_factory=dict)
+    written: dict[LineKey, ShownLine] = field(default_factory=dict)
 
     def above(self, lines: Iterable[LineKey]) -> list[LineKey]:
         """These lines and all that they are made from, near ones first."""
@@ -138,15 +145,20 @@ class LineGraph:
             way.append(came[way[-1]])
         return way[::-1]
 
-    def shape(self, key: LineKey) -> LineShape:
-        """What an agreement needs of a line."""
+    def streamed(self, key: LineKey) -> ShownLine:
+        """What streams of a line show that have read up to each of its snapshots."""
+        return as_read(self.written[key], self.lines[key].steps, self.versions[key], ReadMode.STREAM)
+
+    def shape(self, key: LineKey, mode: ReadMode = ReadMode.BATCH) -> LineShape:
+        """What an agreement needs of a line that is read by this mode."""
         versions, line = self.versions[key], self.lines[key]
+        is_batch = mode is ReadMode.BATCH
         return LineShape(
-            versions=versions.keys,
+            versions=versions.keys if is_batch else versions.streamed,
             version_count=versions.count,
             known_count=versions.known_count,
             is_whole=[step.is_whole for step in line.steps],
-            sources=self.shown[key].sources,
+            sources=(self.shown[key] if is_batch else self.streamed(key)).sources,
         )
 
 
@@ -188,7 +200,8 @@ def show_lines(graph: LineGraph) -> LineGraph:
             if state is not None and graph.versions[main].is_rolled_back(line.began):
                 state = state.copy()
                 state.break_all(Break(Reason.RESTORED, line.began.snapshot_id, "the branch began at it"))
-        graph.shown[key] = shown_by(line, graph.versions, began=state, keep=began.get(key, ()))
+        graph.written[key] = shown_by(line, graph.versions, began=state, keep=began.get(key, ()))
+        graph.shown[key] = as_read(graph.written[key], line.steps, graph.versions[key], ReadMode.BATCH)
     return graph
 
 
@@ -255,7 +268,8 @@ def _forked(table: TableStore, fork: Fork, began: TableVersion) -> Step:
     living = table.snapshots.find(began.snapshot_id)
     if living is None:
         return Step(version=began, time_millis=fork.created_millis, change=Change.NOTHING, is_living=False)
-    return forked_step(living, began)
+    in_batch, in_stream = WaitingRows(table).take(living, log=living.properties.get(LOG_STATE_KEY, ""))
+    return replace(forked_step(living, began), in_batch=in_batch, in_stream=in_stream)
 
 
 def forked_step(snapshot: Snapshot, began: TableVersion) -> Step:

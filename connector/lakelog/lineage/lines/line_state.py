@@ -28,6 +28,9 @@ class Reason(StrEnum):
     MERGED = "merged"  # a branch brought rows of which it is not known what they were made from
     RESTORED = "restored"  # a state was restored of which nothing is known
     PART = "part"  # the snapshot holds a batch in part
+    WAITING = (
+        "waiting"  # rows wait for a compaction: no batch read of a snapshot shows those, and no others, that are there
+    )
     NOT_KNOWN = "not known"  # the snapshot has expired, or was rolled back, and what it was made from with it
 
 
@@ -97,7 +100,8 @@ class SourceState:
             if reading.last is not None:
                 keys.add(reading.last)
         if len(keys) == 1:
-            return keys.pop(), None
+            key = keys.pop()
+            return (key, None) if versions.is_shown(key) else (BROKEN, _not_shown(key, versions, position))
         if not keys:
             return ABSENT, None
         return BROKEN, Break(Reason.MIXED, position, mixed_text(self, keys, versions, settled))
@@ -145,6 +149,13 @@ class LineState:
 def in_table(reader: Reader) -> Reader:
     """The reader that a merged branch has begun with: its users have their table's names, and the branch's origin."""
     return reader._replace(user=WriterName(reader.user).own_user())
+
+
+def _not_shown(key: int, versions: LineVersions, number: int) -> Break:
+    """The break in a snapshot whose streams have read what no batch read of the source shows."""
+    end = versions.first(key).snapshot_id
+    details = f"no known snapshot of the source shows to batch reads the rows that streams have read up to {end}"
+    return Break(Reason.WAITING, number, details)
 
 
 def named_version(versions: LineVersions, key: int | None) -> str:

@@ -1,47 +1,28 @@
 """The line of a table as its versions need it: of each snapshot what it does to the rows, and the batches in it.
 
-Pure but for `steps_of_table`, which reads the living snapshots. Snapshots that have expired are in the line as far as
-edges name them.
+Snapshots that have expired are in the line as far as edges name them. Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache, partial
-from typing import Self
 
-from lakelog.filestore.metadata.manifests.manifest_entries import FileKind
-from lakelog.filestore.metadata.origins.cleared_rows import CLEARS_ROWS
-from lakelog.filestore.metadata.origins.restored import restored_state
-from lakelog.filestore.metadata.origins.row_changes import REPLACES_ROWS, changes_rows
 from lakelog.filestore.metadata.origins.row_sources import ORIGIN_MARK, LineKey, RowSources
-from lakelog.filestore.metadata.origins.unseen_changes import Given, given_by, gives_late, is_unseen
 from lakelog.filestore.metadata.snapshots.snapshot import (
     MERGE_OPERATION,
-    PROPERTY_PREFIX,
-    RESTORE_OPERATION,
     BranchVerb,
-    CommitKind,
-    Snapshot,
 )
 from lakelog.filestore.metadata.snapshots.users import (
-    CLEARED_KEY,
-    LINEAGE_KEY,
-    LOG_STATE_KEY,
-    RESTORES_KEY,
     SOURCES_KEY,
-    UNSEEN_KEY,
 )
 from lakelog.filestore.metadata.tables.forks import PROTECTING_PREFIX
 from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.read.waiting_rows import Visible
 from lakelog.filestore.schema.paths import MAIN_BRANCH
 from lakelog.lineage.records.record import ReadMode, Source, TableSource, TableVersion
 from lakelog.lineage.records.sources import uuid_of
-from lakelog.lineage.tables.beginnings import line_snapshots
-from lakelog.lineage.tables.edges import LineBatches, WholeBatch
-from lakelog.protocol.state.state import LogState
 
 _TAKES_BRANCH = frozenset(verb.value for verb in BranchVerb)
 
@@ -90,6 +71,7 @@ class Step:
     Without `changes_rows` it is the same version as the one before. `is_whole` is False while it holds a batch in part.
     `is_unseen`: streams of the table are not given its changes. `row_sources` is what its rows come from, and `unseen`
     of which snapshots up to it streams are not given the changes, as itself says; None for a snapshot that does not.
+    `in_batch` is what a batch read of it shows, and `in_stream` what streams up to it have; None is not known.
     `replaces_all`: no row from before is in it, whatever its batches read. `cleared` is which snapshots up to it took
     rows out as a whole, as itself says.
     """
@@ -103,7 +85,8 @@ class Step:
     is_whole: bool = True
     is_living: bool = True
     is_unseen: bool = False
-    given: Given = Given.AT_ONCE
+    in_batch: Visible | None = None
+    in_stream: Visible | None = None
     restored: TableVersion | None = None
     row_sources: str | None = None
     unseen: str | None = None
@@ -161,103 +144,6 @@ def source_key(source: TableSource) -> LineKey:
     return LineKey(source.uuid, None if source.branch == MAIN_BRANCH else source.branch)
 
 
-def steps_of_table(table: TableStore) -> list[Step]:
-    """The steps of the living snapshots of an opened table or branch. Reads them, and the manifests of overwrites."""
-    run = StepRun.of(table)
-    return [run.take(snapshot) for snapshot in line_snapshots(table, table.branch)]
-
-
-def steps_of(snapshots: Iterable[Snapshot], *, replaces_all: Callable[[Snapshot], bool]) -> list[Step]:
-    """The steps of consecutive snapshots, oldest first. `replaces_all` says whether an overwrite replaces all rows."""
-    run = StepRun(replaces_all)
-    return [run.take(snapshot) for snapshot in snapshots]
-
-
-@dataclass(slots=True)
-class StepRun:
-    """Makes the steps of consecutive snapshots, which are taken oldest first. `newest` is the last one taken.
-
-    `gives_late` says of a schema's number whether compactions give the changes of the snapshots before them.
-    """
-
-    replaces_all: Callable[[Snapshot], bool]
-    newest: Snapshot | None = None
-    gives_late: Callable[[int], bool] = field(default=lambda _: False)
-    _batches: LineBatches = field(default_factory=LineBatches)
-    _log: str = ""  # the state of the log; snapshots of other engines have none
-
-    @classmethod
-    def of(cls, table: TableStore, newest: Snapshot | None = None) -> Self:
-        """The run of a table or branch."""
-        return cls(partial(replaces_all, table), newest, cache(partial(gives_late, table)))
-
-    def take(self, snapshot: Snapshot) -> Step:
-        """The step of the next snapshot."""
-        whole = self._batches.take(snapshot)
-        self._log = snapshot.properties.get(LOG_STATE_KEY, self._log)
-        is_whole = not _holds_parts(self._log)
-        step = _step(snapshot, self.newest, whole, is_whole=is_whole, replaces_all=self.replaces_all)
-        self.newest = snapshot
-        return replace(
-            step,
-            is_unseen=is_unseen(snapshot, log=self._log),
-            given=given_by(snapshot, log=self._log, is_late=self.gives_late(snapshot.schema_id)),
-            row_sources=snapshot.properties.get(SOURCES_KEY),
-            unseen=snapshot.properties.get(UNSEEN_KEY),
-            cleared=snapshot.properties.get(CLEARED_KEY),
-        )
-
-
-def _step(
-    snapshot: Snapshot,
-    before: Snapshot | None,
-    whole: Sequence[WholeBatch],
-    *,
-    is_whole: bool,
-    replaces_all: Callable[[Snapshot], bool],
-) -> Step:
-    is_changed = changes_rows(snapshot, before)
-    found = [_line_batch(one) for one in whole]
-    change = _change(snapshot, found, changes_rows=is_changed)
-    is_overwrite = snapshot.commit_kind is CommitKind.OVERWRITE and snapshot.operation_name in CLEARS_ROWS
-    is_whole_overwrite = is_overwrite and replaces_all(snapshot)
-    if change is Change.OVERWRITE and not is_whole_overwrite:
-        change = Change.BATCHES
-    recorded = [one.batch.lineage.operation or "" for one in whole]
-    taken = taken_branch(found, recorded)
-    if taken is not None:
-        change = Change.TAKEN
-    return Step(
-        version=TableVersion(snapshot_id=snapshot.id, commit=snapshot.uuid),
-        time_millis=snapshot.time_millis,
-        change=change,
-        changes_rows=is_changed,
-        operation=snapshot.operation_name or next(filter(None, recorded), None) or snapshot.commit_kind.value,
-        batches=[one for one in found if one.sources] if change is Change.RESTORE else found,
-        is_whole=is_whole,
-        restored=_restored(snapshot) if change is Change.RESTORE else None if taken is None else taken.start,
-        replaces_all=is_whole_overwrite,
-    )
-
-
-def _holds_parts(log: str) -> bool:
-    """Whether the state of a log names parts of batches, also of abandoned ones."""
-    if not log:
-        return False
-    state = LogState.from_json(log, where="a snapshot of a line")
-    return any(ledger for one in state.moved for ledger in one.ledger.values()) or any(state.ledger.values())
-
-
-def _restored(snapshot: Snapshot) -> TableVersion | None:
-    found = restored_state(snapshot.properties)
-    return None if found is None else TableVersion(snapshot_id=found[0], commit=found[1])
-
-
-def _line_batch(whole: WholeBatch) -> LineBatch:
-    lineage = whole.batch.lineage
-    return line_batch(whole.batch.user, lineage.job, lineage.batch_id, whole.sources, lineage.operation)
-
-
 def line_batch(
     user: str, job: str | None, number: int | None, sources: Sequence[Source], operation: str | None
 ) -> LineBatch:
@@ -274,25 +160,3 @@ def taken_branch(batches: Sequence[LineBatch], operations: Sequence[str | None])
     """The branch that one of the batches takes as a whole, by their operations."""
     named = zip(batches, operations, strict=True)
     return next((one.merged for one, operation in named if operation in _TAKES_BRANCH and one.merged), None)
-
-
-def _change(snapshot: Snapshot, batches: Sequence[LineBatch], *, changes_rows: bool) -> Change:
-    if snapshot.operation_name == RESTORE_OPERATION or RESTORES_KEY in snapshot.properties:
-        return Change.RESTORE
-    if any(batch.read for batch in batches):
-        is_overwrite = snapshot.commit_kind is CommitKind.OVERWRITE and snapshot.operation_name in REPLACES_ROWS
-        return Change.OVERWRITE if is_overwrite else Change.BATCHES
-    if not changes_rows:
-        return Change.NOTHING
-    if LINEAGE_KEY in snapshot.properties:  # batches without sources, or parts of batches
-        return Change.BATCHES
-    is_own = any(key.startswith(PROPERTY_PREFIX) for key in snapshot.properties)
-    return Change.BY_HAND if is_own else Change.FOREIGN
-
-
-def replaces_all(table: TableStore, snapshot: Snapshot) -> bool:
-    """Whether no file from before an overwrite lives in it."""
-    files = table.manifests
-    listed = files.read_list(snapshot.delta_manifest_list, size_bytes=snapshot.delta_manifest_list_size)
-    added = (entry.file.row_count for entry in files.read_entries(listed) if entry.kind is FileKind.ADD)
-    return sum(added) == snapshot.total_record_count

@@ -3,8 +3,10 @@
 A version has a key, a number within its line. Snapshots that a batch names and the line has not, since they expired
 before any edge named them, were rolled back, or are of a table that is not in the catalogs, are versions of their own.
 
-With `changelog-producer` lookup or full-compaction a stream is given changes by the compaction behind them: up to it it
-shows the version of the last compaction that gave changes.
+Of some tables reads do not show the rows that wait for a compaction: batch reads of those with deletion vectors or
+`first-row`, and streams of those with `changelog-producer` lookup or full-compaction. What they show of a snapshot is
+an earlier version, or with rows of later ones a version of its own. What a stream has read is a version of the table
+where a batch read of a snapshot shows the same rows.
 """
 
 from __future__ import annotations
@@ -12,7 +14,8 @@ from __future__ import annotations
 import bisect
 from collections.abc import Sequence
 
-from lakelog.filestore.metadata.origins.unseen_changes import Given, UnseenChanges, parse_unseen
+from lakelog.filestore.metadata.origins.unseen_changes import UnseenChanges, parse_unseen
+from lakelog.filestore.read.waiting_rows import Visible, Waits
 from lakelog.lineage.lines.lines import Step
 from lakelog.lineage.records.record import ReadMode, TableVersion
 
@@ -21,18 +24,21 @@ class LineVersions:
     """The versions of one line."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
-        self.keys: list[int] = []  # of each step
-        self._followed: list[int] = []  # of each step: what streams show that have read up to it
+        self.keys: list[int] = []  # of each step: what a batch read of it shows
+        self.streamed: list[int] = []  # of each step: what streams show that have read up to it
+        self._written: list[int] = []  # of each step: all rows
         self._first: list[TableVersion] = []  # of each version
         self._ids: list[int] = []  # of each step
         self._at: dict[int, tuple[str | None, int]] = {}  # by snapshot: its commit and its step
-        self._known = 0
+        self._waits = {mode: _waits_of(steps, mode) for mode in ReadMode}
+        self._partial: dict[tuple[int, Waits], int] = {}  # versions of some rows, by the snapshot since which
+        self._others: dict[tuple[TableVersion, Waits], int] = {}  # of snapshots that the line has not
         self._is_living = bool(steps) and steps[-1].is_living
-        self._others: dict[tuple[TableVersion, bool], int] = {}  # with whether streams show other rows of it
         self._unseen: list[UnseenChanges] = []  # whose changes streams of the line are not given, oldest first
-        self._gives_late = any(step.given is not Given.AT_ONCE for step in steps)
         for step in steps:
             self._add(step)
+        self._known = len(self._first)
+        self._in_batches = set(self.keys)
         told = next((step.unseen for step in steps if step.unseen is not None), None)
         if told is not None:  # of snapshots before it, which have expired, too
             first = self._unseen[0].first if self._unseen else None
@@ -40,20 +46,54 @@ class LineVersions:
             self._unseen[:0] = older
 
     def _add(self, step: Step) -> None:
-        is_next = bool(self._ids) and self._ids[-1] + 1 == step.version.snapshot_id  # others may have changed rows
-        followed = self._followed[-1] if is_next else None
-        if followed is None and step.given is Given.LATER:  # no snapshot shows it: what was given before is not known
-            followed = len(self._first)
-            self._first.append(step.version)
+        number = step.version.snapshot_id
+        is_next = bool(self._ids) and self._ids[-1] + 1 == number  # others may have changed rows
         if step.changes_rows or not is_next:
             self._first.append(step.version)
+            self._written.append(len(self._first) - 1)
+        else:
+            self._written.append(self._written[-1])
         if step.is_unseen:
-            self._unseen.append(UnseenChanges(step.version.snapshot_id, step.version.snapshot_id, step.version.commit))
-        self._ids.append(step.version.snapshot_id)
-        self._at[step.version.snapshot_id] = step.version.commit, len(self.keys)
-        self.keys.append(len(self._first) - 1)
-        self._followed.append(followed if step.given is Given.LATER and followed is not None else self.keys[-1])
-        self._known = len(self._first)
+            self._unseen.append(UnseenChanges(number, number, step.version.commit))
+        self._ids.append(number)
+        self._at[number] = step.version.commit, len(self.keys)
+        self.keys.append(self._seen(step, ReadMode.BATCH))
+        self.streamed.append(self._seen(step, ReadMode.STREAM))
+
+    def _seen(self, step: Step, mode: ReadMode) -> int:
+        """The key of what reads of the newest step show."""
+        number, found = step.version.snapshot_id, seen_by(step, mode)
+        waits = self._waits[mode]
+        if found is None and waits is not Waits.NONE:
+            found = Visible(number, waits, is_whole=False)
+        if found is None or (found.is_whole and found.up_to == number):
+            return self._written[-1]
+        if found.is_whole and found.up_to in self._at:
+            return self._written[self._at[found.up_to][1]]
+        named = found.up_to, found.waits
+        if named not in self._partial:
+            self._partial[named] = len(self._first)
+            self._first.append(step.version)
+        return self._partial[named]
+
+    def shown_step(self, position: int, step: Step, mode: ReadMode) -> int | None:
+        """The step up to which a read of the one at `position` shows all rows, and no others; None for none."""
+        found = seen_by(step, mode)
+        if found is None:
+            return position if self._waits[mode] is Waits.NONE else None
+        if not found.is_whole:
+            return None
+        return position if found.up_to == step.version.snapshot_id else self._at.get(found.up_to, (None, None))[1]
+
+    def hides_rows(self, mode: ReadMode) -> bool:
+        """Whether reads leave rows out that wait for a compaction."""
+        return self._waits[mode] is not Waits.NONE
+
+    def is_shown(self, key: int) -> bool:
+        """Whether a batch read of a snapshot shows a version, as far as that is known."""
+        if key in self._in_batches or self._waits[ReadMode.BATCH] is self._waits[ReadMode.STREAM]:
+            return True
+        return key in (other for (_, waits), other in self._others.items() if waits is self._waits[ReadMode.BATCH])
 
     @property
     def known_count(self) -> int:
@@ -94,8 +134,8 @@ class LineVersions:
         """
         position = self.position(version)
         if position is not None:
-            return (self._followed if mode is ReadMode.STREAM else self.keys)[position]
-        named = version, self._gives_late and mode is ReadMode.STREAM
+            return (self.streamed if mode is ReadMode.STREAM else self.keys)[position]
+        named = version, self._waits[mode]
         found = self._others.get(named)
         if found is None:
             found = self._others[named] = len(self._first)
@@ -124,5 +164,23 @@ class LineVersions:
         """The key of the version of a snapshot's id; None for one that is not known."""
         if snapshot_id in self._at:
             return self.keys[self._at[snapshot_id][1]]
-        named = [key for (version, _), key in self._others.items() if version.snapshot_id == snapshot_id]
-        return named[-1] if named else None
+        waits = self._waits[ReadMode.BATCH]
+        found = [(one is waits, key) for (named, one), key in self._others.items() if named.snapshot_id == snapshot_id]
+        return max(found)[1] if found else None
+
+    def step_of(self, key: int) -> int | None:
+        """The first step of which a batch read shows a version, or without one that of its first snapshot."""
+        if key in self._in_batches:
+            return self.keys.index(key)
+        return self.position(self._first[key])
+
+
+def seen_by(step: Step, mode: ReadMode) -> Visible | None:
+    """What reads of a step show; None where that is not known."""
+    return step.in_stream if mode is ReadMode.STREAM else step.in_batch
+
+
+def _waits_of(steps: Sequence[Step], mode: ReadMode) -> Waits:
+    """What reads of a line leave out: of snapshots that have expired what they leave out of those that are known."""
+    found = (seen_by(step, mode) for step in reversed(steps))
+    return next((one.waits for one in found if one is not None and one.waits is not Waits.NONE), Waits.NONE)

@@ -12,17 +12,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from enum import Enum
 from typing import NamedTuple
 
-from lakelog.common.errors import CorruptDataError, NotFoundError
+from lakelog.common.errors import CorruptDataError
 from lakelog.common.json_fields import COUNT, objects, optional, parse_object, string, whole
 from lakelog.common.quoting import cause
 from lakelog.filestore.metadata.origins.row_changes import KEEPS_ROWS
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
 from lakelog.filestore.metadata.snapshots.users import LOG_STATE_KEY, UNSEEN_KEY, CarriedProperties
-from lakelog.filestore.metadata.tables.store import TableStore
-from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, ChangelogProducer
 
 UNSEEN_MAX = 32  # each commit copies them
 
@@ -40,30 +37,6 @@ def is_unseen(snapshot: Snapshot, *, log: str) -> bool:
     keeps_rows = snapshot.operation_name in KEEPS_ROWS
     is_overwrite = snapshot.commit_kind is CommitKind.OVERWRITE
     return not log and is_overwrite and not _has_changes(snapshot) and not keeps_rows
-
-
-class Given(Enum):
-    """When streams of the table are given the changes of a snapshot: at once, or by a compaction, such as itself."""
-
-    AT_ONCE = "at once"
-    BY_COMPACTION = "by compaction"
-    LATER = "later"
-
-
-def given_by(snapshot: Snapshot, *, log: str, is_late: bool) -> Given:
-    """When streams are given the changes of a snapshot. `is_late` is what `gives_late` says of its schema."""
-    if not is_late or log:
-        return Given.AT_ONCE
-    return Given.BY_COMPACTION if _has_changes(snapshot) else Given.LATER
-
-
-def gives_late(table: TableStore, schema_id: int) -> bool:
-    """Whether compactions give the changes of a table with this schema; where that is not readable, with the newest."""
-    try:
-        schema = table.schema if schema_id == table.schema.id else table.schemas.get(schema_id)
-    except (CorruptDataError, NotFoundError):
-        schema = table.schema
-    return CHANGELOG_PRODUCER.of(schema.options) in (ChangelogProducer.LOOKUP, ChangelogProducer.FULL_COMPACTION)
 
 
 def _has_changes(snapshot: Snapshot) -> bool:

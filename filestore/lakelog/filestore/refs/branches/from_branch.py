@@ -18,6 +18,7 @@ from lakelog.filestore.metadata.snapshots.line_change import begin_change, decid
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.tables.identity import check_same_table
 from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.read.file_pruning import is_merged_on_read
 from lakelog.filestore.refs.branches.branch_finishing import finish_cut_off
 from lakelog.filestore.refs.branches.branch_removing import check_unnamed
 from lakelog.filestore.refs.branches.branch_steps import check_is_main
@@ -82,6 +83,9 @@ def _has_other_rows(lines: Lines) -> bool:
     if lines.base is None:
         return True
     between = StateDifference(lines.main, newest, lines.base, lines.branch)
+    schema = lines.main.stored.schema
+    if schema.primary_keys and not is_merged_on_read(schema) and any(one.file.level == 0 for one in between.removed):
+        return True  # rows that wait for a compaction, which no comparison of reads sees
     return next(between.rows(is_followed=False), None) is not None
 
 

@@ -76,7 +76,13 @@ class BranchMerger:
         base = self.line.base(latest, self.base)
         branch = TableState(table=self.line.branch, snapshot=self.line.snapshot)
         main = TableState(table=self.main, snapshot=latest)
-        states = ThreeStates(base=base, main=main, branch=branch, ancestor=self.line.beginning())
+        ancestor = self.line.beginning()
+        states = ThreeStates(
+            base=base.as_written(),
+            main=main.as_written(),
+            branch=branch.as_written(),
+            ancestor=None if ancestor is None else ancestor.as_written(),
+        )
         if is_same_commit(base.snapshot, branch.snapshot) or self._is_behind(base):
             return self._planned(states, PlannedRows(self.main), is_new=False)
         if not self.main.schema.primary_keys:
