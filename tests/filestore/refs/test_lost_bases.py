@@ -48,7 +48,7 @@ def rolled_back(table: FileStoreTable) -> None:
 
 
 def rolled_back_by_others(table: FileStoreTable) -> None:
-    roll_back_as_others_do(table, 1)
+    roll_back_as_others_do(table, 1, deletes_files=True)
     rows = pa.table({"id": [9], "batch": [9]}, schema=SCHEMA)
     for batch in (9, 10):
         in_new_process(table.path).write(rows.set_column(1, SCHEMA.field("batch"), pa.array([batch], pa.int32())))
@@ -74,7 +74,7 @@ MOVES: dict[str, Callable[[FileStoreTable], None]] = {
     "rollback, and the number is free": rolled_back_and_left,
     "another branch": replaced,
 }
-OF_OTHERS = "rollback of another engine"  # deletes files that the branch needs too, as Paimon's does
+OF_OTHERS = "rollback of another engine"  # an older release, which deletes files that the branch needs too
 OWN_MOVES = [move for move in MOVES if move != OF_OTHERS]
 OF_TABLE = {1: 0, 9: 10}
 
