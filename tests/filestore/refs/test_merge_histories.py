@@ -16,7 +16,7 @@ import pytest
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.filestore.alter.schema_changes import AddColumn, RenameColumn
-from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
 from lakelog.filestore.refs.merges import sides
 from lakelog.filestore.refs.merges.branch_merge import BranchConflictError
 from lakelog.filestore.schema.new_schema import build_schema
@@ -105,6 +105,11 @@ class Line:
     def living(self) -> list[Snapshot]:
         return [self.files.snapshots.get(number) for number in self.files.snapshots.ids()]
 
+    def targets(self) -> list[Snapshot]:
+        """What the line can go back to: with deletion vectors rows wait in an APPEND for the compaction behind it."""
+        waits = "deletion-vectors.enabled" in self.kind.options
+        return [one for one in self.living() if not waits or one.commit_kind is CommitKind.COMPACT]
+
     def new_row(self) -> dict[str, object]:
         few = self.chance.randrange
         row = {
@@ -171,14 +176,14 @@ class Line:
         self.files.compact(full=self.chance.random() < 0.5)
 
     def restore(self) -> None:
-        if there := self.living():
+        if there := self.targets():
             then = self.chance.choice(there)
             self.files.restore(version=then.id)
             self.take(self.history.states[then.uuid])
 
     def rollback(self) -> None:
         """The branch, or the table, also behind what was merged, and the table behind where a branch began."""
-        if there := self.living():
+        if there := self.targets():
             then = self.chance.choice(there[-4:])
             self.files.rollback(snapshot_id=then.id)
             self.take(self.history.states[then.uuid])
