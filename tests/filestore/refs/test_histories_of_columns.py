@@ -17,9 +17,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakelog.common.errors import ConflictError
+from lakelog.common.errors import ConflictError, CorruptDataError, NotFoundError
 from lakelog.filestore.alter.schema_changes import AddColumn, RenameColumn
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.tables.forks import read_fork
+from lakelog.filestore.metadata.tables.identity import check_schema
 from lakelog.filestore.refs.states.differences import differences
 from lakelog.filestore.refs.states.table_state import TableState
 from lakelog.filestore.schema.new_schema import build_schema
@@ -55,6 +57,7 @@ class History:
         self.moves: list[str] = []
         self.number = self.questions = 0
         self.states: dict[str | None, Rows] = {}
+        self.is_fast_forwarded = False  # by another engine: it deletes schemas of snapshots that it keeps
         table = FileStoreTable.create(folder / "t", build_schema(SCHEMA, primary_keys=keys, options=options), UNSYNCED)
         self.path = table.path
         table.write(self.rows(table, range(KEYS)))
@@ -76,11 +79,22 @@ class History:
         columns = [list(ids), [self.number] * len(ids), *([[None] * len(ids)] * (len(shape) - 2))]
         return pa.table(columns, schema=shape)
 
+    def readable(self, line: FileStoreTable) -> list[Snapshot]:
+        """The living snapshots, but for those whose schema another engine has deleted: reading them is an error."""
+        found = []
+        for number in line.snapshots.ids():
+            snapshot = line.snapshots.get(number)
+            try:
+                check_schema(line, snapshot)
+                found.append(snapshot)
+            except (CorruptDataError, NotFoundError):
+                self.check(self.is_fast_forwarded)
+        return found
+
     def with_own_name(self) -> list[int]:
         """The snapshots of the table whose column has its own name: columns of two lines are compared by name."""
         table = in_new_process(self.path)
-        living = [table.snapshots.get(number) for number in table.snapshots.ids()]
-        return [one.id for one in living if "v" in table.schemas.get(one.schema_id).field_names]
+        return [one.id for one in self.readable(table) if "v" in table.schemas.get(one.schema_id).field_names]
 
     def any_move(self) -> None:
         self.move(self.dice.choice(MOVES), self.dice.choice(self.lines()), self.dice.choice(BRANCHES))
@@ -108,16 +122,17 @@ class History:
             case "delete branch" if has_branch:
                 in_new_process(self.path).delete_branch(branch)
             case "rollback" | "restore":
-                target = line.snapshots.get(self.dice.choice(line.snapshots.ids()))
+                target = self.dice.choice(self.readable(line))
                 getattr(line, verb)(snapshot_id=target.id)
                 self.check(shown(self.line(name)) == self.states[target.uuid])
             case "rollback of another engine":
-                target = line.snapshots.get(self.dice.choice(line.snapshots.ids()))
+                target = self.dice.choice(self.readable(line))
                 roll_back_as_others_do(line, target.id)
                 self.check(shown(self.line(name)) == self.states[target.uuid])
             case "fast-forward of another engine" if has_branch:
                 wanted = shown(self.line(branch))
                 fast_forward_as_others_do(in_new_process(self.path), branch)
+                self.is_fast_forwarded = True
                 self.check(shown(self.line(MAIN)) == wanted)
             case "merge_branch" | "replace_main" | "fast_forward" if has_branch:
                 self.take(verb, branch)
@@ -143,9 +158,8 @@ class History:
         found: list[TableState] = []
         for name in self.lines():
             line = self.line(name)
-            for number in line.snapshots.ids():
-                snapshot = line.snapshots.get(number)
-                rows = shown(line, snapshot_id=number)
+            for snapshot in self.readable(line):
+                rows = shown(line, snapshot_id=snapshot.id)
                 self.check(self.states.setdefault(snapshot.uuid, rows) == rows)
                 found.append(TableState(table=line, snapshot=snapshot))
         newest = [TableState(table=line, snapshot=line.snapshots.latest()) for line in map(self.line, self.lines())]
