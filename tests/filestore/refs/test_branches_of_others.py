@@ -166,6 +166,18 @@ def test_a_damaged_snapshot_of_a_branch_holds_an_expiry_and_names_the_way_out(ta
     assert table.expire_snapshots(retain_min=1, retain_max=1).snapshot_ids
 
 
+def test_a_history_with_a_damaged_snapshot_of_a_branch_names_the_branch_and_the_way_out(table: Table) -> None:
+    table.create_branch("b")
+    line = table.branch("b")
+    line.write(line.to_arrow())
+    for snapshot in Path(table.path, "branch", "branch-b", "snapshot").glob("snapshot-*"):
+        snapshot.write_bytes(b"{")
+    with pytest.raises(CorruptDataError, match=r"snapshot-.* is damaged.*branch 'b' of db\.t is not needed, delete it"):
+        table.history()
+    table.delete_branch("b")
+    assert [found.name for found in table.history()] == ["main"]
+
+
 def with_file_named_as_branch(table: Table) -> Path:
     file = Path(table.path, "branch", "branch-x")
     file.parent.mkdir()
