@@ -75,7 +75,8 @@ def test_a_list_of_names_says_how_many_there_are() -> None:
 
 def test_a_value_and_a_cause_are_cut() -> None:
     assert shown("a") == "'a'"
-    assert shown([1] * 9) == "a list of 9"
+    assert (shown([1] * 9), shown([1]), shown([])) == ("a list of 9 items", "a list of 1 item", "an empty list")
+    assert (shown({"a": 1}), shown({})) == ("an object of 1 member", "an empty object")
     assert len(shown(LONG)) < 100
     assert cause(KeyError("a")) == "KeyError('a')"
     assert len(cause(ValueError(LONG))) < 600

@@ -32,6 +32,8 @@ def test_an_age_is_a_timedelta_a_duration_or_a_datetime(older_than: Age) -> None
     [
         ("2 moons", "unknown unit 'moons'.*expected a form such as 2 h"),
         (7200, "is the int 7200"),
+        (["2 h"], "is a list of 1 item; expected"),
+        (None, "is None; expected"),
         ("7200", "a number without a unit; write 7200 d, h, min, s or ms"),
         ("1.5 h", "'1.5' is not a whole number"),
     ],

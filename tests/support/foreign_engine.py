@@ -10,7 +10,8 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lakelog.filestore.metadata.manifests.manifest import ManifestEntry
+from lakelog.filestore.metadata.manifests.manifest import FileKind, ManifestEntry
+from lakelog.filestore.metadata.snapshots.changelogs import ChangelogManager
 from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakelog.filestore.schema.paths import FileNames
 from lakelog.filestore.table import FileStoreTable
@@ -89,27 +90,47 @@ def expire_as_others_do(table: FileStoreTable) -> None:
     table.snapshots.write_earliest_hint(max(first, min(table.snapshots.ids())))
 
 
-def roll_back_as_others_do(table: FileStoreTable, snapshot_id: int) -> None:
-    """Delete what is younger than a snapshot: hint, snapshots from the newest down, tags, and their data files.
+def roll_back_as_others_do(table: FileStoreTable, target: int | str, *, deletes_files: bool = False) -> None:
+    """Delete what is younger than a snapshot, or than that of a tag, whose snapshot may have expired.
 
-    Source: Paimon, `RollbackHelper`.
+    In this order: the hint LATEST, snapshots from the newest down, changelogs that outlive their snapshots from the
+    newest down with their own LATEST first (-1 where none is left; their EARLIEST stays as it is), tags. A tag's
+    snapshot that has expired gets its file again, with the hint EARLIEST. Data files stay for an orphan removal; with
+    `deletes_files`, as older releases do, those go that the deleted snapshots and changelogs added. Sources: Paimon,
+    `RollbackHelper`, `SnapshotManager`, `ChangelogManager`.
     """
-    table.snapshots.write_latest_hint(snapshot_id)
-    younger = [table.snapshots.get(number) for number in table.snapshots.ids() if number > snapshot_id]
+    retained = table.snapshots.tagged(target) if isinstance(target, str) else table.snapshots.get(target)
+    changelogs = ChangelogManager(table.file_io, table.paths)
+    younger = [number for number in reversed(table.snapshots.ids()) if number > retained.id]
+    younger_changelogs = [number for number in reversed(changelogs.ids()) if number > retained.id]
+    added = {path for number in younger for path in _added(table, table.snapshots.get(number))}
+    added |= {path for number in younger_changelogs for path in _added(table, changelogs.find(number))}
+    table.snapshots.write_latest_hint(retained.id)
+    for number in younger:
+        table.file_io.delete(table.paths.snapshot(number))
+    if younger_changelogs:
+        older = [number for number in changelogs.ids() if number <= retained.id]
+        latest = younger_changelogs[-1] - 1 if older else -1
+        table.file_io.write_bytes(f"{table.paths.changelog_dir}/LATEST", str(latest).encode())
+    for number in younger_changelogs:
+        table.file_io.delete(table.paths.changelog(number))
     for name in table.snapshots.tags():
-        if table.snapshots.tagged(name).id > snapshot_id:
+        if table.snapshots.tagged(name).id > retained.id:
             table.file_io.delete(table.paths.tag(name))
-    left = [table.snapshots.get(number) for number in table.snapshots.ids() if number <= snapshot_id]
-    kept = {path for one in (*left, *map(table.snapshots.tagged, table.snapshots.tags())) for path in _data(table, one)}
-    for snapshot in reversed(younger):
-        files = _data(table, snapshot)
-        table.file_io.delete(table.paths.snapshot(snapshot.id))
-        for path in files - kept:
-            table.file_io.delete(path)
+    if table.snapshots.find(retained.id) is None:
+        table.snapshots.create_new(retained)
+        table.snapshots.write_earliest_hint(retained.id)
+    for path in added if deletes_files else ():
+        table.file_io.delete(path)
 
 
-def _data(table: FileStoreTable, snapshot: Snapshot) -> set[str]:
-    return {table.data_path(entry.bucket_id, entry.file) for entry in table.live_files.of(snapshot).entries()}
+def _added(table: FileStoreTable, snapshot: Snapshot | None) -> set[str]:
+    """The data files that a commit added, and those of its changelog."""
+    assert snapshot is not None
+    lists = [name for name in (snapshot.delta_manifest_list, snapshot.changelog_manifest_list) if name is not None]
+    manifests = [manifest for name in lists for manifest in table.manifests.read_list(name)]
+    entries = [entry for manifest in manifests for entry in table.manifests.read(manifest.file_name)]
+    return {table.data_path(entry.bucket_id, entry.file) for entry in entries if entry.kind is FileKind.ADD}
 
 
 def fast_forward_as_others_do(table: FileStoreTable, branch: str) -> None:

@@ -135,7 +135,7 @@ def items(fields: Mapping[str, Any], key: str, *, length: int | None = None) -> 
     """A list, of a length that is known or of any."""
     value = fields.get(key)
     if type(value) is not list or (length is not None and len(value) != length):
-        raise _misfit(fields, key, "a list" if length is None else f"a list of {length}")
+        raise _misfit(fields, key, "a list" if length is None else f"a list of {length} items")
     return value
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sized
 from unicodedata import category
 
 VALUE_MAX = 80
@@ -58,10 +58,24 @@ def unicode_of(text: str) -> str:
 def shown(value: object) -> str:
     """A value as errors show it: not much of a large one."""
     if isinstance(value, dict | list):
-        return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)}"
+        return _counted("an object", "member", value) if isinstance(value, dict) else _counted("a list", "item", value)
     if isinstance(value, str):
         value = value[: 2 * VALUE_MAX]
     return cut(repr(value)) if not isinstance(value, int) or value in _LONG else "a number of more than 64 bits"
+
+
+def typed(value: object) -> str:
+    """A value of a wrong type as errors show it: such as `the int 5`, `a list of 1 item` or `None`."""
+    if value is None or isinstance(value, dict | list):
+        return shown(value)
+    return f"the {type(value).__name__} {shown(value)}"
+
+
+def _counted(what: str, part: str, value: Sized) -> str:
+    """Such as `a list of 1 item`; `an empty list` without any."""
+    if not len(value):
+        return f"an empty {what.rsplit(maxsplit=1)[-1]}"
+    return f"{what} of {len(value)} {part}{'' if len(value) == 1 else 's'}"
 
 
 def listed(names: Iterable[object], *, names_max: int = NAMES_MAX) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from lakelog.common.errors import InvalidRequestError
-from lakelog.common.quoting import shown
+from lakelog.common.quoting import typed
 
 Timestamp = datetime | str | int
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -25,7 +25,7 @@ def millis_of(timestamp: Timestamp, zone: tzinfo = UTC) -> int:
     if isinstance(timestamp, int) and not isinstance(timestamp, bool):
         return timestamp
     raise InvalidRequestError(
-        f"timestamp is the {type(timestamp).__name__} {shown(timestamp)}; expected a datetime, a string such as "
+        f"timestamp is {typed(timestamp)}; expected a datetime, a string such as "
         "'2026-01-31 12:00:00', or milliseconds since 1970 as an int"
     )
 

@@ -164,3 +164,49 @@ def test_a_damaged_snapshot_of_a_branch_holds_an_expiry_and_names_the_way_out(ta
         table.expire_snapshots(retain_min=1, retain_max=1)
     table.delete_branch("b")
     assert table.expire_snapshots(retain_min=1, retain_max=1).snapshot_ids
+
+
+def test_a_history_with_a_damaged_snapshot_of_a_branch_names_the_branch_and_the_way_out(table: Table) -> None:
+    table.create_branch("b")
+    line = table.branch("b")
+    line.write(line.to_arrow())
+    for snapshot in Path(table.path, "branch", "branch-b", "snapshot").glob("snapshot-*"):
+        snapshot.write_bytes(b"{")
+    with pytest.raises(CorruptDataError, match=r"snapshot-.* is damaged.*branch 'b' of db\.t is not needed, delete it"):
+        table.history()
+    table.delete_branch("b")
+    assert [found.name for found in table.history()] == ["main"]
+
+
+def with_file_named_as_branch(table: Table) -> Path:
+    file = Path(table.path, "branch", "branch-x")
+    file.parent.mkdir()
+    file.write_bytes(b"notes")
+    return file
+
+
+def test_a_file_with_the_name_of_a_branch_blocks_nothing(table: Table) -> None:
+    with_file_named_as_branch(table)
+    assert table.branches() == []
+    assert table.expire_snapshots(retain_min=1, retain_max=1).snapshot_ids
+    table.remove_orphan_files(older_than="1 d")
+    table.create_branch("y")
+    assert [line.name for line in table.history()] == ["main", "y"]
+
+
+@pytest.mark.parametrize("verb", ["create", "rename", "delete"])
+def test_a_file_in_the_place_of_a_branch_is_named_with_the_way_out(table: Table, verb: str) -> None:
+    file = with_file_named_as_branch(table)
+    table.create_branch("y")
+    verbs: dict[str, Callable[[], object]] = {
+        "create": lambda: table.create_branch("x"),
+        "rename": lambda: table.rename_branch("y", "x"),
+        "delete": lambda: table.delete_branch("x"),
+    }
+    with pytest.raises(CorruptDataError, match=f"{file} is a file, expected the folder of a branch .* moved away"):
+        verbs[verb]()
+    assert file.read_bytes() == b"notes"
+    assert [branch.name for branch in table.branches()] == ["y"]
+    file.unlink()
+    table.create_branch("x")
+    assert [branch.name for branch in table.branches()] == ["x", "y"]

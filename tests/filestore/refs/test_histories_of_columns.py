@@ -3,7 +3,7 @@ differ in the rows in which the model says so.
 
 The model is the rows of each commit, by its uuid. A column is renamed for one write and gets its name back, and columns
 are added, on each line by itself: so the number of a schema means other columns on each line. Most rows stay in files
-that all lines share.
+that all lines share. Lines are also rolled back and fast-forwarded by another engine.
 """
 
 from __future__ import annotations
@@ -11,18 +11,22 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import permutations
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from lakelog.common.errors import ConflictError
+from lakelog.common.errors import ConflictError, CorruptDataError, NotFoundError
 from lakelog.filestore.alter.schema_changes import AddColumn, RenameColumn
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.tables.forks import read_fork
+from lakelog.filestore.metadata.tables.identity import check_schema
 from lakelog.filestore.refs.states.differences import differences
 from lakelog.filestore.refs.states.table_state import TableState
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
+from tests.support.foreign_engine import fast_forward_as_others_do, roll_back_as_others_do
 from tests.support.small_tables import UNSYNCED, in_new_process
 
 Rows = Counter[tuple[int, int]]
@@ -33,12 +37,14 @@ KINDS: Mapping[str, tuple[Sequence[str], dict[str, str]]] = {
     "deletion vectors": (["id"], {"bucket": "1", "deletion-vectors.enabled": "true"}),
     "dynamic buckets": (["id"], {"bucket": "-1", "dynamic-bucket.target-row-num": "20"}),
     "append-only": ([], {"bucket": "-1"}),
+    "append-only, fixed buckets": ([], {"bucket": "2", "bucket-key": "id"}),
     "value count": ([], {"bucket": "1", "bucket-key": "id", "write-mode": "change-log"}),
 }
 MAIN, BRANCHES, KEYS = "main", ("b0", "b1"), 40
 MOVES = (
     *("write", "rename and write", "compact", "overwrite") * 2,
     *("add", "branch", "delete branch", "rollback", "restore", "merge_branch", "replace_main", "fast_forward"),
+    *("rollback of another engine", "fast-forward of another engine"),
 )
 
 
@@ -51,10 +57,14 @@ class History:
         self.moves: list[str] = []
         self.number = self.questions = 0
         self.states: dict[str | None, Rows] = {}
+        self.is_fast_forwarded = False  # by another engine: it deletes schemas of snapshots that it keeps
         table = FileStoreTable.create(folder / "t", build_schema(SCHEMA, primary_keys=keys, options=options), UNSYNCED)
         self.path = table.path
         table.write(self.rows(table, range(KEYS)))
         table.compact(full=True)
+        if seed % 2:  # from the first question on a number of a schema means other columns, or none, in another line
+            table.create_branch(BRANCHES[0])
+            self.move("rename and write", self.dice.choice(self.lines()), BRANCHES[0])
 
     def line(self, name: str) -> FileStoreTable:
         return in_new_process(self.path).on_branch(None if name == MAIN else name)
@@ -69,16 +79,29 @@ class History:
         columns = [list(ids), [self.number] * len(ids), *([[None] * len(ids)] * (len(shape) - 2))]
         return pa.table(columns, schema=shape)
 
+    def readable(self, line: FileStoreTable) -> list[Snapshot]:
+        """The living snapshots, but for those whose schema another engine has deleted: reading them is an error."""
+        found = []
+        for number in line.snapshots.ids():
+            snapshot = line.snapshots.get(number)
+            try:
+                check_schema(line, snapshot)
+                found.append(snapshot)
+            except (CorruptDataError, NotFoundError):
+                self.check(self.is_fast_forwarded)
+        return found
+
     def with_own_name(self) -> list[int]:
         """The snapshots of the table whose column has its own name: columns of two lines are compared by name."""
         table = in_new_process(self.path)
-        living = [table.snapshots.get(number) for number in table.snapshots.ids()]
-        return [one.id for one in living if "v" in table.schemas.get(one.schema_id).field_names]
+        return [one.id for one in self.readable(table) if "v" in table.schemas.get(one.schema_id).field_names]
 
-    def move(self) -> None:
-        verb, name = self.dice.choice(MOVES), self.dice.choice(self.lines())
-        self.moves.append(f"{verb} {name}")
-        line, branch = self.line(name), self.dice.choice(BRANCHES)
+    def any_move(self) -> None:
+        self.move(self.dice.choice(MOVES), self.dice.choice(self.lines()), self.dice.choice(BRANCHES))
+
+    def move(self, verb: str, name: str, branch: str) -> None:
+        self.moves.append(f"{verb} {name} {branch}")
+        line = self.line(name)
         has_branch = branch in self.lines()
         ids = self.dice.sample(range(KEYS), self.dice.randint(1, 3))
         match verb:
@@ -99,9 +122,18 @@ class History:
             case "delete branch" if has_branch:
                 in_new_process(self.path).delete_branch(branch)
             case "rollback" | "restore":
-                target = line.snapshots.get(self.dice.choice(line.snapshots.ids()))
+                target = self.dice.choice(self.readable(line))
                 getattr(line, verb)(snapshot_id=target.id)
                 self.check(shown(self.line(name)) == self.states[target.uuid])
+            case "rollback of another engine":
+                target = self.dice.choice(self.readable(line))
+                roll_back_as_others_do(line, target.id)
+                self.check(shown(self.line(name)) == self.states[target.uuid])
+            case "fast-forward of another engine" if has_branch:
+                wanted = shown(self.line(branch))
+                fast_forward_as_others_do(in_new_process(self.path), branch)
+                self.is_fast_forwarded = True
+                self.check(shown(self.line(MAIN)) == wanted)
             case "merge_branch" | "replace_main" | "fast_forward" if has_branch:
                 self.take(verb, branch)
 
@@ -122,17 +154,17 @@ class History:
         assert holds, self.moves
 
     def ask(self) -> None:
-        """Each living snapshot reads as its commit, and some pairs of them differ as their commits do."""
+        """Each living snapshot reads as its commit; the newest of two lines, and others, differ as their commits."""
         found: list[TableState] = []
         for name in self.lines():
             line = self.line(name)
-            for number in line.snapshots.ids():
-                snapshot = line.snapshots.get(number)
-                rows = shown(line, snapshot_id=number)
+            for snapshot in self.readable(line):
+                rows = shown(line, snapshot_id=snapshot.id)
                 self.check(self.states.setdefault(snapshot.uuid, rows) == rows)
                 found.append(TableState(table=line, snapshot=snapshot))
-        for _ in range(4):
-            before, after = self.dice.choice(found), self.dice.choice(found)
+        newest = [TableState(table=line, snapshot=line.snapshots.latest()) for line in map(self.line, self.lines())]
+        pairs_of_lines = list(permutations(newest, 2))[:2]
+        for before, after in [*pairs_of_lines, *([self.dice.choice(found), self.dice.choice(found)] for _ in range(3))]:
             self.check(self.difference(before, after) == self.wanted(before, after))
 
     def wanted(self, before: TableState, after: TableState) -> tuple[Rows, Rows]:
@@ -164,7 +196,7 @@ def run(folder: Path, kind: str, seeds: range) -> int:
         history = History(folder / str(seed), kind, seed)
         history.ask()
         for _ in range(history.dice.randint(6, 16)):
-            history.move()
+            history.any_move()
             history.ask()
         questions += history.questions
     return questions

@@ -2,7 +2,8 @@
 
 The model is a dict of dicts: of each line (the table and its branches) the rows, and of each tag its snapshot and rows;
 and of each commit that was ever seen its rows, whatever number it has now. Lines are rolled back, take each other's
-place, and are fast-forwarded by another engine, while handles that were opened before go on reading and writing.
+place, and are rolled back and fast-forwarded by another engine, while handles that were opened before go on reading
+and writing.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ from hypothesis import strategies as st
 from lakelog.catalog.verbs.table import Table
 from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError, NotFoundError
 from lakelog.filestore.io.fileio import FileIO
+from lakelog.filestore.metadata.snapshots.changelogs import ChangelogManager
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.tables.forks import Fork, read_fork
 from lakelog.filestore.table import FileStoreTable
 from tests.support.faulty_file_io import FaultyFileIO, InjectedCrash
-from tests.support.foreign_engine import fast_forward_as_others_do
+from tests.support.foreign_engine import fast_forward_as_others_do, roll_back_as_others_do
 from tests.support.referenced import files_on_disk, referenced_files
 from tests.support.small_tables import SCHEMA, UNSYNCED, in_new_process, make_table
 
@@ -75,7 +77,7 @@ class Step:
 
 steps = st.builds(
     Step,
-    verb=st.integers(0, 41),
+    verb=st.integers(0, 44),
     line=st.integers(0, 7),
     name=st.integers(0, 7),
     other=st.integers(0, 7),
@@ -193,7 +195,10 @@ class History:
                 shown = as_rows(line.to_arrow(snapshot_id=snapshot.id))
                 assert shown == self.states[snapshot.uuid], f"{name}, snapshot {snapshot.id}"
                 self.questions += 1
-            for earlier, later in pairwise(living if self.has_changes_at_once else ()):
+            numbers = {one.id for one in living}
+            expired = [one for one in changes_of_expired(line) if one.id not in numbers]
+            known = sorted([*living, *expired], key=lambda one: one.id)
+            for earlier, later in pairwise(known if self.has_changes_at_once else ()):
                 assert earlier.uuid is not None
                 assert later.uuid is not None
                 led = followed(line, self.states[earlier.uuid], earlier.id, later.id)
@@ -257,6 +262,8 @@ class History:
             return lambda table: table.branch(name).restore(tag=tag), wanted
         if verb == "rollback" and (living := list(self.opened().branch(name).snapshots())):
             return self.roll_back(wanted[name], name, tag, living[step.other % len(living)]), wanted
+        if verb == "rollback of another engine" and (living := list(self.opened().branch(name).snapshots())):
+            return self.roll_back_as_others(wanted[name], name, tag, living[step.other % len(living)]), wanted
         if verb == "merge" and branch in wanted:
             return self.merge(wanted, branch), wanted
         if verb in TAKING and branch in wanted and self.opened().branch(branch).snapshot() is not None:
@@ -281,14 +288,26 @@ class History:
         """To a tag, or to a living snapshot where there is no such tag."""
         target = line.tags.get(tag)
         commit, number = (living.uuid, living.id) if target is None else (target.commit, target.snapshot_id)
+        self.go_back(line, commit, number)
+        if target is None:
+            return lambda table: table.branch(name).rollback(snapshot_id=number)
+        return lambda table: table.branch(name).rollback(tag=tag)
+
+    def roll_back_as_others(self, line: Line, name: str, tag: str, living: Snapshot) -> Callable[[Table], object]:
+        """To a tag, or to a living snapshot: also where the number of the tag's snapshot is another commit's now."""
+        target = line.tags.get(tag)
+        at = living if target is None else self.opened().branch(name)._files.snapshots.find(target.snapshot_id)
+        self.go_back(line, *((at.uuid, at.id) if at else (line.tags[tag].commit, line.tags[tag].snapshot_id)))
+        to = living.id if target is None else tag
+        branch = None if name == MAIN else name
+        return lambda _: roll_back_as_others_do(in_new_process(self.path).on_branch(branch), to)
+
+    def go_back(self, line: Line, commit: str | None, number: int) -> None:
         assert commit is not None
         line.rows = dict(self.states[commit])
         line.tags = {one: held for one, held in line.tags.items() if held.snapshot_id <= number}
         line.merged = dict(self.merged_at[commit])
         line.is_rolled_back = True
-        if target is None:
-            return lambda table: table.branch(name).rollback(snapshot_id=number)
-        return lambda table: table.branch(name).rollback(tag=tag)
 
     def taken(self, table: Table, verb: str, branch: str) -> None:
         """Call it: a fast-forward takes no row away, and is not refused where the table is what the branch began at."""
@@ -410,7 +429,8 @@ VERBS = (
     "rename branch",
     "delete branch",
     "restore",
-    *("rollback",) * 4,
+    *("rollback",) * 3,
+    *("rollback of another engine",) * 2,
     *("merge",) * 3,
     *TAKING * 2,
     *("fast-forward of another engine",) * 2,
@@ -444,6 +464,11 @@ def followed(table: Table, rows: Rows, after: int, up_to: int) -> Rows | None:
     return found
 
 
+def changes_of_expired(table: Table) -> list[Snapshot]:
+    changelogs = ChangelogManager(table._files.file_io, table._files.paths)
+    return [found for number in changelogs.ids() if (found := changelogs.find(number)) is not None]
+
+
 def tagged_rows(table: Table) -> dict[str, Rows]:
     return {tag.name: rows_of(table, tag.name) for tag in table.tags() if tag.name in TAGS}
 
@@ -461,11 +486,22 @@ def clean(table: Table) -> None:
     files.remove_orphan_files(older_than_millis=-DAY, dry_run=False, allow_young=True)
 
 
-KINDS: dict[str, dict[str, str]] = {"merged": {}, "changelog": {"changelog-producer": "lookup"}}
+KINDS: dict[str, dict[str, str]] = {
+    "merged": {},
+    "changelog": {"changelog-producer": "lookup"},
+    "kept changes": {"changelog.num-retained.min": "1000", "changelog.num-retained.max": "1000"},
+    "kept changelog": {
+        "changelog-producer": "lookup",
+        "changelog.num-retained.min": "4",
+        "changelog.num-retained.max": "4",
+    },
+}
+KEEPS_DELTAS, KEEPS_CHANGELOG = "kept changes", "kept changelog"
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate)  # a history is shrunk for minutes, and read as it is found
 WRITE, BRANCH, ROLLBACK = VERBS.index("write"), VERBS.index("branch"), VERBS.index("rollback")
 TAKEN_BY_OTHERS = VERBS.index("fast-forward of another engine")
-MOVES = ("write", "write", "rollback", "rollback", *TAKING, "fast-forward of another engine", "by a handle", "merge")
+BY_OTHERS = ("rollback of another engine", "fast-forward of another engine")
+MOVES = ("write", "write", "rollback", "rollback", *TAKING, *BY_OTHERS, "by a handle", "merge")
 moves = st.builds(
     Step,
     verb=st.sampled_from([VERBS.index(verb) for verb in MOVES]),
@@ -522,7 +558,9 @@ def run_history(kind: str, history: list[Step]) -> None:
             expire(run.opened().branch(name))
         clean(run.opened())
         assert run.shown() == expected(run.model)
-        assert files_on_disk(run.path) == referenced_files(run.path)
+        found, needed = files_on_disk(run.path), referenced_files(run.path, keeps_deltas=kind == KEEPS_DELTAS)
+        # With a producer, deltas that another line needed stay as long as the changelogs that name them.
+        assert found >= needed if kind == KEEPS_CHANGELOG else found == needed
 
 
 @pytest.mark.parametrize("kind", KINDS)

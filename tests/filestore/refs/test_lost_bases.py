@@ -55,7 +55,7 @@ def rolled_back(table: FileStoreTable) -> None:
 
 
 def rolled_back_by_others(table: FileStoreTable) -> None:
-    roll_back_as_others_do(table, 1)
+    roll_back_as_others_do(table, 1, deletes_files=True)
     rows = pa.table({"id": [9], "batch": [9]}, schema=SCHEMA)
     for batch in (9, 10):
         in_new_process(table.path).write(rows.set_column(1, SCHEMA.field("batch"), pa.array([batch], pa.int32())))
@@ -81,7 +81,7 @@ MOVES: dict[str, Callable[[FileStoreTable], None]] = {
     "rollback, and the number is free": rolled_back_and_left,
     "another branch": replaced,
 }
-OF_OTHERS = "rollback of another engine"  # deletes files that the branch needs too, as Paimon's does
+OF_OTHERS = "rollback of another engine"  # an older release, which deletes files that the branch needs too
 OWN_MOVES = [move for move in MOVES if move != OF_OTHERS]
 OF_TABLE = {1: 0, 9: 10}
 
@@ -272,3 +272,26 @@ def test_a_base_that_is_found_by_its_number_loses_rows(tmp_path: Path, monkeypat
     monkeypatch.setattr(lines_module, "is_fork_commit", lambda *_, **__: True)
     in_new_process(table.path).fast_forward("b")
     assert content(in_new_process(table.path)).keys() == OF_BRANCH.keys()
+
+
+@pytest.mark.parametrize("changes_of_branch", [0, 3], ids=["the branch's columns stay", "the numbers meet"])
+def test_a_branch_is_taken_again_after_both_lines_have_changed_columns(tmp_path: Path, changes_of_branch: int) -> None:
+    """The first time its newest snapshot gets a number of a schema in the table that the branch may give as well."""
+    table = with_branch(tmp_path)
+    table = table.alter(AddColumn("of_table", "INT"))
+    table.merge_branch("b")
+    table = in_new_process(table.path)
+    write_tag(table, "taken", table.snapshots.get(5))
+    branch = table.on_branch("b")
+    for number in range(changes_of_branch):
+        branch = branch.alter(AddColumn(f"of_branch_{number}", "INT"))
+    put_all = pa.table({"id": [6], "batch": [6]})
+    for number in range(changes_of_branch):
+        put_all = put_all.append_column(f"of_branch_{number}", pa.array([None], pa.int32()))
+    branch.write(put_all.cast(branch.schema.arrow_schema))
+    table.merge_branch("b")
+    table = in_new_process(table.path)
+    assert content(table) == OF_BRANCH | {6: 6}
+    states = [table.to_arrow(**at) for at in ({"snapshot_id": 5}, {"tag": "taken"}, {"snapshot_id": 4})]
+    found = [dict(zip(rows["id"].to_pylist(), rows["batch"].to_pylist(), strict=True)) for rows in states]
+    assert found == [OF_BRANCH, OF_BRANCH, BASE | {4: 4}]

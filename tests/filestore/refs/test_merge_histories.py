@@ -1,16 +1,22 @@
-"""Random changes of a table and its branch, merged: the rows and the conflicts are those of a model of dicts."""
+"""Random changes of a table and two branches, merged: the rows and the conflicts are those of a model of dicts.
+
+All sides are rolled back, also behind what was merged, and have other columns for a while.
+"""
 
 from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from lakelog.common.errors import InvalidRequestError, NotFoundError
+from lakelog.filestore.alter.schema_changes import AddColumn, RenameColumn
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
 from lakelog.filestore.read.scan import plan
 from lakelog.filestore.read.split_rows import read_splits
 from lakelog.filestore.refs.merges import sides
@@ -30,6 +36,7 @@ SCHEMA = pa.schema(
         pa.field("amount", pa.decimal128(38, 2)),
     ]
 )
+ADDED = ("more", "other")  # columns that come later
 ATOMIC = pa.schema([field for field in SCHEMA if field.name != "items"])
 _NUMBERS = (None, 0.0, -0.0, 1.5, float("nan"))
 _ITEMS: tuple[list[float | None] | None, ...] = (None, [], [1.0, None], [float("nan")])
@@ -46,6 +53,11 @@ class Kind:
     primary_keys: tuple[str, ...] = ()
     partition_keys: tuple[str, ...] = ()
     options: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def has_more_columns(self) -> bool:
+        """Whether columns can be added: in a value-count table the whole row is the key."""
+        return "write-mode" not in self.options
 
     def table(self, folder: Path) -> FileStoreTable:
         schema = build_schema(
@@ -68,19 +80,39 @@ KINDS = {
 
 
 def of_row(row: dict[str, object]) -> Row:
-    """A row that Python compares as the format does."""
-    return tuple(repr(value) for value in row.values())
+    """A row that Python compares as the format does; a column that it lacks is null."""
+    return tuple(repr(row.get(name)) for name in (*SCHEMA.names, *ADDED))
+
+
+@dataclass(frozen=True)
+class State:
+    """The rows of a commit: by key, and how often each is there."""
+
+    rows: Mapping[object, Row]
+    counts: Counter[Row]
 
 
 class Line:
-    """A table or its branch, and the rows that it must have."""
+    """A table or a branch of it, and the rows that it must have."""
 
-    def __init__(self, kind: Kind, files: FileStoreTable, chance: random.Random) -> None:
-        self.kind, self.files, self.chance = kind, files, chance
+    def __init__(self, history: History, files: FileStoreTable) -> None:
+        self.history, self.kind, self.chance = history, history.kind, history.chance
+        self.files = files
         self.rows: dict[object, Row] = {}
         self.counts: Counter[Row] = Counter()
-        self.values: dict[Row, dict[str, object]] = {}
-        self.past: dict[int, tuple[dict[object, Row], Counter[Row]]] = {}
+        self.merged: dict[str, str] = {}  # of the table: a branch -> the commit up to which it is merged
+
+    @property
+    def state(self) -> State:
+        return State(dict(self.rows), Counter(self.counts))
+
+    def living(self) -> list[Snapshot]:
+        return [self.files.snapshots.get(number) for number in self.files.snapshots.ids()]
+
+    def targets(self) -> list[Snapshot]:
+        """What the line can go back to: with deletion vectors rows wait in an APPEND for the compaction behind it."""
+        waits = "deletion-vectors.enabled" in self.kind.options
+        return [one for one in self.living() if not waits or one.commit_kind is CommitKind.COMPACT]
 
     def new_row(self) -> dict[str, object]:
         few = self.chance.randrange
@@ -94,25 +126,37 @@ class Line:
         }
         if not self.kind.primary_keys:  # few rows, so that equal ones meet
             row |= {"text": None, "number": None, "items": None, "id": few(3)}
-        return {name: row[name] for name in self.kind.schema.names}
+        added = {name: self.chance.choice((None, 1)) for name in ADDED}
+        return {name: (row | added)[name] for name in self.files.schema.field_names}
 
     def key_of(self, row: dict[str, object]) -> object:
         return tuple(row[name] for name in self.kind.primary_keys)
 
     def step(self) -> None:
-        step = self.chance.choice((self.add, self.add, self.add, self.remove, self.compact, self.restore))
-        step()
-        newest = self.files.snapshots.latest_id()
-        if newest is not None:
-            self.past[newest] = dict(self.rows), Counter(self.counts)
+        verbs = (*(self.add,) * 3, self.remove, self.compact, self.restore, self.rollback, self.rename_and_add)
+        verb = self.chance.choice(verbs)
+        self.history.moves.append(f"{verb.__name__} {self.files.branch}")
+        verb()
+        self.history.take_commits()
 
     def add(self) -> None:
-        rows = [self.new_row() for _ in range(self.chance.randrange(1, 4))]
-        self.files.write(pa.Table.from_pylist(rows, self.kind.schema))
+        self.put([self.new_row() for _ in range(self.chance.randrange(1, 4))], self.files)
+
+    def put(self, rows: list[dict[str, object]], files: FileStoreTable) -> None:
+        """Write rows through a table whose columns may have other names for the moment."""
+        renamed = [dict(zip(files.schema.field_names, row.values(), strict=True)) for row in rows]
+        files.write(pa.Table.from_pylist(renamed, files.schema.arrow_schema))
         for row in rows:
             self.rows[self.key_of(row)] = of_row(row)
             self.counts[of_row(row)] += 1
-            self.values[of_row(row)] = row
+            self.history.values[of_row(row)] = row
+
+    def rename_and_add(self) -> None:
+        """A column has another name for one write: so a number of a schema means other columns on each line."""
+        rows = [self.new_row()]
+        renamed = self.files.alter(RenameColumn("amount", "sum"))
+        self.put(rows, renamed)
+        self.files = renamed.alter(RenameColumn("sum", "amount"))
 
     def remove(self) -> None:
         if "deletion-vectors.enabled" in self.kind.options:  # a statement sees no row that waits for a compaction
@@ -129,8 +173,10 @@ class Line:
             gone = self.chance.randrange(2)
             there = [row for row in self.counts.elements() if row[0] == repr(gone)]
             kept = self.chance.sample(there, len(there) // 2)
-            rows = pa.Table.from_pylist([self.values[row] for row in kept], self.kind.schema)
-            self.files.write(rows, mode="overwrite", where=f"p = {gone}")
+            rows = [self.history.values[row] for row in kept]
+            self.files.write(
+                pa.Table.from_pylist(rows, self.files.schema.arrow_schema), mode="overwrite", where=f"p = {gone}"
+            )
             self.counts = Counter({row: count for row, count in self.counts.items() if row[0] != repr(gone)})
             self.counts.update(kept)
 
@@ -138,48 +184,108 @@ class Line:
         self.files.compact(full=self.chance.random() < 0.5)
 
     def restore(self) -> None:
-        there = [number for number in self.past if self.files.snapshots.find(number) is not None]
-        if there:
+        if there := self.targets():
             then = self.chance.choice(there)
-            self.files.restore(version=then)
-            self.rows, self.counts = dict(self.past[then][0]), Counter(self.past[then][1])
+            self.files.restore(version=then.id)
+            self.take(self.history.states[then.uuid])
+
+    def rollback(self) -> None:
+        """The branch, or the table, also behind what was merged, and the table behind where a branch began."""
+        if there := self.targets():
+            then = self.chance.choice(there[-4:])
+            self.files.rollback(snapshot_id=then.id)
+            self.take(self.history.states[then.uuid])
+            self.merged = dict(self.history.merged_at[then.uuid])
+
+    def take(self, state: State) -> None:
+        self.rows, self.counts = dict(state.rows), Counter(state.counts)
 
     def check(self) -> None:
         written = plan(self.files, self.files.snapshots.latest(), is_followed=True)  # with rows that wait
         found = [of_row(row) for batch in read_splits(self.files, written.splits) for row in batch.to_pylist()]
         if self.kind.primary_keys:
-            assert sorted(found) == sorted(self.rows.values())
+            assert sorted(found) == sorted(self.rows.values()), self.history.moves
         else:
-            assert Counter(found) == self.counts
+            assert Counter(found) == +self.counts, self.history.moves
 
 
-def merge(main: Line, branch: Line, base: Line, policy: str) -> None:
-    """Merge the branch, and compare result and conflicts with the model's."""
-    if main.kind.primary_keys:
-        rows, conflicts = merged_rows(base.rows, main.rows, branch.rows, policy=policy)
-        counts: Counter[Row] = Counter()
-    else:
-        counts, conflicts = merged_counts(base.counts, main.counts, branch.counts, policy=policy)  # type: ignore[assignment]  # sets of rows
-        rows = {}
-    planned = main.files.merge_changes("b", on_conflict=policy, dry_run=True)
-    keys = main.kind.primary_keys or main.kind.schema.names
-    found = [{name: row[name] for name in keys} for row in planned.conflicts.to_pylist()]
-    of: Callable[[dict[str, object]], object] = main.key_of if main.kind.primary_keys else of_row
-    assert len(found) == len(conflicts)
-    assert {of(row) for row in found} == conflicts
-    if policy == "fail" and conflicts:
-        before = main.files.snapshots.latest_id()
-        with pytest.raises(BranchConflictError):
-            main.files.merge_changes("b")
-        assert main.files.snapshots.latest_id() == before
-        return
-    main.files.merge_changes("b", on_conflict=policy)
-    main.rows, main.counts = rows, counts
-    main.values |= branch.values
-    base.rows, base.counts = dict(branch.rows), Counter(branch.counts)
-    main.check()
-    again = main.files.merge_changes("b", on_conflict=policy)
-    assert again.snapshot_id is None
+class History:
+    """A table and two branches, which are merged again and again."""
+
+    def __init__(self, folder: Path, kind: Kind, seed: int) -> None:
+        self.kind, self.chance = kind, random.Random(seed)
+        self.moves: list[str] = []
+        self.states: dict[str | None, State] = {}  # by commit
+        self.merged_at: dict[str | None, dict[str, str]] = {}
+        self.values: dict[Row, dict[str, object]] = {}
+        self.main = Line(self, kind.table(folder))
+        self.branches: dict[str, Line] = {}
+        self.forks: dict[str, str | None] = {}
+        self.merges = self.refused = 0
+
+    def take_commits(self) -> None:
+        """The rows of the commits that the last step made."""
+        for line in (self.main, *self.branches.values()):
+            for snapshot in line.living():
+                self.states.setdefault(snapshot.uuid, line.state)
+                self.merged_at.setdefault(snapshot.uuid, dict(line.merged))
+
+    def branch(self, name: str) -> None:
+        self.main.files.create_branch(name)
+        self.branches[name] = line = Line(self, self.main.files.on_branch(name))
+        line.take(self.main.state)
+        self.forks[name] = line.living()[-1].uuid
+
+    def add_columns(self) -> None:
+        """All lines get a column that others may have: a merge compares lines of equal columns."""
+        lines = (self.main, *self.branches.values())
+        wanted = {name for line in lines for name in line.files.schema.field_names if name in ADDED}
+        wanted |= {self.chance.choice(ADDED)} if self.chance.random() < 0.3 and self.kind.has_more_columns else set()
+        for line in lines:
+            for name in sorted(wanted - set(line.files.schema.field_names)):
+                line.files = line.files.alter(AddColumn(name, "INT"))
+
+    def merge(self, name: str, policy: str) -> None:
+        """Merge a branch, and compare rows and conflicts with the model's."""
+        self.add_columns()
+        main, branch = self.main, self.branches[name]
+        commit = main.merged.get(name, self.forks[name])
+        self.moves.append(f"merge {name} {policy}")
+        if commit not in {one.uuid for one in branch.living()} and commit != self.forks[name]:
+            with pytest.raises((InvalidRequestError, NotFoundError), match="base="):
+                main.files.merge_changes(name, on_conflict=policy)
+            main.check()
+            self.refused += 1
+            return
+        base = self.states[commit]
+        if main.kind.primary_keys:
+            rows, conflicts = merged_rows(base.rows, main.rows, branch.rows, policy=policy)
+            counts: Counter[Row] = Counter()
+        else:
+            counts, conflicts = merged_counts(base.counts, main.counts, branch.counts, policy=policy)  # type: ignore[assignment]  # sets of rows
+            rows = {}
+        planned = main.files.merge_changes(name, on_conflict=policy, dry_run=True)
+        keys = main.kind.primary_keys or main.files.schema.field_names
+        found = [{name: row[name] for name in keys} for row in planned.conflicts.to_pylist()]
+        of: Callable[[dict[str, object]], object] = main.key_of if main.kind.primary_keys else of_row
+        assert len(found) == len(conflicts), self.moves
+        assert {of(row) for row in found} == conflicts, self.moves
+        if policy == "fail" and conflicts:
+            before = main.files.snapshots.latest_id()
+            with pytest.raises(BranchConflictError):
+                main.files.merge_changes(name)
+            assert main.files.snapshots.latest_id() == before
+            return
+        main.files.merge_changes(name, on_conflict=policy)
+        main.rows, main.counts = rows, counts
+        newest = branch.living()[-1].uuid
+        if newest is not None and newest != commit:
+            main.merged[name] = newest
+        self.take_commits()
+        main.check()
+        again = main.files.merge_changes(name, on_conflict=policy)
+        assert again.snapshot_id is None
+        self.merges += 1
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -210,20 +316,21 @@ def test_merges_that_read_the_commits_in_between_are_those_of_a_model(
     run_history(tmp_path, KINDS[kind], seed)
 
 
-def run_history(folder: Path, kind: Kind, seed: int) -> None:
-    chance = random.Random(seed)
-    main = Line(kind, kind.table(folder), chance)
+def run_history(folder: Path, kind: Kind, seed: int) -> History:
+    history = History(folder, kind, seed)
+    main, chance = history.main, history.chance
     for _ in range(chance.randrange(6)):
         main.step()
-    for _ in range(3):  # rows that both sides have
+    for _ in range(3):  # rows that all sides have
         main.add()
-    main.files.create_branch("b")
-    base, branch = (Line(kind, main.files.on_branch("b"), chance) for _ in range(2))
-    for line in (base, branch):
-        line.rows, line.counts, line.values = dict(main.rows), Counter(main.counts), dict(main.values)
-        line.past = dict(main.past)
-    for _ in range(3):
+        history.take_commits()
+    history.branch("b")
+    for turn in range(4):
+        if turn == 1:
+            history.branch("c")
         for _ in range(chance.randrange(8)):
-            chance.choice((main, branch)).step()
-        merge(main, branch, base, chance.choice(("fail", "branch", "main", "branch")))
-    branch.check()
+            chance.choice((main, *history.branches.values())).step()
+        history.merge(chance.choice([*history.branches]), chance.choice(("fail", "branch", "main", "branch")))
+    for branch in history.branches.values():
+        branch.check()
+    return history

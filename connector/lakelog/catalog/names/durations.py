@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.options import parse_given_duration_millis
-from lakelog.common.quoting import shown
+from lakelog.common.quoting import shown, typed
 from lakelog.common.timestamps import to_millis
 
 Duration = timedelta | str
@@ -26,9 +26,7 @@ def duration_millis(given: Duration, *, argument: str) -> int:
         return given // MILLISECOND
     named = f"{argument} (--{argument.replace('_', '-')})"
     if not isinstance(given, str):
-        raise InvalidRequestError(
-            f"{named} is the {type(given).__name__} {shown(given)}; expected a timedelta, or a duration such as '2 h'"
-        )
+        raise InvalidRequestError(f"{named} is {typed(given)}; expected a timedelta, or a duration such as '2 h'")
     try:
         return parse_given_duration_millis(given)
     except ValueError as error:

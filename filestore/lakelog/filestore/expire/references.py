@@ -19,6 +19,7 @@ from lakelog.filestore.metadata.snapshots.changelogs import ChangelogManager
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.snapshots.snapshot_manager import SnapshotManager
 from lakelog.filestore.metadata.snapshots.tag_holds import kept_by_tags
+from lakelog.filestore.metadata.tables.branch_damage import damage_of_branch
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, ChangelogProducer
 from lakelog.filestore.schema.paths import MAIN_BRANCH, TablePaths
@@ -178,15 +179,8 @@ class References:
 
     def add_branch(self, history: BranchHistory) -> Snapshot | None:
         """All files that a branch names; gives its newest snapshot. Raises CorruptDataError when one is missing."""
-        try:
+        with damage_of_branch(history.branch, self._table.name):
             return self._add_branch(history)
-        except CorruptDataError as error:
-            if history.branch == MAIN_BRANCH:
-                raise
-            raise CorruptDataError(
-                f"{error}; where branch {history.branch!r} of {self._table.name} is not needed, delete it, by "
-                "`lakelog table branch delete`: no file that it may name is deleted before"
-            ) from error
 
     def _add_branch(self, history: BranchHistory) -> Snapshot | None:
         """The main line and each branch alike.

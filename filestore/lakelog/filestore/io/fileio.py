@@ -23,13 +23,14 @@ WHOLE_BYTES_MAX = 128 << 20  # of a file that is read whole: metadata and indexe
 class FileEntry:
     """A file or a folder in a folder. `modified_millis` is when it was last changed, in epoch milliseconds.
 
-    A folder of a store that has none, only names with slashes, has the time 0.
+    A folder of a store that has none, only names with slashes, has the time 0. A link is neither followed nor a folder.
     """
 
     name: str
     is_folder: bool
     size_bytes: int
     modified_millis: int
+    is_link: bool = False
 
 
 class OutputFile(Protocol):

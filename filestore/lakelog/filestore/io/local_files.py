@@ -119,16 +119,20 @@ class LocalFileIO:
         return []
 
     def list_entries(self, directory: str) -> list[FileEntry]:
-        """What is in a folder, with sizes and times; empty when it is missing. Files deleted meanwhile are left out."""
+        """What is in a folder, with sizes and times; empty when it is missing or a file.
+
+        Files that are deleted meanwhile are left out.
+        """
         found: list[FileEntry] = []
         try:
-            with _errors_named(directory), os.scandir(directory) as entries:
+            with (
+                _errors_named(directory),
+                contextlib.suppress(NotADirectoryError),
+                os.scandir(directory) as entries,
+            ):
                 for entry in entries:
                     with contextlib.suppress(FileNotFoundError):
-                        status = entry.stat(follow_symlinks=False)
-                        is_folder = entry.is_dir(follow_symlinks=False)
-                        modified = status.st_mtime_ns // 1_000_000
-                        found.append(FileEntry(entry.name, is_folder, status.st_size, modified))
+                        found.append(_entry_of(entry))
         except NotFoundError:
             return []
         return found
@@ -206,6 +210,17 @@ class _LocalOutput(pa.OSFile):  # type: ignore[misc]  # pyarrow has no types her
 
     # Arrow's own `__exit__` closes a file as whole after an error too; its class cannot inherit ours.
     __exit__ = NewFile.__exit__
+
+
+def _entry_of(entry: os.DirEntry[str]) -> FileEntry:
+    status = entry.stat(follow_symlinks=False)
+    return FileEntry(
+        entry.name,
+        is_folder=entry.is_dir(follow_symlinks=False),
+        size_bytes=status.st_size,
+        modified_millis=status.st_mtime_ns // 1_000_000,
+        is_link=entry.is_symlink(),
+    )
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from lakelog.common.errors import OptionError
 from lakelog.common.options import Option, check_known
-from lakelog.common.quoting import shown
+from lakelog.common.quoting import shown, typed
 from lakelog.filestore.options import compaction, files, layout, merging, reading, retention, tagging, writing
 from lakelog.filestore.options.field_options import PREFIX, check_suffix
 from lakelog.filestore.options.foreign import REFUSED
@@ -32,8 +32,7 @@ def check_options(
     for key, value in given.items():
         if not isinstance(value, str):
             raise OptionError(
-                f"option {shown(key)} is the {type(value).__name__} {shown(value)}; expected a string, such as "
-                f"{str(value).lower()!r}"
+                f"option {shown(key)} is {typed(value)}; expected a string, such as {str(value).lower()!r}"
             )
     declared = (*FILESTORE_OPTIONS, *also)
     keys = {option.key for option in declared}

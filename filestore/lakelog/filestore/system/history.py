@@ -10,6 +10,7 @@ from lakelog.common.quoting import listed
 from lakelog.common.timestamps import shown_millis
 from lakelog.filestore.metadata.snapshots.operations import operation_of
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.tables.branch_damage import damage_of_branch
 from lakelog.filestore.metadata.tables.forks import PROTECTING_PREFIX
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.refs.branches.branches import Branch, branch_list
@@ -86,13 +87,15 @@ class History:
 def history_of(table: TableStore, *, name: str, limit: int | None = None) -> History:
     """The history of a table with all its branches, or of the branch that the table is opened on.
 
-    With `limit` each line has its newest snapshots alone, and those that a tag names or a branch began at.
+    With `limit` each line has its newest snapshots alone, and those that a tag names or a branch began at. Raises
+    CorruptDataError for a damaged file, in the table's own history with the branch that has it and how it is deleted.
     """
     is_main = table.branch == MAIN_BRANCH
     branches = branch_list(table) if is_main else [one for one in branch_list(table) if one.name == table.branch]
     lines = [_line(table, None, branches, limit)] if is_main else []
     for branch in branches:
-        lines.append(_line(on_branch(table, branch.name), branch, [], limit))
+        with damage_of_branch(branch.name if is_main else MAIN_BRANCH, table.name):
+            lines.append(_line(on_branch(table, branch.name), branch, [], limit))
     return History(name=name, lines=tuple(lines))
 
 

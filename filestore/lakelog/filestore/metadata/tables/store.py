@@ -116,8 +116,13 @@ class TableStore:
         return TablePaths(self.path, self.branch)
 
     def branch_names(self) -> list[str]:
-        """The names of all branches, the main one first, also of those that are half made. Lists a folder."""
-        names = self.file_io.list_names(self.paths.branches_dir)
+        """The names of all branches, the main one first, also of those that are half made. Lists a folder.
+
+        A plain file is no branch, whatever its name: no engine writes one, and it names no files. A link counts, as it
+        may lead to a branch: it is refused where it is read.
+        """
+        entries = self.file_io.list_entries(self.paths.branches_dir)
+        names = (entry.name for entry in entries if entry.is_folder or entry.is_link)
         found = sorted(name.removeprefix(BRANCH_PREFIX) for name in names if name.startswith(BRANCH_PREFIX))
         return [MAIN_BRANCH, *filter(None, found)]  # no engine makes a branch without a name
 

@@ -53,7 +53,14 @@ from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.options.layout import LOG_BRANCH
 from lakelog.filestore.refs.branches.branch_names import check_branch_name
 from lakelog.filestore.refs.branches.branch_removing import delete_step, finish_delete
-from lakelog.filestore.refs.branches.branch_steps import ACTION, CREATE, begin_step, check_is_main, end_step
+from lakelog.filestore.refs.branches.branch_steps import (
+    ACTION,
+    CREATE,
+    begin_step,
+    check_is_main,
+    check_place,
+    end_step,
+)
 from lakelog.filestore.refs.tags.tags import write_tag
 from lakelog.filestore.schema.paths import TablePaths
 from lakelog.filestore.schema.schema import TableSchema
@@ -105,6 +112,7 @@ def plan_branch(
 def create_branch(table: TableStore, name: str, step: Mapping[str, object]) -> None:
     """Make a branch by its step. Raises ConflictError for a name that is taken."""
     check_branch_name(name)
+    check_place(table, name)
     if SchemaManager(table.file_io, TablePaths(table.path, name)).list_ids():
         raise ConflictError(f"table {table.name} has a branch {name!r} already: choose another name, or delete it")
     begin_step(table, name, step)

@@ -17,7 +17,7 @@ from lakelog.common.quoting import cause, listed
 from lakelog.filestore.metadata.tables.forks import read_fork
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.options.reading import SCAN_FALLBACK_BRANCH, SCAN_PRIMARY_BRANCH
-from lakelog.filestore.refs.branches.branch_steps import ACTION, DELETE, begin_step, end_step
+from lakelog.filestore.refs.branches.branch_steps import ACTION, DELETE, begin_step, check_place, end_step
 from lakelog.filestore.refs.tags.tags import drop_tag
 from lakelog.filestore.schema.paths import MAIN_BRANCH, TablePaths
 
@@ -30,6 +30,7 @@ def delete_branch(table: TableStore, name: str) -> None:
     """Delete a branch. Raises NotFoundError, and InvalidRequestError for one that an option of the table names."""
     check_unnamed(table, name, "deleted")
     if name == MAIN_BRANCH or name not in table.branch_names():
+        check_place(table, name)
         raise NotFoundError(
             f"table {table.name} has no branch {name!r} to delete; its branches are "
             f"{listed(table.branch_names()[1:]) or 'none'}"

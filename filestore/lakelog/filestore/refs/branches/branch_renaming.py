@@ -24,6 +24,7 @@ from lakelog.filestore.refs.branches.branch_steps import (
     MOVE,
     RENAME,
     begin_step,
+    check_place,
     end_step,
     read_step,
     replace_step,
@@ -44,6 +45,7 @@ def rename_branch(table: TableStore, old: str, new: str) -> None:
         raise NotFoundError(
             f"table {table.name} has no branch {old!r} to rename; its branches are {listed(names[1:]) or 'none'}"
         )
+    check_place(table, new)
     if is_branch(table, new):
         raise ConflictError(f"table {table.name} has a branch {new!r} already: choose another name, or delete it")
     begin_step(table, new, {ACTION: RENAME, "from": old})

@@ -29,8 +29,19 @@ def check_is_main(table: TableStore, what: str) -> None:
         )
 
 
+def check_place(table: TableStore, branch: str) -> None:
+    """Raise CorruptDataError where a file has the place of a branch's folder."""
+    path = TablePaths(table.path, branch).own_root
+    if branch not in table.branch_names() and table.file_io.exists(path):
+        raise CorruptDataError(
+            f"{path} is a file, expected the folder of a branch or nothing: {table.name} has no branch {branch!r}, and "
+            "can get one when the file is moved away"
+        )
+
+
 def begin_step(table: TableStore, branch: str, step: Mapping[str, object]) -> None:
-    """Write the file of a step. Raises ConflictError while another step of the branch is running."""
+    """Write the file of a step. Raises as `check_place`, and ConflictError while another step of the branch runs."""
+    check_place(table, branch)
     path = TablePaths(table.path, branch).branch_step
     data = json.dumps(step).encode()
     try:

@@ -3,7 +3,8 @@
 The newest snapshot of the table changes in one step where the branch's is not older: the snapshots behind the table's
 newest are written from the last one down, then those below it are replaced. Schemas are written first, the others
 afterwards. Where both lines have changed columns, the numbers of their schemas mean two things: then the
-branch's newest schema gets a number that no line has used, so that writers which opened the table before notice.
+branch's newest schema gets a number that no line has used, so that writers which opened the table before notice. The
+head alone names that number, not the branch: the next change gives the head, and its tags, the branch's number back.
 """
 
 from __future__ import annotations
@@ -114,6 +115,9 @@ def _snapshot_acts(lines: Lines, head: Snapshot) -> list[Act]:
     main, branch = lines.main, lines.branch
     newest = max(lines.main_ids, default=0)
     texts = {number: _snapshot_text(branch, branch.paths.snapshot(number)) for number in lines.new}
+    base = main.snapshots.find(lines.base_id) if lines.base_id in lines.kept else None
+    if base is not None and (renamed := _with_schema_of_branch(lines, base)) is not None:
+        texts[base.id] = renamed.to_json()
     texts[head.id] = head.to_json()
     dropped = [number for number in lines.main_ids if number not in texts and number not in lines.kept]
     acts: list[Act] = []
@@ -128,6 +132,19 @@ def _snapshot_acts(lines: Lines, head: Snapshot) -> list[Act]:
     first = min((*lines.kept, *texts))
     acts.append((WRITE, _below(main, main.paths.earliest_hint), str(first)))
     return acts
+
+
+def _with_schema_of_branch(lines: Lines, snapshot: Snapshot) -> Snapshot | None:
+    """What the table keeps of the base, by the branch's number of its schema; None where both have its schema.
+
+    It was the head of an earlier change then, and the number that it got there may be another schema's from now on.
+    """
+    own = lines.base
+    if own is None or not is_same_commit(snapshot, own) or lines.has_schema(snapshot.schema_id):
+        return None
+    digest = own.properties.get(SCHEMA_DIGEST_KEY) or lines.branch.schemas.digest_of(own.schema_id)
+    properties = {**snapshot.properties, **({} if digest is None else {SCHEMA_DIGEST_KEY: digest})}
+    return replace(snapshot, schema_id=own.schema_id, properties=properties)
 
 
 def _changelog_acts(lines: Lines) -> list[Act]:
@@ -160,7 +177,8 @@ def _tag_acts(lines: Lines) -> list[Act]:
     ConflictError for a name that both lines have, with different commits.
     """
     main, branch = lines.main, lines.branch
-    ours = {tag.name: tag.snapshot for tag in tags_of(main) if not _is_own(tag.name)}
+    there = {tag.name: tag for tag in tags_of(main)}
+    ours = {name: tag.snapshot for name, tag in there.items() if not _is_own(name)}
     theirs = {tag.name: tag.snapshot for tag in tags_of(branch) if not _is_own(tag.name)}
     taken = {name: one for name, one in theirs.items() if one.id >= lines.base_id or not lines.has_base}
     _check_tags(lines, ours, taken)
@@ -170,6 +188,10 @@ def _tag_acts(lines: Lines) -> list[Act]:
             if TAG_CREATE_SUCCESS_FILE.of(main.schema.options):
                 acts.append((DELETE, _below(main, main.paths.tag_success(name)), None))
             acts.append((DELETE, _below(main, main.paths.tag(name)), None))
+            del there[name]
+    for name, tag in there.items():
+        if (renamed := _with_schema_of_branch(lines, tag.snapshot)) is not None:
+            acts.append((WRITE, _below(main, main.paths.tag(name)), replace(tag, snapshot=renamed).to_json()))
     for name in taken.keys() - ours.keys():
         acts.append((WRITE, _below(main, main.paths.tag(name)), _text(branch, branch.paths.tag(name))))
     return acts
