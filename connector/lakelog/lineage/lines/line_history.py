@@ -123,14 +123,7 @@ class LineHistories:
         """Put a node behind another one. What edges alone know of a line may be of a snapshot that gave way."""
         node = self.nodes[at]
         if before is not None and before != at and (not node.before or (is_sure and not node.follows_living)):
-            self._put_before(before, node.before)
             node.before, node.follows_living = (before,), is_sure
-
-    def _put_before(self, at: int, older: Sequence[int]) -> None:
-        """Let the first node from one back, of which it is not known what it came after, come after older ones."""
-        while self.nodes[at].before:
-            at = self.nodes[at].before[0]
-        self.nodes[at].before = tuple(one for one in older if self._id(one) < self._id(at))
 
     def _begin(self, line: LineNodes) -> None:
         """Begin a branch of another engine, or one that was deleted, where an edge says that it began."""
@@ -253,9 +246,6 @@ class LineHistories:
             step = self.nodes[node].step
             if step.time_millis <= time_millis and (below is None or step.version.snapshot_id < below):
                 yield node
-
-    def _id(self, node: int) -> int:
-        return self._version(node).snapshot_id
 
     def _version(self, node: int) -> TableVersion:
         return self.nodes[node].step.version
