@@ -298,3 +298,20 @@ def test_a_branch_without_snapshots_of_its_own_brings_none(
     copy(a, b)
 
     assert "db.c" in readers(catalog, "db.a", 1)
+
+
+@pytest.mark.parametrize("take", [merge, fast_forward_by_others])
+def test_what_a_branch_brings_came_after_what_has_expired_in_it(
+    catalog: Catalog, tables: tuple[Table, Table, Table], take: Callable[[Table, str], object]
+) -> None:
+    a, b, _ = tables
+    b.create_branch("trial")
+    trial = b.branch("trial")
+    feed(catalog)
+    copy(a, trial)
+    for number in (7, 8):
+        trial.write(rows(number))
+    trial.expire_snapshots(retain_min=1, retain_max=2)
+    take(b, "trial")
+
+    assert "db.b" in reached(catalog, "db.a", 1)
