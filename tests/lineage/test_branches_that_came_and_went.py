@@ -12,7 +12,7 @@ from lakelog.catalog import Catalog, Table
 from lakelog.lineage import downstream, feed, known_edges, made_from, tainted
 from lakelog.lineage.lines.line_graph import FoundTables, load_lines
 from lakelog.lineage.lines.lines import line_key
-from tests.support.foreign_engine import fast_forward_as_others_do
+from tests.support.foreign_engine import fast_forward_as_others_do, roll_back_as_others_do
 from tests.support.lineage_jobs import commit_rows, read_of
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.int64())])
@@ -315,3 +315,20 @@ def test_what_a_branch_brings_came_after_what_has_expired_in_it(
     take(b, "trial")
 
     assert "db.b" in reached(catalog, "db.a", 1)
+
+
+def test_an_expiry_feeds_what_came_in_the_place_of_fed_snapshots(
+    catalog: Catalog, tables: tuple[Table, Table, Table]
+) -> None:
+    """Another engine has rolled the table back, and the consumer of lineage stays where it was."""
+    a, b, _ = tables
+    copy(a, b)
+    feed(catalog)
+    roll_back_as_others_do(b._files, 1)
+    for _ in range(2):
+        copy(a, b)
+    b.expire_snapshots(retain_min=1, retain_max=1)
+
+    found = known_edges(catalog).to_pylist()
+
+    assert sorted(edge["sink_snapshot"] for edge in found) == [2, 2, 3]
