@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ from lakelog.catalog import Catalog, Table
 from lakelog.lineage import downstream, feed, known_edges, made_from, tainted
 from lakelog.lineage.lines.line_graph import FoundTables, load_lines
 from lakelog.lineage.lines.lines import line_key
-from tests.support.foreign_engine import fast_forward_as_others_do
+from tests.support.foreign_engine import fast_forward_as_others_do, roll_back_as_others_do
 from tests.support.lineage_jobs import commit_rows, read_of
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.int64())])
@@ -60,6 +61,14 @@ def readers(catalog: Catalog, table: str, snapshot_id: int) -> set[str]:
     return {row["sink_table"] for row in downstream(catalog, table, snapshot_id).to_pylist()}
 
 
+def merge(table: Table, branch: str) -> None:
+    table.merge_branch(branch)
+
+
+def fast_forward_by_others(table: Table, branch: str) -> None:
+    fast_forward_as_others_do(table._files, branch)
+
+
 def test_a_restore_that_a_branch_alone_has_still_is_tainted(
     catalog: Catalog, tables: tuple[Table, Table, Table]
 ) -> None:
@@ -75,8 +84,9 @@ def test_a_restore_that_a_branch_alone_has_still_is_tainted(
     assert {row["snapshot_id"] for row in found if row["table"].startswith("db.b")} == {2, 4}
 
 
+@pytest.mark.parametrize("take", [merge, fast_forward_by_others])
 def test_readers_of_snapshots_that_gave_way_to_a_branch_are_known(
-    catalog: Catalog, tables: tuple[Table, Table, Table]
+    catalog: Catalog, tables: tuple[Table, Table, Table], take: Callable[[Table, str], object]
 ) -> None:
     """The snapshot of the branch is older than the read, and no lineage was written to it."""
     a, b, c = tables
@@ -85,7 +95,8 @@ def test_readers_of_snapshots_that_gave_way_to_a_branch_are_known(
     b.branch("trial").write(rows(7))
     b.write(rows(8))
     commit_rows(c, rows(9), read_of(b, start=1, end=3), user="stream")
-    b.merge_branch("trial")
+    feed(catalog)
+    take(b, "trial")
 
     assert "db.c" in readers(catalog, "db.a", 1)
 
@@ -138,6 +149,21 @@ def test_a_snapshot_that_gave_way_did_not_come_after_those_of_the_branch(
     getattr(b, verb)("trial")
 
     assert reached(catalog, "db.b", 1) == {"db.c"}
+
+
+def test_what_gave_way_does_not_hold_what_the_branch_has_read(
+    catalog: Catalog, tables: tuple[Table, Table, Table]
+) -> None:
+    """The branch has read it before the table wrote what gave way."""
+    a, b, c = tables
+    b.create_branch("trial")
+    copy(a, b.branch("trial"))
+    for number in (8, 9):
+        b.write(rows(number))
+    copy(b, c)
+    b.merge_branch("trial")
+
+    assert reached(catalog, "db.a", 1) == {"db.a", "db.b", "db.b$branch_trial"}
 
 
 def test_a_snapshot_came_after_those_of_a_branch_that_the_table_had_taken(
@@ -272,3 +298,37 @@ def test_a_branch_without_snapshots_of_its_own_brings_none(
     copy(a, b)
 
     assert "db.c" in readers(catalog, "db.a", 1)
+
+
+@pytest.mark.parametrize("take", [merge, fast_forward_by_others])
+def test_what_a_branch_brings_came_after_what_has_expired_in_it(
+    catalog: Catalog, tables: tuple[Table, Table, Table], take: Callable[[Table, str], object]
+) -> None:
+    a, b, _ = tables
+    b.create_branch("trial")
+    trial = b.branch("trial")
+    feed(catalog)
+    copy(a, trial)
+    for number in (7, 8):
+        trial.write(rows(number))
+    trial.expire_snapshots(retain_min=1, retain_max=2)
+    take(b, "trial")
+
+    assert "db.b" in reached(catalog, "db.a", 1)
+
+
+def test_an_expiry_feeds_what_came_in_the_place_of_fed_snapshots(
+    catalog: Catalog, tables: tuple[Table, Table, Table]
+) -> None:
+    """Another engine has rolled the table back, and the consumer of lineage stays where it was."""
+    a, b, _ = tables
+    copy(a, b)
+    feed(catalog)
+    roll_back_as_others_do(b._files, 1)
+    for _ in range(2):
+        copy(a, b)
+    b.expire_snapshots(retain_min=1, retain_max=1)
+
+    found = known_edges(catalog).to_pylist()
+
+    assert sorted(edge["sink_snapshot"] for edge in found) == [2, 2, 3]

@@ -82,11 +82,11 @@ class RowHistory:
         self.commits: dict[str, Commit] = {}
         self.has_partitions = self.choose.random() < 0.4
         self.gave_way = False  # whether snapshots were taken out of a line, by a rollback or a branch in its place
-        self.is_taken_by_others = False  # whether another engine has put a branch in the place of its table
         self.is_exact = True  # whether an answer names nothing too much, see `step` and `_merge_changes`
         self.events: list[str] = []
         self.names = [f"db.{name}" for name in TABLES]
         self._numbers = count(1)
+        self._taken_by_others: set[str] = set()  # tables in whose place another engine has put a branch
         self._forks: dict[str, str | None] = {}  # the commits at which branches began
         self._merges: dict[str, list[tuple[str, str | None]]] = {}  # of branches: a merge's commit, and what it merged
         for name in self.names:
@@ -148,7 +148,7 @@ class RowHistory:
                 return True
         if any(not self.commits[uuid].edges for uuid in known - living):
             return True
-        if self.is_taken_by_others:  # and when is not known
+        if self._taken_by_others:  # and when is not known
             return True
         gone = (self.commits[uuid] for uuid in known - living)
         return self.gave_way and any(one.before is not None and one.before not in known for one in gone)
@@ -322,10 +322,10 @@ class RowHistory:
         Which rows a restore of a state from before the base has brought back, and which were there, is not known.
         """
         main, branch = self._main(table), self._a_branch(table)
-        if branch is None:
+        if branch is None or main._files.uuid in self._taken_by_others:  # the base is not where it was
             return
         key = f"{main.name}/{branch._files.branch}"
-        base_id = self._with_shared(self._base(main, key), main, branch)
+        base_id = self._base(main, key)
         base = {} if base_id is None else self.commits[base_id].state
         theirs, state = self._state(branch), self._state(main)
         head = self.newest(branch)
@@ -380,7 +380,8 @@ class RowHistory:
         main, branch = self._main(table), self._a_branch(table)
         if branch is None:
             return
-        self.gave_way = self.is_taken_by_others = True
+        self.gave_way = True
+        self._taken_by_others.add(main._files.uuid)
         feed(self.catalog)
         fast_forward_as_others_do(main._files, branch._files.branch)
 
@@ -416,15 +417,6 @@ class RowHistory:
         there = {one.uuid for one in self.path(self.newest(main))}
         merged = [head for merge, head in self._merges.get(branch, ()) if merge in there]
         return merged[-1] if merged else self._forks[branch]
-
-    def _with_shared(self, base: str | None, main: Table, branch: Table) -> str | None:
-        """The base of a merge, or what both lines have behind it, since another engine put the branch in place."""
-        living = self.living()
-        ours, theirs = ({one.id: one.uuid for one in living[line.name]} for line in (main, branch))
-        number = 0 if base is None else self.commits[base].id
-        while number + 1 in ours and ours[number + 1] == theirs.get(number + 1):
-            number, base = number + 1, ours[number + 1]
-        return base
 
     def _is_line(self, head: Commit | None, base: str | None) -> bool:
         """Whether a branch has gone from a base to its newest commit without a state from before."""

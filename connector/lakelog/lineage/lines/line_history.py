@@ -123,14 +123,7 @@ class LineHistories:
         """Put a node behind another one. What edges alone know of a line may be of a snapshot that gave way."""
         node = self.nodes[at]
         if before is not None and before != at and (not node.before or (is_sure and not node.follows_living)):
-            self._put_before(before, node.before)
             node.before, node.follows_living = (before,), is_sure
-
-    def _put_before(self, at: int, older: Sequence[int]) -> None:
-        """Let the first node from one back, of which it is not known what it came after, come after older ones."""
-        while self.nodes[at].before:
-            at = self.nodes[at].before[0]
-        self.nodes[at].before = tuple(one for one in older if self._id(one) < self._id(at))
 
     def _begin(self, line: LineNodes) -> None:
         """Begin a branch of another engine, or one that was deleted, where an edge says that it began."""
@@ -186,17 +179,22 @@ class LineHistories:
         self._fill_gaps(line)
 
     def _join(self, line: LineNodes) -> None:
-        """Put the first snapshot of a branch, where its table has it no longer, behind what the table had before it.
-
-        Other snapshots that the table has no longer may be known by other branches.
-        """
+        """Join a branch and its table, where either has snapshots no longer that came before those of the other."""
         main = self.lines.get(LineKey(line.line.key.uuid))
-        if line is main or main is None or line.line.began is None or not line.chain:
+        if line is main or main is None:
             return
-        first = self.nodes[line.chain[0]]
-        if not first.follows_living and line.chain[0] not in main.chain:
+        if line.line.began is not None and line.chain and line.chain[0] not in main.chain:
+            first = self.nodes[line.chain[0]]
             below = [node for one in (line, main) for node in self._before(one, first.step, is_known=True)]
-            first.before = tuple(dict.fromkeys((*first.before, *below)))
+            first.before = first.before if first.follows_living else tuple(dict.fromkeys((*first.before, *below)))
+        last = 0
+        for at in main.chain:  # what the branch has brought, and what of it has expired before
+            number, node = self._version(at).snapshot_id, self.nodes[at]
+            if last < number - 1 and self._arrival(main, at, is_in_chain=True) != OWN:
+                back = (next(self._back(one, number, node.step.time_millis), at) for one in (line.chain, line.gone))
+                own = [one for one in back if last < self._version(one).snapshot_id < number]
+                node.before = tuple(dict.fromkeys((*node.before, *own)))
+            last = number
 
     def _fill_gaps(self, line: LineNodes) -> None:
         """Put snapshots of which the number alone is known before those of the chain that follow a gap of numbers."""
@@ -253,9 +251,6 @@ class LineHistories:
             step = self.nodes[node].step
             if step.time_millis <= time_millis and (below is None or step.version.snapshot_id < below):
                 yield node
-
-    def _id(self, node: int) -> int:
-        return self._version(node).snapshot_id
 
     def _version(self, node: int) -> TableVersion:
         return self.nodes[node].step.version

@@ -9,8 +9,9 @@ ends after a day, so that a writer that never comes back does not hold snapshots
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from lakelog.filestore.expire.before_expiry import unfed_from
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.snapshots.snapshot_manager import SnapshotManager
 from lakelog.filestore.metadata.snapshots.users import LOG_STATE_KEY
@@ -52,13 +53,7 @@ class Line:
 
     def start(self) -> int:
         """The first snapshot that was not fed; 1 where the line was not fed, or was rolled back or replaced since."""
-        held = self.consumers.consumer(LINEAGE_CONSUMER)
-        if held is None:
-            return 1
-        snapshots = SnapshotManager(self.table.file_io, TablePaths(self.table.path, self.branch))
-        before = snapshots.find(held.next_snapshot - 1)
-        is_other = before is not None and held.commit is not None and before.uuid != held.commit
-        return 1 if is_other or (snapshots.latest_id() or 0) < held.next_snapshot - 1 else held.next_snapshot
+        return unfed_from(replace(self.table, branch=self.branch)) or 1
 
     def unfed(self, *, start: int | None = None, edges_max: int | None = None) -> Iterator[Unfed]:
         """What was not fed, oldest first, in pieces of about `edges_max` edges; with `start` what is from there on."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from lakelog.common.errors import LakelogError
 from lakelog.common.quoting import escaped
+from lakelog.filestore.metadata.tables.consumers import LINEAGE_CONSUMER, ConsumerManager
 
 if TYPE_CHECKING:
     from lakelog.filestore.metadata.tables.store import TableStore
@@ -47,3 +48,17 @@ def take_lineage(table: TableStore, *, so: str = "its snapshots stay") -> None:
 def take_lineage_of_deleted(table: TableStore) -> None:
     """Have the lineage of a line taken before a call of a user deletes snapshots of it. Errors are logged."""
     take_lineage(table, so="that of the deleted snapshots is not known any more")
+
+
+def unfed_from(table: TableStore) -> int | None:
+    """The first snapshot of a line whose lineage was not taken; None for a line that is not held.
+
+    It is 1 where the line has other commits since: a rollback by another engine leaves the consumer where it was.
+    """
+    held = ConsumerManager(table.file_io, table.paths).consumer(LINEAGE_CONSUMER)
+    if held is None:
+        return None
+    before = table.snapshots.find(held.next_snapshot - 1)
+    is_other = before is not None and held.commit is not None and before.uuid != held.commit
+    is_back = (table.snapshots.latest_id() or 0) < held.next_snapshot - 1
+    return 1 if is_other or is_back else held.next_snapshot
