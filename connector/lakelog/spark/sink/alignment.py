@@ -20,12 +20,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any  # Any: py4j gives Java objects without types
+from urllib.parse import urlsplit
 
 from pyspark.errors import PySparkAttributeError
 from pyspark.sql import DataFrame, SparkSession
 
-from lakelog.common.errors import InvalidRequestError
+from lakelog.common.errors import InvalidRequestError, NotFoundError
+from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.io.local_files import LocalFileIO
+from lakelog.filestore.io.path_forms import is_object_store
+from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.spark.capture.capture import RunningBatch
 from lakelog.spark.capture.checkpoint import files_of_batch, parse_offset_log, parse_watermark
 
@@ -97,6 +101,42 @@ class HadoopFolder:
         """Whether a folder below the folder has any file."""
         path, files = _hadoop_file(self.session, f"{self.location}/{name}")
         return bool(files.exists(path)) and len(files.listStatus(path)) > 0
+
+
+@dataclass(frozen=True, slots=True)
+class StoreFolder:
+    """The folder of a checkpoint in the store of a table, read with the table's own access to it."""
+
+    files: FileIO
+    location: str
+
+    def find_text(self, name: str) -> str | None:
+        """The text of a file below the folder; None when it is not there. Raises UnavailableError."""
+        try:
+            return self.files.read_bytes(f"{self.location}/{name}").decode()
+        except NotFoundError:
+            return None
+
+    def write_text(self, name: str, text: str) -> None:
+        """Write or replace a file below the folder. Raises UnavailableError."""
+        self.files.write_bytes(f"{self.location}/{name}", text.encode())
+
+    def has_files(self, name: str) -> bool:
+        """Whether a folder below the folder has any file."""
+        return bool(self.files.list_names(f"{self.location}/{name}"))
+
+
+def folder_beside(table: TableStore, location: str) -> LocalFolder | StoreFolder | None:
+    """The folder of a checkpoint that Python reads by itself: on this machine, or in the store of a table."""
+    local = local_path(location)
+    if local is not None:
+        return LocalFolder(local)
+    ours, theirs = (urlsplit(text) for text in (table.path, location))
+    is_same_store = is_object_store(location) if is_object_store(table.path) else ours[:2] == theirs[:2]
+    if not is_same_store or not theirs.netloc:
+        return None
+    root = location.rstrip("/")
+    return StoreFolder(table.files_at(root), root)
 
 
 def checkpoint_folder(session: SparkSession, location: str) -> LocalFolder | HadoopFolder:

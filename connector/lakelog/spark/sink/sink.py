@@ -36,7 +36,7 @@ from lakelog.protocol.upkeep.progress_topic import publish_progress
 from lakelog.protocol.writing.driver import BucketConflictError, Verdict, check_identity
 from lakelog.protocol.writing.writer_lease import WriterLease
 from lakelog.spark.capture.capture import Capture, has_moved, is_captured, named_job
-from lakelog.spark.capture.checkpoint_table import bind, check_before_start, check_unowned
+from lakelog.spark.capture.checkpoint_table import bind, check_before_start, check_unowned, check_unseen
 from lakelog.spark.compaction.compaction import compaction_beside
 from lakelog.spark.failures import sentence_first
 from lakelog.spark.projection import check_is_projected, check_schema, with_new_columns
@@ -119,6 +119,7 @@ class LakelogSink:
         self._lease = KeptLease()
         self.owns_checkpoint = False  # True where the query writes this table alone
         self._bound_run: str | None = None
+        self._is_looked_up = False  # on Spark Connect, where no run is seen
         self.is_settled_later = False  # True where write_stream merges what was written at the stream's end
 
     @sentence_first()
@@ -159,9 +160,14 @@ class LakelogSink:
     def check_checkpoint(self, micro: MicroBatch) -> None:
         """Check once a run that the batches before are in the table. Raises InvalidRequestError.
 
-        On Spark Connect no checkpoint can be seen.
+        On Spark Connect no checkpoint can be seen: there it warns by what the table knows of the query.
         """
-        if micro.checkpoint is None or micro.run == self._bound_run:
+        if micro.checkpoint is None:
+            if not self._is_looked_up:
+                check_unseen(self.table._files, user=micro.user, batch_id=micro.identifier)
+            self._is_looked_up = True
+            return
+        if micro.run == self._bound_run:
             return
         check = bind if self.owns_checkpoint else check_unowned
         check(micro.checkpoint, self.table._files, user=micro.user, batch_id=micro.identifier)
