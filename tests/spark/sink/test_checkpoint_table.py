@@ -23,7 +23,7 @@ from lakelog.filestore.refs.tags.tags import write_tag
 from lakelog.filestore.table import FileStoreTable
 from lakelog.spark import LakelogSink, write_stream
 from lakelog.spark.capture.checkpoint_table import FILE, CheckpointTable, bind, check_before_start, check_unowned
-from lakelog.spark.sink import alignment
+from lakelog.spark.sink import checkpoint_folders
 from lakelog.spark.sink.alignment import MicroBatch
 from lakelog.spark.sink.files_writer import FilesStreamWriter, WrittenFiles
 from tests.support.s3_server import S3Server
@@ -298,7 +298,7 @@ def test_a_checkpoint_on_another_file_system_names_its_table_through_hadoop(
     job: Job, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, other = made(catalog), made(catalog, "db.u")
-    monkeypatch.setattr(alignment, "local_path", lambda location: None)
+    monkeypatch.setattr(checkpoint_folders, "local_path", lambda location: None)
     job.put(1)
     job.run(one)
     assert json.loads((job.checkpoint / FILE).read_text())["table"] == one._files.uuid

@@ -43,8 +43,9 @@ from lakelog.spark.logging_level import LoggingLevel, show_log
 from lakelog.spark.options import PARTITION_OVERWRITE_CONF
 from lakelog.spark.projection import check_schema, with_new_columns
 from lakelog.spark.session import CASE_CONF
-from lakelog.spark.sink.alignment import QUERY_ID, digest_of, folder_beside, local_path, text_of
+from lakelog.spark.sink.alignment import QUERY_ID, digest_of
 from lakelog.spark.sink.batch_write import base_index, next_sequence
+from lakelog.spark.sink.checkpoint_folders import folder_beside, local_path, text_of
 from lakelog.spark.sink.declaring import StreamDeclaration
 from lakelog.spark.sink.overwriting import conf_overwrite
 from lakelog.spark.sink.task import FilesWrite, answered

@@ -41,8 +41,9 @@ from lakelog.spark.compaction.compaction import compaction_beside
 from lakelog.spark.failures import sentence_first
 from lakelog.spark.projection import check_is_projected, check_schema, with_new_columns
 from lakelog.spark.session import CASE_CONF, core_count, is_connect, prepare_session
-from lakelog.spark.sink.alignment import MicroBatch, identify_batch, named_folder, no_checkpoint
+from lakelog.spark.sink.alignment import MicroBatch, identify_batch, no_checkpoint
 from lakelog.spark.sink.batch_write import NOTHING_WRITTEN, BatchWrite, Written
+from lakelog.spark.sink.checkpoint_folders import named_folder
 from lakelog.spark.sink.commits import KEPT_COMMITS, BatchCommit, BatchOutcome
 from lakelog.spark.sink.leases import KeptLease, check_no_speculation
 from lakelog.spark.sink.listeners import watch_end, whole_in
