@@ -10,6 +10,9 @@ into it: changed rows, of which the branch's win, or the branch as a whole. Othe
 An overwrite is no change for a stream of a table without changelog files: the stream copies nothing of it. A model that
 `forgets` has of expired snapshots what the living ones carry on and, where lineage is recorded, their edges; otherwise
 lineage knows all of their steps.
+
+With `waits` the rows of roots may wait for compactions, of some buckets, or of a state before the newest: batch reads
+of such a table, streams of it, or both have other rows than were written.
 """
 
 from __future__ import annotations
@@ -37,6 +40,7 @@ from lakelog.lineage.lines.line_graph import LineGraph, forked_step, show_lines
 from lakelog.lineage.lines.lines import Change, Line, Step
 from lakelog.lineage.lines.told_steps import with_told_steps
 from lakelog.lineage.records.record import BatchLineage, CommittedBatch, ReadMode, TableSource, TableVersion
+from tests.lineage.model_files import KINDS, Files, compacted, rows_of, waiting_rows, written
 from tests.lineage.model_snapshots import Commit, FedEdges, Living, committed, is_passed, living_steps, of_branch
 
 Rows = dict[tuple[str, ...], int]
@@ -59,7 +63,10 @@ Parts = dict[Read, Part]
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A snapshot of the model. `version` is the commit of the first snapshot with these rows."""
+    """A snapshot of the model. `version` is the commit of the first snapshot with these rows.
+
+    `in_batch` is what a batch read of it shows, `in_stream` what streams that have read up to it have been given.
+    """
 
     id: int
     commit: str
@@ -67,6 +74,9 @@ class Snapshot:
     rows: Rows
     parts: Parts
     stored: StoredSnapshot
+    in_batch: Rows
+    in_stream: Rows
+    files: Files = ()
 
 
 @dataclass
@@ -80,6 +90,7 @@ class Table:
     has_changelog: bool = False  # streams of it are given the changes of overwrites too
     main: str | None = None  # of a branch, whose first snapshot is the one that it began at
     base: Snapshot | None = None  # up to where a branch is merged
+    kind: str = "plain"
 
     @property
     def key(self) -> LineKey:
@@ -112,11 +123,16 @@ class Model:
         derived: int = 3,
         branches: bool = False,
         forgets: bool = False,
+        waits: bool = False,
     ) -> None:
         self.choose = choose
         names = [f"t{number}" for number in range(roots + derived)]
         self.tables = {name: Table(name, has_changelog=choose.random() < 0.3) for name in names}
         self.roots = names[:roots]
+        for name in self.roots if waits else ():
+            self.tables[name].kind = choose.choice(list(KINDS))
+        self.files: dict[str, Files] = {}  # of each commit
+        self.files_before: dict[str, Files] = {}
         self.has_branches = branches
         self.forgets = forgets
         self.fed = FedEdges() if forgets else None
@@ -222,7 +238,7 @@ class Model:
             before = parts.get((writer.name, number), Part(name, newest.version))
             is_lost = before.is_lost or before.version != newest.version
             parts[writer.name, number] = Part(name, newest.version, is_lost=is_lost)
-            made = self.made_of((writer.name, number), newest.rows)
+            made = self.made_of((writer.name, number), newest.in_batch)
             rows = {**made, **rows}  # rows that were joined before stay
             found.append(self._source(name, None, newest.commit, mode=ReadMode.BATCH))
         writer.progress = ends
@@ -234,7 +250,9 @@ class Model:
     def compact(self, name: str) -> None:
         """A snapshot that changes no row."""
         if self.tables[name].snapshots:
-            self._commit(name, self._rows(name), self._parts(name), Commit(kind=CommitKind.COMPACT))
+            earlier = [one.files for one in self.tables[name].snapshots]
+            files = () if self.tables[name].kind == "plain" else compacted(earlier[-1], self.choose, earlier)
+            self._commit(name, self._rows(name), self._parts(name), Commit(kind=CommitKind.COMPACT), files)
 
     def change_by_hand(self, name: str) -> None:
         """Other rows, of which nothing is recorded; by lakelog or another engine."""
@@ -254,7 +272,7 @@ class Model:
             then, now = (Living(stored).carried(one) for one in (target.stored, stored[-1]))
             properties = restores_properties(target.stored, then, now.properties)
             commit = Commit(kind=CommitKind.OVERWRITE, operation=RESTORE_OPERATION, properties=properties)
-            self._commit(name, target.rows, target.parts, commit)
+            self._commit(name, target.rows, target.parts, commit, target.files)
             self._rewind(name)
 
     def roll_back(self, name: str) -> None:
@@ -400,7 +418,8 @@ class Model:
                 step = Step(version=began, time_millis=step.time_millis, change=Change.NOTHING, is_living=False)
             forked = [step]
         every = own if self.forgets else [one for one in table.snapshots if table.main is None or one.id > first.id]
-        steps = living_steps([one.stored for one in every], self.replacing)
+        waiting = None if table.kind == "plain" else waiting_rows(table.kind, self.files, self.files_before)
+        steps = living_steps([one.stored for one in every], self.replacing, waiting)
         living = {one.commit for one in own}
         steps = [step if step.version.commit in living else replace(step, is_living=False) for step in steps]
         expired: list[Step] = []
@@ -460,11 +479,11 @@ class Model:
     ) -> None:
         """Apply the changes between two states of a source, and those of a row that was read ahead."""
         writer, number = read
-        after = self.by_commit[end].rows
+        after = self.by_commit[end].in_stream
         changes: list[tuple[Rows, Rows]] = [({}, after)]
         if start is not None:
             pairs = pairwise(self._between(writer.sources[number], start, end))
-            changes = [(before.rows, now.rows) for before, now in pairs if not is_passed(now.stored)]
+            changes = [(before.in_stream, now.in_stream) for before, now in pairs if not is_passed(now.stored)]
         changes += [({again: -1}, {again: after[again]} if again in after else {})] if again else []
         for before, now in changes:
             for key in before.keys() | now.keys():
@@ -478,7 +497,7 @@ class Model:
         snapshots = self.tables[name].snapshots
         at = next(at for at, one in enumerate(snapshots) if one.commit == end)
         has_more = at + 1 < len(snapshots) and not is_passed(snapshots[at + 1].stored)
-        new = sorted((snapshots[at + 1].rows.items() - snapshots[at].rows.items()) if has_more else [])
+        new = sorted((snapshots[at + 1].in_stream.items() - snapshots[at].in_stream.items()) if has_more else [])
         found = [(key, value) for key, value in new if _is_kept(key, writer.keeps)]
         for key, value in found[:1]:
             rows[writer.name, str(number), *key] = value
@@ -514,7 +533,7 @@ class Model:
         found = self._source(source, None, newest.commit, mode=ReadMode.BATCH)
         lineage = BatchLineage(operation=operation, sources=[found])
         batch = CommittedBatch(user=user, identifier=BATCH_COMMIT_IDENTIFIER, lineage=lineage)
-        made = self.made_of((user, 0), newest.rows)
+        made = self.made_of((user, 0), newest.in_batch)
         commit = Commit(kind=kind, operation=operation, batch=batch, replaces_all=is_overwrite)
         self._commit(name, {**rows, **made}, {**parts, (user, 0): Part(source, newest.version)}, commit)
 
@@ -537,7 +556,7 @@ class Model:
         stored = [one.stored for one in self.living(name)]
         return Living(stored).carried(stored[-1] if stored else None)
 
-    def _commit(self, name: str, rows: Rows, parts: Parts, commit: Commit) -> None:
+    def _commit(self, name: str, rows: Rows, parts: Parts, commit: Commit, files: Files | None = None) -> None:
         table = self.tables[name]
         newest = table.snapshots[-1] if table.snapshots else None
         before = None if newest is None else newest.stored
@@ -554,7 +573,18 @@ class Model:
         if commit.replaces_all:
             self.replacing.add(uuid)
         version = uuid if newest is None or changes_rows(stored, before) else newest.version
-        found = Snapshot(stored.id, uuid, version, rows, parts, stored)
+        old = () if newest is None else newest.files
+        if table.kind == "plain":
+            files = ()
+        elif files is None:
+            is_overwrite = commit.kind is CommitKind.OVERWRITE
+            there = {} if is_overwrite or newest is None else newest.rows
+            files = (*(() if is_overwrite else old), *written(dict(rows.items() - there.items())))
+        self.files[uuid], self.files_before[uuid] = files, old
+        _, hides, gives = KINDS[table.kind]
+        merged = rows_of(files, level_min=1)
+        in_batch, in_stream = (merged if is_late else rows for is_late in (hides, gives))
+        found = Snapshot(stored.id, uuid, version, rows, parts, stored, in_batch, in_stream, files)
         table.snapshots.append(found)
         self.by_commit[uuid] = found
 

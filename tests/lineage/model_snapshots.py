@@ -34,7 +34,7 @@ from lakelog.filestore.metadata.snapshots.users import (
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.schema.paths import MAIN_BRANCH
 from lakelog.lineage.lines.expired import steps_of_rows
-from lakelog.lineage.lines.line_steps import steps_of
+from lakelog.lineage.lines.line_steps import ReadsOfSnapshots, steps_of
 from lakelog.lineage.lines.lines import Step
 from lakelog.lineage.records.record import CommittedBatch
 from lakelog.lineage.tables.edges import LineBatches, edges_of_batch
@@ -93,7 +93,7 @@ def committed(
         uuid=uuid,
         schema_id=0,
         base_manifest_list="",
-        delta_manifest_list="",
+        delta_manifest_list=uuid,
         commit_user=user,
         commit_identifier=identifier,
         commit_kind=commit.kind,
@@ -133,9 +133,11 @@ def is_passed(snapshot: Snapshot) -> bool:
     return is_unseen(snapshot, log="")
 
 
-def living_steps(snapshots: Sequence[Snapshot], replacing: set[str]) -> list[Step]:
+def living_steps(
+    snapshots: Sequence[Snapshot], replacing: set[str], waiting: ReadsOfSnapshots | None = None
+) -> list[Step]:
     """The steps of living snapshots. `replacing` are the commits that left no row from before."""
-    return steps_of(snapshots, replaces_all=lambda one: one.uuid in replacing)
+    return steps_of(snapshots, replaces_all=lambda one: one.uuid in replacing, waiting=waiting)
 
 
 @dataclass

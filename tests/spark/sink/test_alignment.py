@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lakelog.common.errors import CorruptDataError, InvalidRequestError
 from lakelog.filestore.metadata.snapshots.users import is_same_source
 from lakelog.spark.capture.checkpoint import files_of_batch, parse_offset_log, parse_watermark
-from lakelog.spark.sink import alignment
+from lakelog.spark.sink import checkpoint_folders
 from lakelog.spark.sink.alignment import MicroBatch, digest_of, identify_batch
 
 
@@ -74,7 +74,7 @@ def test_a_checkpoint_on_another_file_system_is_read_through_hadoop(
 ) -> None:
     source = put(tmp_path / "in", "a")
     _, (near,) = run_batches(spark, source, tmp_path / "near", identify_batch)
-    monkeypatch.setattr(alignment, "local_path", lambda location: None)
+    monkeypatch.setattr(checkpoint_folders, "local_path", lambda location: None)
     put(source, "b")
     _, far = run_batches(spark, source, tmp_path / "far away", identify_batch)
 

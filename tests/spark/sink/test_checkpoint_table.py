@@ -7,6 +7,8 @@ import logging
 import shutil
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -14,17 +16,21 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.catalog import Catalog, Table, open_table
-from lakelog.common.errors import CorruptDataError, InvalidRequestError
+from lakelog.common.errors import ConflictError, CorruptDataError, InvalidRequestError
 from lakelog.filestore.commit.batches import append_commit
 from lakelog.filestore.metadata.tables.identity import identity_of
 from lakelog.filestore.refs.tags.tags import write_tag
 from lakelog.filestore.table import FileStoreTable
 from lakelog.spark import LakelogSink, write_stream
 from lakelog.spark.capture.checkpoint_table import FILE, CheckpointTable, bind, check_before_start, check_unowned
-from lakelog.spark.sink import alignment
+from lakelog.spark.sink import checkpoint_folders
+from lakelog.spark.sink.alignment import MicroBatch
+from lakelog.spark.sink.files_writer import FilesStreamWriter, WrittenFiles
+from tests.support.s3_server import S3Server
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False)])
 USER = "11111111-2222-3333-4444-555555555555"
+WRITTEN = WrittenFiles(files=(), changelog=(), row_count=1, base_id=0, query_id=USER)
 
 
 @dataclass
@@ -189,6 +195,15 @@ def test_a_sink_of_a_users_function_refuses_the_checkpoint_of_a_query_that_owns_
         check_unowned(folder, other, user=USER, batch_id=5)
 
 
+def test_a_sink_of_a_users_function_refuses_a_branch_of_the_table_that_owns_the_checkpoint(catalog: Catalog) -> None:
+    """The branch began with the batches of the query, and the table would lack those that go into the branch."""
+    folder, table = Folder(), made(catalog)._files
+    bound(folder, table)
+    table.create_branch("dev")
+    with pytest.raises(InvalidRequestError, match=r"belongs to table db\.t .*writes table db\.t\$branch_dev"):
+        check_unowned(folder, table.on_branch("dev"), user=USER, batch_id=1)
+
+
 def table_named(folder: Folder) -> str:
     found = json.loads(folder.files[FILE])["table"]
     assert isinstance(found, str)
@@ -204,6 +219,7 @@ class Job:
 
     spark: SparkSession
     folder: Path
+    place: str | None = None
 
     def put(self, number: int) -> None:
         (self.folder / "in").mkdir(exist_ok=True)
@@ -217,17 +233,21 @@ class Job:
     def checkpoint(self) -> Path:
         return self.folder / "check point"
 
+    @property
+    def location(self) -> str:
+        return self.place or str(self.checkpoint)
+
     def run(self, table: Table) -> None:
-        write_stream(self.rows, table, checkpoint_location=self.checkpoint, available_now=True).awaitTermination()
+        write_stream(self.rows, table, checkpoint_location=self.location, available_now=True).awaitTermination()
 
     def run_function(self, table: Table) -> None:
         writer = self.rows.writeStream.foreachBatch(LakelogSink(table))
-        writer = writer.option("checkpointLocation", str(self.checkpoint)).trigger(availableNow=True)
+        writer = writer.option("checkpointLocation", self.location).trigger(availableNow=True)
         writer.start().awaitTermination()
 
     def run_format(self, table: Table) -> None:
         writer = self.rows.writeStream.format("lakelog").option("path", table.path)
-        writer = writer.option("checkpointLocation", str(self.checkpoint)).trigger(availableNow=True)
+        writer = writer.option("checkpointLocation", self.location).trigger(availableNow=True)
         writer.start().awaitTermination()
 
 
@@ -278,7 +298,7 @@ def test_a_checkpoint_on_another_file_system_names_its_table_through_hadoop(
     job: Job, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, other = made(catalog), made(catalog, "db.u")
-    monkeypatch.setattr(alignment, "local_path", lambda location: None)
+    monkeypatch.setattr(checkpoint_folders, "local_path", lambda location: None)
     job.put(1)
     job.run(one)
     assert json.loads((job.checkpoint / FILE).read_text())["table"] == one._files.uuid
@@ -311,3 +331,100 @@ def test_the_format_names_its_table_in_the_checkpoint(job: Job, catalog: Catalog
         job.run_format(other)
     job.run_format(one)
     assert (ids(one), ids(other)) == ([1, 2], [])
+
+
+# In other file systems, and where no checkpoint is seen.
+
+
+def test_a_checkpoint_in_the_store_of_its_table_names_the_table(s3: S3Server) -> None:
+    """As a stream by format has it, which reads the checkpoint with its table's access to the store."""
+    bucket = s3.new_bucket()
+    catalog = Catalog(f"s3://{bucket}/lake", options=s3.options)
+    one, other = made(catalog), made(catalog, "db.u")
+    location = f"s3a://{bucket}/ck/1"
+    for batch_id in range(3):
+        s3.request("PUT", f"/{bucket}/ck/1/offsets/{batch_id}", b"v1")  # as Spark does before each batch
+    by_format(one, location).commit([WRITTEN], 0)
+    has_batch(one._files, 0)
+    by_format(one, location).commit([WRITTEN], 1)
+    assert json.loads(s3.request("GET", f"/{bucket}/ck/1/{FILE}")) == {"table": one._files.uuid, "name": "db.t"}
+
+    one.create_branch("dev")
+    catalog.drop_table("db.u")
+    for table in (other, made(catalog, "db.u"), one.branch("dev")):
+        with pytest.raises(InvalidRequestError, match=rf"{location}' belongs to table db\.t .*batches 0 to 1"):
+            by_format(table, location).commit([WRITTEN], 2)
+
+
+@pytest.mark.parametrize("location", [None, "s3a://bucket/ck", "hdfs://host/ck", "abfss://box@host/ck"])
+def test_a_stream_by_format_whose_checkpoint_is_not_read_warns_of_a_table_that_lacks_the_batches_before(
+    catalog: Catalog, caplog: pytest.LogCaptureFixture, location: str | None
+) -> None:
+    one, other = made(catalog), made(catalog, "db.u")
+    has_batch(one._files, 4)
+    with caplog.at_level(logging.WARNING):
+        by_format(one, location).commit([WRITTEN], 5)
+        by_format(other, location).commit([WRITTEN], 0)
+        assert not caplog.records
+        by_format(other, location).commit([WRITTEN], 5)
+    assert caplog.messages[0].startswith(f"table db.u has no batch of query {USER} before batch 5")
+
+
+def test_a_checkpoint_that_the_access_to_the_table_does_not_reach_stops_no_stream(
+    s3: S3Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = made(Catalog(f"s3://{s3.new_bucket()}/lake", options=s3.options))
+    with caplog.at_level(logging.WARNING):
+        by_format(table, "s3a://no-such-bucket/ck").commit([WRITTEN], 5)
+    assert caplog.messages[0].startswith(f"table db.t has no batch of query {USER} before batch 5")
+
+
+def test_a_sink_on_connect_warns_once_of_a_table_that_lacks_the_batches_before(
+    catalog: Catalog, caplog: pytest.LogCaptureFixture
+) -> None:
+    one, other = made(catalog), made(catalog, "db.u")
+    has_batch(one._files, 4)
+    later = MicroBatch(user=USER, identifier=5, run=None, source_digest=None)
+    with caplog.at_level(logging.WARNING):
+        LakelogSink(one, commit_user=USER).check_checkpoint(later)
+        LakelogSink(other, commit_user=USER).check_checkpoint(replace(later, identifier=0))
+        assert not caplog.records
+        sink = LakelogSink(other, commit_user=USER)
+        sink.check_checkpoint(later)
+        sink.check_checkpoint(replace(later, identifier=6))
+    (warning,) = caplog.messages
+    assert warning.startswith(f"table db.u has no batch of query {USER} before batch 5")
+
+
+def by_format(table: Table, location: str | None) -> FilesStreamWriter:
+    """The writer of a stream by format, which writes nothing."""
+    plan: Any = SimpleNamespace(table=table._files, is_overwrite=False, commit=lambda *_, **__: None)
+    declared: Any = SimpleNamespace(recorded=lambda batch, *_: batch, takes_over=False)
+    return FilesStreamWriter(plan, None, location, declared)
+
+
+@pytest.mark.parametrize("way", ["run", "run_function"])
+def test_a_checkpoint_in_another_file_system_of_hadoop_is_that_of_one_table(
+    job: Job, catalog: Catalog, way: str
+) -> None:
+    """Of another table, of a table that was made again, of a branch."""
+    one, other = made(catalog), made(catalog, "db.u")
+    (job.folder / "store").mkdir()
+    name = way.replace("_", "-")  # Hadoop keeps a file system by its name
+    link, target = f"fs.viewfs.mounttable.{name}.link./ck", f"file://{job.folder}/store"
+    job.spark.conf.set(link, target)
+    job.spark.sparkContext._jsc.hadoopConfiguration().set(link, target)
+    away = replace(job, place=f"viewfs://{name}/ck/1")
+    job.put(1)
+    away.run(one)
+    assert json.loads((job.folder / "store" / "1" / FILE).read_text())["table"] == one._files.uuid
+    job.put(2)
+    one.create_branch("dev")
+    catalog.drop_table("db.u")
+    again = made(catalog, "db.u")
+    for table in (other, again, one.branch("dev")):
+        with pytest.raises((InvalidRequestError, StreamingQueryException, ConflictError)) as refused:
+            getattr(away, way)(table)
+        assert "belongs to table db.t" in str(refused.value) or table is other
+    away.run(one)
+    assert (ids(one), ids(again)) == ([1, 2], [])

@@ -118,22 +118,31 @@ def check_unowned(checkpoint: Checkpoint, table: FileStoreTable, *, user: str, b
     """For a sink in a foreachBatch function of the user's, whose query may write several tables.
 
     Warns of a query that begins to write a table in the middle. Raises InvalidRequestError where the checkpoint is
-    that of a query that writes another table alone.
+    that of a query that writes another table alone: also where the table knows the query, as a branch of the other
+    one does, which began with its batches.
     """
-    if not batch_id or user in read_users(table.snapshots.latest(), table.snapshots):
-        return
-    found = table_of(checkpoint)
+    found = table_of(checkpoint) if batch_id else None
     if found is not None and found.identity not in {identity_of(table), *former_identities(table)}:
         raise _of_other(checkpoint, found, table, f"batches 0 to {batch_id - 1}")
     if found is None:
-        logger.warning(
-            "table %s has no batch of query %s before batch %d: the rows of those before are not in it, unless they "
-            "had none for it. The usual cause is a checkpoint of another table, or of a table that was made again: "
-            "then use a new checkpoint location",
-            table.name,
-            user,
-            batch_id,
-        )
+        check_unseen(table, user=user, batch_id=batch_id)
+
+
+def check_unseen(table: FileStoreTable, *, user: str, batch_id: int) -> None:
+    """For a query whose checkpoint cannot be read: warns of one that begins to write the table in the middle."""
+    if batch_id and user not in read_users(table.snapshots.latest(), table.snapshots):
+        _warn_of_missing(table, user, batch_id)
+
+
+def _warn_of_missing(table: FileStoreTable, user: str, batch_id: int) -> None:
+    logger.warning(
+        "table %s has no batch of query %s before batch %d: the rows of those before are not in it, unless they "
+        "had none for it. The usual cause is a checkpoint of another table, or of a table that was made again: "
+        "then use a new checkpoint location",
+        table.name,
+        user,
+        batch_id,
+    )
 
 
 def _check_adopted(

@@ -18,16 +18,15 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any  # Any: py4j gives Java objects without types
 
 from pyspark.errors import PySparkAttributeError
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from lakelog.common.errors import InvalidRequestError
-from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.spark.capture.capture import RunningBatch
 from lakelog.spark.capture.checkpoint import files_of_batch, parse_offset_log, parse_watermark
+from lakelog.spark.sink.checkpoint_folders import HadoopFolder, LocalFolder, checkpoint_folder, jvm_of, read_text
 
 QUERY_ID = "sql.streaming.queryId"
 
@@ -47,68 +46,6 @@ class MicroBatch:
     running: RunningBatch | None = field(default=None, repr=False)
     watermark_millis: int | None = None
     checkpoint: LocalFolder | HadoopFolder | None = field(default=None, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class LocalFolder:
-    """The folder of a checkpoint on this machine."""
-
-    path: Path
-
-    @property
-    def location(self) -> str:
-        """Where it is."""
-        return str(self.path)
-
-    def find_text(self, name: str) -> str | None:
-        """The text of a file below the folder; None when it is not there."""
-        return text_of(self.path / name)
-
-    def write_text(self, name: str, text: str) -> None:
-        """Write or replace a file below the folder."""
-        LocalFileIO().write_bytes(str(self.path / name), text.encode())
-
-    def has_files(self, name: str) -> bool:
-        """Whether a folder below the folder has any file."""
-        return (self.path / name).is_dir() and any((self.path / name).iterdir())
-
-
-@dataclass(frozen=True, slots=True)
-class HadoopFolder:
-    """The folder of a checkpoint in a file system of Hadoop's, by a session of Spark's."""
-
-    session: SparkSession
-    location: str
-
-    def find_text(self, name: str) -> str | None:
-        """The text of a file below the folder; None when it is not there."""
-        return _find_text(self.session, f"{self.location}/{name}")
-
-    def write_text(self, name: str, text: str) -> None:
-        """Write or replace a file below the folder."""
-        path, files = _hadoop_file(self.session, f"{self.location}/{name}")
-        stream = files.create(path, True)
-        try:
-            stream.write(bytearray(text.encode()))
-        finally:
-            stream.close()
-
-    def has_files(self, name: str) -> bool:
-        """Whether a folder below the folder has any file."""
-        path, files = _hadoop_file(self.session, f"{self.location}/{name}")
-        return bool(files.exists(path)) and len(files.listStatus(path)) > 0
-
-
-def checkpoint_folder(session: SparkSession, location: str) -> LocalFolder | HadoopFolder:
-    """The folder of a checkpoint at a location of Hadoop's, with its scheme, as Spark resolves it."""
-    local = local_path(location)
-    return HadoopFolder(session, location) if local is None else LocalFolder(local)
-
-
-def named_folder(session: SparkSession, location: str) -> LocalFolder | HadoopFolder:
-    """The folder of a location as users write it: without a scheme it is in the default file system."""
-    path, files = _hadoop_file(session, location)
-    return checkpoint_folder(session, files.makeQualified(path).toString())
 
 
 def identify_batch(
@@ -137,7 +74,7 @@ def identify_batch(
         raise no_checkpoint()
     path = f"{checkpoint}/offsets/{batch_id}"
     folder = checkpoint_folder(batch.sparkSession, checkpoint)
-    text = _read_text(batch.sparkSession, path)
+    text = read_text(batch.sparkSession, path)
     lines = parse_offset_log(text, path=path)
     files = files_of_batch(batch_id, lines, folder.find_text)
     return MicroBatch(
@@ -199,17 +136,8 @@ def _running_query(batch: DataFrame, query_id: str | None) -> Any:  # a Java Str
     # The batch's own session is a clone whose `streams` is empty; the shared state knows the queries of all sessions.
     if query_id is None:
         return None
-    uuid = _jvm(batch.sparkSession).java.util.UUID.fromString(query_id)
+    uuid = jvm_of(batch.sparkSession).java.util.UUID.fromString(query_id)
     return batch.sparkSession._jsparkSession.sharedState().activeStreamingQueries().get(uuid)
-
-
-def _jvm(session: SparkSession) -> Any:  # py4j's view of the JVM
-    return session.sparkContext._jvm
-
-
-def _hadoop_file(session: SparkSession, path: str) -> tuple[Any, Any]:  # a Java Path, and its FileSystem
-    hadoop_path = _jvm(session).org.apache.hadoop.fs.Path(path)
-    return hadoop_path, hadoop_path.getFileSystem(session.sparkContext._jsc.hadoopConfiguration())
 
 
 def _is_temporary(execution: Any) -> bool:  # a Java StreamExecution
@@ -220,43 +148,3 @@ def _is_temporary(execution: Any) -> bool:  # a Java StreamExecution
     flag = cls.getDeclaredField("deleteCheckpointOnStop")
     flag.setAccessible(True)
     return bool(flag.get(execution))
-
-
-def local_path(location: str) -> Path | None:
-    """The path of a Hadoop location on this machine; None for another file system. Hadoop escapes nothing in it."""
-    scheme, colon, rest = location.partition(":")
-    if location.startswith("/"):
-        return Path(location)
-    if colon and scheme == "file":
-        return Path("/" + rest.lstrip("/"))
-    return None
-
-
-def _find_text(session: SparkSession, path: str) -> str | None:
-    """The text of a file; None when it is not there."""
-    local = local_path(path)
-    if local is not None:
-        return text_of(local)
-    hadoop_path, files = _hadoop_file(session, path)
-    return _read_text(session, path) if files.exists(hadoop_path) else None
-
-
-def text_of(path: Path) -> str | None:
-    """The text of a file on this machine; None when it is not there."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return None
-
-
-def _read_text(session: SparkSession, path: str) -> str:
-    local = local_path(path)
-    if local is not None:
-        return local.read_text(encoding="utf-8")
-    hadoop_path, files = _hadoop_file(session, path)
-    stream = files.open(hadoop_path)
-    try:
-        text: str = _jvm(session).org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
-    finally:
-        stream.close()
-    return text

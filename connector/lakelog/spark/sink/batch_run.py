@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from threading import Lock
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from lakelog.catalog import Table
 from lakelog.common.column_names import spelled
+from lakelog.common.errors import InvalidRequestError
 from lakelog.common.stopwatch import Stopwatch
 from lakelog.filestore.metadata.snapshots.listeners import CommitListener
 from lakelog.filestore.write.columns import unknown_columns
@@ -18,7 +20,7 @@ from lakelog.protocol.state.state import TableState
 from lakelog.protocol.state.stores import LogTarget
 from lakelog.protocol.writing.writer_lease import WriterLease
 from lakelog.spark.capture.capture import Capture
-from lakelog.spark.capture.checkpoint_table import bind, check_unowned
+from lakelog.spark.capture.checkpoint_table import bind, check_unowned, check_unseen
 from lakelog.spark.projection import check_is_projected, check_schema, with_new_columns
 from lakelog.spark.session import CASE_CONF
 from lakelog.spark.sink.alignment import MicroBatch
@@ -47,6 +49,7 @@ class SinkState:
     holds_lineage: bool = False  # snapshots are kept until their lineage is fed
     visited_run: str | None = None  # in which all buckets were visited
     bound_run: str | None = None  # whose checkpoint was checked
+    is_looked_up: bool = False  # on Spark Connect, where no run is seen
 
 
 @dataclass(slots=True)
@@ -91,8 +94,44 @@ def check_rows(sink: SinkState, rows: DataFrame) -> None:
 
 def check_checkpoint(sink: SinkState, micro: MicroBatch) -> None:
     """Raise InvalidRequestError unless the batches before are in the table, see `LakelogSink.check_checkpoint`."""
-    if micro.checkpoint is None or micro.run == sink.bound_run:
+    if micro.checkpoint is None:
+        if not sink.is_looked_up:
+            check_unseen(sink.table._files, user=micro.user, batch_id=micro.identifier)
+        sink.is_looked_up = True
+        return
+    if micro.run == sink.bound_run:
         return
     check = bind if sink.owns_checkpoint else check_unowned
     check(micro.checkpoint, sink.table._files, user=micro.user, batch_id=micro.identifier)
     sink.bound_run = micro.run
+
+
+class FinishedBatches:
+    """The last batch that this process has finished for each user and table in a run.
+
+    Spark gives a batch to the sink once in a run. A second write of it is a second sink on the same table, whose rows
+    would be taken for a replay and dropped.
+    """
+
+    def __init__(self) -> None:
+        """Remember nothing yet."""
+        self._lock = Lock()
+        self._last: dict[tuple[str | None, str, str, str], int] = {}
+
+    def check_new(self, table: Table, micro: MicroBatch) -> None:
+        """Raise InvalidRequestError when the batch is finished already."""
+        with self._lock:
+            last = self._last.get((micro.run, table.path, table._files.branch, micro.user), -1)
+        if last >= micro.identifier:
+            raise InvalidRequestError(
+                f"batch {micro.identifier} writes table {table.name} a second time: give each sink on one table in one "
+                "query a writer_name of its own, or unite their rows before one write"
+            )
+
+    def add(self, table: Table, micro: MicroBatch) -> None:
+        """Record a finished batch."""
+        with self._lock:
+            self._last[(micro.run, table.path, table._files.branch, micro.user)] = micro.identifier
+
+
+FINISHED = FinishedBatches()

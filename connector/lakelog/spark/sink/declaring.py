@@ -25,7 +25,7 @@ from lakelog.spark.capture.capture import OPERATION, is_captured, named_job, uni
 from lakelog.spark.capture.checkpoint import parse_offset_log
 from lakelog.spark.capture.offset_lines import NOTHING_READ, source_of_lines
 from lakelog.spark.options import declared_lineage, takes_over_job
-from lakelog.spark.sink.alignment import local_path, text_of
+from lakelog.spark.sink.checkpoint_folders import local_path, text_of
 
 FindBranch = Callable[[str, str], TableSource | None]
 _QUERY_NAME = "queryName"

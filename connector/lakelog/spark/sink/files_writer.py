@@ -6,6 +6,7 @@ have owners, so tables with a log are refused and the error names what writes th
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ from pyspark.sql import types as spark
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from lakelog.catalog import Table
-from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError, UnavailableError
+from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError, NotFoundError, UnavailableError
 from lakelog.common.types import ROW_KIND_COLUMN
 from lakelog.filestore.commit.batches import batch_properties, check_not_overtaken
 from lakelog.filestore.commit.commit import CommitRequest, TableCommit
@@ -35,18 +36,21 @@ from lakelog.protocol.state.header import BucketFile
 from lakelog.protocol.state.state import Batch
 from lakelog.protocol.state.stores import DriverSnapshots
 from lakelog.spark.capture.checkpoint import files_of_batch, parse_offset_log, parse_watermark
-from lakelog.spark.capture.checkpoint_table import bind
+from lakelog.spark.capture.checkpoint_table import bind, check_unseen
 from lakelog.spark.compaction.compaction import compact_due
 from lakelog.spark.failures import sentence_first
 from lakelog.spark.logging_level import LoggingLevel, show_log
 from lakelog.spark.options import PARTITION_OVERWRITE_CONF
 from lakelog.spark.projection import check_schema, with_new_columns
 from lakelog.spark.session import CASE_CONF
-from lakelog.spark.sink.alignment import QUERY_ID, LocalFolder, digest_of, local_path, text_of
+from lakelog.spark.sink.alignment import QUERY_ID, digest_of
 from lakelog.spark.sink.batch_write import base_index, next_sequence
+from lakelog.spark.sink.checkpoint_folders import folder_beside, local_path, text_of
 from lakelog.spark.sink.declaring import StreamDeclaration
 from lakelog.spark.sink.overwriting import conf_overwrite
 from lakelog.spark.sink.task import FilesWrite, answered
+
+logger = logging.getLogger("lakelog.spark")
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,19 +304,31 @@ class FilesStreamWriter(DataSourceStreamArrowWriter):
     def _identified(self, batch: Batch, query_id: str | None) -> Batch:
         """The batch with the digest of its source offsets and its watermark.
 
-        Both stay None where Python cannot read the checkpoint by itself. Raises InvalidRequestError where the
-        checkpoint is that of another table.
+        Both stay None where the checkpoint is not on this machine. Raises InvalidRequestError where it is that of
+        another table.
         """
+        self._check_checkpoint(batch)
         folder = None if self._checkpoint is None else local_path(self._checkpoint)
         if folder is None:
             return batch
-        bind(LocalFolder(folder), self._plan.table, user=batch.user, batch_id=batch.identifier)
         path = folder / "offsets" / str(batch.identifier)
         text = path.read_text(encoding="utf-8")
         lines = parse_offset_log(text, path=str(path))
         files = files_of_batch(batch.identifier, lines, lambda name: text_of(folder / name))
         digest = digest_of(lines, query_id=None if self._commit_user is None else query_id, files=files)
         return replace(batch, source_digest=digest, watermark_millis=parse_watermark(text, path=str(path)))
+
+    def _check_checkpoint(self, batch: Batch) -> None:
+        """Let the checkpoint name the table. Where Python cannot read it by itself, warn by what the table knows."""
+        table = self._plan.table
+        folder = None if self._checkpoint is None else folder_beside(table, self._checkpoint)
+        try:
+            if folder is not None and folder.find_text(f"offsets/{batch.identifier}") is not None:
+                bind(folder, table, user=batch.user, batch_id=batch.identifier)
+                return
+        except (NotFoundError, UnavailableError) as error:  # the access to the table need not reach the checkpoint
+            logger.info("checkpoint %s is not read: %s", self._checkpoint, error)
+        check_unseen(table, user=batch.user, batch_id=batch.identifier)
 
 
 class AwayStreamWriter(DataSourceStreamArrowWriter):

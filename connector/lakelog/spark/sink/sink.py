@@ -27,8 +27,9 @@ from lakelog.spark.capture.checkpoint_table import check_before_start
 from lakelog.spark.compaction.compaction import compaction_beside
 from lakelog.spark.failures import sentence_first
 from lakelog.spark.session import is_connect, prepare_session
-from lakelog.spark.sink.alignment import MicroBatch, named_folder, no_checkpoint
+from lakelog.spark.sink.alignment import MicroBatch, no_checkpoint
 from lakelog.spark.sink.batch_run import BatchRun, SinkState, check_checkpoint, check_rows
+from lakelog.spark.sink.checkpoint_folders import named_folder
 from lakelog.spark.sink.leases import check_no_speculation
 from lakelog.spark.sink.listeners import watch_end
 from lakelog.spark.sink.query import TableQuery
@@ -128,7 +129,7 @@ class LakelogSink:
     def check_checkpoint(self, micro: MicroBatch) -> None:
         """Check once a run that the batches before are in the table. Raises InvalidRequestError.
 
-        On Spark Connect no checkpoint can be seen.
+        On Spark Connect no checkpoint can be seen: there it warns by what the table knows of the query.
         """
         check_checkpoint(self._state, micro)
 

@@ -27,10 +27,9 @@ from lakelog.protocol.writing.driver import BucketConflictError, Verdict, check_
 from lakelog.spark.capture.capture import has_moved, is_captured, named_job
 from lakelog.spark.session import core_count
 from lakelog.spark.sink.alignment import identify_batch
-from lakelog.spark.sink.batch_run import BatchRun, check_checkpoint, check_rows
+from lakelog.spark.sink.batch_run import FINISHED, BatchRun, check_checkpoint, check_rows
 from lakelog.spark.sink.batch_write import BatchWrite
 from lakelog.spark.sink.commits import KEPT_COMMITS, BatchCommit, BatchOutcome
-from lakelog.spark.sink.finished import FINISHED
 from lakelog.spark.sink.listeners import whole_in
 from lakelog.spark.sink.plan import run_nothing
 from lakelog.spark.tables import log_target
