@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -74,10 +75,10 @@ def foreign_rows(table: FileStoreTable, key: int) -> None:
     )
 
 
-def rolled_back(path: str) -> None:
+def rolled_back(path: str, *, deletes_files: bool = False) -> None:
     """Another engine rolls back, and gives the ids to commits of its own."""
     table = in_new_process(path)
-    roll_back_as_others_do(table, 2)
+    roll_back_as_others_do(table, 2, deletes_files=deletes_files)
     for key in (300, 301):
         foreign_rows(in_new_process(path), key)
 
@@ -94,6 +95,7 @@ def fast_forwarded(path: str) -> None:
 
 CHANGES: dict[str, tuple[Callable[[str], None], set[int]]] = {
     "rollback": (rolled_back, {300, 301}),
+    "rollback of an older release": (partial(rolled_back, deletes_files=True), {300, 301}),
     "own rollback": (rolled_back_by_us, {300, 301}),
     "fast-forward": (fast_forwarded, {100, 101}),
 }

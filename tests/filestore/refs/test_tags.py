@@ -156,6 +156,16 @@ def test_only_an_existing_tag_is_replaced(tmp_path: Path) -> None:
         write_tag(table, "t", table.snapshots.get(1), replace=True)
 
 
+def test_a_tag_of_a_snapshot_before_the_one_that_an_expiry_keeps_is_refused_with_its_hint(tmp_path: Path) -> None:
+    """An expiry may be deleting it. A fast-forward of another engine brings the hint of the branch, too."""
+    table = with_snapshots(tmp_path, 3)
+    first, second, *_ = table.snapshots.ids()
+    table.snapshots.write_earliest_hint(second)
+    with pytest.raises(NotFoundError, match=f"snapshot {first} .* before snapshot {second}, which .*EARLIEST names"):
+        tag_at(table, "t", first)
+    assert table.snapshots.tags() == []
+
+
 def test_a_tag_of_an_expired_snapshot_is_made_from_another_tag_alone(tmp_path: Path) -> None:
     table = with_snapshots(tmp_path, 4)
     first, second = table.snapshots.get(1), table.snapshots.get(2)

@@ -165,13 +165,14 @@ def _found(table: TableStore, name: str) -> Tag | None:
 
 def _check_is_kept(table: TableStore, snapshot: Snapshot) -> None:
     """Raise NotFoundError unless the snapshot is living, and not about to expire, or a tag keeps it."""
+    what = "has expired, or is expiring now"
     if table.snapshots.find(snapshot.id) == snapshot:
         oldest = read_hint(table.file_io, table.paths.earliest_hint)
         if oldest is None or oldest <= snapshot.id or table.snapshots.find(oldest) is None:
             return
+        what = (
+            f"is before snapshot {oldest}, which {table.paths.earliest_hint} names as the oldest that an expiry keeps"
+        )
     if any(tag.snapshot == snapshot for tag in tags_of(table)):
         return
-    raise NotFoundError(
-        f"snapshot {snapshot.id} of {table.name} has expired, or is expiring now; no tag was created: name a "
-        "younger one"
-    )
+    raise NotFoundError(f"snapshot {snapshot.id} of {table.name} {what}; no tag was created: name a younger one")
