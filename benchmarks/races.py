@@ -26,7 +26,7 @@ from lakelog.filestore.commit.conflicts import OvertakenError
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.write import write_rows
-from tests.support.s3_server import running_s3
+from tests.support.servers.s3_server import running_s3
 
 ROOT = Path(__file__).resolve().parent.parent
 PROCESSES, COMMITS, BUSY = 16, 50, 4

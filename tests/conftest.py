@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from tests.support.hdfs_server import Hdfs, running_hdfs
-from tests.support.kafka import docker_answers, running_kafka
-from tests.support.s3_server import S3Server, running_s3
-from tests.support.secure_kafka import SecureKafka, secure_kafka
-from tests.support.spark_archive import OPTIONS_VARIABLE, start_options
-from tests.support.wheel import Wheel, unpacked_wheel
+from tests.support.servers.hdfs_server import Hdfs, running_hdfs
+from tests.support.servers.kafka import docker_answers, running_kafka
+from tests.support.servers.s3_server import S3Server, running_s3
+from tests.support.servers.secure_kafka import SecureKafka, secure_kafka
+from tests.support.servers.spark_archive import OPTIONS_VARIABLE, start_options
+from tests.support.servers.wheel import Wheel, unpacked_wheel
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -117,7 +117,7 @@ def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdfs]:
 @pytest.fixture(scope="session")
 def spark() -> SparkSession:
     """One Spark for all tests of this process; it ends with it."""
-    from tests.support.spark import make_session  # noqa: PLC0415 - takes seconds, and few tests want it
+    from tests.support.servers.spark import make_session  # noqa: PLC0415 - takes seconds, and few tests want it
 
     return make_session()
 

@@ -15,8 +15,8 @@ import pytest
 from scripts import api_page
 
 from lakelog.spark.sink import stages
-from tests.support.s3_server import S3Server
-from tests.support.wheel import Wheel
+from tests.support.servers.s3_server import S3Server
+from tests.support.servers.wheel import Wheel
 from tests.test_guarantees import module_path, names_of
 
 ROOT = Path(__file__).parent.parent
@@ -95,12 +95,12 @@ def pages_that_run() -> Iterator[object]:
 
 
 class PageRunner:
-    """One process that runs pages, see `tests.support.page_runner`."""
+    """One process that runs pages, see `tests.support.jobs.page_runner`."""
 
     def __init__(self, python: list[str], folder: Path, environment: Mapping[str, str]) -> None:
         """Start it; it is idle."""
         self.folder, self.environment = folder, environment
-        program = (ROOT / "tests" / "support" / "page_runner.py").read_text("utf-8")
+        program = (ROOT / "tests" / "support" / "jobs" / "page_runner.py").read_text("utf-8")
         self._process = subprocess.Popen(
             [*python, "-c", program],
             cwd=folder,

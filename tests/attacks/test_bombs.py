@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.bombs import Read, make_bombs, make_damaged
+from tests.support.attacks.bombs import Read, make_bombs, make_damaged
 
 SECONDS_MAX = 2.0
 GROWTH_MAX = 300 << 20
@@ -34,7 +34,7 @@ def _wrong(folder: Path, given: Given, *, must_refuse: bool) -> list[str]:
     listed = [(name, str(path), read.__name__) for name, path, read in given]
     (folder / "bombs.json").write_text(json.dumps(listed))
     done = subprocess.run(
-        [sys.executable, "-m", "tests.support.bombs", str(folder)],
+        [sys.executable, "-m", "tests.support.attacks.bombs", str(folder)],
         cwd=ROOT,
         env=ENVIRONMENT,
         capture_output=True,

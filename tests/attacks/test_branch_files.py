@@ -22,9 +22,9 @@ from lakelog.filestore.metadata.snapshots.line_change import (
     read_change,
 )
 from lakelog.filestore.table import FileStoreTable
-from tests.support.faulty_file_io import FaultyFileIO, InjectedCrash
-from tests.support.json_attacks import attacked
-from tests.support.small_tables import UNSYNCED, commit_batch, content, in_new_process, make_table
+from tests.support.attacks.json_attacks import attacked
+from tests.support.files.faulty_file_io import FaultyFileIO, InjectedCrash
+from tests.support.tables.small_tables import UNSYNCED, commit_batch, content, in_new_process, make_table
 
 ROWS = 6
 

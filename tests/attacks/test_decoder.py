@@ -21,9 +21,9 @@ from lakelog.common.types import DataField, DataType, array_of, map_of, parse_ty
 from lakelog.logstore.codec.debezium import encode_changes
 from lakelog.logstore.codec.envelope import Changes, _read_one_by_one, read_changes
 from lakelog.logstore.options import ChangelogMode
-from tests.support.column_types import exact_rows
-from tests.support.json_attacks import attacked
-from tests.support.odd_records import odd_fields, odd_records
+from tests.support.attacks.json_attacks import attacked
+from tests.support.attacks.odd_records import odd_fields, odd_records
+from tests.support.tables.column_types import exact_rows
 
 SECONDS_MAX = 2.0
 RECORDS = 4

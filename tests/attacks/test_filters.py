@@ -18,7 +18,7 @@ from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.predicate import ColumnBounds, RowTest, equal_rows, may_match, parse_where
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
-from tests.support.small_tables import append_rows
+from tests.support.tables.small_tables import append_rows
 
 ROWS = 1_000
 VALUES = 100_000

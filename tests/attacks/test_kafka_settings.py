@@ -19,7 +19,7 @@ from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.client_settings import OWN, is_secret, joined_settings
 from lakelog.protocol.access.kafka_profiles import call_settings
 from lakelog.protocol.access.servers import client_config_of
-from tests.support.small_tables import altered_by_others
+from tests.support.tables.small_tables import altered_by_others
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.int64())])
 REFUSED = {

@@ -12,8 +12,8 @@ from lakelog.catalog import Catalog
 from lakelog.common.errors import CorruptDataError, InvalidRequestError
 from lakelog.filestore.table import FileStoreTable
 from lakelog.spark.options import open_from_options
-from tests.support.hostile_tables import EVERYTHING, World, make_world, rewrite
-from tests.support.small_tables import in_new_process, make_table, rows_of
+from tests.support.attacks.hostile_tables import EVERYTHING, World, make_world, rewrite
+from tests.support.tables.small_tables import in_new_process, make_table, rows_of
 
 KEY = "lakelog.external-paths"
 

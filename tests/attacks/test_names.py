@@ -24,9 +24,9 @@ from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.schema.paths import TablePaths, partition_path
 from lakelog.filestore.table import FileStoreTable
 from lakelog.protocol.state.header import CommitHeader
-from tests.support.data_files import plain_file
-from tests.support.hostile_tables import Record, World, make_world, rewrite
-from tests.support.small_tables import SCHEMA, altered_by_others, make_table, rows_of
+from tests.support.attacks.hostile_tables import Record, World, make_world, rewrite
+from tests.support.files.data_files import plain_file
+from tests.support.tables.small_tables import SCHEMA, altered_by_others, make_table, rows_of
 
 UP = "../../../../outside/"
 

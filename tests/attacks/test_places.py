@@ -16,8 +16,8 @@ from lakelog.common.errors import InvalidRequestError, LakelogError, NotFoundErr
 from lakelog.filestore.io.location import Location
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
-from tests.support.small_tables import SCHEMA as SMALL
-from tests.support.small_tables import altered_by_others, make_table, rows_of
+from tests.support.tables.small_tables import SCHEMA as SMALL
+from tests.support.tables.small_tables import altered_by_others, make_table, rows_of
 
 SCHEMA = pa.schema({"id": pa.int64()})
 

@@ -16,10 +16,10 @@ from lakelog.common.errors import LakelogError, OptionError
 from lakelog.filestore.table import FileStoreTable
 from lakelog.spark.options import open_from_options
 from lakelog.spark.tables import log_target, resolve_table
-from tests.support.changes import TABLE_SCHEMA, make_history
-from tests.support.promises import check_log_equals_files
-from tests.support.small_tables import altered_by_others
-from tests.support.streams import feed, write_changes
+from tests.support.logs.changes import TABLE_SCHEMA, make_history
+from tests.support.logs.promises import check_log_equals_files
+from tests.support.streams.streams import feed, write_changes
+from tests.support.tables.small_tables import altered_by_others
 
 SECRET = "hunter2-8c1f"
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.int64())])

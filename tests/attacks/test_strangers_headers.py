@@ -16,8 +16,8 @@ from lakelog.logstore.kafka.producers.writer import TransactionalProducer
 from lakelog.protocol.access.table_log import kafka_topic
 from lakelog.protocol.life.orphans import names_in_log
 from lakelog.protocol.state.header import BucketFile, CommitHeader
-from tests.support.local_writer import LocalWriter
-from tests.support.log_topics import write
+from tests.support.logs.local_writer import LocalWriter
+from tests.support.logs.log_topics import write
 
 pytestmark = pytest.mark.integration
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False)])

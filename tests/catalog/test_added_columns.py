@@ -13,7 +13,7 @@ from lakelog.catalog import AddColumn, Catalog, DropColumn, Table, open_table
 from lakelog.catalog.logs.added_columns import add_new_columns
 from lakelog.catalog.logs.altering import alter_table
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
-from tests.support.small_tables import altered_by_others
+from tests.support.tables.small_tables import altered_by_others
 
 SCHEMA = pa.schema(
     [pa.field("id", pa.int64(), nullable=False), ("Name", pa.string()), pa.field("must", pa.int32(), nullable=False)]

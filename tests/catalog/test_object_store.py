@@ -10,8 +10,8 @@ import pytest
 from lakelog.catalog import Catalog, open_table
 from lakelog.cli.main import main
 from lakelog.common.errors import InvalidRequestError, NotFoundError, OptionError, UnavailableError
-from tests.support.s3_proxy import Fault, s3_proxy
-from tests.support.s3_server import SECRET_KEY, S3Server
+from tests.support.servers.s3_proxy import Fault, s3_proxy
+from tests.support.servers.s3_server import SECRET_KEY, S3Server
 
 SCHEMA = pa.schema({"id": pa.int64(), "name": pa.string()})
 

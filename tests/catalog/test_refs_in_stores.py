@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog, Table
-from tests.support.hdfs_server import Hdfs
-from tests.support.s3_server import S3Server
+from tests.support.servers.hdfs_server import Hdfs
+from tests.support.servers.s3_server import S3Server
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
 

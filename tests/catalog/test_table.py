@@ -15,7 +15,7 @@ import pytest
 from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.schema.new_schema import build_schema
-from tests.support.small_tables import altered_by_others
+from tests.support.tables.small_tables import altered_by_others
 
 COLUMNS = [pa.field("day", pa.string(), nullable=False), pa.field("id", pa.int64(), nullable=False)]
 SCHEMA = pa.schema(COLUMNS)

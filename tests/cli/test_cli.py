@@ -13,7 +13,7 @@ import pytest
 
 from lakelog.catalog import Catalog, Table
 from tests.cli.conftest import Run
-from tests.support.paimon_tables import expected, unpack
+from tests.support.tables.paimon_tables import expected, unpack
 
 
 @pytest.fixture

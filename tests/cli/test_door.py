@@ -20,7 +20,7 @@ from lakelog.cli.console import door
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import escaped
 from tests.cli.conftest import Run
-from tests.support.hostile_text import COLUMN, HOSTILE, MARKUP, ODD, driving, make_hostile_warehouse
+from tests.support.attacks.hostile_text import COLUMN, HOSTILE, MARKUP, ODD, driving, make_hostile_warehouse
 
 CLI = Path(door.__file__).parent
 T = "db.t"

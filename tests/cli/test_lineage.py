@@ -9,7 +9,7 @@ import pytest
 
 from lakelog.catalog import Catalog, Table
 from tests.cli.conftest import Run
-from tests.support.lineage_records import commit_job, make_sink, table_source
+from tests.support.lineage.lineage_records import commit_job, make_sink, table_source
 
 
 @pytest.fixture

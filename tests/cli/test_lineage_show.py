@@ -13,7 +13,7 @@ import pytest
 from lakelog.catalog import Catalog, Table
 from lakelog.lineage.records.record import ForeignSource, ReadMode, Source, TableSource, TableVersion, UnknownSource
 from tests.cli.conftest import Run
-from tests.support.lineage_records import commit_job
+from tests.support.lineage.lineage_records import commit_job
 
 pytestmark = pytest.mark.usefixtures("pipeline")
 

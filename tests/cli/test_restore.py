@@ -10,7 +10,7 @@ import pytest
 
 from lakelog.catalog import Catalog, Table
 from lakelog.cli.main import main
-from tests.support.small_tables import SCHEMA
+from tests.support.tables.small_tables import SCHEMA
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 
 from lakelog.catalog import AddColumn, open_table
 from lakelog.cli.main import main
-from tests.support.small_tables import make_table, rows_of
+from tests.support.tables.small_tables import make_table, rows_of
 
 
 @pytest.fixture

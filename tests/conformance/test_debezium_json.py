@@ -14,7 +14,7 @@ from lakelog.common.errors import UnsupportedError
 from lakelog.common.types import DataField, RowKind, array_of, map_of, parse_type, row_of
 from lakelog.logstore.codec.debezium import decode_changes, encode_changes
 from lakelog.logstore.options import ChangelogMode
-from tests.support.json_forms import comparable, shown_rows
+from tests.support.logs.json_forms import comparable, shown_rows
 
 FLINK = Path(__file__).parent / "flink-debezium-json"
 DEBEZIUM = Path(__file__).parent / "debezium"

@@ -16,10 +16,10 @@ from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.read.json_rows import to_json_lines
 from lakelog.filestore.table import FileStoreTable
 from tests.conformance.test_pypaimon import make_table, row_kinds, run_job
-from tests.support import pypaimon_job
-from tests.support.dynamic_buckets import assignments, check_index
-from tests.support.paimon_tables import CASES, expected, unpack
-from tests.support.strategies import Model, Write, shown
+from tests.support.jobs import pypaimon_job
+from tests.support.tables.dynamic_buckets import assignments, check_index
+from tests.support.tables.paimon_tables import CASES, expected, unpack
+from tests.support.tables.strategies import Model, Write, shown
 
 CASE = "dynamic_bucket"
 IO = LocalFileIO(sync_data=False)

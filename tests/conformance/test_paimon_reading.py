@@ -18,7 +18,7 @@ from lakelog.common.types import ROW_KIND_COLUMN, DataField, parse_type
 from lakelog.filestore.read.change_source import ChangeSource
 from lakelog.filestore.read.json_rows import to_json_lines
 from lakelog.filestore.table import FileStoreTable
-from tests.support.paimon_tables import CASES, expected, unpack
+from tests.support.tables.paimon_tables import CASES, expected, unpack
 
 TABLES = [
     (case.name, table.name)

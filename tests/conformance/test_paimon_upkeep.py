@@ -12,8 +12,8 @@ from lakelog.filestore.expire.expiry import Retention
 from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.read.json_rows import to_json_lines
 from lakelog.filestore.table import FileStoreTable
-from tests.support.paimon_tables import CASES, expected, unpack
-from tests.support.referenced import files_on_disk, referenced_files
+from tests.support.tables.paimon_tables import CASES, expected, unpack
+from tests.support.tables.referenced import files_on_disk, referenced_files
 
 EVERYTHING = Retention(count_min=1, count_max=1, age_millis=0, limit=1_000)
 DAY = 24 * 3_600_000

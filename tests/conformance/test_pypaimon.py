@@ -20,9 +20,9 @@ from lakelog.filestore.options.harmless import HARMLESS
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.options import LOGSTORE_OPTIONS
-from tests.support import pypaimon_job
-from tests.support.local_files import local_file
-from tests.support.strategies import Model, Write, shown
+from tests.support.files.local_files import local_file
+from tests.support.jobs import pypaimon_job
+from tests.support.tables.strategies import Model, Write, shown
 
 ROOT = Path(__file__).parent.parent.parent
 PARTITIONED = pytest.param("partitioned", marks=pytest.mark.full)  # the gate has partitions of Flink's tables

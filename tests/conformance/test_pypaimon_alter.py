@@ -25,7 +25,7 @@ from lakelog.filestore.alter.schema_changes import (
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from tests.conformance.test_pypaimon import run_job
-from tests.support import pypaimon_job
+from tests.support.jobs import pypaimon_job
 
 FIRST, LAST = Position(Place.FIRST), Position(Place.LAST)
 SCHEMA = pa.schema(

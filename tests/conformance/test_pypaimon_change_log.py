@@ -12,7 +12,7 @@ from lakelog.filestore.schema.counted_schema import COUNT_COLUMN
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from tests.conformance.test_pypaimon import run_job
-from tests.support import pypaimon_job
+from tests.support.jobs import pypaimon_job
 
 OPTIONS = {"write-mode": "change-log", "bucket": "2", "write-only": "true"}
 SCALARS = pa.schema([field.with_nullable(True) for field in pypaimon_job.FIELDS if not pa.types.is_nested(field.type)])

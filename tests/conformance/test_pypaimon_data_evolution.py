@@ -19,7 +19,7 @@ from lakelog.filestore.read.scan import plan
 from lakelog.filestore.read.split_rows import read_splits
 from lakelog.filestore.table import FileStoreTable
 from tests.conformance.test_pypaimon import run_job
-from tests.support import pypaimon_job
+from tests.support.jobs import pypaimon_job
 
 IO = LocalFileIO(sync_data=False)
 

@@ -14,7 +14,7 @@ import pytest
 from lakelog.filestore.read.json_rows import to_json_lines
 from lakelog.filestore.system.row_tables import row_table_fields
 from lakelog.filestore.table import FileStoreTable
-from tests.support.paimon_tables import CASES, expected, unpack
+from tests.support.tables.paimon_tables import CASES, expected, unpack
 
 BINARY_COLUMNS = {"c_binary", "c_bytes", "c_varbinary"}  # Java prints where an array is, lakelog its bytes
 

@@ -13,7 +13,7 @@ from demo.play import JobFailedError, KillPlan, Play
 from demo.processes import session_members
 from demo.workspace import Workspace
 from lakelog.protocol.state.steps import Step
-from tests.support import demo_jobs
+from tests.support.jobs import demo_jobs
 
 
 @pytest.fixture

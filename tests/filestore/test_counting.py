@@ -9,7 +9,7 @@ import pytest
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.filestore import FileStoreTable, build_schema
-from tests.support.paimon_tables import unpack
+from tests.support.tables.paimon_tables import unpack
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("n", pa.int32())])
 DELETE = 3

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from lakelog.common.errors import CorruptDataError, LakelogError, NotFoundError
-from tests.support.damage import DAMAGES, KINDS, QUESTIONS, Answer, Damaged, answer, damaged, make_table
+from tests.support.attacks.damage import DAMAGES, KINDS, QUESTIONS, Answer, Damaged, answer, damaged, make_table
 
 WAYS_OUT = ("restore", "plan the read again", "delete LATEST", "read the rows of a snapshot")
 FORMAT_OF = {"orc": "orc", "avro": "avro"}

@@ -13,7 +13,7 @@ from lakelog.common.errors import ConflictError, CorruptDataError, LakelogError
 from lakelog.filestore.compact import buckets
 from lakelog.filestore.expire.retention import Retention
 from lakelog.filestore.table import FileStoreTable
-from tests.support.small_tables import UNSYNCED, make_table, rows_of
+from tests.support.tables.small_tables import UNSYNCED, make_table, rows_of
 
 
 def events(caplog: pytest.LogCaptureFixture, event: str) -> list[str]:

@@ -14,7 +14,7 @@ from lakelog.filestore.metadata.manifests.levels import runs_of
 from lakelog.filestore.read.scan import plan
 from lakelog.filestore.read.split_rows import read_splits
 from lakelog.filestore.table import FileStoreTable
-from tests.support.strategies import History, Model, Write, histories, shown
+from tests.support.tables.strategies import History, Model, Write, histories, shown
 
 IO = LocalFileIO(sync_data=False)
 CALM = settings(

@@ -12,8 +12,8 @@ import pytest
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
-from tests.support.paimon_branches import take_as_branch
-from tests.support.paimon_tables import expected, unpack
+from tests.support.tables.paimon_branches import take_as_branch
+from tests.support.tables.paimon_tables import expected, unpack
 
 SCHEMA = pa.schema([pa.field("Id", pa.int64(), nullable=False), pa.field("name", pa.string())])
 

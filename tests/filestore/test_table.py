@@ -28,7 +28,7 @@ from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
-from tests.support.small_tables import (
+from tests.support.tables.small_tables import (
     SCHEMA,
     UNSYNCED,
     commit_batch,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.first_hour.wrong_inputs import COMMAND_LINE, SETUP, SPARK, SPARK_SETUP, WITHOUT_SPARK, WrongInput
-from tests.support.wheel import Wheel
+from tests.support.servers.wheel import Wheel
 
 RUNNER = Path(__file__).parent / "run_inputs.py"
 Answers = Mapping[str, tuple[str, str]]

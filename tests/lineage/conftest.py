@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakelog.catalog import Catalog
-from tests.support.lineage_records import LINEAGE_ON
+from tests.support.lineage.lineage_records import LINEAGE_ON
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from lakelog.catalog import Catalog, Table
 from lakelog.lineage import downstream, feed, known_edges, made_from, tainted
 from lakelog.lineage.lines.line_graph import FoundTables, load_lines
 from lakelog.lineage.lines.lines import line_key
-from tests.support.foreign_engine import fast_forward_as_others_do, roll_back_as_others_do
-from tests.support.lineage_jobs import commit_rows, read_of
+from tests.support.lineage.lineage_jobs import commit_rows, read_of
+from tests.support.tables.foreign_engine import fast_forward_as_others_do, roll_back_as_others_do
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.int64())])
 

@@ -19,8 +19,8 @@ from lakelog.lineage.answers.consistent import NotConsistentError, consistent_sn
 from lakelog.lineage.lines.line_steps import steps_of
 from lakelog.lineage.records.record import ForeignSource, ReadMode, UnknownSource
 from lakelog.protocol.state.state import LogState, TakenBatch
-from tests.support.foreign_engine import foreign_snapshot
-from tests.support.lineage_jobs import StreamJob, commit_rows, overwrite_rows, read_of
+from tests.support.lineage.lineage_jobs import StreamJob, commit_rows, overwrite_rows, read_of
+from tests.support.tables.foreign_engine import foreign_snapshot
 
 Make = Callable[[str], Table]
 

@@ -15,7 +15,7 @@ from lakelog.catalog.system.system_database import SystemDatabase
 from lakelog.catalog.system.system_tables import all_tables
 from lakelog.lineage import feed, known_edges
 from tests.filestore.processes.zygote import zygote
-from tests.support.lineage_records import (
+from tests.support.lineage.lineage_records import (
     LINEAGE_ON,
     commit_batch,
     commit_job,
@@ -73,7 +73,7 @@ def test_a_drop_that_is_killed_before_any_change_of_a_file_is_finished(tmp_path:
     feed(whole)
     assert left_of(whole, uuid) == []
     seen: set[str] = set()
-    with zygote("tests.support.dropping_process") as forks:
+    with zygote("tests.support.jobs.dropping_process") as forks:
         for dies_at in range(1, 1_000):
             killed = Catalog(shutil.copytree(made.warehouse, tmp_path / str(dies_at)), options=LINEAGE_ON)
             status = forks.wait(forks.fork(killed.warehouse, "db.t", dies_at))

@@ -13,8 +13,8 @@ import pytest
 from lakelog.catalog import Catalog, Table
 from lakelog.lineage import feed, known_edges
 from lakelog.lineage.tables.feeding import feed_catalog
-from tests.support.faulty_file_io import FaultyFileIO, InjectedCrash
-from tests.support.lineage_records import LINEAGE_ON, commit_job, make_sink, system_rows, table_source
+from tests.support.files.faulty_file_io import FaultyFileIO, InjectedCrash
+from tests.support.lineage.lineage_records import LINEAGE_ON, commit_job, make_sink, system_rows, table_source
 
 STEPS = 13  # of a feed at least
 

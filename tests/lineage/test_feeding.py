@@ -11,7 +11,7 @@ from lakelog.catalog.system.system_database import SystemDatabase
 from lakelog.lineage import feed, known_edges, rebuild
 from lakelog.lineage.records.record import ForeignSource, ReadMode
 from lakelog.lineage.tables.edges import edges_of
-from tests.support.lineage_records import (
+from tests.support.lineage.lineage_records import (
     commit_batch,
     commit_job,
     entry,

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from lakelog.catalog import Catalog
 from lakelog.lineage import feed, known_edges
-from tests.support.lineage_records import LINEAGE_ON, commit_job, make_sink, system_rows, table_source
+from tests.support.lineage.lineage_records import LINEAGE_ON, commit_job, make_sink, system_rows, table_source
 
 FEEDS = 3
 ROUNDS = 3

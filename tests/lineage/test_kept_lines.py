@@ -19,9 +19,9 @@ from lakelog.lineage.answers.advancing import ConsistentAdvance
 from lakelog.lineage.lines.kept_lines import KeptLines
 from lakelog.lineage.lines.line_graph import FoundTables, load_lines
 from lakelog.lineage.lines.lines import Step
-from tests.support.counting_file_io import CountingFileIO
-from tests.support.lineage_jobs import StreamJob
-from tests.support.lineage_records import LINEAGE_ON
+from tests.support.files.counting_file_io import CountingFileIO
+from tests.support.lineage.lineage_jobs import StreamJob
+from tests.support.lineage.lineage_records import LINEAGE_ON
 
 SCHEMA = pa.schema({"id": pa.int64()})
 Lines = dict[LineKey, tuple[Step, ...]]

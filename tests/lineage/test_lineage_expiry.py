@@ -14,7 +14,7 @@ from lakelog.common.errors import UnavailableError
 from lakelog.filestore.expire import before_expiry
 from lakelog.lineage import feed, jobs, known_edges
 from lakelog.lineage.tables.feeding import hold_lineage
-from tests.support.lineage_records import (
+from tests.support.lineage.lineage_records import (
     LINEAGE_ON,
     commit_job,
     files_of,

@@ -6,8 +6,15 @@ import pytest
 
 from lakelog.catalog import Catalog
 from lakelog.lineage import feed, known_edges
-from tests.support.lineage_records import LINEAGE_ON, commit_job, make_sink, sorted_rows, system_rows, table_source
-from tests.support.s3_server import S3Server
+from tests.support.lineage.lineage_records import (
+    LINEAGE_ON,
+    commit_job,
+    make_sink,
+    sorted_rows,
+    system_rows,
+    table_source,
+)
+from tests.support.servers.s3_server import S3Server
 
 pytestmark = pytest.mark.integration
 

@@ -13,7 +13,7 @@ from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.filestore.metadata.origins.cleared_rows import parse_cleared
 from lakelog.filestore.metadata.snapshots.users import CLEARED_KEY
 from lakelog.lineage import downstream, feed, made_from, mended, tainted, upstream
-from tests.support.lineage_jobs import commit_rows, read_of
+from tests.support.lineage.lineage_jobs import commit_rows, read_of
 
 SCHEMA = pa.schema(
     [pa.field("part", pa.int64(), nullable=False), pa.field("id", pa.int64(), nullable=False), ("v", pa.int64())]

@@ -11,7 +11,7 @@ import pytest
 from lakelog.catalog import Catalog, Table
 from lakelog.lineage import consistent_snapshots, feed, tainted, upstream
 from lakelog.lineage.records.record import batches_of
-from tests.support.lineage_jobs import StreamJob
+from tests.support.lineage.lineage_jobs import StreamJob
 
 Make = Callable[[str], Table]
 

@@ -13,7 +13,7 @@ from lakelog.filestore.metadata.origins.row_source_changes import READERS_MAX
 from lakelog.filestore.metadata.origins.row_sources import RowSources
 from lakelog.lineage import consistent_snapshots, feed
 from lakelog.lineage.answers.consistent import NotConsistentError
-from tests.support.lineage_jobs import StreamJob, commit_rows, read_of
+from tests.support.lineage.lineage_jobs import StreamJob, commit_rows, read_of
 
 Make = Callable[[str], Table]
 

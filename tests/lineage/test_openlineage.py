@@ -28,10 +28,10 @@ from lakelog.lineage.records.record import (
     TableVersion,
     UnknownSource,
 )
-from tests.support.foreign_topics import new_topic
-from tests.support.lineage_records import commit_batch, entry
-from tests.support.openlineage_receiver import Receiver, running_receiver
-from tests.support.openlineage_schema import errors_of
+from tests.support.lineage.lineage_records import commit_batch, entry
+from tests.support.lineage.openlineage_schema import errors_of
+from tests.support.logs.foreign_topics import new_topic
+from tests.support.servers.openlineage_receiver import Receiver, running_receiver
 
 RUN = "7c0a9ad2-3a75-4c3f-9d0b-0f4a4a9f7d11"
 MINUTE = 60_000

@@ -20,9 +20,9 @@ from lakelog.lineage import feed
 from lakelog.lineage.answers.consistent import NotConsistentError, consistent_snapshots
 from lakelog.lineage.lines.line_steps import steps_of_table
 from lakelog.lineage.records.record import ReadMode
-from tests.support.foreign_engine import foreign_snapshot
-from tests.support.lineage_jobs import StreamJob, overwrite_rows, read_of
-from tests.support.lineage_records import LINEAGE_ON
+from tests.support.lineage.lineage_jobs import StreamJob, overwrite_rows, read_of
+from tests.support.lineage.lineage_records import LINEAGE_ON
+from tests.support.tables.foreign_engine import foreign_snapshot
 
 Make = Callable[[str], Table]
 

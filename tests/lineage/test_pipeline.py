@@ -19,7 +19,7 @@ from lakelog.common.errors import NotFoundError
 from lakelog.lineage import feed
 from lakelog.lineage.answers.consistent import consistent_snapshots
 from lakelog.spark.source.phases import stream_head
-from tests.support.pipeline import (
+from tests.support.lineage.pipeline import (
     SOURCE,
     SOURCES,
     amounts_at,
@@ -30,7 +30,7 @@ from tests.support.pipeline import (
     to_seven,
     to_six,
 )
-from tests.support.planned_jobs import Death, PlannedJob, Transform
+from tests.support.streams.planned_jobs import Death, PlannedJob, Transform
 
 OPTIONS = {"bucket": "1", "write-only": "true", "snapshot.num-retained.min": "1"}
 DERIVED = ("db.t5", "db.t6", "db.t7")

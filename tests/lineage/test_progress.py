@@ -21,7 +21,7 @@ from lakelog.lineage.tables.feeding import Feeder
 from lakelog.lineage.tables.progress import Line
 from lakelog.logstore.options import LOGSTORE_OPTIONS
 from lakelog.protocol.state.state import LogState, TakenBatch
-from tests.support.lineage_records import LINEAGE_ON, entry, lineage, table_source
+from tests.support.lineage.lineage_records import LINEAGE_ON, entry, lineage, table_source
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import NotFoundError
 from lakelog.lineage.answers.questions import ANSWER_SCHEMA, downstream, lineage_graph, upstream
 from lakelog.lineage.records.record import ForeignSource, ReadMode
-from tests.support.lineage_jobs import StreamJob, commit_rows, read_of
+from tests.support.lineage.lineage_jobs import StreamJob, commit_rows, read_of
 
 
 @pytest.fixture

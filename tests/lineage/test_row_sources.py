@@ -26,9 +26,9 @@ from lakelog.lineage.lines.lines import Line, line_key
 from lakelog.lineage.lines.shown import ShownLine, shown_by
 from lakelog.lineage.lines.versions import LineVersions
 from lakelog.lineage.records.record import ReadMode, UnknownSource
-from tests.support.foreign_engine import foreign_snapshot
-from tests.support.lineage_jobs import StreamJob, commit_rows, overwrite_rows, read_of
-from tests.support.lineage_records import LINEAGE_ON
+from tests.support.lineage.lineage_jobs import StreamJob, commit_rows, overwrite_rows, read_of
+from tests.support.lineage.lineage_records import LINEAGE_ON
+from tests.support.tables.foreign_engine import foreign_snapshot
 
 SEEDS = [*range(12), *(pytest.param(seed, marks=pytest.mark.full) for seed in range(12, 300))]
 STEPS = 14

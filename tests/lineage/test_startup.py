@@ -14,7 +14,7 @@ from lakelog.filestore.io.location import Location
 from lakelog.lineage.answers.consistent import NotConsistentError
 from lakelog.lineage.answers.startup import made_from_any, startup_snapshots
 from lakelog.spark.source.batch.group_streams import start_beside
-from tests.support.lineage_jobs import StreamJob
+from tests.support.lineage.lineage_jobs import StreamJob
 
 Make = Callable[[str], Table]
 

@@ -14,7 +14,7 @@ from lakelog.cli.main import app
 from lakelog.common.errors import NotFoundError
 from lakelog.lineage import Tainted, tainted
 from lakelog.lineage.records.record import ReadMode
-from tests.support.lineage_jobs import StreamJob, commit_rows, overwrite_rows, read_of
+from tests.support.lineage.lineage_jobs import StreamJob, commit_rows, overwrite_rows, read_of
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 
 from lakelog.lineage import downstream, lineage_graph, tainted, upstream
 from lakelog.lineage.tables.edge_arrays import EdgeArrays
-from tests.support.row_histories import Commit, RowHistory, State
+from tests.support.lineage.row_histories import Commit, RowHistory, State
 
 STEPS = 28
 LONG = 40

@@ -24,7 +24,7 @@ from lakelog.lineage import (
 )
 from lakelog.lineage.records.record import ReadMode, Source
 from lakelog.lineage.records.sources import source_of_table, version_of
-from tests.support.lineage_records import commit_job, make_sink
+from tests.support.lineage.lineage_records import commit_job, make_sink
 
 Damage = Callable[[Table], None]
 

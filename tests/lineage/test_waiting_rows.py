@@ -16,9 +16,9 @@ from lakelog.lineage.answers.advancing import ConsistentAdvance
 from lakelog.lineage.answers.consistent import NotConsistentError, consistent_snapshots
 from lakelog.lineage.records.record import ReadMode, TableVersion
 from tests.lineage.waiting_histories import Follower, WaitingHistory
-from tests.support.followed_tables import KINDS, rows_of
-from tests.support.lineage_jobs import StreamJob, overwrite_rows, read_of
-from tests.support.small_tables import SCHEMA
+from tests.support.lineage.lineage_jobs import StreamJob, overwrite_rows, read_of
+from tests.support.tables.followed_tables import KINDS, rows_of
+from tests.support.tables.small_tables import SCHEMA
 
 QUESTIONS = 4  # of one history
 HIDING = ("deletion vectors", "deletion vectors, input", "first-row")

@@ -30,10 +30,10 @@ from lakelog.lineage import feed
 from lakelog.lineage.answers.consistent import ConsistentSnapshots, NotConsistentError, consistent_snapshots
 from lakelog.lineage.records.record import BatchLineage, ReadMode, TableSource
 from lakelog.lineage.records.sources import version_of
-from tests.support.followed_tables import KEYS, KINDS, Change, Kind, Rows, fold, rows_of, start_of
-from tests.support.lineage_jobs import overwrite_rows, read_of
-from tests.support.lineage_records import LINEAGE_ON
-from tests.support.small_tables import SCHEMA
+from tests.support.lineage.lineage_jobs import overwrite_rows, read_of
+from tests.support.lineage.lineage_records import LINEAGE_ON
+from tests.support.tables.followed_tables import KEYS, KINDS, Change, Kind, Rows, fold, rows_of, start_of
+from tests.support.tables.small_tables import SCHEMA
 
 SINKS = ("none", "none", "deletion vectors", "lookup", "deletion vectors, lookup")
 SOURCES = tuple(name for name, kind in KINDS.items() if kind.has_key and name != "dynamic buckets")

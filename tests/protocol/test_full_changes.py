@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lakelog.common.arrow import from_arrow_field
 from lakelog.common.types import ROW_KIND_TEXTS, DataField
 from lakelog.protocol.reading.full_changes import Flags, FullChanges, History, full_changes
-from tests.support.valid_changes import Change, follow
+from tests.support.logs.valid_changes import Change, follow
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("a", pa.float64()), pa.field("b", pa.string())])
 FIELDS = [from_arrow_field(field) for field in SCHEMA]

@@ -28,8 +28,8 @@ from lakelog.protocol.state.logged_rows import BucketRows, ResolvedRows, staying
 from lakelog.protocol.state.old_values import changed_rows
 from lakelog.protocol.state.ports import PartBase
 from lakelog.protocol.state.resolving import CACHE, resolve
-from tests.support.counting_file_io import CountingFileIO
-from tests.support.small_tables import UNSYNCED, altered_by_others, append_anyhow
+from tests.support.files.counting_file_io import CountingFileIO
+from tests.support.tables.small_tables import UNSYNCED, altered_by_others, append_anyhow
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("a", pa.int64()), pa.field("b", pa.int64())])
 WIDE = SCHEMA.append(pa.field("w", pa.string()))

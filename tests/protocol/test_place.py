@@ -13,7 +13,7 @@ from lakelog.filestore.commit.commit import CommitRequest, TableCommit
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
 from lakelog.filestore.metadata.tables.identity import PLACE_KEY
 from lakelog.protocol.access.place import check_no_copy, original_of, recorded_place
-from tests.support.small_tables import SCHEMA, altered_by_others
+from tests.support.tables.small_tables import SCHEMA, altered_by_others
 
 
 def logged(folder: Path, *, place: str | None = None) -> Table:

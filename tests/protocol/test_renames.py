@@ -14,7 +14,7 @@ from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.metadata.tables.identity import PLACE_KEY
 from lakelog.protocol.access.place import check_no_copy, original_of, recorded_place
 from lakelog.protocol.access.renames import PLACES_MAX, read_renames, record_rename, renames_folder
-from tests.support.small_tables import SCHEMA, altered_by_others
+from tests.support.tables.small_tables import SCHEMA, altered_by_others
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from lakelog.filestore.write.write import check_kinds_taken
 from lakelog.logstore.options import LOGSTORE_OPTIONS
 from lakelog.protocol.state.logged_rows import BucketRows, ResolvedRows
 from lakelog.protocol.state.resolving import resolved
-from tests.support.small_tables import UNSYNCED
+from tests.support.tables.small_tables import UNSYNCED
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("s", pa.int64()), pa.field("v", pa.int64())])
 ENGINES = {

@@ -17,7 +17,7 @@ from lakelog.protocol.state.header import BucketFile, CommitHeader
 from lakelog.protocol.state.moved_parts import rows_left, written_parts
 from lakelog.protocol.state.state import Batch, LogPosition, LogState, MovedParts, TakenBatch, prune_ledger
 from tests.simulation.world import World
-from tests.support.small_tables import SCHEMA
+from tests.support.tables.small_tables import SCHEMA
 
 counts = st.integers(0, 2**62)
 positions = st.builds(

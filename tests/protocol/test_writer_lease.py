@@ -11,7 +11,7 @@ import pytest
 from lakelog.common.errors import CorruptDataError
 from lakelog.filestore.table import FileStoreTable
 from lakelog.protocol.writing.writer_lease import LEASE_MILLIS, SPARE_MILLIS, WriterLease, WriterLeaseError, take_lease
-from tests.support.small_tables import make_table
+from tests.support.tables.small_tables import make_table
 
 
 def let_age(table: FileStoreTable, millis: int) -> None:

@@ -138,7 +138,7 @@ def test_a_killed_stream_into_a_branch_writes_each_batch_once(table: Table, tmp_
     for batch in range(BATCHES):
         rows = "".join(json.dumps({"id": 100 * batch + at, "name": f"{batch}"}) + "\n" for at in range(20))
         (tmp_path / "in" / f"{batch}.json").write_text(rows, "utf-8")
-    command = [sys.executable, "-m", "tests.support.branch_job", str(tmp_path)]
+    command = [sys.executable, "-m", "tests.support.jobs.branch_job", str(tmp_path)]
     branch = added.branch("dev")
     for kills_at in (2, 4, None):
         with subprocess.Popen(command, start_new_session=True) as job:

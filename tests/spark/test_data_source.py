@@ -17,7 +17,7 @@ import lakelog.spark
 from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
-from tests.support.small_tables import altered_by_others
+from tests.support.tables.small_tables import altered_by_others
 
 SCHEMA = pa.schema(
     [

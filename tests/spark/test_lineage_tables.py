@@ -11,7 +11,7 @@ import lakelog.spark
 from lakelog.catalog import Catalog
 from lakelog.lineage import feed, known_edges
 from lakelog.spark import write_stream
-from tests.support.lineage_records import LINEAGE_ON
+from tests.support.lineage.lineage_records import LINEAGE_ON
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.int64())])
 BATCHES = 4

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import OptionError
 from lakelog.spark.logging_level import VARIABLE, LoggingLevel, logging_level_of
-from tests.support import shown_commits
+from tests.support.jobs import shown_commits
 
 ROOT = Path(__file__).parent.parent.parent
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False)])

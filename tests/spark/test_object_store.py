@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.hdfs_server import Hdfs
-from tests.support.s3_server import SECRET_KEY, S3Server
+from tests.support.servers.hdfs_server import Hdfs
+from tests.support.servers.s3_server import SECRET_KEY, S3Server
 
 ROOT = Path(__file__).parents[2]
 
@@ -25,7 +25,7 @@ def run_job(folder: Path, warehouse: str, options: dict[str, str], servers: str)
         [
             sys.executable,
             "-m",
-            "tests.support.store_spark_job",
+            "tests.support.jobs.store_spark_job",
             warehouse,
             folder / "job",
             json.dumps(options),

@@ -15,7 +15,7 @@ import lakelog.spark
 from lakelog.catalog import Catalog
 from lakelog.common.errors import InvalidRequestError, NotFoundError, OptionError
 from lakelog.spark.shown_state import PAIMON_STATE_OPTIONS, ShownState, parse_state
-from tests.support.paimon_tables import expected, unpack
+from tests.support.tables.paimon_tables import expected, unpack
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOON_MILLIS = 1_769_857_200_000  # 2026-01-31 12:00 in Berlin

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from tests.support.named_states import KINDS, Filled
-from tests.support.state_stream import Changes, Expected
+from tests.support.streams.state_stream import Changes, Expected
+from tests.support.tables.named_states import KINDS, Filled
 
 
 @pytest.mark.full

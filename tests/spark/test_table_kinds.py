@@ -16,8 +16,8 @@ from lakelog.catalog import Catalog, Table
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.spark import write_stream
-from tests.support.paimon_branches import take_as_branch
-from tests.support.paimon_tables import expected, unpack
+from tests.support.tables.paimon_branches import take_as_branch
+from tests.support.tables.paimon_tables import expected, unpack
 
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("day", pa.string()), pa.field("amount", pa.int64())])
 DDL = "id BIGINT, day STRING, amount BIGINT"

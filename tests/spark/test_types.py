@@ -16,7 +16,7 @@ from lakelog.spark.types import (
     to_spark_schema,
     to_spark_type,
 )
-from tests.support.column_types import column_types
+from tests.support.tables.column_types import column_types
 
 
 def has_nanos(kind: DataType) -> bool:

@@ -20,8 +20,8 @@ from pyspark.sql import SparkSession
 from lakelog.catalog import Catalog, Table
 from lakelog.cli.main import main
 from lakelog.spark import write_stream
-from tests.support.s3_proxy import Fault, Request, S3Proxy, s3_proxy
-from tests.support.s3_server import S3Server
+from tests.support.servers.s3_proxy import Fault, Request, S3Proxy, s3_proxy
+from tests.support.servers.s3_server import S3Server
 
 COLUMNS = pa.schema([pa.field("id", pa.int64())])
 FIRST = "/snapshot/snapshot-1"

@@ -31,7 +31,7 @@ from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.schema.schema_manager import SchemaManager
 from lakelog.filestore.table import FileStoreTable
-from tests.support.small_tables import NO_WAIT, UNSYNCED
+from tests.support.tables.small_tables import NO_WAIT, UNSYNCED
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("a", pa.int32()), pa.field("b", pa.string())])
 Rows = Sequence[dict[str, Any]]

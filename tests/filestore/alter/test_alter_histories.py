@@ -13,7 +13,7 @@ from lakelog.common.errors import ConflictError
 from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.table import FileStoreTable
-from tests.support.evolving import KEYS, Model, changes_of, expected, found, schemas, values_of
+from tests.support.tables.evolving import KEYS, Model, changes_of, expected, found, schemas, values_of
 
 IO = LocalFileIO(sync_data=False)
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]

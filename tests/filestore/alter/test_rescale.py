@@ -18,8 +18,16 @@ from lakelog.filestore.read.scan import DataSplit
 from lakelog.filestore.read.split_rows import read_splits
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
-from tests.support.faulty_file_io import FaultyFileIO, InjectedCrash
-from tests.support.small_tables import SCHEMA, UNSYNCED, content, content_after, in_new_process, make_table, rows_of
+from tests.support.files.faulty_file_io import FaultyFileIO, InjectedCrash
+from tests.support.tables.small_tables import (
+    SCHEMA,
+    UNSYNCED,
+    content,
+    content_after,
+    in_new_process,
+    make_table,
+    rows_of,
+)
 
 UNTOLD = {"changelog-producer": "lookup", "write-only": "true"}
 TRIGGERS = {"num-sorted-run.compaction-trigger": "2"}

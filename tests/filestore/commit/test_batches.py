@@ -11,7 +11,7 @@ from lakelog.filestore.commit.conflicts import OvertakenError
 from lakelog.filestore.metadata.manifests.manifest import ManifestEntry
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.write import write_rows
-from tests.support.small_tables import NO_WAIT, commit_batch, committed_batches, content, make_table, rows_of
+from tests.support.tables.small_tables import NO_WAIT, commit_batch, committed_batches, content, make_table, rows_of
 
 
 @pytest.fixture

@@ -26,8 +26,8 @@ from lakelog.filestore.metadata.snapshots.snapshot import (
 from lakelog.filestore.metadata.snapshots.users import LINEAGE_KEY, USERS_KEY, carried_properties, read_users
 from lakelog.filestore.metadata.tables.identity import UUID_KEY
 from lakelog.filestore.table import FileStoreTable
-from tests.support.faulty_file_io import FaultyFileIO
-from tests.support.small_tables import (
+from tests.support.files.faulty_file_io import FaultyFileIO
+from tests.support.tables.small_tables import (
     NO_WAIT,
     UNSYNCED,
     commit_batch,

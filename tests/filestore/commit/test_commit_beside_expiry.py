@@ -18,7 +18,7 @@ from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
-from tests.support.small_tables import NO_WAIT, SCHEMA, UNSYNCED, in_new_process, prepare_batch, rows_of
+from tests.support.tables.small_tables import NO_WAIT, SCHEMA, UNSYNCED, in_new_process, prepare_batch, rows_of
 
 NEWEST_ONLY = Retention(count_min=1, count_max=1, age_millis=3_600_000, limit=100)
 

@@ -10,8 +10,8 @@ import pytest
 
 from lakelog.common.errors import UnavailableError
 from lakelog.filestore.table import FileStoreTable
-from tests.support.faulty_file_io import FaultyFileIO, InjectedCrash
-from tests.support.small_tables import (
+from tests.support.files.faulty_file_io import FaultyFileIO, InjectedCrash
+from tests.support.tables.small_tables import (
     UNSYNCED,
     commit_batch,
     committed_batches,

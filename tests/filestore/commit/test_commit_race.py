@@ -12,9 +12,9 @@ from lakelog.common.errors import ConflictError
 from lakelog.filestore.io.hdfs import HdfsFileIO
 from lakelog.filestore.table import FileStoreTable
 from tests.filestore.processes.zygote import zygote
-from tests.support.hdfs_server import Hdfs
-from tests.support.s3_server import S3Server
-from tests.support.small_tables import append_own_rows, content, in_new_process, make_table
+from tests.support.servers.hdfs_server import Hdfs
+from tests.support.servers.s3_server import S3Server
+from tests.support.tables.small_tables import append_own_rows, content, in_new_process, make_table
 
 OPTIONS = {"manifest.merge-min-count": "5"}
 

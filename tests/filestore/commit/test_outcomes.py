@@ -16,7 +16,7 @@ from lakelog.filestore.expire.expiry import Retention
 from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
 from lakelog.filestore.table import FileStoreTable
-from tests.support.small_tables import NO_WAIT, UNSYNCED, content, in_new_process, make_table, rows_of
+from tests.support.tables.small_tables import NO_WAIT, UNSYNCED, content, in_new_process, make_table, rows_of
 
 LAST_ONLY = Retention(count_min=1, count_max=1, age_millis=0, limit=1_000)
 

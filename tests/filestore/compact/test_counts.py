@@ -22,7 +22,7 @@ from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.schema.counted_schema import COUNT_COLUMN
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
-from tests.support.small_tables import SCHEMA, UNSYNCED, content, content_after, make_table, rows_of
+from tests.support.tables.small_tables import SCHEMA, UNSYNCED, content, content_after, make_table, rows_of
 
 
 def data_files(table: FileStoreTable) -> set[Path]:

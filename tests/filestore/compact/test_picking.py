@@ -18,7 +18,7 @@ from lakelog.filestore.compact.picking import (
     pick_universal,
 )
 from lakelog.filestore.metadata.manifests.levels import SortedRun, highest_level
-from tests.support.data_files import plain_file
+from tests.support.files.data_files import plain_file
 
 LEVEL_MAX = 5
 

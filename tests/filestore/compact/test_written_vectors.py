@@ -28,7 +28,7 @@ from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.write import starting_at, write_rows
-from tests.support.small_tables import UNSYNCED, append_anyhow
+from tests.support.tables.small_tables import UNSYNCED, append_anyhow
 
 SCHEMA = pa.schema(
     [

@@ -20,9 +20,9 @@ from lakelog.filestore.formats import writing
 from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
-from tests.support.counting_file_io import CountingFileIO
-from tests.support.small_tables import UNSYNCED
-from tests.support.typed_rows import SCHEMA, rows_of
+from tests.support.files.counting_file_io import CountingFileIO
+from tests.support.tables.small_tables import UNSYNCED
+from tests.support.tables.typed_rows import SCHEMA, rows_of
 
 ROWS = 250
 PLAIN = [name for name in SCHEMA.names if name not in ("timestamp_ns", "blob", "time")]

@@ -16,7 +16,7 @@ from lakelog.filestore.data.row_ids import groups_by_row_id
 from lakelog.filestore.formats.blob import ELSEWHERE, NULL, BlobFile
 from lakelog.filestore.metadata.manifests.data_file import EMPTY_ROW, EMPTY_STATS, DataFileMeta
 from lakelog.filestore.schema.new_schema import build_schema
-from tests.support.local_files import local_file
+from tests.support.files.local_files import local_file
 
 
 def file(name: str, first: int | None, count: int, sequence: int = 1) -> DataFileMeta:

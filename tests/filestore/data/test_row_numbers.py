@@ -21,7 +21,7 @@ from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIE
 from lakelog.filestore.metadata.tables.identity import latest_of
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
-from tests.support.small_tables import UNSYNCED
+from tests.support.tables.small_tables import UNSYNCED
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.string())])
 KEPT = {"_ROW_ID": [7, 3, None, 5], "_SEQUENCE_NUMBER": [2, None, 4, 1]}

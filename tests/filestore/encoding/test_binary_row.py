@@ -25,7 +25,7 @@ from lakelog.filestore.encoding.binary_row import (
     to_scalar,
 )
 from lakelog.filestore.encoding.key_order import comparable, comparable_key
-from tests.support.column_types import scalar_types, values_of
+from tests.support.tables.column_types import scalar_types, values_of
 
 MICROS = 1_767_323_045_678_901  # 2026-01-02 03:04:05.678901
 

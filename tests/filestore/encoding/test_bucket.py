@@ -23,7 +23,7 @@ from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.types import DataField, DataType, TypeRoot, parse_type
 from lakelog.filestore.encoding.binary_row import StoredValue, encode_row, stored_row
 from lakelog.filestore.encoding.bucket import bucket_of, hash_of
-from tests.support.column_types import scalar_types, values_of
+from tests.support.tables.column_types import scalar_types, values_of
 
 TRUTH = Path(__file__).parent.parent.parent / "conformance" / "paimon" / "bucket_truth" / "bucket_truth.jsonl.gz"
 MASK = 0xFFFF_FFFF

@@ -15,8 +15,8 @@ from lakelog.filestore.expire.expiry import Retention, first_kept
 from lakelog.filestore.index.index_manifest import deletion_files
 from lakelog.filestore.metadata.manifests.manifest import COLUMNS_CACHE, ENTRY_CACHE, LIST_CACHE
 from lakelog.filestore.table import FileStoreTable
-from tests.support.faulty_file_io import FaultyFileIO, InjectedCrash
-from tests.support.small_tables import UNSYNCED, content_after, in_new_process, make_table, rows_of
+from tests.support.files.faulty_file_io import FaultyFileIO, InjectedCrash
+from tests.support.tables.small_tables import UNSYNCED, content_after, in_new_process, make_table, rows_of
 
 HOUR = 3_600_000
 EVERYTHING = Retention(count_min=1, count_max=1, age_millis=0, limit=1_000)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from lakelog.catalog import Catalog, Table
-from tests.support.foreign_engine import fast_forward_as_others_do
+from tests.support.tables.foreign_engine import fast_forward_as_others_do
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.string())])
 

@@ -24,9 +24,9 @@ from lakelog.filestore.read.change_source import ChangeSource
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.write import write_rows
-from tests.support.faulty_file_io import FaultyFileIO, InjectedCrash
-from tests.support.referenced import files_on_disk, referenced_files
-from tests.support.small_tables import (
+from tests.support.files.faulty_file_io import FaultyFileIO, InjectedCrash
+from tests.support.tables.referenced import files_on_disk, referenced_files
+from tests.support.tables.small_tables import (
     SCHEMA,
     UNSYNCED,
     altered_by_others,

@@ -17,9 +17,9 @@ from lakelog.filestore.expire.writer_expiry import expire_after_commit
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.snapshots.users import read_users
 from lakelog.filestore.table import FileStoreTable
-from tests.support.faulty_file_io import FaultyFileIO
-from tests.support.referenced import files_on_disk, referenced_files
-from tests.support.small_tables import UNSYNCED, content, content_after, in_new_process, make_table, rows_of
+from tests.support.files.faulty_file_io import FaultyFileIO
+from tests.support.tables.referenced import files_on_disk, referenced_files
+from tests.support.tables.small_tables import UNSYNCED, content, content_after, in_new_process, make_table, rows_of
 
 THREE = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "3"}
 HOUR = 3_600_000

@@ -26,9 +26,9 @@ from lakelog.filestore.formats.writing import create_data_file
 from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.schema.new_schema import build_schema, number_fields
 from lakelog.filestore.schema.schema import TableSchema
-from tests.support.column_types import column_types, exact_rows, fields_of, tables
-from tests.support.local_files import local_file
-from tests.support.paimon_tables import unpack
+from tests.support.files.local_files import local_file
+from tests.support.tables.column_types import column_types, exact_rows, fields_of, tables
+from tests.support.tables.paimon_tables import unpack
 
 IO = LocalFileIO(sync_data=False)
 

@@ -12,8 +12,8 @@ from lakelog.common.errors import CorruptDataError
 from lakelog.filestore.formats.blocks.reader_errors import WatchedInput
 from lakelog.filestore.formats.orc.orc import OrcFile
 from lakelog.filestore.formats.records import iter_records
-from tests.support.local_files import local_file
-from tests.support.parquet_attacks import FIELDS, ROWS, orc_of_too_many_digits
+from tests.support.attacks.parquet_attacks import FIELDS, ROWS, orc_of_too_many_digits
+from tests.support.files.local_files import local_file
 
 
 @pytest.mark.parametrize("compression", ["uncompressed", "zlib", "zstd", "snappy", "lz4"])

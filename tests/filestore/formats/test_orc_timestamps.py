@@ -19,7 +19,7 @@ from lakelog.common.types import DataField, array_of, map_of, parse_type, row_of
 from lakelog.filestore.formats.orc import orc_timestamps
 from lakelog.filestore.formats.orc.orc import OrcFile
 from lakelog.filestore.formats.orc.orc_zones import local_seconds, start_of_2015
-from tests.support.local_files import local_file
+from tests.support.files.local_files import local_file
 
 MOMENT = parse_type("TIMESTAMP(6)")
 FIELDS = [

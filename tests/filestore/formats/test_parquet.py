@@ -25,9 +25,9 @@ from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.schema.new_schema import number_fields
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.schema.schema_rules import check_types
-from tests.support.column_types import column_types, exact_rows, fields_of, tables
-from tests.support.local_files import local_file, read_parquet
-from tests.support.paimon_tables import unpack
+from tests.support.files.local_files import local_file, read_parquet
+from tests.support.tables.column_types import column_types, exact_rows, fields_of, tables
+from tests.support.tables.paimon_tables import unpack
 
 IO = LocalFileIO(sync_data=False)
 ROW: dict[str, object] = {

@@ -11,7 +11,7 @@ import pytest
 from lakelog.common.errors import CorruptDataError, UnsupportedError
 from lakelog.filestore.formats.parquet.parquet_check import TAIL_BYTES, check_footer, read_footer
 from lakelog.filestore.formats.parquet.thrift import ThriftCursor
-from tests.support.parquet_attacks import ROWS, damaged_footers, foreign_files, read_typed
+from tests.support.attacks.parquet_attacks import ROWS, damaged_footers, foreign_files, read_typed
 
 FILES = dict(foreign_files())
 DAMAGED = dict(damaged_footers())

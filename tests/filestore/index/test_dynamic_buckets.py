@@ -36,9 +36,9 @@ from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.assigning import AssignRules, bucket_assigner, spread
 from lakelog.filestore.write.table_write import TableWrite
 from lakelog.filestore.write.write import write_rows
-from tests.support.dynamic_buckets import check_index, keys_by_bucket
-from tests.support.referenced import files_on_disk, referenced_files
-from tests.support.small_tables import altered_by_others, in_new_process
+from tests.support.tables.dynamic_buckets import check_index, keys_by_bucket
+from tests.support.tables.referenced import files_on_disk, referenced_files
+from tests.support.tables.small_tables import altered_by_others, in_new_process
 
 ROOT = Path(__file__).parents[3]
 SCHEMA = pa.schema(

@@ -15,8 +15,8 @@ from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.io.folders import FolderStore
 from lakelog.filestore.io.hdfs import HdfsFileIO
 from lakelog.filestore.io.local_files import LocalFileIO
-from tests.support.hdfs_server import Hdfs
-from tests.support.s3_server import S3Server
+from tests.support.servers.hdfs_server import Hdfs
+from tests.support.servers.s3_server import S3Server
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from lakelog.filestore.io.hdfs import HdfsFileIO
 from lakelog.filestore.io.location import Location
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
-from tests.support.hdfs_server import DATA_NODE, NAME_NODE, Hdfs, running_hdfs
-from tests.support.small_tables import commit_batch, content, content_after, in_new_process, make_table
+from tests.support.servers.hdfs_server import DATA_NODE, NAME_NODE, Hdfs, running_hdfs
+from tests.support.tables.small_tables import commit_batch, content, content_after, in_new_process, make_table
 
 COLUMNS = pa.schema(
     [pa.field("id", pa.int64(), nullable=False), pa.field("day", pa.string()), pa.field("n", pa.int64())]

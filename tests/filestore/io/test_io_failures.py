@@ -13,8 +13,8 @@ import pytest
 from lakelog.common.errors import CorruptDataError, UnavailableError
 from lakelog.filestore.io.fileio import OutputFile
 from lakelog.filestore.io.local_files import LocalFileIO
-from tests.support.abortable_file import AbortableFile
-from tests.support.small_tables import content, content_after, in_new_process, make_table, rows_of
+from tests.support.files.abortable_file import AbortableFile
+from tests.support.tables.small_tables import content, content_after, in_new_process, make_table, rows_of
 
 
 class _FullDisk(io.BytesIO):

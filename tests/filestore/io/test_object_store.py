@@ -38,9 +38,9 @@ from lakelog.filestore.io.object_store import ObjectStoreFileIO
 from lakelog.filestore.io.s3_access import S3Access
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
-from tests.support.s3_proxy import Fault, Request, S3Proxy, s3_proxy
-from tests.support.s3_server import ACCESS_KEY, SECRET_KEY, S3Server
-from tests.support.small_tables import (
+from tests.support.servers.s3_proxy import Fault, Request, S3Proxy, s3_proxy
+from tests.support.servers.s3_server import ACCESS_KEY, SECRET_KEY, S3Server
+from tests.support.tables.small_tables import (
     NO_WAIT,
     SCHEMA,
     commit_batch,

@@ -19,7 +19,7 @@ from lakelog.filestore.refs.tags.tags import write_tag
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.write import write_rows
-from tests.support.foreign_engine import carrying_snapshot
+from tests.support.tables.foreign_engine import carrying_snapshot
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False)])
 STREAM = "a-stream"

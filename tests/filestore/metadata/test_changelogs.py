@@ -15,10 +15,10 @@ from lakelog.filestore.expire.expiry import Retention
 from lakelog.filestore.read.change_source import ChangeSource
 from lakelog.filestore.read.json_rows import to_json_lines
 from lakelog.filestore.table import FileStoreTable
-from tests.support.faulty_file_io import FaultyFileIO, InjectedCrash
-from tests.support.paimon_tables import expected, unpack
-from tests.support.referenced import files_on_disk, referenced_files
-from tests.support.small_tables import UNSYNCED, in_new_process, make_table, rows_of
+from tests.support.files.faulty_file_io import FaultyFileIO, InjectedCrash
+from tests.support.tables.paimon_tables import expected, unpack
+from tests.support.tables.referenced import files_on_disk, referenced_files
+from tests.support.tables.small_tables import UNSYNCED, in_new_process, make_table, rows_of
 
 KEPT = {"changelog.num-retained.min": "1000", "changelog.num-retained.max": "1000"}
 EVERYTHING = Retention(count_min=1, count_max=1, age_millis=0, limit=1_000)

@@ -24,7 +24,7 @@ from lakelog.filestore.metadata.snapshots import commit_line
 from lakelog.filestore.metadata.snapshots.commit_line import LOOK_EVERY, CommitLine, CommitTurn, Place
 from lakelog.filestore.schema.paths import TablePaths
 from lakelog.filestore.table import FileStoreTable
-from tests.support.small_tables import (
+from tests.support.tables.small_tables import (
     UNSYNCED,
     commit_batch,
     in_new_process,

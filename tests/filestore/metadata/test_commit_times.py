@@ -23,7 +23,7 @@ from lakelog.filestore.metadata.snapshots.commit_times import CommitTimes, commi
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
 from lakelog.filestore.metadata.snapshots.users import read_users
 from lakelog.filestore.table import FileStoreTable
-from tests.support.small_tables import in_new_process, make_table, prepare_batch
+from tests.support.tables.small_tables import in_new_process, make_table, prepare_batch
 
 MINUTE = 60_000
 HOUR = 60 * MINUTE

@@ -12,7 +12,7 @@ from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoun
 from lakelog.filestore.expire.expiry import Retention
 from lakelog.filestore.metadata.tables.consumers import LEASE_PREFIX, Consumer
 from lakelog.filestore.table import FileStoreTable
-from tests.support.small_tables import make_table, rows_of
+from tests.support.tables.small_tables import make_table, rows_of
 
 HOUR = 3_600_000
 EVERYTHING = Retention(count_min=1, count_max=1, age_millis=0, limit=1_000)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from lakelog.filestore.metadata.manifests.data_file import DataFileMeta, wall_clock_millis
-from tests.support.data_files import data_files, plain_file
+from tests.support.files.data_files import data_files, plain_file
 
 
 @settings(deadline=None)

@@ -16,7 +16,7 @@ from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.protocol.state.state import LogState
 from lakelog.protocol.state.stores import read_state
-from tests.support.foreign_engine import foreign_snapshot
+from tests.support.tables.foreign_engine import foreign_snapshot
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False)])
 OURS = {"lakelog.users": "{}"}

@@ -16,8 +16,8 @@ from lakelog.filestore.metadata.tables import identity
 from lakelog.filestore.metadata.tables.identity import UUID_KEY, carried_by
 from lakelog.filestore.schema.schema import DIGEST_KEY, TableSchema
 from lakelog.filestore.table import FileStoreTable
-from tests.support.faulty_file_io import FaultyFileIO
-from tests.support.small_tables import NO_WAIT, UNSYNCED, altered_by_others, commit_batch, make_table, rows_of
+from tests.support.files.faulty_file_io import FaultyFileIO
+from tests.support.tables.small_tables import NO_WAIT, UNSYNCED, altered_by_others, commit_batch, make_table, rows_of
 
 
 def made_anew(table: FileStoreTable, folder: Path) -> FileStoreTable:

@@ -14,7 +14,7 @@ from lakelog.common.types import parse_type
 from lakelog.filestore.encoding.binary_row import deserialize_row
 from lakelog.filestore.metadata.manifests.data_file import DataFileMeta
 from lakelog.filestore.metadata.manifests.levels import runs_of, sections_of
-from tests.support.data_files import plain_file
+from tests.support.files.data_files import plain_file
 
 KEY = [parse_type("INT")]
 ranges = st.tuples(st.integers(0, 40), st.integers(0, 8)).map(lambda start: (start[0], start[0] + start[1]))

@@ -13,8 +13,8 @@ from lakelog.filestore.metadata.manifests.manifest_entries import BucketId, File
 from lakelog.filestore.metadata.manifests.manifest_records import ManifestFileMeta, partition_stats
 from lakelog.filestore.metadata.manifests.manifest_steps import ManifestStep, net_change
 from lakelog.filestore.metadata.snapshots.live_files import NO_SEQUENCE, LiveFiles
-from tests.support.data_files import plain_entry
-from tests.support.small_tables import make_table, rows_of
+from tests.support.files.data_files import plain_entry
+from tests.support.tables.small_tables import make_table, rows_of
 
 FILE_NUMBERS = st.integers(0, 11)
 DELTAS = st.lists(st.lists(FILE_NUMBERS, max_size=6), max_size=10)

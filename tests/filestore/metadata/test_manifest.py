@@ -32,8 +32,8 @@ from lakelog.filestore.metadata.manifests.manifest_entries import BucketId, entr
 from lakelog.filestore.metadata.manifests.manifest_records import partition_stats
 from lakelog.filestore.metadata.snapshots.snapshot_manager import SnapshotManager
 from lakelog.filestore.schema.paths import FileNames, TablePaths
-from tests.support.data_files import key_of, manifest_entries, plain_entry
-from tests.support.paimon_tables import expected, unpack
+from tests.support.files.data_files import key_of, manifest_entries, plain_entry
+from tests.support.tables.paimon_tables import expected, unpack
 
 BIGINT = parse_type("BIGINT")
 

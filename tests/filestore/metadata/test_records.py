@@ -13,7 +13,7 @@ from pyarrow import orc
 from lakelog.common.errors import CorruptDataError
 from lakelog.filestore.formats.records import columnar_records, iter_records
 from lakelog.filestore.metadata.manifests.manifest_columns import decode_columns, entries_of
-from tests.support.paimon_tables import unpack
+from tests.support.tables.paimon_tables import unpack
 
 
 @pytest.fixture(scope="module")

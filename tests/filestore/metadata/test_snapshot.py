@@ -16,7 +16,7 @@ from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
 from lakelog.filestore.metadata.snapshots.snapshot_manager import SnapshotManager
 from lakelog.filestore.schema.paths import TablePaths
-from tests.support.paimon_tables import expected, unpack
+from tests.support.tables.paimon_tables import expected, unpack
 
 
 def snapshot_of(snapshot_id: int, **changes: object) -> Snapshot:

@@ -15,9 +15,9 @@ from lakelog.filestore.metadata.tables.consumers import STATE_CONSUMER, Consumer
 from lakelog.filestore.metadata.tables.identity import OutdatedSnapshotError, StateLostError
 from lakelog.filestore.metadata.tables.state_keeping import LAG_SNAPSHOTS, StateKeeper
 from lakelog.filestore.table import FileStoreTable
-from tests.support.faulty_file_io import FaultyFileIO, InjectedCrash
-from tests.support.foreign_engine import expire_as_others_do, foreign_snapshot
-from tests.support.small_tables import (
+from tests.support.files.faulty_file_io import FaultyFileIO, InjectedCrash
+from tests.support.tables.foreign_engine import expire_as_others_do, foreign_snapshot
+from tests.support.tables.small_tables import (
     UNSYNCED,
     commit_batch,
     content,

@@ -16,7 +16,7 @@ from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.schema.schema_manager import SchemaManager
 from lakelog.filestore.table import FileStoreTable
-from tests.support.paimon_tables import expected, unpack
+from tests.support.tables.paimon_tables import expected, unpack
 
 IO = LocalFileIO(sync_data=False)
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64()), "v": [1.5, 2.5]})

@@ -13,7 +13,7 @@ from lakelog.filestore.io.fileio import FileEntry
 from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.metadata.snapshots import tag_cache
 from lakelog.filestore.refs.tags.tags import tags_of, write_tag
-from tests.support.small_tables import in_new_process, make_table, rows_of
+from tests.support.tables.small_tables import in_new_process, make_table, rows_of
 
 TAGS = 20
 

@@ -20,7 +20,7 @@ from lakelog.filestore.metadata.snapshots.users import (
     without_old_users,
 )
 from lakelog.filestore.table import FileStoreTable
-from tests.support.small_tables import make_table
+from tests.support.tables.small_tables import make_table
 
 DAY = 86_400_000
 times = st.integers(0, 1_000)

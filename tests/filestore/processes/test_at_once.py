@@ -16,7 +16,7 @@ from lakelog.filestore.table import FileStoreTable
 from tests.filestore.processes import busy_process
 from tests.filestore.processes.busy_process import SCHEMA, keys_of
 from tests.filestore.processes.zygote import zygote
-from tests.support.small_tables import in_new_process
+from tests.support.tables.small_tables import in_new_process
 
 ROUNDS_MAX = 20
 OPTIONS = {

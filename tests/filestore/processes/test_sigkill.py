@@ -20,7 +20,7 @@ from lakelog.filestore.table import FileStoreTable
 from tests.filestore.processes import killed_process
 from tests.filestore.processes.killed_process import schema_of
 from tests.filestore.processes.zygote import Zygote, zygote
-from tests.support.small_tables import in_new_process
+from tests.support.tables.small_tables import in_new_process
 
 GATE_KILLS = 15
 FULL_KILLS = 1_000

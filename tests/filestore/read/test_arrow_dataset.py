@@ -18,11 +18,11 @@ from lakelog.filestore.read import arrow_dataset
 from lakelog.filestore.read.arrow_filter import ArrowFilter
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
-from tests.support.counting_file_io import CountingFileIO
-from tests.support.faulty_file_io import FaultyFileIO
-from tests.support.small_tables import UNSYNCED
-from tests.support.sql_conditions import Conditions
-from tests.support.typed_rows import SCHEMA, rows_of
+from tests.support.files.counting_file_io import CountingFileIO
+from tests.support.files.faulty_file_io import FaultyFileIO
+from tests.support.tables.small_tables import UNSYNCED
+from tests.support.tables.sql_conditions import Conditions
+from tests.support.tables.typed_rows import SCHEMA, rows_of
 
 ROWS, FILES = 240, 6
 

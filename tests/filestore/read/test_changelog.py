@@ -19,8 +19,8 @@ from lakelog.filestore.expire.retention import Retention
 from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
-from tests.support.counting_file_io import CountingFileIO
-from tests.support.paimon_tables import CASES
+from tests.support.files.counting_file_io import CountingFileIO
+from tests.support.tables.paimon_tables import CASES
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("a", pa.int64()), pa.field("b", pa.string())])
 FLINK_SCHEMA = pa.schema(

@@ -22,10 +22,10 @@ from lakelog.filestore.read.duckdb_files import OwnFiles
 from lakelog.filestore.read.scan import plan
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
-from tests.support.counting_file_io import CountingFileIO
-from tests.support.small_tables import UNSYNCED
-from tests.support.sql_conditions import Conditions
-from tests.support.typed_rows import COLUMNS, SCHEMA, rows_of
+from tests.support.files.counting_file_io import CountingFileIO
+from tests.support.tables.small_tables import UNSYNCED
+from tests.support.tables.sql_conditions import Conditions
+from tests.support.tables.typed_rows import COLUMNS, SCHEMA, rows_of
 
 ROWS = 240
 TYPES = [name for name in COLUMNS if name not in ("time", "timestamp_s", "timestamp_ms", "timestamp_ns")]

@@ -15,7 +15,7 @@ from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.schema.schema_manager import SchemaManager
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.verbs.reading import Selection
-from tests.support.paimon_branches import take_as_branch
+from tests.support.tables.paimon_branches import take_as_branch
 
 IO = LocalFileIO(sync_data=False)
 FALLBACK, PRIMARY = "scan.fallback-branch", "scan.primary-branch"

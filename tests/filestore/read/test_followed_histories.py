@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
-from tests.support.followed_tables import (
+from tests.support.tables.followed_tables import (
     KINDS,
     History,
     audited,

@@ -19,8 +19,8 @@ from lakelog.filestore.read import split_rows
 from lakelog.filestore.read.polars_scan import predicate_of
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
-from tests.support.faulty_file_io import FaultyFileIO
-from tests.support.small_tables import UNSYNCED
+from tests.support.files.faulty_file_io import FaultyFileIO
+from tests.support.tables.small_tables import UNSYNCED
 
 SCHEMA = pa.schema(
     [

@@ -15,9 +15,9 @@ from lakelog.filestore.predicate import bind, parse_where
 from lakelog.filestore.read.scan import Plan, plan
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
-from tests.support.faulty_file_io import FaultyFileIO
-from tests.support.local_files import local_file
-from tests.support.small_tables import UNSYNCED, in_new_process
+from tests.support.files.faulty_file_io import FaultyFileIO
+from tests.support.files.local_files import local_file
+from tests.support.tables.small_tables import UNSYNCED, in_new_process
 
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("day", pa.int32()), pa.field("x", pa.float64())])
 DAYS = 6

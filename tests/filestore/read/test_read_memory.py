@@ -14,7 +14,7 @@ from lakelog.filestore.read.scan import plan
 from lakelog.filestore.read.split_rows import read_splits
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
-from tests.support.small_tables import UNSYNCED
+from tests.support.tables.small_tables import UNSYNCED
 
 ROWS = 1_500_000
 COLUMNS = 5

@@ -16,9 +16,9 @@ from lakelog.filestore.read.split_rows import read_splits
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.write import write_rows
-from tests.support import small_tables
-from tests.support.faulty_file_io import FaultyFileIO
-from tests.support.small_tables import (
+from tests.support.files.faulty_file_io import FaultyFileIO
+from tests.support.tables import small_tables
+from tests.support.tables.small_tables import (
     UNSYNCED,
     altered_by_others,
     append_anyhow,

@@ -20,8 +20,8 @@ from lakelog.filestore.refs.tags.auto_tags import (
 from lakelog.filestore.refs.tags.tag_periods import TagPeriods
 from lakelog.filestore.refs.tags.tags import tags_of, write_tag
 from lakelog.filestore.table import FileStoreTable
-from tests.support.faulty_file_io import FaultyFileIO
-from tests.support.small_tables import UNSYNCED, make_table, rows_of
+from tests.support.files.faulty_file_io import FaultyFileIO
+from tests.support.tables.small_tables import UNSYNCED, make_table, rows_of
 
 
 @pytest.fixture(autouse=True)

@@ -23,10 +23,10 @@ from lakelog.filestore.refs.branches.branch_names import check_branch_name
 from lakelog.filestore.refs.tags.tags import write_tag
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
-from tests.support.faulty_file_io import FaultyFileIO, InjectedCrash
-from tests.support.hand_made_branches import fork
-from tests.support.paimon_tables import expected, unpack
-from tests.support.small_tables import (
+from tests.support.files.faulty_file_io import FaultyFileIO, InjectedCrash
+from tests.support.tables.hand_made_branches import fork
+from tests.support.tables.paimon_tables import expected, unpack
+from tests.support.tables.small_tables import (
     SCHEMA,
     UNSYNCED,
     commit_batch,

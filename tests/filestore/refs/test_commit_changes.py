@@ -19,7 +19,7 @@ from lakelog.filestore.refs.states.table_state import TableState
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.write import write_rows
-from tests.support.small_tables import UNSYNCED
+from tests.support.tables.small_tables import UNSYNCED
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("amount", pa.int64())])
 ONE = Retention(count_min=1, count_max=1, age_millis=0, limit=100)

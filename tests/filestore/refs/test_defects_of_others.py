@@ -18,8 +18,8 @@ import pytest
 from lakelog.catalog.verbs.table import Table
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
-from tests.support.referenced import files_on_disk, referenced_files
-from tests.support.small_tables import UNSYNCED, in_new_process
+from tests.support.tables.referenced import files_on_disk, referenced_files
+from tests.support.tables.small_tables import UNSYNCED, in_new_process
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.string())])
 LOOKUP = {"changelog-producer": "lookup"}

@@ -12,7 +12,7 @@ import pytest
 
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
-from tests.support.small_tables import UNSYNCED
+from tests.support.tables.small_tables import UNSYNCED
 
 ROWS = 1_000_000
 COLUMNS = 8

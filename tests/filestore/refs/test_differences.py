@@ -19,8 +19,8 @@ from lakelog.filestore.refs.states.state_parts import unshared
 from lakelog.filestore.refs.states.table_state import TableState
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
-from tests.support.counting_file_io import CountingFileIO
-from tests.support.small_tables import UNSYNCED
+from tests.support.files.counting_file_io import CountingFileIO
+from tests.support.tables.small_tables import UNSYNCED
 
 SCHEMA = pa.schema(
     [

@@ -17,9 +17,9 @@ from lakelog.filestore.expire.expiry import Retention
 from lakelog.filestore.metadata.snapshots.users import CommitUser, read_users
 from lakelog.filestore.refs.tags.tags import drop_tag, write_tag
 from lakelog.filestore.table import FileStoreTable
-from tests.support.faulty_file_io import FaultyFileIO, InjectedCrash
-from tests.support.paimon_tables import expected, unpack
-from tests.support.small_tables import (
+from tests.support.files.faulty_file_io import FaultyFileIO, InjectedCrash
+from tests.support.tables.paimon_tables import expected, unpack
+from tests.support.tables.small_tables import (
     SCHEMA,
     UNSYNCED,
     commit_batch,

@@ -27,8 +27,8 @@ from lakelog.filestore.refs.states.differences import differences
 from lakelog.filestore.refs.states.table_state import TableState
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
-from tests.support.foreign_engine import fast_forward_as_others_do, roll_back_as_others_do
-from tests.support.small_tables import UNSYNCED, in_new_process
+from tests.support.tables.foreign_engine import fast_forward_as_others_do, roll_back_as_others_do
+from tests.support.tables.small_tables import UNSYNCED, in_new_process
 
 Rows = Counter[tuple[int, int]]
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.int64())])

@@ -26,10 +26,10 @@ from lakelog.filestore.metadata.snapshots.changelogs import ChangelogManager
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.tables.forks import Fork, read_fork
 from lakelog.filestore.table import FileStoreTable
-from tests.support.faulty_file_io import FaultyFileIO, InjectedCrash
-from tests.support.foreign_engine import fast_forward_as_others_do, roll_back_as_others_do
-from tests.support.referenced import files_on_disk, referenced_files
-from tests.support.small_tables import SCHEMA, UNSYNCED, in_new_process, make_table
+from tests.support.files.faulty_file_io import FaultyFileIO, InjectedCrash
+from tests.support.tables.foreign_engine import fast_forward_as_others_do, roll_back_as_others_do
+from tests.support.tables.referenced import files_on_disk, referenced_files
+from tests.support.tables.small_tables import SCHEMA, UNSYNCED, in_new_process, make_table
 
 DAY = 24 * 3_600_000
 MAIN = "main"

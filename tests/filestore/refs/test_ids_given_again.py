@@ -26,9 +26,9 @@ from lakelog.filestore.commit.batches import append_commit
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.write import write_rows
-from tests.support.faulty_file_io import FaultyFileIO
-from tests.support.foreign_engine import fast_forward_as_others_do, foreign_snapshot, roll_back_as_others_do
-from tests.support.small_tables import NO_WAIT, SCHEMA, UNSYNCED, in_new_process, make_table
+from tests.support.files.faulty_file_io import FaultyFileIO
+from tests.support.tables.foreign_engine import fast_forward_as_others_do, foreign_snapshot, roll_back_as_others_do
+from tests.support.tables.small_tables import NO_WAIT, SCHEMA, UNSYNCED, in_new_process, make_table
 
 Result = TypeVar("Result")
 TARGET = {0: 0, 1: 1}

@@ -17,8 +17,8 @@ from lakelog.filestore.read.split_rows import read_splits
 from lakelog.filestore.refs.branches import lines as lines_module
 from lakelog.filestore.refs.tags.tags import write_tag
 from lakelog.filestore.table import FileStoreTable
-from tests.support.foreign_engine import roll_back_as_others_do
-from tests.support.small_tables import SCHEMA, content, in_new_process, make_table
+from tests.support.tables.foreign_engine import roll_back_as_others_do
+from tests.support.tables.small_tables import SCHEMA, content, in_new_process, make_table
 
 DAY = 24 * 3_600_000
 KEEP_ONE = Retention(count_min=1, count_max=1, age_millis=0, limit=1_000)

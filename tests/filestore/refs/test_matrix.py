@@ -1,6 +1,6 @@
 """Each way to name a state shows its rows, for each kind of table, before and after the others have expired.
 
-`tests/spark/source/test_stream_matrix.py` has the same for streams, `tests/integration/test_logged_matrix.py` for
+`tests/spark/source/test_stream_matrix.py` has the same for streams, `tests/integration/refs/test_logged_matrix.py` for
 tables with a log.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from lakelog.common.errors import NotFoundError
-from tests.support.named_states import KINDS, WAYS, Filled
+from tests.support.tables.named_states import KINDS, WAYS, Filled
 
 
 @pytest.fixture(scope="module", params=KINDS)

@@ -21,10 +21,10 @@ from lakelog.filestore.refs.merges.branch_merge import BranchConflictError, Bran
 from lakelog.filestore.refs.tags.tags import write_tag
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
-from tests.support.faulty_file_io import FaultyFileIO, InjectedCrash
-from tests.support.hand_made_branches import fork
-from tests.support.paimon_tables import unpack
-from tests.support.small_tables import UNSYNCED, in_new_process
+from tests.support.files.faulty_file_io import FaultyFileIO, InjectedCrash
+from tests.support.tables.hand_made_branches import fork
+from tests.support.tables.paimon_tables import unpack
+from tests.support.tables.small_tables import UNSYNCED, in_new_process
 
 SCHEMA = pa.schema(
     [

@@ -23,8 +23,8 @@ from lakelog.filestore.refs.merges import sides
 from lakelog.filestore.refs.merges.branch_merge import BranchConflictError
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
-from tests.support.merge_model import Row, merged_counts, merged_rows
-from tests.support.small_tables import UNSYNCED
+from tests.support.tables.merge_model import Row, merged_counts, merged_rows
+from tests.support.tables.small_tables import UNSYNCED
 
 SCHEMA = pa.schema(
     [

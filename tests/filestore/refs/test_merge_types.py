@@ -10,8 +10,8 @@ import pytest
 
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
-from tests.support.small_tables import UNSYNCED
-from tests.support.typed_rows import COLUMNS
+from tests.support.tables.small_tables import UNSYNCED
+from tests.support.tables.typed_rows import COLUMNS
 
 NESTED: dict[str, tuple[pa.DataType, Any]] = {
     "list": (pa.list_(pa.float64()), lambda at: ([], [float("nan"), None], [float(at)])[min(at % 5, 2)]),

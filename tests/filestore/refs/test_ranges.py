@@ -18,7 +18,7 @@ from lakelog.filestore.expire.retention import Retention
 from lakelog.filestore.refs.tags.tags import write_tag
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
-from tests.support.small_tables import UNSYNCED
+from tests.support.tables.small_tables import UNSYNCED
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.int32())])
 ONE = Retention(count_min=1, count_max=1, age_millis=0, limit=100)

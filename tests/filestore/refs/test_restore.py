@@ -22,8 +22,8 @@ from lakelog.filestore.refs.states.differences import Difference, unit_differenc
 from lakelog.filestore.refs.tags.tags import drop_tag, write_tag
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
-from tests.support.referenced import files_on_disk, referenced_files
-from tests.support.small_tables import SCHEMA, UNSYNCED, commit_batch, in_new_process, make_table, rows_of
+from tests.support.tables.referenced import files_on_disk, referenced_files
+from tests.support.tables.small_tables import SCHEMA, UNSYNCED, commit_batch, in_new_process, make_table, rows_of
 
 KEEP_ONE = Retention(count_min=1, count_max=1, age_millis=0, limit=1_000)
 KINDS = {

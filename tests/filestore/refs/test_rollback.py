@@ -16,9 +16,9 @@ from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.snapshots.users import read_users
 from lakelog.filestore.refs.tags.tags import write_tag
 from lakelog.filestore.table import FileStoreTable
-from tests.support.faulty_file_io import FaultyFileIO, InjectedCrash
-from tests.support.referenced import files_on_disk, referenced_files
-from tests.support.small_tables import (
+from tests.support.files.faulty_file_io import FaultyFileIO, InjectedCrash
+from tests.support.tables.referenced import files_on_disk, referenced_files
+from tests.support.tables.small_tables import (
     NO_WAIT,
     SCHEMA,
     UNSYNCED,

@@ -20,7 +20,7 @@ from lakelog.filestore.refs.states.differences import differences
 from lakelog.filestore.refs.states.table_state import TableState
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
-from tests.support.small_tables import SCHEMA, UNSYNCED
+from tests.support.tables.small_tables import SCHEMA, UNSYNCED
 
 Counts = Counter[tuple[int, int]]
 ADDS = (0, 2)

@@ -15,8 +15,8 @@ from lakelog.filestore.refs.tags import auto_tags
 from lakelog.filestore.refs.tags.auto_tags import create_due_tags
 from lakelog.filestore.refs.tags.tags import drop_tag, rename_tag, tags_of, write_tag
 from lakelog.filestore.table import FileStoreTable
-from tests.support.faulty_file_io import FaultyFileIO, InjectedCrash
-from tests.support.small_tables import UNSYNCED, in_new_process, make_table, rows_of
+from tests.support.files.faulty_file_io import FaultyFileIO, InjectedCrash
+from tests.support.tables.small_tables import UNSYNCED, in_new_process, make_table, rows_of
 
 WANTED = {"write-only": "true", "tag.create-success-file": "true"}
 NOW = 1_700_000_000_000

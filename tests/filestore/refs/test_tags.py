@@ -26,10 +26,10 @@ from lakelog.filestore.refs.tags.tags import (
     write_tag,
 )
 from lakelog.filestore.table import FileStoreTable
-from tests.support.faulty_file_io import FaultyFileIO, InjectedCrash, Result
-from tests.support.paimon_tables import expected, unpack
-from tests.support.referenced import files_on_disk, referenced_files
-from tests.support.small_tables import UNSYNCED, in_new_process, make_table, rows_of
+from tests.support.files.faulty_file_io import FaultyFileIO, InjectedCrash, Result
+from tests.support.tables.paimon_tables import expected, unpack
+from tests.support.tables.referenced import files_on_disk, referenced_files
+from tests.support.tables.small_tables import UNSYNCED, in_new_process, make_table, rows_of
 
 ONE = Retention(count_min=1, count_max=1, age_millis=0, limit=100)
 DAY = timedelta(days=1)

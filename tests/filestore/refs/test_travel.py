@@ -14,9 +14,9 @@ from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.filestore.expire.retention import Retention
 from lakelog.filestore.refs.tags.tags import write_tag
 from lakelog.filestore.table import FileStoreTable
-from tests.support.paimon_branches import take_as_branch
-from tests.support.paimon_tables import expected, unpack
-from tests.support.small_tables import SCHEMA, UNSYNCED, make_table
+from tests.support.tables.paimon_branches import take_as_branch
+from tests.support.tables.paimon_tables import expected, unpack
+from tests.support.tables.small_tables import SCHEMA, UNSYNCED, make_table
 
 HOUR = 3_600_000
 START = 1_770_000_000_000

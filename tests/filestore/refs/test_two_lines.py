@@ -21,9 +21,9 @@ from lakelog.filestore.metadata.snapshots.tag_file import Tag
 from lakelog.filestore.read.change_source import ChangeSource
 from lakelog.filestore.refs.tags.tags import write_tag
 from lakelog.filestore.table import FileStoreTable
-from tests.support.foreign_engine import fast_forward_as_others_do
-from tests.support.referenced import files_on_disk, referenced_files
-from tests.support.small_tables import SCHEMA, content, in_new_process, make_table
+from tests.support.tables.foreign_engine import fast_forward_as_others_do
+from tests.support.tables.referenced import files_on_disk, referenced_files
+from tests.support.tables.small_tables import SCHEMA, content, in_new_process, make_table
 
 DAY = 24 * 3_600_000
 KEEP_ONE = Retention(count_min=1, count_max=1, age_millis=0, limit=1_000)

@@ -29,8 +29,8 @@ from lakelog.filestore.schema.new_schema import build_schema, number_fields
 from lakelog.filestore.schema.paths import TablePaths
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.schema.schema_manager import SchemaManager
-from tests.support.column_types import column_types, fields_of
-from tests.support.paimon_tables import unpack
+from tests.support.tables.column_types import column_types, fields_of
+from tests.support.tables.paimon_tables import unpack
 
 COLUMNS = pa.schema(
     [

@@ -16,7 +16,7 @@ from lakelog.common.errors import UnavailableError
 from lakelog.filestore.io.fileio import FileEntry, FileIO, OutputFile
 from lakelog.filestore.metadata.tables.consumers import STATE_CONSUMER
 from tests.filestore.simulation.world import Fault, Process, World
-from tests.support.abortable_file import AbortableFile
+from tests.support.files.abortable_file import AbortableFile
 
 Result = TypeVar("Result")
 SNAPSHOT_WEIGHT = 12  # the call that decides is where faults are worth most

@@ -17,7 +17,7 @@ import pytest
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
-from tests.support.small_tables import UNSYNCED
+from tests.support.tables.small_tables import UNSYNCED
 
 SCHEMA = pa.schema(
     [

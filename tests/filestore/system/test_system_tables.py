@@ -17,7 +17,7 @@ from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.system.columns import SYSTEM_COLUMNS
 from lakelog.filestore.system.live_columns import live_columns
 from lakelog.filestore.table import FileStoreTable
-from tests.support.small_tables import make_table, rows_of
+from tests.support.tables.small_tables import make_table, rows_of
 
 COUNT = ["record_count", "file_count"]
 

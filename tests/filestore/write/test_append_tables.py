@@ -19,7 +19,7 @@ from lakelog.filestore.metadata.manifests.data_file import EMPTY_ROW, EMPTY_STAT
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
-from tests.support.data_files import plain_file
+from tests.support.files.data_files import plain_file
 
 UNSYNCED = LocalFileIO(sync_data=False)
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("day", pa.string()), pa.field("v", pa.float64())])

@@ -42,7 +42,7 @@ from lakelog.filestore.schema.counted_schema import COUNT_COLUMN
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.table_write import TableWrite
-from tests.support.column_types import exact_rows, fields_of, scalar_types, tables
+from tests.support.tables.column_types import exact_rows, fields_of, scalar_types, tables
 
 UNSYNCED = LocalFileIO(sync_data=False)
 SCHEMA = pa.schema(

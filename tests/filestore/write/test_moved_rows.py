@@ -16,7 +16,7 @@ from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write import moved_rows, table_write
 from lakelog.filestore.write.table_write import ROOM, TableWrite
 from lakelog.filestore.write.write import write_level0_files
-from tests.support.small_tables import UNSYNCED
+from tests.support.tables.small_tables import UNSYNCED
 
 COLUMNS = pa.schema(
     [pa.field("id", pa.int64(), nullable=False), pa.field("part", pa.string(), nullable=False), ("v", pa.int64())]

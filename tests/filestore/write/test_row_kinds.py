@@ -19,7 +19,7 @@ from lakelog.filestore.alter.schema_changes import RenameColumn
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.row_kinds import RowKinds, rows_and_kinds, split_kinds
-from tests.support.small_tables import UNSYNCED
+from tests.support.tables.small_tables import UNSYNCED
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("op", pa.string()), ("v", pa.int64())])
 CALM = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])

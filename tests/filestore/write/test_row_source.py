@@ -19,7 +19,7 @@ from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.row_source import row_source
 from lakelog.filestore.write.spilling import Spills
 from lakelog.filestore.write.table_write import Overwrite, TableWrite
-from tests.support.small_tables import UNSYNCED
+from tests.support.tables.small_tables import UNSYNCED
 
 COLUMNS = pa.schema([pa.field("id", pa.int64(), nullable=False), ("name", pa.string()), ("size", pa.int32())])
 VALUES = {"id": [1, 2, 3], "name": ["a", None, "c"], "size": [10, 20, None]}

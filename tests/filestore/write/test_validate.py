@@ -14,7 +14,7 @@ from lakelog.common.types import DataField, parse_type
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.write.validate import validate_rows
-from tests.support.strategies import History, Write, histories
+from tests.support.tables.strategies import History, Write, histories
 
 TYPES = {
     "id": "BIGINT NOT NULL",

@@ -18,8 +18,8 @@ from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.write import starting_at, write_rows
-from tests.support.faulty_file_io import FaultyFileIO
-from tests.support.small_tables import UNSYNCED
+from tests.support.files.faulty_file_io import FaultyFileIO
+from tests.support.tables.small_tables import UNSYNCED
 
 NO_PARTITION = bytes(12)
 TYPES = {"name": "STRING NOT NULL", "ratio": "DOUBLE NOT NULL", "amount": "DECIMAL(20, 2)"}

@@ -22,7 +22,7 @@ from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.spilling import SPILL_PREFIX
 from lakelog.filestore.write.write_buffer import write_batches
-from tests.support.small_tables import UNSYNCED
+from tests.support.tables.small_tables import UNSYNCED
 
 ROOT = Path(__file__).parents[3]
 SCHEMA = pa.schema(

@@ -19,7 +19,7 @@ from lakelog.logstore.codec.debezium import decode_changes, encode_changes
 from lakelog.logstore.codec.envelope import _read_one_by_one, _read_uniform
 from lakelog.logstore.codec.json_columns import NotColumnarError
 from lakelog.logstore.options import ChangelogMode
-from tests.support.column_types import column_types, exact_rows, fields_of, scalar_types, tables
+from tests.support.tables.column_types import column_types, exact_rows, fields_of, scalar_types, tables
 
 INSERT, BEFORE, AFTER, DELETE = (int(kind) for kind in RowKind)
 

@@ -13,7 +13,7 @@ from lakelog.common.types import RowKind
 from lakelog.logstore.codec.foreign import ForeignRows, decode_foreign
 from lakelog.logstore.codec.foreign_columns import BinaryForm
 from lakelog.logstore.codec.foreign_rules import ForeignRules
-from tests.support.debezium_fixtures import FIXTURES, Fixture
+from tests.support.logs.debezium_fixtures import FIXTURES, Fixture
 
 
 def rules_of(fixture: Fixture, **changes: Any) -> ForeignRules:

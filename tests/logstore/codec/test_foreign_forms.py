@@ -11,7 +11,7 @@ from lakelog.catalog.columns.ddl import parse_ddl
 from lakelog.common.types import RowKind
 from lakelog.logstore.codec.foreign import ForeignRows, decode_foreign
 from lakelog.logstore.codec.foreign_rules import ForeignRules
-from tests.support.debezium_forms import FORMS, ConnectorForm
+from tests.support.logs.debezium_forms import FORMS, ConnectorForm
 
 RECORDS = 200
 # Without a schema a number's unit is that of the column: nanoseconds are what they are only with one.

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lakelog.catalog.columns.ddl import parse_ddl
 from lakelog.logstore.codec.foreign import ForeignRows, decode_foreign
 from lakelog.logstore.codec.foreign_rules import ForeignRules
-from tests.support.malformed import DDL, any_records, malformed, row
+from tests.support.attacks.malformed import DDL, any_records, malformed, row
 
 RULES = ForeignRules(fields=parse_ddl(DDL), key_fields=("id",))
 MALFORMED = 10_000

@@ -11,8 +11,8 @@ from lakelog.common.errors import CorruptDataError, UnsupportedError
 from lakelog.logstore.codec.debezium import decode_changes
 from lakelog.logstore.codec.foreign import REASON_MAX, UNEXPECTED, ForeignRows, decode_foreign
 from lakelog.logstore.codec.foreign_rules import ForeignRules
-from tests.support.column_types import exact_rows
-from tests.support.mutated import DDL, ROW, WITHOUT_MAPS, mutated, templates
+from tests.support.attacks.mutated import DDL, ROW, WITHOUT_MAPS, mutated, templates
+from tests.support.tables.column_types import exact_rows
 
 COUNT = pytest.mark.parametrize(
     "count", [400, pytest.param(10_000, marks=[pytest.mark.full, pytest.mark.timeout(900)])]

@@ -10,7 +10,7 @@ from lakelog.common.errors import CorruptDataError
 from lakelog.common.types import DataField, array_of, map_of, parse_type, row_of
 from lakelog.logstore.codec.debezium import decode_changes
 from lakelog.logstore.codec.envelope import _read_one_by_one, read_changes
-from tests.support.column_types import exact_rows
+from tests.support.tables.column_types import exact_rows
 
 ID = DataField(id=0, name="id", type=parse_type("INT NOT NULL"))
 GOOD = b'{"before":null,"after":{"id":1,"v":null},"op":"c"}'

@@ -11,7 +11,7 @@ from lakelog.common.errors import UnavailableError
 from lakelog.logstore.kafka.clients import clients, offsets
 from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
 from lakelog.logstore.kafka.clients.offsets import Position
-from tests.support.unknown_offsets import UNKNOWN, OffsetAnswers
+from tests.support.logs.unknown_offsets import UNKNOWN, OffsetAnswers
 
 TOPIC = KafkaTopic(client_config={"bootstrap.servers": "127.0.0.1:9"}, name="t")
 QUESTIONS: dict[str, Callable[[], object]] = {

@@ -17,7 +17,7 @@ from lakelog.protocol.state.state import Batch
 from lakelog.protocol.state.stores import DriverSnapshots
 from lakelog.spark.compaction import compaction
 from lakelog.spark.compaction.compaction import BackgroundCompaction
-from tests.support.small_tables import (
+from tests.support.tables.small_tables import (
     append_rows,
     commit_batch,
     content,

@@ -8,7 +8,7 @@ from pathlib import Path
 from lakelog.filestore.refs.tags import auto_tags
 from lakelog.filestore.refs.tags.tags import tags_of, write_tag
 from lakelog.spark.compaction.compaction import expire_after
-from tests.support.small_tables import commit_batch, make_table
+from tests.support.tables.small_tables import commit_batch, make_table
 
 
 def test_a_batch_of_a_stream_is_tagged_before_its_snapshot_expires(tmp_path: Path) -> None:

@@ -20,9 +20,9 @@ from lakelog.spark.ingesting.growing import check_grown, grown
 from lakelog.spark.ingesting.rules import RulesOf
 from lakelog.spark.source.streams.kafka_records import RECORD_SCHEMA
 from lakelog.spark.types import spark_arrow_schema
-from tests.support.malformed import DDL, envelope, row
-from tests.support.mutated import DDL as MUTATED_DDL
-from tests.support.mutated import ROW, mutated
+from tests.support.attacks.malformed import DDL, envelope, row
+from tests.support.attacks.mutated import DDL as MUTATED_DDL
+from tests.support.attacks.mutated import ROW, mutated
 
 
 def table_of(folder: Path) -> Table:

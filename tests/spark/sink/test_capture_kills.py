@@ -18,10 +18,10 @@ from lakelog.lineage.records.record import TableSource
 from lakelog.protocol.state.steps import Step
 from tests.filestore.processes.zygote import Zygote, zygote
 from tests.spark.sink.test_capture import lineages, make, pinned
-from tests.support.crash import Victim
-from tests.support.lineage_job import write_all
-from tests.support.lineage_world import World
-from tests.support.stream_writing_process import QUERY
+from tests.support.jobs.lineage_job import write_all
+from tests.support.jobs.stream_writing_process import QUERY
+from tests.support.kills.crash import Victim
+from tests.support.lineage.lineage_world import World
 
 SINK = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("side", pa.int64())])
 CHANGES_MAX = 64  # of files, by a write and its commit
@@ -77,7 +77,7 @@ class Kills:
 
 @pytest.fixture
 def kills(tmp_path: Path) -> Iterator[Kills]:
-    with zygote("tests.support.stream_writing_process") as forks:
+    with zygote("tests.support.jobs.stream_writing_process") as forks:
         yield Kills(tmp_path, forks)
 
 

@@ -26,7 +26,7 @@ from lakelog.spark.capture.checkpoint_table import FILE, CheckpointTable, bind, 
 from lakelog.spark.sink import checkpoint_folders
 from lakelog.spark.sink.alignment import MicroBatch
 from lakelog.spark.sink.files_writer import FilesStreamWriter, WrittenFiles
-from tests.support.s3_server import S3Server
+from tests.support.servers.s3_server import S3Server
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False)])
 USER = "11111111-2222-3333-4444-555555555555"

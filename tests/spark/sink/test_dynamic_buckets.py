@@ -21,7 +21,7 @@ from lakelog.filestore.index.index_manifest import hash_index
 from lakelog.protocol.writing.driver import commit_files
 from lakelog.spark import write_stream
 from lakelog.spark.sink.exchange import Sender, received
-from tests.support.dynamic_buckets import assignments, check_index
+from tests.support.tables.dynamic_buckets import assignments, check_index
 
 SCHEMA = pa.schema(
     [pa.field("p", pa.int32(), nullable=False), pa.field("id", pa.int64(), nullable=False), pa.field("a", pa.int64())]

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from lakelog.catalog import Catalog, Table
 from lakelog.lineage.openlineage import OpenLineageEmitter
 from lakelog.spark import write_stream
-from tests.support.openlineage_receiver import running_receiver
-from tests.support.openlineage_schema import errors_of
+from tests.support.lineage.openlineage_schema import errors_of
+from tests.support.servers.openlineage_receiver import running_receiver
 
 pytestmark = pytest.mark.integration
 

@@ -12,7 +12,7 @@ from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.lineage.answers.consistent import NotConsistentError, consistent_snapshots
 from lakelog.spark import consistent_read, read
-from tests.support.lineage_jobs import StreamJob, commit_rows
+from tests.support.lineage.lineage_jobs import StreamJob, commit_rows
 
 ROWS = pa.schema({"id": pa.int64()})
 

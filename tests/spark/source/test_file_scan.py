@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 import lakelog.spark
 from lakelog.catalog import Catalog, Table
 from lakelog.filestore.table import FileStoreTable
-from tests.support.paimon_tables import unpack
+from tests.support.tables.paimon_tables import unpack
 
 TYPES = {
     "id": pa.int64(),

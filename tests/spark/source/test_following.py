@@ -29,7 +29,7 @@ from lakelog.spark.data_source import LakelogDataSource
 from lakelog.spark.source.phases import stream_head
 from lakelog.spark.source.streams import source
 from lakelog.spark.source.streams.source import LakelogStreamReader
-from tests.support.foreign_engine import fast_forward_as_others_do
+from tests.support.tables.foreign_engine import fast_forward_as_others_do
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
 Offset = dict[str, Any]

@@ -11,8 +11,8 @@ from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import ConflictError, InvalidRequestError
 from lakelog.spark.data_source import LakelogDataSource
 from lakelog.spark.source.phases import stream_head
-from tests.support.planned_reader import Reader
-from tests.support.small_tables import SCHEMA
+from tests.support.streams.planned_reader import Reader
+from tests.support.tables.small_tables import SCHEMA
 
 KINDS = {
     "input": (["id"], {"bucket": "2", "changelog-producer": "input"}),

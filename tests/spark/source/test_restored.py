@@ -10,8 +10,8 @@ import pytest
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import ConflictError, InvalidRequestError
 from lakelog.spark.source.phases import stream_head
-from tests.support.planned_reader import Reader
-from tests.support.small_tables import SCHEMA
+from tests.support.streams.planned_reader import Reader
+from tests.support.tables.small_tables import SCHEMA
 
 KINDS = {
     "input": (["id"], {"bucket": "2", "changelog-producer": "input"}),

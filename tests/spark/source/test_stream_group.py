@@ -17,7 +17,7 @@ from lakelog.lineage.records.record import TableVersion
 from lakelog.spark.align_options import GroupOptions
 from lakelog.spark.source.phases.stream_group import StreamGroup
 from lakelog.spark.source.reading.group_folder import GroupFolder, Positions
-from tests.support.faulty_file_io import FaultyFileIO, InjectedCrash
+from tests.support.files.faulty_file_io import FaultyFileIO, InjectedCrash
 
 TABLES = ("a", "b", "c")
 SEEDS = [*range(10), *(pytest.param(seed, marks=pytest.mark.full) for seed in range(10, 200))]

@@ -21,7 +21,9 @@ from lakelog.filestore.refs.tags.tags import write_tag
 from lakelog.spark.source.phases import stream_head
 from lakelog.spark.source.reading.admission import Limits
 from lakelog.spark.source.reading.offsets import Offset
-from tests.support.followed_tables import (
+from tests.support.streams.planned_reader import Change as Signed
+from tests.support.streams.planned_reader import Reader
+from tests.support.tables.followed_tables import (
     KINDS,
     Change,
     History,
@@ -33,8 +35,6 @@ from tests.support.followed_tables import (
     start_of,
     table_of,
 )
-from tests.support.planned_reader import Change as Signed
-from tests.support.planned_reader import Reader
 
 MOVES = ("write", "write", "write", "delete", "compact", "restore")
 ONE = Retention(count_min=1, count_max=1, age_millis=0, limit=100)

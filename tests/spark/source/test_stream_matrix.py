@@ -12,8 +12,8 @@ import pytest
 
 from lakelog.catalog import open_table
 from lakelog.spark.source.phases import stream_head
-from tests.support.named_states import KINDS, WAYS, Filled
-from tests.support.state_stream import check_is_refused, check_reads_once
+from tests.support.streams.state_stream import check_is_refused, check_reads_once
+from tests.support.tables.named_states import KINDS, WAYS, Filled
 
 IN_GATE = {("keyed", "tag"), ("append", "branch.tag"), ("deletion vectors", "watermark"), ("evolved", "timestamp")}
 CELLS = [
