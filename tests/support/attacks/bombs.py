@@ -1,7 +1,7 @@
 """Files of a few hundred KiB that claim, or hold, far more: each is made in a folder and read by a function.
 
-`python -m tests.support.attacks.bombs FOLDER` reads all of them in one process whose address space is limited, and prints a
-line of JSON for each: its name, what came of it, processor seconds, and by how much memory grew.
+`python -m tests.support.attacks.bombs FOLDER` reads all of them in one process whose address space is limited, and
+prints a line of JSON for each: its name, what came of it, processor seconds, and by how much memory grew.
 """
 
 from __future__ import annotations

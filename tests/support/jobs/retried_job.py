@@ -1,7 +1,8 @@
 """A stream whose tasks fail once in each batch, each time with another error. Run by tests as a program.
 
-usage: python -m tests.support.jobs.retried_job FOLDER, with LAKELOG_STEP_OBSERVER=tests.support.jobs.retried_job:fail_once and
-RETRIED_JOB_FOLDER=FOLDER. FOLDER holds lake/ with the table db.t, and in/ with a file for each of ERRORS.
+usage: python -m tests.support.jobs.retried_job FOLDER, with RETRIED_JOB_FOLDER=FOLDER and
+LAKELOG_STEP_OBSERVER=tests.support.jobs.retried_job:fail_once. FOLDER holds lake/ with the table db.t, and in/ with a
+file for each of ERRORS.
 """
 
 from __future__ import annotations
