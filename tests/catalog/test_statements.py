@@ -118,3 +118,23 @@ def test_a_truncate_leaves_no_row(tmp_path: Path) -> None:
     assert table.truncate() is not None
     assert content(table) == []
     assert len(table.to_arrow(snapshot_id=1)) == 3
+
+
+@pytest.mark.parametrize("producer", ["none", "lookup"])
+@pytest.mark.parametrize("is_based", [False, True])
+def test_statements_change_rows_that_wait_for_a_compaction_of_a_table_with_deletion_vectors(
+    tmp_path: Path, producer: str, is_based: bool
+) -> None:
+    options = {"deletion-vectors.enabled": "true", "changelog-producer": producer, "write-only": "true"}
+    table = table_of(tmp_path, **options)
+    if is_based:
+        table.compact(full=True)
+    table.write(rows_of((1, 11, "a"), (2, 21, "b"), (3, 31, "c")))  # no read shows these before a compaction
+
+    assert table.delete("v = 11") is not None
+    assert table.update({"v": 22}, "v = 21") is not None
+    assert table.delete("v < 21") is None  # such rows were overwritten
+    assert table.merge(rows_of((3, 0, "x"), (4, 40, "d"))).when_not_matched_insert_all().execute() is not None
+
+    table.compact(full=True)
+    assert content(table) == [(2, 22, "b"), (3, 31, "c"), (4, 40, "d")]

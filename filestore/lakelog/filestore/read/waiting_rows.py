@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cache
 from typing import NamedTuple
@@ -22,7 +22,7 @@ from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.filestore.metadata.origins.row_changes import KEEPS_ROWS, changes_rows
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.tables.store import TableStore
-from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, ChangelogProducer
+from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, DELETION_VECTORS, ChangelogProducer
 from lakelog.filestore.read.change_source import ChangeSource
 from lakelog.filestore.read.changes import changed_entries, continues
 from lakelog.filestore.read.file_pruning import is_merged_on_read
@@ -52,6 +52,18 @@ class Visible(NamedTuple):
     up_to: int
     waits: Waits = Waits.NONE
     is_whole: bool = True
+
+
+def with_waiting_rows(table: TableStore) -> TableStore:
+    """The table as one whose reads show all rows: with deletion vectors also those that wait for a compaction.
+
+    Who changes rows, or brings them from one state to another, takes all that were written: what waits is seen later.
+    """
+    options = table.schema.options
+    if not table.schema.primary_keys or not DELETION_VECTORS.of(options):
+        return table
+    kept = {key: value for key, value in options.items() if key != DELETION_VECTORS.key}
+    return replace(table, schema=replace(table.schema, options=kept))
 
 
 def batch_waits(schema: TableSchema) -> Waits:

@@ -20,6 +20,7 @@ from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
 from lakelog.filestore.predicate import Predicate, check_filter
 from lakelog.filestore.read.planned_read import PlannedRead
 from lakelog.filestore.read.scan import plan as plan_splits
+from lakelog.filestore.read.waiting_rows import with_waiting_rows
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.write.columns import names_of
 from lakelog.filestore.write.row_kinds import rows_and_kinds, written_kinds
@@ -227,8 +228,12 @@ def rows_of(
     *,
     partitions: Collection[bytes] | None = None,
 ) -> pa.Table:
-    """The rows of a snapshot that meet a condition, or those of partitions, in the table's columns and in memory."""
+    """The rows of a snapshot that meet a condition, or those of partitions, in the table's columns and in memory.
+
+    With deletion vectors those that wait for a compaction are among them: it would show what a statement has missed.
+    """
     schema = table.schema
+    table = with_waiting_rows(table)
     splits = plan_splits(table, snapshot, where=where).splits
     read = PlannedRead(
         table=table,

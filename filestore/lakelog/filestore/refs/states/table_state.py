@@ -10,23 +10,11 @@ from lakelog.filestore.metadata.manifests.data_file import DataFileMeta
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.tables.store import TableStore
-from lakelog.filestore.options.merging import DELETION_VECTORS
 from lakelog.filestore.read.file_pruning import is_merged_on_read
 from lakelog.filestore.read.scan import POSTPONE_BUCKET
+from lakelog.filestore.read.waiting_rows import with_waiting_rows
 
 StateFile = tuple[DataFileMeta, DeletionFile | None]
-
-
-def with_waiting_rows(table: TableStore) -> TableStore:
-    """The table as one whose reads show all rows: with deletion vectors also those that wait for a compaction.
-
-    Who compares states to bring rows from one to another takes all that were written: what waits is seen later.
-    """
-    options = table.schema.options
-    if not table.schema.primary_keys or not DELETION_VECTORS.of(options):
-        return table
-    kept = {key: value for key, value in options.items() if key != DELETION_VECTORS.key}
-    return replace(table, schema=replace(table.schema, options=kept))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
