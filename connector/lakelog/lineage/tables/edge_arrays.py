@@ -19,7 +19,7 @@ from lakelog.filestore.metadata.origins.row_sources import LineKey
 from lakelog.lineage.records.record import ReadMode, TableVersion
 from lakelog.lineage.records.unreadable import UnreadableTable
 from lakelog.lineage.tables.generations import Copies, Generations, generations_of, unique_rows
-from lakelog.lineage.tables.got import Got, beginnings, truths
+from lakelog.lineage.tables.line_times import LineTimes, beginnings, truths
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -179,12 +179,14 @@ class EdgeArrays:
             )
         ]
         written = np.arange(len(named[0])) < len(self.sink_line)
-        got = Got.of(self.edges, sinks=self.sink_line, sources=self.source_line, numbers=self.sink_id, times=self.time)
+        line_times = LineTimes.of(
+            self.edges, sinks=self.sink_line, sources=self.source_line, numbers=self.sink_id, times=self.time
+        )
         self._generations = generations_of(
             *named,
             written=written,
             brought=self._brought(named[0], named[2]),
-            living=lambda line: got.since(line, self._living_in(line)),
+            living=lambda line: line_times.since(line, self._living_in(line)),
         )
         copies = Copies(nodes, self._generations)
         self._copied = copies.nodes

@@ -23,7 +23,7 @@ UNKNOWN = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Got:
+class LineTimes:
     """The lines that have got snapshots of another line, up to which number, and when: UNKNOWN is behind all times."""
 
     lines: Ints
@@ -31,7 +31,7 @@ class Got:
     times: Ints
 
     @classmethod
-    def of(cls, edges: pa.Table, *, sinks: Ints, sources: Ints, numbers: Ints, times: Ints) -> Got:
+    def of(cls, edges: pa.Table, *, sinks: Ints, sources: Ints, numbers: Ints, times: Ints) -> LineTimes:
         """What edges tell, with the numbers of their lines, and of the snapshots that they were written to."""
         begins, takes = beginnings(edges)
         when = np.where(truths(pc.equal(edges["why"], TAKEN_SOMETIME)), UNKNOWN, times)
