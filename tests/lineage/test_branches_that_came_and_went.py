@@ -388,3 +388,18 @@ def test_a_branch_had_no_snapshot_of_its_table_before_it_was_made(
     b.create_branch("trial")
 
     assert "db.c" in readers(catalog, "db.a", 1)
+
+
+def test_a_snapshot_that_a_branch_has_still_was_in_its_table_before_the_branch(
+    catalog: Catalog, tables: tuple[Table, Table, Table]
+) -> None:
+    """The table has rolled it back, and wrote a snapshot with lineage behind it before."""
+    a, b, c = tables
+    b.write(rows(7))
+    copy(a, b)
+    commit_rows(c, rows(8), read_of(b, end=3))
+    b.create_branch("trial", snapshot_id=2)
+    feed(catalog)
+    roll_back_as_others_do(b._files, 1)
+
+    assert "db.c" in reached(catalog, "db.b", 2)
