@@ -332,3 +332,74 @@ def test_an_expiry_feeds_what_came_in_the_place_of_fed_snapshots(
     found = known_edges(catalog).to_pylist()
 
     assert sorted(edge["sink_snapshot"] for edge in found) == [2, 2, 3]
+
+
+def test_a_snapshot_without_lineage_was_there_before_the_first_read_of_it(
+    catalog: Catalog, tables: tuple[Table, Table, Table]
+) -> None:
+    """Another engine has rolled back a younger snapshot, which was read before."""
+    _, b, c = tables
+    b.write(rows(7))
+    commit_rows(c, rows(1), read_of(b, end=2), user="before")
+    b.rollback(snapshot_id=1)
+    for number in (8, 9):
+        b.write(rows(number))
+    commit_rows(c, rows(2), read_of(b, end=3), user="early")
+    roll_back_as_others_do(b._files, 2)
+    commit_rows(c, rows(3), read_of(b, end=2), user="late")
+
+    assert {row["job"] for row in downstream(catalog, "db.b", 2).to_pylist()} == {"early", "late"}
+
+
+@pytest.mark.parametrize("take", [merge, fast_forward_by_others])
+def test_a_snapshot_of_a_branch_was_not_in_its_table_before_the_table_took_it(
+    catalog: Catalog, tables: tuple[Table, Table, Table], take: Callable[[Table, str], object]
+) -> None:
+    """No lineage was written to it, and what gave way was read before and after it was committed."""
+    _, b, c = tables
+    b.create_branch("trial")
+    b.write(rows(7))
+    commit = b._files.snapshots.get(2).uuid
+    commit_rows(c, rows(1), read_of(b, end=2), user="first")
+    for number in (8, 9):
+        b.branch("trial").write(rows(number))
+    b.write(rows(9))
+    commit_rows(c, rows(2), read_of(b, end=3), user="second")
+    take(b, "trial")
+    commit_rows(c, rows(3), read_of(b, end=2), user="late")
+
+    found = downstream(catalog, "db.b", 2, commit=commit).to_pylist()
+
+    assert {row["job"] for row in found} == {"first", "second"}
+
+
+def test_a_branch_had_no_snapshot_of_its_table_before_it_was_made(
+    catalog: Catalog, tables: tuple[Table, Table, Table]
+) -> None:
+    """It has the name of a deleted branch, which was read after the table wrote the snapshot."""
+    a, b, c = tables
+    b.create_branch("trial")
+    trial = b.branch("trial")
+    copy(a, trial)
+    b.write(rows(7))
+    trial.write(rows(8))
+    commit_rows(c, rows(9), read_of(trial, end=3))
+    b.delete_branch("trial")
+    b.create_branch("trial")
+
+    assert "db.c" in readers(catalog, "db.a", 1)
+
+
+def test_a_snapshot_that_a_branch_has_still_was_in_its_table_before_the_branch(
+    catalog: Catalog, tables: tuple[Table, Table, Table]
+) -> None:
+    """The table has rolled it back, and wrote a snapshot with lineage behind it before."""
+    a, b, c = tables
+    b.write(rows(7))
+    copy(a, b)
+    commit_rows(c, rows(8), read_of(b, end=3))
+    b.create_branch("trial", snapshot_id=2)
+    feed(catalog)
+    roll_back_as_others_do(b._files, 1)
+
+    assert "db.c" in reached(catalog, "db.b", 2)

@@ -45,13 +45,15 @@ class Arrivals:
 
     `written` are those of which it is known that they were written to a branch. `brought` are the numbers in the chain
     behind the first one of a pair up to the second one, with the times of both. `doubtful` is the number behind which a
-    branch that is not there any more may have brought all.
+    branch that is not there any more may have brought all. `committed` has the times of snapshots that the table wrote,
+    as far as branches have them still.
     """
 
     chain: Mapping[int, str | None]
     written: set[TableVersion] = field(default_factory=set)
     brought: list[tuple[int, int, Arrival]] = field(default_factory=list)
     doubtful: int | None = None
+    committed: dict[TableVersion, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, table: LineKey, edges: pa.Table, lines: Sequence[Line], chain: Mapping[int, str | None]) -> Arrivals:
@@ -70,6 +72,8 @@ class Arrivals:
         living = {line.key.branch for line in branches if line.began is not None}
         for branch, rows in began.items():
             found._take(sorted(rows, key=lambda row: row["sink_snapshot"]), is_living=branch in living)
+        for line in branches:
+            found._take_times(line, [row for rows in began.values() for row in rows])
         return found
 
     def find(self, version: TableVersion, *, is_in_chain: bool) -> Arrival:
@@ -98,3 +102,23 @@ class Arrivals:
         if not is_living:
             first = rows[0]["sink_snapshot"]
             self.doubtful = first if self.doubtful is None else min(first, self.doubtful)
+
+    def _take_times(self, line: Line, rows: Sequence[Row]) -> None:
+        """Take the times of what a branch has of its table, and the table did not take from a branch before that."""
+        made = [row["sink_time"] for row in rows if _is_beginning(row, line)]
+        if not made:
+            return
+        taken = [row for row in rows if (row["why"] or "").startswith(TAKEN)]
+        before = (row for row in taken if row["why"] != TAKEN or row["sink_time"] <= min(made))
+        last = max((row["sink_snapshot"] for row in before), default=0)
+        for step in (*line.earlier, *line.steps):
+            number = step.version.snapshot_id
+            is_own = number > last and (self.doubtful is None or number <= self.doubtful)
+            if is_own and step.is_living and step.version not in self.written:
+                self.committed[step.version] = step.time_millis
+
+
+def _is_beginning(row: Row, line: Line) -> bool:
+    """Whether a row is where a branch began that its table has not taken."""
+    version = TableVersion(snapshot_id=row["sink_snapshot"], commit=row["sink_commit"])
+    return row["sink_branch"] == line.key.branch and version == line.began and not row["why"]

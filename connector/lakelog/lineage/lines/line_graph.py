@@ -94,15 +94,16 @@ class LivingCommits:
 
     tables: FoundTables
 
-    def of(self, line: LineKey) -> dict[int, str]:
-        """The commits of a line by number. Reads its snapshots."""
+    def of(self, line: LineKey) -> dict[TableVersion, int]:
+        """The snapshots of a line with the times of their commits. Reads them."""
         try:
             table = self.tables.by_key(line)
             found = [] if table is None else table.snapshots.living()
         except LakelogError as error:
             note_unreadable(f"the table with the uuid {line.uuid}", None, error)
             return {}
-        return {one.id: one.uuid for one in found if one.uuid is not None}
+        known = (one for one in found if one.uuid is not None)
+        return {TableVersion(snapshot_id=one.id, commit=one.uuid): one.time_millis for one in known}
 
 
 @dataclass(slots=True, kw_only=True)

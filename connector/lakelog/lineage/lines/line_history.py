@@ -275,13 +275,16 @@ class LineHistories:
         )
 
     def _named(self, key: LineKey) -> Iterator[Step]:
-        """The snapshots of a line that edges have read, with the time of the first one that did."""
+        """The snapshots of a line that edges have read, with the time of the first one that did, or of the commit."""
         first: dict[TableVersion, int] = {}
+        arrivals = self.lines[key].arrivals
+        committed = {} if arrivals is None else arrivals.committed
         for row in self._rows(key, "source"):
             for side in ("source_to", "source_from"):
                 if row[side] is not None and row[f"{side}_commit"] is not None:
                     version = TableVersion(snapshot_id=row[side], commit=row[f"{side}_commit"])
-                    first[version] = min(first.get(version, row["sink_time"]), row["sink_time"])
+                    times = (first.get(version), committed.get(version), row["sink_time"])
+                    first[version] = min(time for time in times if time is not None)
         for version, time_millis in first.items():
             yield Step(version=version, time_millis=time_millis, change=Change.NOTHING, is_living=False)
 

@@ -18,20 +18,20 @@ import pyarrow.compute as pc
 from lakelog.filestore.metadata.origins.row_sources import LineKey
 from lakelog.lineage.records.record import ReadMode, TableVersion
 from lakelog.lineage.records.unreadable import UnreadableTable
-from lakelog.lineage.tables.forking import FORK_OPERATION, TAKEN
 from lakelog.lineage.tables.generations import Copies, Generations, generations_of, unique_rows
+from lakelog.lineage.tables.line_times import LineTimes, beginnings, truths
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-Living = Callable[[LineKey], Mapping[int, str]]
+Living = Callable[[LineKey], Mapping[TableVersion, int]]
 _NONE = -1
 
 
 class EdgeArrays:
     """The edges from tables, of any number of catalogs. `edges` are of EDGE_SCHEMA.
 
-    What the `unreadable` tables were made from is missing. `living` gives the commits that live in a line, by number;
-    only lines are asked for whose numbers were given again.
+    What the `unreadable` tables were made from is missing. `living` gives the snapshots that live in a line, with the
+    times of their commits; only lines are asked for whose numbers were given again.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class EdgeArrays:
         sinks, sources, self.lines = _codes(_names(found, "sink"), _names(found, "source"))
         commits, to_commits, self._commits = _codes(found["sink_commit"], found["source_to_commit"])
         self.sink_line = sinks
-        self.source_line = np.where(_truths(pc.equal(found["source_kind"], "table")), sources, _NONE)
+        self.source_line = np.where(truths(pc.equal(found["source_kind"], "table")), sources, _NONE)
         self.sink_id = _ints(found["sink_snapshot"])
         self.sink_commit, self.to_commit = commits, to_commits
         self.start, self.end = _ints(found["source_from"]), _ints(found["source_to"])
@@ -130,9 +130,9 @@ class EdgeArrays:
         """The line that edges name so, of several that of the newest edge."""
         newest: tuple[int, LineKey] | None = None
         for side, lines in (("sink", self.sink_line), ("source", self.source_line)):
-            is_table = _truths(pc.equal(self.edges[f"{side}_table"], table))
+            is_table = truths(pc.equal(self.edges[f"{side}_table"], table))
             named = pc.fill_null(self.edges[f"{side}_branch"], "")
-            at = np.flatnonzero(is_table & _truths(pc.equal(named, branch or "")) & (lines != _NONE))
+            at = np.flatnonzero(is_table & truths(pc.equal(named, branch or "")) & (lines != _NONE))
             if len(at):
                 last = at[np.argmax(self.time[at])]
                 found = int(self.time[last]), self.key(int(lines[last]))
@@ -179,8 +179,15 @@ class EdgeArrays:
             )
         ]
         written = np.arange(len(named[0])) < len(self.sink_line)
-        found = generations_of(*named, written=written, brought=self._brought(named[0], named[2]))
-        self._generations = {line: one.with_living(self._living_in(line)) for line, one in found.items()}
+        line_times = LineTimes.of(
+            self.edges, sinks=self.sink_line, sources=self.source_line, numbers=self.sink_id, times=self.time
+        )
+        self._generations = generations_of(
+            *named,
+            written=written,
+            brought=self._brought(named[0], named[2]),
+            living=lambda line: line_times.since(line, self._living_in(line)),
+        )
         copies = Copies(nodes, self._generations)
         self._copied = copies.nodes
         self.node_count = len(nodes[0])
@@ -202,16 +209,16 @@ class EdgeArrays:
         Edges were written to them in the branch, or the branch goes on behind them since.
         """
         is_branch = np.array([self.key(line).branch is not None for line in range(len(self.lines))] + [False])
-        begins = _truths(pc.equal(self.edges["operation"], FORK_OPERATION))
-        is_taken = begins & _truths(pc.starts_with(self.edges["why"], TAKEN))
+        begins, is_taken = beginnings(self.edges)
         written = self.sink_commit[is_branch[self.sink_line] & (~begins | is_taken)]
         found: Mask = np.isin(commits, written) & (commits != _NONE) & ~is_branch[lines]
         return found
 
-    def _living_in(self, line: int) -> dict[int, int]:
-        """The commits that live in a line, by number."""
+    def _living_in(self, line: int) -> dict[tuple[int, int], int]:
+        """The numbers and commits that live in a line, with the times of the commits."""
         unknown = len(self._commits)
-        return {number: self._by_commit.get(commit, unknown) for number, commit in self._living(self.key(line)).items()}
+        living = self._living(self.key(line)).items()
+        return {(one.snapshot_id, self._by_commit.get(one.commit or "", unknown)): time for one, time in living}
 
     def _reader_generations(self) -> Ints:
         """The generation of its source that each edge reads: the one that has its commit, else the one of its time."""
@@ -265,9 +272,9 @@ class EdgeArrays:
 
 def _is_state(edges: pa.Table) -> Mask:
     """Whether edges read a state: a batch does, but for the merge of a branch, which takes changes of it."""
-    is_batch = _truths(pc.equal(edges["mode"], ReadMode.BATCH.value))
-    is_own = _truths(pc.equal(edges["source_uuid"], edges["sink_uuid"]))
-    return is_batch & ~(is_own & _truths(pc.is_valid(edges["source_branch"])))
+    is_batch = truths(pc.equal(edges["mode"], ReadMode.BATCH.value))
+    is_own = truths(pc.equal(edges["source_uuid"], edges["sink_uuid"]))
+    return is_batch & ~(is_own & truths(pc.is_valid(edges["source_branch"])))
 
 
 def _line_name(uuid: str, branch: str | None) -> str:
@@ -289,7 +296,3 @@ def _codes(one: pa.ChunkedArray, other: pa.ChunkedArray) -> tuple[Ints, Ints, li
 
 def _ints(column: pa.ChunkedArray) -> Ints:
     return np.asarray(pc.fill_null(column.cast("int64"), _NONE).to_numpy())
-
-
-def _truths(column: pa.ChunkedArray) -> Mask:
-    return np.asarray(pc.fill_null(column, False).to_numpy(), dtype=np.bool_)

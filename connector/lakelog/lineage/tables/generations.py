@@ -9,7 +9,7 @@ its table brings snapshots that are older than those that give way.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+LivingTimes = Mapping[tuple[int, int], int]
 _NONE = -1
 
 
@@ -90,12 +91,21 @@ class Generations:
 
 
 def generations_of(
-    lines: Ints, ids: Ints, commits: Ints, times: Ints, *, written: Mask, brought: Mask
+    lines: Ints,
+    ids: Ints,
+    commits: Ints,
+    times: Ints,
+    *,
+    written: Mask,
+    brought: Mask,
+    living: Callable[[int], LivingTimes],
 ) -> dict[int, Generations]:
     """The generations of the lines that have several. -1 is an unknown commit.
 
     `written` says where the time is that of the commit, and not of one that read it, `brought` which commits another
-    line has brought into this one: the times of these say nothing about this line.
+    line has brought into this one: the times of these say nothing about this line. `living` gives the snapshots that
+    live in a line, by number and commit, with the times since when it has them at the latest. Lines without generations
+    are not asked for.
     """
     known = commits != _NONE
     named, _ = unique_rows(lines[known], ids[known], commits[known])
@@ -106,8 +116,18 @@ def generations_of(
     is_back = (lines[order][1:] == lines[order][:-1]) & (ids[order][1:] < ids[order][:-1])
     for line in np.union1d(named[0][1:][is_again], lines[order][1:][is_back]):
         of_line = known & ~brought & (lines == line)
-        found[int(line)] = _generations(ids[of_line], commits[of_line], times[of_line], written[of_line])
+        lives = living(int(line))
+        since = _since(ids[of_line], commits[of_line], times[of_line], lives)
+        one = _generations(ids[of_line], commits[of_line], since, written[of_line])
+        found[int(line)] = one.with_living(dict(lives.keys()))
     return found
+
+
+def _since(ids: Ints, commits: Ints, times: Ints, living: LivingTimes) -> Ints:
+    """Since when snapshots are known to have been there: one that lives may be older than the first read of it."""
+    versions = zip(ids.tolist(), commits.tolist(), strict=True)
+    found = [min(time, living.get(one, time)) for one, time in zip(versions, times.tolist(), strict=True)]
+    return np.array(found, dtype=np.int64)
 
 
 def _generations(ids: Ints, commits: Ints, times: Ints, written: Mask) -> Generations:
