@@ -22,9 +22,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count, pairwise
 
+from lakelog.filestore.metadata.origins.older_sources import kept_sources
 from lakelog.filestore.metadata.origins.restored import restores_properties
 from lakelog.filestore.metadata.origins.row_changes import changes_rows
-from lakelog.filestore.metadata.origins.row_sources import LineKey, kept_sources
+from lakelog.filestore.metadata.origins.row_sources import LineKey
 from lakelog.filestore.metadata.snapshots.snapshot import (
     BATCH_COMMIT_IDENTIFIER,
     MERGE_OPERATION,
@@ -326,7 +327,7 @@ class Model:
         began = self.choose.choice(self.living(main))
         name = f"{main}-{len(self.tables)}"
         stored = [one.stored for one in self.living(main)]
-        own = of_branch(began.stored, Living(stored).carried(began.stored))
+        own = of_branch(began.stored, Living(stored).carried(began.stored), self._carried(main))
         began = replace(began, stored=replace(own, changelog_manifest_list=None))
         has_changelog = self.tables[main].has_changelog
         self.tables[name] = Table(name, [began], has_changelog=has_changelog, main=main, base=began)

@@ -12,8 +12,9 @@ from typing import Any, cast  # Any: the values of a row
 
 from lakelog.catalog.system.lineage_tables import SNAPSHOT_EDGES
 from lakelog.filestore.metadata.origins.cleared_rows import cleared_property
+from lakelog.filestore.metadata.origins.older_sources import forked_sources
 from lakelog.filestore.metadata.origins.row_source_changes import sources_property
-from lakelog.filestore.metadata.origins.row_sources import LineKey, kept_sources
+from lakelog.filestore.metadata.origins.row_sources import LineKey
 from lakelog.filestore.metadata.origins.unseen_changes import carried_unseen, is_unseen, unseen_property
 from lakelog.filestore.metadata.snapshots.snapshot import (
     BATCH_COMMIT_IDENTIFIER,
@@ -122,9 +123,12 @@ def committed(
     return replace(snapshot, properties={**properties, **sources, **unseen_property(snapshot, carried), **cleared})
 
 
-def of_branch(snapshot: Snapshot, carried: CarriedProperties) -> Snapshot:
-    """A snapshot of a table as its branch has it: it says all that it says in the table, and what it carries on."""
-    told = {**carried.properties, **kept_sources(carried, {}), **carried_unseen(carried)}
+def of_branch(snapshot: Snapshot, carried: CarriedProperties, now: CarriedProperties) -> Snapshot:
+    """A snapshot of a table as its branch has it: it says all that it says in the table, and what it carries on.
+
+    `now` is what the newest snapshot of the table does.
+    """
+    told = {**carried.properties, **forked_sources(carried, now.properties), **carried_unseen(carried)}
     return replace(snapshot, properties={**told, **snapshot.properties})
 
 

@@ -119,6 +119,44 @@ def test_a_branch_carries_on_the_overwrite_of_another_engine_at_which_it_began(m
     assert [one.last for one in unseen_of(newest.properties)] == [2]
 
 
+def test_a_restored_snapshot_of_another_engine_shows_no_version_where_those_before_it_have_expired(
+    catalog: Catalog, make: Make
+) -> None:
+    orders, a, b = (make(name) for name in ("orders", "a", "b"))
+    grow(orders)
+    job = StreamJob(a, [orders], user="job")
+    job.run()
+    foreign_snapshot(a._files, CommitKind.OVERWRITE)
+    grow(orders)
+    job.run()
+    StreamJob(b, [orders], user="whole").run()
+    feed_where_on(catalog)
+    a.expire_snapshots(retain_max=2, retain_min=1)
+    a.restore(snapshot_id=2)
+
+    with pytest.raises(NotConsistentError, match=r"db\.a shows db\.orders at no version"):
+        consistent_snapshots(catalog, ["db.a", "db.b"])
+
+
+def test_a_branch_from_a_snapshot_of_another_engine_shows_no_version_where_those_before_it_have_expired(
+    catalog: Catalog, make: Make
+) -> None:
+    orders, a = make("orders"), make("a")
+    grow(orders)
+    job = StreamJob(a, [orders], user="job")
+    job.run()
+    foreign_snapshot(a._files, CommitKind.OVERWRITE)
+    grow(orders)
+    job.run()
+    a.expire_snapshots(retain_max=2, retain_min=1)
+    a.create_branch("trial", snapshot_id=2)
+    grow(orders)
+    StreamJob(a.branch("trial"), [orders], user="other").run()
+
+    with pytest.raises(NotConsistentError, match=r"db\.a\$branch_trial shows db\.orders at no version"):
+        consistent_snapshots(catalog, ["db.a$branch_trial", "db.orders"])
+
+
 def test_a_table_that_is_read_by_two_streams_of_a_batch_has_both_reads(catalog: Catalog, make: Make) -> None:
     orders, a = make("orders"), make("a")
     grow(orders, 3)

@@ -34,6 +34,7 @@ def state_of(sources: RowSources, versions: Mapping[LineKey, LineVersions]) -> L
     return LineState(
         sources={key: _state(source, versions[key]) for key, source in sources.sources.items()},
         left={(key, _reader(name)) for key, name in sources.left},
+        unknown=_break(sources.unknown),
     )
 
 

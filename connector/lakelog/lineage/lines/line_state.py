@@ -112,14 +112,24 @@ class LineState:
     """What a snapshot shows.
 
     `left` are streams whose rows an overwrite or a restore has taken out, named as in the table also where a merged
-    branch has brought them.
+    branch has brought them. `unknown`: rows may come from any source, and show it at no version.
     """
 
     sources: dict[LineKey, SourceState] = field(default_factory=dict)
     left: set[tuple[LineKey, Reader]] = field(default_factory=set)
+    unknown: Break | None = None
 
     def copy(self) -> LineState:
-        return LineState(sources={key: state.copy() for key, state in self.sources.items()}, left=set(self.left))
+        return replace(self, sources={key: state.copy() for key, state in self.sources.items()}, left=set(self.left))
+
+    def source(self, key: LineKey) -> SourceState:
+        """The state of a source, of which rows may be there already where they may come from any."""
+        return self.sources.setdefault(key, SourceState(broken=self.unknown))
+
+    def take_up(self, keys: Collection[LineKey]) -> None:
+        """Have a state of each of these sources."""
+        for key in keys:
+            self.source(key)
 
     def break_all(self, found: Break) -> None:
         """Break all sources that are shown."""

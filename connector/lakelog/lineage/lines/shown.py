@@ -20,7 +20,6 @@ from lakelog.lineage.lines.line_state import (
     Reader,
     Reading,
     Reason,
-    SourceState,
     is_late,
     mixed_text,
     named_version,
@@ -170,6 +169,8 @@ class _Run:
     def _begin_with(self, sources: RowSources) -> set[LineKey]:
         """Take what a snapshot says of its own rows; from before, which streams have passed overwrites."""
         before, self.state = self.state, state_of(sources, self._versions)
+        if self.state.unknown is not None:
+            self.state.take_up(self.shown.sources)
         for key, reader in self.state.streams():
             told = before.sources[key].readings.get(reader) if key in before.sources else None
             if told is not None and told.broken is not None and told.broken.reason is Reason.UNSEEN:
@@ -249,13 +250,12 @@ class _Run:
             self._read(key, Reader(batch.user, source.mode, nth), source, batch, step)
             touched.add(key)
         if unknown is not None and batch.merged is not None:  # it may bring rows back that the table has dropped
-            for key in self.shown.sources:
-                self.state.sources.setdefault(key, SourceState())
+            self.state.take_up(self.shown.sources)
         return touched if unknown is None else touched | self._break(unknown)
 
     def _read(self, key: LineKey, reader: Reader, source: TableSource, batch: LineBatch, step: Step) -> None:
         number = step.version.snapshot_id
-        state = self.state.sources.setdefault(key, SourceState())
+        state = self.state.source(key)
         versions = self._versions[key]
         start, end = (None if one is None else versions.key(one, reader.mode) for one in (source.start, source.end))
         reading = state.readings.get(reader)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from lakelog.common.errors import CorruptDataError
 from lakelog.common.json_fields import COUNT, optional, parse_object, string, whole
 from lakelog.common.quoting import cause
-from lakelog.filestore.metadata.origins.row_sources import kept_sources
+from lakelog.filestore.metadata.origins.older_sources import kept_sources
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.snapshots.users import RESTORES_KEY, CarriedProperties
 

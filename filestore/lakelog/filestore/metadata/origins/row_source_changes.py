@@ -148,6 +148,7 @@ class _Change:
         if replaces_all and is_told and is_known:
             self.found.left = self.found.leave()
             self.found.sources.clear()
+            self.found.unknown = None
         for batch in batches:  # a merge behind what it brings: what it does not know breaks that too
             self._take_batch(batch, is_changed=is_changed)
 
@@ -163,7 +164,7 @@ class _Change:
             self.found.break_all(self._break("changed", self.operation))
 
     def _read(self, batch: _Batch, read: _Read, number: int) -> None:
-        source = self.found.sources.setdefault(read.key, RowSource(read.table))
+        source = self.found.sources.setdefault(read.key, RowSource(read.table, broken=self.found.unknown))
         if not read.is_stream and (read.end is None or read.start is not None):  # with a start these are changes
             source.broken = source.broken or self._break("unknown", read.why)
             return

@@ -1,7 +1,7 @@
 """What the rows of a snapshot come from, for when the snapshots before it have expired: the property `lakelog.sources`.
 
     {"sources": [{"table", "uuid", "branch", "broken": break, "readers": {reader: state}}, ...], "complete": false,
-     "left": [{"uuid", "branch", "readers": [reader, ...]}, ...]}
+     "left": [{"uuid", "branch", "readers": [reader, ...]}, ...], "unknown": break}
     a state is {"at", "to": {"snapshot", "commit"}, "since": {...}, "batch", "job", "broken": break, "passing": break},
     a break {"snapshot", "why", "details"}; what is not known, or not so, is left out
 
@@ -16,6 +16,9 @@ ends with the next batch of the reader.
 `left` are streams of which no row is in the table any more, since an overwrite or a restore took them out: one that
 reads on has a gap. They are named as in the table, without the origin of a branch. Of LEFT_MAX streams and more the
 property names `*`, which stands for all.
+
+`unknown` says that a state was brought back of which nothing is known: a snapshot of another engine, where those of
+lakelog before it have expired. Its rows may come from any source, so each that is named shows at no version.
 
 A table has no property until rows of a table are written. One that older versions of lakelog wrote is not `complete`:
 readers that are not in it may have begun before. Source: docs/rfcs/0039-snapshot-lineage.md, "Consistent versions".
@@ -116,11 +119,15 @@ class RowSource:
 
 @dataclass(slots=True)
 class RowSources:
-    """All sources of the rows of a snapshot. `left` are streams whose rows were taken out, as `in_table` names them."""
+    """All sources of the rows of a snapshot. `left` are streams whose rows were taken out, as `in_table` names them.
+
+    `unknown`: rows may come from other sources, too, and show each at no version.
+    """
 
     sources: dict[LineKey, RowSource] = field(default_factory=dict)
     is_complete: bool = True
     left: set[tuple[LineKey, str]] = field(default_factory=set)
+    unknown: SourceBreak | None = None
 
     def to_json(self) -> str:
         """The value of the property."""
@@ -135,6 +142,7 @@ class RowSources:
             text["complete"] = False
         if self.left:
             text["left"] = self._left_to_json()
+        text |= _known(unknown=_break_to_json(self.unknown))
         return json.dumps(text, separators=(",", ":"))
 
     def _left_to_json(self) -> list[dict[str, object]]:
@@ -162,6 +170,7 @@ class RowSources:
                     for one in (objects(fields, "left") if "left" in fields else ())
                     for name in strings(one, "readers")
                 },
+                unknown=_break_of(fields, "unknown"),
             )
         except (KeyError, ValueError) as error:
             raise CorruptDataError(f"snapshot property {SOURCES_KEY} is not readable: {cause(error)}") from error
@@ -192,17 +201,6 @@ def carried_sources(carried: CarriedProperties) -> RowSources | None:
         if found is not None and newer is not None and changes_rows(newer, older):
             found.break_all(SourceBreak(newer.id, "foreign writer", newer.commit_kind.value))
     return found
-
-
-def kept_sources(then: CarriedProperties, now: Mapping[str, str]) -> dict[str, str]:
-    """The property of a table whose rows become those of an older snapshot again: `then`, before `now`."""
-    found, before = carried_sources(then), RowSources.of(now)
-    if found is None and before is None:
-        return {}
-    found = RowSources() if found is None else found
-    if before is not None:
-        found.left = (found.left | before.leave()) - found.streams()
-    return {SOURCES_KEY: found.to_json()}
 
 
 def in_table(reader: str) -> str:

@@ -23,7 +23,7 @@ from lakelog.common.json_fields import INT, items, member, optional, string, str
 from lakelog.common.log_system import has_log
 from lakelog.common.quoting import cause
 from lakelog.filestore.io.integrity import text_of
-from lakelog.filestore.metadata.origins.row_sources import kept_sources
+from lakelog.filestore.metadata.origins.older_sources import forked_sources
 from lakelog.filestore.metadata.origins.unseen_changes import carried_unseen
 from lakelog.filestore.metadata.snapshots.snapshot import (
     DIGEST_KEY,
@@ -46,9 +46,10 @@ from lakelog.filestore.metadata.snapshots.users import (
     UNSEEN_KEY,
     USERS_KEY,
     CarriedProperties,
+    carried_properties,
 )
 from lakelog.filestore.metadata.tables.forks import PROTECTING_PREFIX, Fork
-from lakelog.filestore.metadata.tables.identity import PLACE_KEY, UUID_KEY, carried_by, check_same_table
+from lakelog.filestore.metadata.tables.identity import PLACE_KEY, UUID_KEY, carried_anyhow, carried_by, check_same_table
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.options.layout import LOG_BRANCH
 from lakelog.filestore.refs.branches.branch_names import check_branch_name
@@ -221,14 +222,16 @@ def of_branch(table: TableStore, snapshot: Snapshot) -> Snapshot:
     """
     try:
         found = carried_by(table, snapshot)
-    except NotFoundError:  # a tag of an expired snapshot of another engine
-        found = CarriedProperties(properties={}, foreign=())
-    return with_properties_of_branch(snapshot, found)
+    except NotFoundError:  # of another engine, whose state has expired
+        found = carried_properties(snapshot, table.snapshots)
+    now = {} if found.properties else carried_anyhow(table, table.snapshots.latest()).properties
+    return with_properties_of_branch(snapshot, found, now)
 
 
-def with_properties_of_branch(snapshot: Snapshot, found: CarriedProperties) -> Snapshot:
-    """A snapshot of the table as a branch has it, `found` is what a commit behind it would carry on."""
-    carried = {**found.properties, **kept_sources(found, {}), **carried_unseen(found)}
+def with_properties_of_branch(snapshot: Snapshot, found: CarriedProperties, now: Mapping[str, str]) -> Snapshot:
+    """A snapshot of the table as a branch has it: `found` is what a commit behind it would carry on, `now` what one
+    behind the newest does."""
+    carried = {**found.properties, **forked_sources(found, now), **carried_unseen(found)}
     own = {**carried, **snapshot.properties}
     kept = {key: text for key, text in own.items() if not key.startswith(PROPERTY_PREFIX) or key in _KEPT}
     return snapshot if kept == snapshot.properties else replace(snapshot, properties=kept)

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.common.json_fields import parse_object
-from lakelog.filestore.metadata.origins.row_sources import kept_sources
+from lakelog.filestore.metadata.origins.older_sources import kept_sources
 from lakelog.filestore.metadata.snapshots.changelogs import ChangelogManager
 from lakelog.filestore.metadata.snapshots.snapshot import DIGEST_KEY, Snapshot, is_same_commit
 from lakelog.filestore.metadata.snapshots.users import (

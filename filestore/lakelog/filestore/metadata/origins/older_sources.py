@@ -1,0 +1,47 @@
+"""What the rows of an older snapshot come from: for a restore that brings them back, a branch that begins there.
+
+A snapshot of another engine says it by those of lakelog before it. Where they have expired, nothing does: its rows may
+come from any source. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lakelog.filestore.metadata.origins.row_sources import RowSource, RowSources, SourceBreak, carried_sources
+from lakelog.filestore.metadata.snapshots.users import SOURCES_KEY, CarriedProperties
+
+
+def kept_sources(then: CarriedProperties, now: Mapping[str, str]) -> dict[str, str]:
+    """The property of a table whose rows become those of an older snapshot again: `then`, before `now`."""
+    before = RowSources.of(now)
+    found = _sources_then(then, before)
+    if found is None and before is None:
+        return {}
+    found = RowSources() if found is None else found
+    if before is not None:
+        found.left = (found.left | before.leave()) - found.streams()
+    return {SOURCES_KEY: found.to_json()}
+
+
+def forked_sources(then: CarriedProperties, now: Mapping[str, str]) -> dict[str, str]:
+    """The property of a branch that begins at an older snapshot, `then`; `now` is of the newest one of its table."""
+    found = _sources_then(then, RowSources.of(now))
+    return {} if found is None else {SOURCES_KEY: found.to_json()}
+
+
+def _sources_then(then: CarriedProperties, now: RowSources | None) -> RowSources | None:
+    """What the rows came from; where that is lost each source that the table has now is shown at no version."""
+    lost = _lost(then)
+    if lost is None or now is None:  # without a source until now there was none then
+        return carried_sources(then)
+    sources = {key: RowSource(source.table, broken=lost) for key, source in now.sources.items()}
+    return RowSources(sources=sources, is_complete=now.is_complete, unknown=lost)
+
+
+def _lost(then: CarriedProperties) -> SourceBreak | None:
+    """Why it is not known: the snapshots of lakelog before those of other engines have expired."""
+    oldest = then.foreign[-1].id if then.foreign else 1
+    if then.snapshot is not None or oldest == 1:
+        return None
+    return SourceBreak(oldest, "restored", f"the snapshots before snapshot {oldest}, of another engine, have expired")
