@@ -126,7 +126,7 @@ def test_statements_change_rows_that_wait_for_a_compaction_of_a_table_with_delet
     tmp_path: Path, producer: str, is_based: bool
 ) -> None:
     options = {"deletion-vectors.enabled": "true", "changelog-producer": producer, "write-only": "true"}
-    table = table_of(tmp_path, **options)
+    table = table_of(tmp_path, ("k",), **options)
     if is_based:
         table.compact(full=True)
     table.write(rows_of((1, 11, "a"), (2, 21, "b"), (3, 31, "c")))  # no read shows these before a compaction
