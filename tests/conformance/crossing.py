@@ -22,11 +22,10 @@ import pyarrow as pa
 
 from lakelog.catalog import AddColumn, Catalog, Table
 from lakelog.common.errors import ConflictError, LakelogError, NotFoundError
+from tests.support.kills.dying_at_changes import die_before_change
 
 CHANGES_MAX = 200
-_CHANGES = frozenset({"os.rename", "os.link", "os.remove", "os.rmdir", "os.mkdir", "os.truncate"})
-_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
-_SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("name", pa.string())])
+SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("name", pa.string())])
 
 Rows = dict[int, str]
 
@@ -58,8 +57,8 @@ def _verb(act: Callable[[Table], object], after: Rows | None = None, *, is_diver
 
 
 VERBS: Mapping[str, Verb] = {
-    "write": _verb(lambda table: table.write(_rows({6: "f"})), START | NEWER | {6: "f"}),
-    "overwrite": _verb(lambda table: table.write(_rows({7: "g"}), mode="overwrite"), {7: "g"}),
+    "write": _verb(lambda table: table.write(rows_of({6: "f"})), START | NEWER | {6: "f"}),
+    "overwrite": _verb(lambda table: table.write(rows_of({7: "g"}), mode="overwrite"), {7: "g"}),
     "delete": _verb(lambda table: table.delete("id = 1"), {2: "B", 3: "c", 5: "e"}),
     "update": _verb(lambda table: table.update({"name": "u"}, "id = 1"), START | NEWER | {1: "u"}),
     "truncate": _verb(lambda table: table.truncate(), {}),
@@ -83,16 +82,17 @@ VERBS: Mapping[str, Verb] = {
     "drop_table": Verb(lambda catalog, name: catalog.drop_table(name), {}),
 }
 TAKEN = ("fast_forward", "merge_branch", "replace_main")  # a branch takes the table's place
-_FILES = {"bucket": "2", "snapshot.num-retained.min": "100", "snapshot.num-retained.max": "1000"}
+KEPT = {"bucket": "2", "snapshot.num-retained.min": "100", "snapshot.num-retained.max": "1000"}
 KINDS: Mapping[str, Mapping[str, str]] = {
-    "keyed": _FILES,
-    "dynamic": _FILES | {"bucket": "-1", "dynamic-bucket.target-row-num": "2"},
-    "vectors": _FILES | {"deletion-vectors.enabled": "true", "changelog-producer": "lookup"},
+    "keyed": KEPT,
+    "dynamic": KEPT | {"bucket": "-1", "dynamic-bucket.target-row-num": "2"},
+    "vectors": KEPT | {"deletion-vectors.enabled": "true", "changelog-producer": "lookup"},
 }
 
 
-def _rows(rows: Rows) -> pa.Table:
-    return pa.table({"id": list(rows), "name": list(rows.values())}, schema=_SCHEMA)
+def rows_of(rows: Rows) -> pa.Table:
+    """Rows as a table."""
+    return pa.table({"id": list(rows), "name": list(rows.values())}, schema=SCHEMA)
 
 
 def main(what: str, warehouse: str, kind: str, verb: str, count: str = "0") -> None:
@@ -131,33 +131,19 @@ def _in_process(act: Callable[[], object]) -> bool:
 
 
 def _begin(warehouse: str, name: str, kind: str, verb: Verb) -> None:
-    table = Catalog(warehouse).create_table(name, schema=_SCHEMA, primary_keys="id", options=KINDS[kind])
-    table.write(_rows({1: "a", 2: "b"}))
-    table.write(_rows({2: "B", 3: "c"}))
+    table = Catalog(warehouse).create_table(name, schema=SCHEMA, primary_keys="id", options=KINDS[kind])
+    table.write(rows_of({1: "a", 2: "b"}))
+    table.write(rows_of({2: "B", 3: "c"}))
     table.create_tag("kept")
     table.create_branch("side", tag="kept")
-    table.branch("side").write(_rows(SIDE))
+    table.branch("side").write(rows_of(SIDE))
     if verb.is_diverged:
-        table.write(_rows(NEWER))
+        table.write(rows_of(NEWER))
 
 
 def _cut_off(warehouse: str, name: str, verb: str, number: int) -> None:
     die_before_change(number)
     VERBS[verb].act(Catalog(warehouse), name)
-
-
-def die_before_change(number: int) -> None:
-    """Let this process be killed before its change of a file of this number from now on, from 1 on."""
-    left = number
-
-    def count(event: str, arguments: tuple[object, ...]) -> None:
-        nonlocal left
-        if event in _CHANGES or (event == "open" and isinstance(arguments[2], int) and arguments[2] & _WRITES):
-            left -= 1
-            if not left:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    sys.addaudithook(count)
 
 
 def go_on(catalog: Catalog, name: str, kind: str, verb: str) -> Mapping[str, object]:
@@ -172,11 +158,11 @@ def go_on(catalog: Catalog, name: str, kind: str, verb: str) -> Mapping[str, obj
         _begin(catalog.warehouse, name, kind, VERBS[verb])
     table = _opened(catalog, name)
     try:
-        table.write(_rows(LATE))
+        table.write(rows_of(LATE))
     except ConflictError:  # once, where a branch had taken the table's place and its process died at the last files
         if verb not in TAKEN:
             raise
-        _opened(catalog, name).write(_rows(LATE))
+        _opened(catalog, name).write(rows_of(LATE))
     told["written"] = _state(catalog, name)
     table.compact(full=True)
     table.remove_orphan_files(older_than="0 s", dry_run=False, allow_young=True)
@@ -213,16 +199,16 @@ def _state(catalog: Catalog, name: str) -> Mapping[str, object] | None:
     list(table.history().lines)
     return {
         "name": table.name,
-        "rows": _shown(table),
+        "rows": shown(table),
         "columns": [field.name for field in table.schema.fields],
         "buckets": table.schema.options.get("bucket"),
-        "tags": {tag.name: _shown(table, tag=tag.name) for tag in table.tags()},
-        "branches": {branch.name: _shown(table, branch=branch.name) for branch in table.branches()},
+        "tags": {tag.name: shown(table, tag=tag.name) for tag in table.tags()},
+        "branches": {branch.name: shown(table, branch=branch.name) for branch in table.branches()},
         "snapshots": len(list(table.snapshots())),
     }
 
 
-def _shown(table: Table, **which: Any) -> list[tuple[int, str]]:
+def shown(table: Table, **which: Any) -> list[tuple[int, str]]:
     """Rows in the order of their keys."""
     rows = table.to_arrow(columns=["id", "name"], **which).to_pylist()
     return sorted((row["id"], row["name"]) for row in rows)

@@ -20,21 +20,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from lakelog.catalog import Catalog
 from lakelog.common.errors import LakelogError
 from lakelog.lineage import downstream, feed, upstream
 from lakelog.logstore.broker.broker import EmbeddedBroker
 from lakelog.spark import write_stream
-from tests.conformance.crossing import die_before_change
+from tests.conformance.crossing import KEPT, SCHEMA, rows_of, shown
+from tests.support.kills.dying_at_changes import die_before_change
+from tests.support.servers.spark import make_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("name", pa.string())])
-_OPTIONS = {"bucket": "2", "snapshot.num-retained.min": "100", "snapshot.num-retained.max": "1000"}
-_LOGGED = _OPTIONS | {"log.system": "kafka"}
+_LOGGED = KEPT | {"log.system": "kafka"}
 _STEP, _BATCH = "CROSSING_STEP", "CROSSING_BATCH"
 _AFTER_LOG = "before snapshot create"  # the log has the batch, the files have it not
 STATEMENTS = ("delete", "overwrite", "restore", "add_log", "remove_log", "renew_log")
@@ -57,22 +55,22 @@ def main(what: str, folder: Path, *given: str) -> None:
     """Make, stream, or go on."""
     catalog = catalog_of(folder)
     if what == "stream":
-        stream(_spark(), catalog, folder, given[0])
+        stream(make_session(), catalog, folder, given[0])
     elif what == "statement":
         _statement(catalog, given[0], int(given[1]))
     elif what == "make":
         _make(catalog, folder)
         EmbeddedBroker(folder / "lake").stop()
     else:
-        print(json.dumps(go_on(_spark(), folder)))
+        print(json.dumps(go_on(make_session(), folder)))
         EmbeddedBroker(folder / "lake").stop()
 
 
 def _make(catalog: Catalog, folder: Path) -> None:
-    source = catalog.create_table("db.source", schema=_SCHEMA, primary_keys="id", options=_OPTIONS)
+    source = catalog.create_table("db.source", schema=SCHEMA, primary_keys="id", options=KEPT)
     for name, mode in (("main", "upsert"), ("copy", "all")):
         options = _LOGGED | {"log.changelog-mode": mode}
-        catalog.create_table(f"db.{name}", schema=_SCHEMA, primary_keys="id", options=options)
+        catalog.create_table(f"db.{name}", schema=SCHEMA, primary_keys="id", options=options)
     for number in (1, 2):
         source.write(rows_of({number: f"source {number}", 10: f"ten {number}"}))
         _call(folder, "stream", "main")
@@ -82,18 +80,13 @@ def _make(catalog: Catalog, folder: Path) -> None:
     _call(folder, "stream", "main", dies_at=(_AFTER_LOG, 2))
     catalog.table("db.main").create_tag("kept")
     for statement in STATEMENTS:
-        options = _OPTIONS if statement == "add_log" else _LOGGED
+        options = KEPT if statement == "add_log" else _LOGGED
         for number in CHANGES:
-            table = catalog.create_table(f"{statement}.t{number}", schema=_SCHEMA, primary_keys="id", options=options)
+            table = catalog.create_table(f"{statement}.t{number}", schema=SCHEMA, primary_keys="id", options=options)
             table.write(rows_of({1: "a", 2: "b"}))
             table.create_tag("kept")
             table.write(rows_of({2: "B", 3: "c"}))
             _call(folder, "statement", statement, str(number), may_die=True)
-
-
-def rows_of(rows: Mapping[int, str]) -> pa.Table:
-    """Rows as a table."""
-    return pa.table({"id": list(rows), "name": list(rows.values())}, schema=_SCHEMA)
 
 
 def stream(spark: SparkSession, catalog: Catalog, folder: Path, sink: str) -> None:
@@ -134,24 +127,6 @@ AFTER: Mapping[str, Mapping[int, str]] = {
     "restore": {1: "a", 2: "b"},
     **{verb: {1: "a", 2: "B", 3: "c"} for verb in ("add_log", "remove_log", "renew_log")},
 }
-
-
-def _spark() -> SparkSession:
-    from pyspark.sql import SparkSession  # noqa: PLC0415 - statements need none
-
-    settings = {
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.memory": "1g",
-        "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": "2",
-    }
-    builder = SparkSession.builder.master("local[2]")
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    return session
 
 
 def _call(folder: Path, what: str, *given: str, dies_at: tuple[str, int] | None = None, may_die: bool = False) -> None:
@@ -209,8 +184,7 @@ def _all_rows(catalog: Catalog) -> dict[str, object]:
 
 
 def _rows(catalog: Catalog, name: str) -> list[tuple[int, str]]:
-    rows = catalog.table(name).to_arrow(columns=["id", "name"]).to_pylist()
-    return sorted((row["id"], row["name"]) for row in rows)
+    return shown(catalog.table(name))
 
 
 if __name__ == "__main__":
