@@ -199,6 +199,26 @@ def wait_until_aborted(topic: LogTopic) -> None:
             return
 
 
+def test_what_another_producer_aborted_between_two_transactions_is_nothing_and_what_it_committed_stops_the_commit(
+    topic: LogTopic,
+) -> None:
+    with topic.producer() as producer, topic.producer("other") as other:
+        write(producer, [1])
+        leave_open(other, [2])
+        other.close()  # which aborts: records that nobody sees, and a marker, as a coordinator that was killed repeats one
+        wait_until_aborted(topic)
+        end = write(producer, [3])
+        assert topic.ids(0, end) == [1, 3]
+
+    with topic.producer() as producer, topic.producer("other") as other:
+        write(producer, [4])
+        write(other, [5])
+        producer.begin()
+        producer.produce(records([6]), b"header")
+        with pytest.raises(UnknownOutcomeError, match="are not of this producer, and nothing was committed"):
+            producer.commit()
+
+
 @pytest.mark.parametrize("goes_on", [False, True], ids=["commits", "produces"])
 def test_a_transaction_that_was_open_for_too_long_is_distinguished_from_a_fenced_one(
     topic: LogTopic, goes_on: bool

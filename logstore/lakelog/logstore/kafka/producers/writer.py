@@ -28,6 +28,7 @@ from lakelog.logstore.kafka.clients.kafka_topic import KafkaPartition
 from lakelog.logstore.kafka.clients.record_limit import COMMIT_HEADER, record_limit
 from lakelog.logstore.kafka.clients.rights import topic_right, transactional_right
 from lakelog.logstore.kafka.clients.transaction_timeout import TIMEOUT_KEY, choose_timeout_millis, may_ask_for_less
+from lakelog.logstore.kafka.records.consumer import open_consumer
 from lakelog.logstore.kafka.records.epochs import rewritten
 
 FENCE_SECONDS = 30.0  # an older owner's open transaction, or a broker that has just started, may take that long
@@ -167,9 +168,18 @@ class TransactionalProducer:
             return
         first = self._last_offset + 1 - self._sent_count
         next_offset = self._end + 1  # the marker of the last commit is between
-        if first > next_offset:
+        if first > next_offset and self._is_committed_between(next_offset, first):
             reason = f"offsets {next_offset} to {first - 1} are not of this producer, and nothing was committed"
             raise unknown_outcome(reason, self._doing("committing"), self.client_config)
+
+    def _is_committed_between(self, start: int, end: int) -> bool:
+        """Whether the range holds committed records. A coordinator that was killed writes a marker a second time."""
+        try:
+            with open_consumer(self.partition) as consumer:
+                return any(consumer.read(start, end, ANSWER_SECONDS))
+        except LakelogError as error:
+            reason = f"what is in the offsets {start} to {end - 1} cannot be read, and nothing was committed"
+            raise unknown_outcome(f"{reason}: {error}", self._doing("committing"), self.client_config) from error
 
     def close(self) -> None:
         """Abort the open transaction, if the broker answers at once, and free all resources. Never raises."""
