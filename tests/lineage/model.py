@@ -365,7 +365,7 @@ class Model:
         assert table.main is not None, "it is a branch"
         start, end = (TableVersion(snapshot_id=one.id, commit=one.commit) for one in (base, table.snapshots[-1]))
         own = TableSource(table=table.main, uuid=table.main, branch=table.name, mode=ReadMode.BATCH, end=end)
-        found = merge_lineage(own, self._line(table.name).steps, start, origin=origin)
+        found = merge_lineage(own, with_told_steps(self._line(table.name)).steps, start, origin=origin)
         verb = MERGE_OPERATION if origin is not None else BranchVerb.MERGE.value
         lineage = BatchLineage(operation=verb, sources=found.sources, brought=found.brought)
         batch = CommittedBatch(user=f"merge{end.commit}", identifier=BATCH_COMMIT_IDENTIFIER, lineage=lineage)

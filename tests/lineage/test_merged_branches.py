@@ -10,8 +10,8 @@ import pytest
 
 from lakelog.catalog import Catalog, Table
 from lakelog.lineage import consistent_snapshots, feed, tainted, upstream
-from lakelog.lineage.records.record import batches_of
-from tests.support.lineage.lineage_jobs import StreamJob
+from lakelog.lineage.records.record import ReadMode, UnknownSource, batches_of
+from tests.support.lineage.lineage_jobs import StreamJob, overwrite_rows, read_of
 
 Make = Callable[[str], Table]
 
@@ -198,3 +198,28 @@ def test_a_merge_whose_handle_records_nothing_else_has_the_branch_as_its_source(
     assert batch.lineage.operation == "MERGE BRANCH"
     assert [one.lineage.job for one in batch.lineage.brought] == ["trial"]
     assert batch.lineage.to_json() == type(batch.lineage).from_json(batch.lineage.to_json()).to_json()
+
+
+def test_rows_that_an_expired_overwrite_of_the_branch_took_out_are_not_brought(tmp_path: Path) -> None:
+    catalog = Catalog(tmp_path, options={"table-lineage": "true", "data-lineage": "true"})
+    schema, options = pa.schema({"id": pa.int64()}), {"bucket": "1", "write-only": "true"}
+    source, other, a = (catalog.create_table(f"db.{name}", schema=schema, options=options) for name in "soa")
+    grow(source)
+    grow(other)
+    grow(a)
+    a.create_branch("trial")
+    job_in(a, "trial", source).run()
+    branch = a.branch("trial")
+    overwrite_rows(branch, pa.table({"id": pa.array([7], pa.int64())}), read_of(other, end=1, mode=ReadMode.BATCH))
+    grow(other)
+    later = job_in(a, "trial", other, user="later")
+    later.run()
+    feed(catalog)
+    branch.expire_snapshots(retain_min=1, retain_max=1)
+
+    a.merge_changes("trial")
+
+    (batch,) = batches_of(a._files.snapshots.latest())
+    assert {one.lineage.job for one in batch.lineage.brought} == {"overwrite", "later"}
+    (unknown,) = [one for one in batch.lineage.sources if isinstance(one, UnknownSource)]
+    assert unknown.why == "db.a$branch_trial: the branch was overwritten"
