@@ -5,8 +5,8 @@ import uuid
 
 import pytest
 
-from lakelog.catalog.names.identifier import Identifier
 from lakelog.common.errors import InvalidRequestError
+from lakelog.warehouse.identifier import Identifier
 
 
 def test_an_identifier_gives_a_folder_and_the_folder_gives_it_back() -> None:

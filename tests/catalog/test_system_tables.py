@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog, open_table
-from lakelog.catalog.names.system_names import ReadName, split_name
 from lakelog.catalog.system.system_tables import shown_options
 from lakelog.common.errors import InvalidRequestError, NotFoundError
+from lakelog.warehouse.system_names import ReadName, split_name
 
 SCHEMA = pa.schema([pa.field("day", pa.string(), nullable=False), pa.field("id", pa.int64(), nullable=False)])
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, cast  # Any: the values of a row
 
-from lakelog.catalog.system.lineage_tables import SNAPSHOT_EDGES
 from lakelog.filestore.metadata.origins.cleared_rows import cleared_property
 from lakelog.filestore.metadata.origins.older_sources import forked_sources
 from lakelog.filestore.metadata.origins.row_source_changes import sources_property
@@ -40,6 +39,7 @@ from lakelog.lineage.lines.lines import Step
 from lakelog.lineage.records.record import CommittedBatch
 from lakelog.lineage.tables.edges import LineBatches, edges_of_batch
 from lakelog.lineage.tables.projecting import numbered
+from lakelog.warehouse.lineage_tables import SNAPSHOT_EDGES
 
 Row = Mapping[str, Any]
 

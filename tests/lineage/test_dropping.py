@@ -10,10 +10,9 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog, NotFoundError
-from lakelog.catalog.system.lineage_tables import CATALOG_OPTIONS, STORED_TABLES
-from lakelog.catalog.system.system_database import SystemDatabase
-from lakelog.catalog.system.system_tables import all_tables
 from lakelog.lineage import feed, known_edges
+from lakelog.warehouse.lineage_tables import CATALOG_OPTIONS, STORED_TABLES
+from lakelog.warehouse.system_database import SystemDatabase
 from tests.filestore.processes.zygote import zygote
 from tests.support.lineage.lineage_records import (
     LINEAGE_ON,
@@ -142,7 +141,7 @@ def test_a_table_that_cannot_be_read_hinders_no_drop_of_another(catalog: Catalog
 def test_the_tables_of_a_database_that_is_dropped_meanwhile_are_passed_over(catalog: Catalog) -> None:
     for name in ("a.t", "b.t", "c.t"):
         make_sink(catalog, name)
-    tables = all_tables(catalog)
+    tables = catalog.stores()
     found = [next(tables)[0]]
     catalog.drop_database("b", cascade=True)
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog, InvalidRequestError, Table, open_table
+from lakelog.catalog.system.table_lineage import TableLineage
 from lakelog.common.errors import UnavailableError
-from lakelog.filestore.expire import before_expiry
+from lakelog.filestore.expire.retention import Retention
+from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.table import FileStoreTable
 from lakelog.lineage import feed, jobs, known_edges
 from lakelog.lineage.tables.feeding import hold_lineage
 from tests.support.lineage.lineage_records import (
@@ -78,20 +82,21 @@ def test_an_expiry_that_deletes_nothing_that_was_not_fed_feeds_nothing(table: Ta
     assert next_unfed(table) == 2
 
 
-def test_without_anything_that_feeds_the_snapshots_stay(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(before_expiry, "_takers", {})
+def test_a_table_that_was_opened_without_a_catalog_keeps_the_snapshots(table: Table) -> None:
+    retention = Retention(count_min=1, count_max=1, age_millis=0, limit=100)
+    opened = FileStoreTable.open(table.path)
 
-    assert table.expire_snapshots(retain_max=1, retain_min=1).snapshot_ids == (1,)
+    assert opened.expire_snapshots(retention=retention).snapshot_ids == (1,)
     assert next_unfed(table) == 2
 
 
-def test_a_feed_that_fails_keeps_the_snapshots(
-    table: Table, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def fail(_: object) -> None:
+class FailingLineage(TableLineage):
+    def take(self, table: TableStore) -> None:
         raise UnavailableError("the store does not answer")
 
-    monkeypatch.setattr(before_expiry, "_takers", {"test": fail})
+
+def test_a_feed_that_fails_keeps_the_snapshots(table: Table, caplog: pytest.LogCaptureFixture) -> None:
+    table = table._of(replace(table._files, lineage_keeper=FailingLineage()))
 
     assert table.expire_snapshots(retain_max=1, retain_min=1).snapshot_ids == (1,)
     assert "its snapshots stay: the store does not answer" in caplog.text

@@ -217,9 +217,10 @@ def test_rows_that_an_expired_overwrite_of_the_branch_took_out_are_not_brought(t
     feed(catalog)
     branch.expire_snapshots(retain_min=1, retain_max=1)
 
-    a.merge_changes("trial")
+    merged = a.merge_changes("trial").snapshot_id
+    assert merged is not None
 
-    (batch,) = batches_of(a._files.snapshots.latest())
+    (batch,) = batches_of(a._files.snapshots.get(merged))
     assert {one.lineage.job for one in batch.lineage.brought} == {"overwrite", "later"}
     (unknown,) = [one for one in batch.lineage.sources if isinstance(one, UnknownSource)]
     assert unknown.why == "db.a$branch_trial: the branch was overwritten"

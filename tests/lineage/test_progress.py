@@ -8,8 +8,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog.system.lineage_tables import SNAPSHOT_EDGES
-from lakelog.catalog.system.system_database import SystemDatabase
 from lakelog.filestore.commit.commit import CommitRequest, TableCommit
 from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
@@ -21,6 +19,8 @@ from lakelog.lineage.tables.feeding import Feeder
 from lakelog.lineage.tables.progress import Line
 from lakelog.logstore.options import LOGSTORE_OPTIONS
 from lakelog.protocol.state.state import LogState, TakenBatch
+from lakelog.warehouse.lineage_tables import SNAPSHOT_EDGES
+from lakelog.warehouse.system_database import SystemDatabase
 from tests.support.lineage.lineage_records import LINEAGE_ON, entry, lineage, table_source
 
 

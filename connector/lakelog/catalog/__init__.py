@@ -7,7 +7,6 @@ A table has files and may have a log. Here are the names that users import: the 
 import lakelog.common.allocation  # noqa: F401  # before pyarrow
 from lakelog.catalog.catalog import Catalog, open_table
 from lakelog.catalog.logs.statements import TableMerge
-from lakelog.catalog.of_lineage import fill_ports
 from lakelog.catalog.verbs.table import Table
 from lakelog.common.errors import (
     ConflictError,
@@ -41,8 +40,6 @@ from lakelog.filestore.alter.schema_changes import (
 from lakelog.filestore.metadata.snapshots.listeners import CommitListener
 from lakelog.filestore.refs.merges.branch_merge import BranchConflictError, BranchMerge
 from lakelog.protocol.access.table_log import TableLog
-
-fill_ports()
 
 __all__ = [
     "AddColumn",

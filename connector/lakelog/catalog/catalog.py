@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Unpack
 
 from lakelog.catalog.columns.session_defaults import with_defaults
 from lakelog.catalog.logs.log_life import check_not_set_by_lakelog, with_servers
-from lakelog.catalog.names.identifier import Identifier, check_name
-from lakelog.catalog.names.system_names import SYSTEM_DATABASE, check_is_table, split_name
-from lakelog.catalog.system.lineage_options import lineage_options, switched_on, without_lineage_options
-from lakelog.catalog.system.warehouse import Warehouse
+from lakelog.catalog.system.table_lineage import KEEPER
+from lakelog.catalog.system.table_opener import TableOpener
 from lakelog.catalog.verbs.table import Table
 from lakelog.common.errors import (
     ConflictError,
@@ -36,7 +34,6 @@ from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.schema.paths import MAIN_BRANCH, TablePaths
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.schema.schema_manager import SchemaManager
-from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.client_settings import SERVERS
 from lakelog.logstore.options import (
     CHANGE_TRACKING,
@@ -52,6 +49,10 @@ from lakelog.protocol.access.kafka_profiles import CALL_PREFIX, call_settings, w
 from lakelog.protocol.access.place import original_of, record_place, recorded_place
 from lakelog.protocol.access.renames import record_rename
 from lakelog.protocol.access.servers import require_kafka_client
+from lakelog.warehouse.identifier import Identifier, check_name
+from lakelog.warehouse.lineage_options import lineage_options, switched_on, without_lineage_options
+from lakelog.warehouse.system_names import SYSTEM_DATABASE, split_name
+from lakelog.warehouse.warehouse import open_store
 
 if TYPE_CHECKING:
     from lakelog.filestore.refs.states.travel import SnapshotChoice
@@ -59,7 +60,7 @@ if TYPE_CHECKING:
     from lakelog.protocol.upkeep.health import Finding, HealthReport
 
 
-class Catalog(Warehouse):
+class Catalog(TableOpener):
     """The tables of one warehouse folder, `<warehouse>/<database>.db/<table>`. Needs no Spark, and no server.
 
     The warehouse is a local folder, or one in an S3-compatible store or in HDFS: `s3://bucket/folder`, `hdfs://...`.
@@ -371,13 +372,9 @@ def open_table(
         if branch == MAIN_BRANCH or split_name(str(path_or_identifier)).branch is not None:
             return found
         path_or_identifier = found.path
-    parts = split_name(str(path_or_identifier))
-    check_is_table(str(path_or_identifier), parts)
     given = options or {}
     kafka = call_settings(given)
     access = without_lineage_options(without_call_settings(given))
-    store = FileStoreTable.open(parts.table, branch=parts.branch or branch, options=access)
-    switches = switched_on(lineage_options(given))
-    if switches:
-        store = replace(store, lineage_options=switches)
+    store = open_store(path_or_identifier, branch=branch, options=access)
+    store = store.in_catalog(KEEPER, lineage_options=switched_on(lineage_options(given)))
     return Table(store, kafka=kafka, is_to_be_mended=is_to_be_mended)

@@ -33,11 +33,11 @@ the others, which change nothing in what it reads and writes.
 
 def option_groups() -> dict[str, Sequence[Option[object]]]:
     """Title -> the options of one part; those of Spark only where PySpark, an extra of lakelog, is installed."""
-    from lakelog.catalog.system.lineage_options import LINEAGE_OPTIONS
     from lakelog.filestore.io.bounded_files import EXTERNAL_PATHS
     from lakelog.filestore.io.s3_access import S3_OPTIONS
     from lakelog.filestore.options import FILESTORE_OPTIONS
     from lakelog.logstore.options import LOGSTORE_OPTIONS
+    from lakelog.warehouse.lineage_options import LINEAGE_OPTIONS
 
     groups: dict[str, Sequence[Option[object]]] = {
         "File store": FILESTORE_OPTIONS,

@@ -1,8 +1,4 @@
-"""Where rows come from: which snapshots of which tables made a snapshot.
-
-What a process that has imported `lakelog.catalog` alone needs of it, it imports by itself: see
-`lakelog.catalog.of_lineage`.
-"""
+"""Where rows come from: which snapshots of which tables made a snapshot."""
 
 from __future__ import annotations
 

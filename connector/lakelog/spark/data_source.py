@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from lakelog.catalog import Table
-    from lakelog.catalog.names.system_names import ReadName
     from lakelog.protocol.state.stores import LogTarget
     from lakelog.spark.logging_level import LoggingLevel
     from lakelog.spark.options import ReadOptions
+    from lakelog.warehouse.system_names import ReadName
 
 logger = logging.getLogger("lakelog.spark")
 CHECKPOINT_OPTION = "checkpointLocation"
@@ -168,7 +168,7 @@ class LakelogDataSource(DataSource):
         return FilesStreamWriter(plan, commit_user, self.options.get(CHECKPOINT_OPTION), declared)
 
     def _names_system_table(self) -> bool:
-        from lakelog.catalog.names.system_names import names_system_table
+        from lakelog.warehouse.system_names import names_system_table
 
         options = {key.lower(): value for key, value in self.options.items()}
         return names_system_table(options.get("table") or options.get("path", ""), in_warehouse="warehouse" in options)

@@ -12,7 +12,6 @@ from pyspark.sql import types as spark
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from lakelog.catalog import Catalog, open_table
-from lakelog.catalog.names.system_names import split_name
 from lakelog.common.errors import InvalidRequestError, OptionError
 from lakelog.common.options import Option
 from lakelog.filestore.io.location import store_options
@@ -20,6 +19,7 @@ from lakelog.spark.failures import sentence_first
 from lakelog.spark.options import COLUMNS, PATH, READ_OPTIONS, TABLE, TIMEZONE, WAREHOUSE, WHERE, known_options
 from lakelog.spark.shown_state import BRANCH, PAIMON_STATE_OPTIONS, STATE_OPTIONS, parse_state
 from lakelog.spark.types import conform, spark_arrow_schema, to_spark_schema
+from lakelog.warehouse.system_names import split_name
 
 if TYPE_CHECKING:
     from lakelog.filestore.system.system_table import SystemTable

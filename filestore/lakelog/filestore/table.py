@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from lakelog.filestore.alter.schema_changes import SchemaChange
     from lakelog.filestore.commit.commit_clock import CommitClock
     from lakelog.filestore.io.fileio import FileIO
+    from lakelog.filestore.metadata.snapshots.listeners import ListenersOf
+    from lakelog.filestore.metadata.tables.store import LineageKeeper
     from lakelog.filestore.schema.schema import TableSchema
 
 
@@ -99,6 +101,20 @@ class FileStoreTable(BranchedTable, ShownTable):
         from lakelog.filestore.alter.alter import alter_schema
 
         return replace(self, schema=alter_schema(self, changes, clock=clock))
+
+    def in_catalog(
+        self,
+        keeper: LineageKeeper,
+        *,
+        listeners_of: ListenersOf | None = None,
+        lineage_options: Mapping[str, str] | None = None,
+    ) -> FileStoreTable:
+        """The table as a catalog opens it: with what it does for lineage, and with the listeners of commits."""
+        found = replace(
+            self, lineage_keeper=keeper, listeners_of=listeners_of, lineage_options=dict(lineage_options or {})
+        )
+        vars(found).update({name: value for name, value in vars(self).items() if name == "schemas"})  # with its cache
+        return found
 
     @property
     def options(self) -> dict[str, str]:

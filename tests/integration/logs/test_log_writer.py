@@ -205,7 +205,7 @@ def test_what_another_producer_aborted_between_two_transactions_is_nothing_and_w
     with topic.producer() as producer, topic.producer("other") as other:
         write(producer, [1])
         leave_open(other, [2])
-        other.close()  # which aborts: records that nobody sees, and a marker, as a coordinator that was killed repeats one
+        other.close()  # which aborts: nobody sees the record, nor the marker, as a coordinator repeats one
         wait_until_aborted(topic)
         end = write(producer, [3])
         assert topic.ids(0, end) == [1, 3]

@@ -25,9 +25,9 @@ from lakelog.logstore.options import (
 from lakelog.protocol.access.servers import require_kafka_client
 
 if TYPE_CHECKING:
-    from lakelog.catalog.names.identifier import Identifier
     from lakelog.filestore.schema.schema import TableSchema
     from lakelog.filestore.table import FileStoreTable
+    from lakelog.warehouse.identifier import Identifier
 
 SET_BY_LAKELOG = (TOPIC, TOPIC_ID, TABLE_UUID, TABLE_PLACE, LOG_BRANCH)
 
@@ -118,7 +118,7 @@ def drop_ended_logs(table: FileStoreTable, older_than: Age | None, *, kafka: Map
 
 def identifier_for_topics(identifier: Identifier | None, path: str, branch: str = MAIN_BRANCH) -> Identifier:
     """The name by which the topic of a table or a branch is called; a made one for a table outside of a warehouse."""
-    from lakelog.catalog.names.identifier import Identifier
+    from lakelog.warehouse.identifier import Identifier
 
     named = identifier or Identifier("copy", path.rpartition("/")[2])
     return named if branch == MAIN_BRANCH else Identifier(named.database, f"{named.table}-{branch}")

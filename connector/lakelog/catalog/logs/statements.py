@@ -10,7 +10,6 @@ from lakelog.common.errors import InvalidRequestError
 from lakelog.protocol.access.servers import require_kafka_client
 
 if TYPE_CHECKING:
-    from lakelog.catalog.names.handle import TableHandle
     from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
     from lakelog.filestore.predicate import Predicate
     from lakelog.filestore.table import FileStoreTable
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from lakelog.filestore.write.merging import MergeClauses
     from lakelog.filestore.write.row_source import RowSource
     from lakelog.protocol.statements.statement_runs import LoggedTable
+    from lakelog.warehouse.handle import TableHandle
 
 
 def run_statement(

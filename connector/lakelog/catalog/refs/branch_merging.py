@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lakelog.catalog.names.handle import TableHandle
     from lakelog.filestore.refs.merges.branch_merge import BranchMerge
+    from lakelog.warehouse.handle import TableHandle
 
 
 def merge_changes(

@@ -16,12 +16,12 @@ from lakelog.filestore.schema.paths import MAIN_BRANCH
 from lakelog.protocol.access.servers import require_kafka_client
 
 if TYPE_CHECKING:
-    from lakelog.catalog.names.handle import TableHandle
     from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
     from lakelog.filestore.refs.branches.branches import Branch
     from lakelog.filestore.refs.states.travel import SnapshotChoice
     from lakelog.filestore.table import FileStoreTable
     from lakelog.protocol.access.table_log import TableLog
+    from lakelog.warehouse.handle import TableHandle
 
 logger = logging.getLogger("lakelog.catalog")
 

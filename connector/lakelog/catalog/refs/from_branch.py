@@ -20,10 +20,10 @@ from lakelog.filestore.metadata.snapshots.snapshot import BranchVerb, is_same_co
 from lakelog.filestore.metadata.tables.identity import latest_of
 
 if TYPE_CHECKING:
-    from lakelog.catalog.names.handle import TableHandle
     from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
     from lakelog.filestore.refs.merges.whole_branch import WholeBranch
     from lakelog.filestore.table import FileStoreTable
+    from lakelog.warehouse.handle import TableHandle
 
 _VERBS = {
     "fast_forward": BranchVerb.FAST_FORWARD,

@@ -27,11 +27,11 @@ from lakelog.logstore.options import CHANGE_TRACKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lakelog.catalog.names.handle import TableHandle
     from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
     from lakelog.filestore.refs.restore.restore import Restored
     from lakelog.filestore.refs.restore.restored_state import StateDifference
     from lakelog.filestore.refs.states.travel import SnapshotChoice
+    from lakelog.warehouse.handle import TableHandle
 
 STATEMENT_BYTES_MAX = 256 << 20  # of the files that differ: their rows are held in memory
 

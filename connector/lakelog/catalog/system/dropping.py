@@ -11,18 +11,18 @@ import logging
 import re
 from typing import TYPE_CHECKING
 
-from lakelog.catalog.names.identifier import Identifier
 from lakelog.catalog.refs.branching import drop_topics, logs_of_branches
 from lakelog.common.errors import LakelogError
 from lakelog.filestore.schema.paths import TablePaths
 from lakelog.protocol.access.place import original_of, recorded_place
 from lakelog.protocol.access.renames import forget_renames
 from lakelog.protocol.access.servers import require_kafka_client
+from lakelog.warehouse.identifier import Identifier
 
 if TYPE_CHECKING:
-    from lakelog.catalog.system.system_database import SystemDatabase
-    from lakelog.catalog.system.warehouse import Warehouse
     from lakelog.catalog.verbs.table import Table
+    from lakelog.warehouse.system_database import SystemDatabase
+    from lakelog.warehouse.warehouse import Warehouse
 
 logger = logging.getLogger("lakelog.catalog")
 
@@ -39,7 +39,7 @@ def is_left_of_drop(folder: str, name: str = r".+") -> bool:
 
 def drop(catalog: Warehouse, name: Identifier, table: Table, *, keep_topic: bool) -> None:
     """Delete a table. See `Catalog.drop_table`."""
-    from lakelog.catalog.system.system_database import SystemDatabase
+    from lakelog.warehouse.system_database import SystemDatabase
 
     store = table._files
     owns_log = table.log is not None and original_of(store, recorded_place(store)) is None
@@ -65,7 +65,7 @@ def drop(catalog: Warehouse, name: Identifier, table: Table, *, keep_topic: bool
 
 def finish_drop(catalog: Warehouse, name: Identifier) -> bool:
     """Delete what the drop of a table that is not there any more has left; whether it has left anything."""
-    from lakelog.catalog.system.system_database import SystemDatabase
+    from lakelog.warehouse.system_database import SystemDatabase
 
     has_left = _delete_left(catalog, name)
     system = SystemDatabase.of(catalog)
@@ -85,9 +85,7 @@ def _delete_left(catalog: Warehouse, name: Identifier) -> bool:
 
 def _forget_dropped(catalog: Warehouse, system: SystemDatabase) -> set[tuple[str, str]]:
     """Delete the lineage of the tables that are dropped; gives their databases and names."""
-    from lakelog.catalog.system.system_tables import all_tables
-
-    return system.forget_dropped({found.uuid for _, _, found in all_tables(catalog, on_error=_pass_over)})
+    return system.forget_dropped({found.uuid for _, _, found in catalog.stores(on_error=_pass_over)})
 
 
 def _pass_over(name: str, _path: str, error: LakelogError) -> None:

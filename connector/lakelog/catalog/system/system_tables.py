@@ -1,18 +1,23 @@
 """The system tables of a warehouse: `sys.tables`, `sys.partitions`, `sys.all_table_options`, and those that are stored.
 
-The stored ones and their views are those of `lakelog.catalog.system.lineage_tables`; `sys.catalog_options` shows what
+The stored ones and their views are those of `lakelog.warehouse.lineage_tables`; `sys.catalog_options` shows what
 is stored, with the options of the catalog in their place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from lakelog.catalog.names.identifier import Identifier
-from lakelog.catalog.names.system_names import STORED_DATABASE, SYSTEM_DATABASE
-from lakelog.catalog.system.lineage_tables import (
+from lakelog.common.errors import NotFoundError
+from lakelog.common.quoting import listed
+from lakelog.common.types import DataField
+from lakelog.filestore.system.columns import WAREHOUSE_COLUMNS
+from lakelog.filestore.system.opening import arrow_rows
+from lakelog.filestore.system.system_table import RowsOf, SystemTable
+from lakelog.logstore.client_settings import is_secret
+from lakelog.warehouse.lineage_tables import (
     STORED_TABLES,
     VIEW_COLUMNS,
     VIEWS,
@@ -20,22 +25,13 @@ from lakelog.catalog.system.lineage_tables import (
     view_columns_behind,
     view_rows,
 )
-from lakelog.catalog.system.system_database import SystemDatabase
-from lakelog.common.errors import CorruptDataError, LakelogError, NotFoundError
-from lakelog.common.quoting import listed
-from lakelog.common.types import DataField
-from lakelog.filestore.io.path_forms import DATABASE_SUFFIX
-from lakelog.filestore.schema.paths import TablePaths
-from lakelog.filestore.schema.schema_manager import SchemaManager
-from lakelog.filestore.system.columns import WAREHOUSE_COLUMNS
-from lakelog.filestore.system.opening import arrow_rows
-from lakelog.filestore.system.system_table import RowsOf, SystemTable
-from lakelog.logstore.client_settings import is_secret
+from lakelog.warehouse.system_database import SystemDatabase
+from lakelog.warehouse.system_names import SYSTEM_DATABASE
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lakelog.catalog.system.warehouse import Warehouse
+    from lakelog.catalog.system.table_opener import TableOpener
     from lakelog.catalog.verbs.table import Table
 
 # The system tables of a warehouse with their columns.
@@ -47,11 +43,10 @@ SYSTEM_TABLES: Mapping[str, tuple[DataField, ...]] = {
 _HIDDEN = "******"
 _SUMS = ("record_count", "file_size_in_bytes", "file_count", "last_update_time")
 Row = tuple[object, ...]
-OnError = Callable[[str, str, LakelogError], None]
 _Sums = tuple[str, int, int, int, int | None]
 
 
-def warehouse_table(catalog: Warehouse, name: str, options: Mapping[str, str]) -> SystemTable:
+def warehouse_table(catalog: TableOpener, name: str, options: Mapping[str, str]) -> SystemTable:
     """The system table `sys.<name>` of a warehouse. Raises NotFoundError, naming those that exist."""
     if name not in SYSTEM_TABLES:
         near = get_close_matches(name, SYSTEM_TABLES, n=1)
@@ -66,14 +61,14 @@ def warehouse_table(catalog: Warehouse, name: str, options: Mapping[str, str]) -
     return SystemTable(name=f"{SYSTEM_DATABASE}.{name}", fields=fields, rows_of=rows_of)
 
 
-def _stored_rows(catalog: Warehouse, name: str, columns: Sequence[str]) -> pa.Table:
+def _stored_rows(catalog: TableOpener, name: str, columns: Sequence[str]) -> pa.Table:
     database = SystemDatabase.of(catalog)
     if name in VIEWS:
         return view_rows(database.rows(VIEWS[name], list(view_columns_behind(columns))), columns)
     return database.rows(STORED_TABLES[name], columns)
 
 
-def _rows(catalog: Warehouse, name: str, options: Mapping[str, str]) -> Iterable[Row]:
+def _rows(catalog: TableOpener, name: str, options: Mapping[str, str]) -> Iterable[Row]:
     match name:
         case "tables":
             return _tables(catalog)
@@ -86,50 +81,14 @@ def _rows(catalog: Warehouse, name: str, options: Mapping[str, str]) -> Iterable
             return shown_options({"warehouse": catalog.warehouse, **stored, **options})
 
 
-def all_tables(catalog: Warehouse, *, on_error: OnError | None = None) -> Iterator[tuple[str, str, Table]]:
-    """The tables of a warehouse, with their names; without the system tables.
-
-    A table that cannot be opened raises, or is given to `on_error` with its name, its folder and the error; so are
-    folders that hold snapshots and no schema.
-    """
-    listed_names: set[str] = set()
-    for database in catalog.list_databases():
-        if database == SYSTEM_DATABASE:
-            continue
-        for name in catalog._tables_of(database):  # none, where it was dropped since
-            listed_names.add(f"{database}.{name}")
-            try:
-                table = catalog.table(f"{database}.{name}", is_to_be_mended=True)
-            except NotFoundError:  # dropped since the folder was listed
-                continue
-            except LakelogError as error:
-                if on_error is None:
-                    raise
-                on_error(f"{database}.{name}", Identifier(database, name).path(catalog.warehouse), error)
-                continue
-            yield database, name, table
-    if on_error is not None:
-        for name, path in _without_schema(catalog, listed_names):
-            reason = f"{path} holds snapshots and no schema file (schema/schema-N): restore that, or delete the folder"
-            on_error(name, path, CorruptDataError(reason))
+def _opened(catalog: TableOpener) -> Iterator[tuple[str, str, Table]]:
+    """The tables of a warehouse, with their names; without the system tables."""
+    for database, name, _ in catalog.stores():
+        yield database, name, catalog.table(f"{database}.{name}", is_to_be_mended=True)
 
 
-def _without_schema(catalog: Warehouse, tables: Container[str]) -> Iterator[tuple[str, str]]:
-    """The folders beside tables that hold snapshots and no schema: the names that they would have, and the folders."""
-    store, root = catalog._file_io, catalog.warehouse.rstrip("/")
-    for folder in store.list_names(root):
-        if not folder.endswith(DATABASE_SUFFIX) or folder.removesuffix(DATABASE_SUFFIX) == STORED_DATABASE:
-            continue
-        for name in store.list_names(f"{root}/{folder}"):
-            full_name, paths = f"{folder.removesuffix(DATABASE_SUFFIX)}.{name}", TablePaths(f"{root}/{folder}/{name}")
-            if full_name in tables or name.startswith("."):  # hidden ones are of a drop
-                continue
-            if not SchemaManager(store, paths).list_ids() and store.list_names(paths.snapshot_dir):
-                yield full_name, paths.root
-
-
-def _tables(catalog: Warehouse) -> Iterator[Row]:
-    for database, name, table in all_tables(catalog):
+def _tables(catalog: TableOpener) -> Iterator[Row]:
+    for database, name, table in _opened(catalog):
         schema, sums = table.schema, _sums(table)
         schemas = table.system_table("schemas").to_arrow(columns=["update_time"])["update_time"].cast("int64")
         yield (
@@ -157,15 +116,15 @@ def _sums(table: Table) -> Sequence[_Sums]:
     return list(zip(*(column.to_pylist() for column in (*found.columns[:-1], times)), strict=True))
 
 
-def _partitions(catalog: Warehouse) -> Iterator[Row]:
-    for database, name, table in all_tables(catalog):
+def _partitions(catalog: TableOpener) -> Iterator[Row]:
+    for database, name, table in _opened(catalog):
         if table.schema.partition_keys:
             for partition, rows, size, files, last in _sums(table):
                 yield database, name, partition, rows, size, files, last, False
 
 
-def _table_options(catalog: Warehouse) -> Iterator[Row]:
-    for database, name, table in all_tables(catalog):
+def _table_options(catalog: TableOpener) -> Iterator[Row]:
+    for database, name, table in _opened(catalog):
         for key, value in shown_options(table.schema.options):
             yield database, name, key, value
 

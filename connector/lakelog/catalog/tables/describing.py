@@ -17,8 +17,8 @@ from lakelog.logstore.options import (
 )
 
 if TYPE_CHECKING:
-    from lakelog.catalog.names.handle import TableHandle
     from lakelog.filestore.metadata.manifests.manifest import ManifestEntry
+    from lakelog.warehouse.handle import TableHandle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

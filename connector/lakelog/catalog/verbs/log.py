@@ -7,8 +7,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Self
 
 from lakelog.catalog.names.durations import Age
-from lakelog.catalog.names.handle import TableHandle
 from lakelog.common.errors import InvalidRequestError
+from lakelog.warehouse.handle import TableHandle
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Unpack
 
-from lakelog.catalog.names.handle import TableHandle
 from lakelog.common.errors import InvalidRequestError
+from lakelog.warehouse.handle import TableHandle
 
 if TYPE_CHECKING:
     import duckdb

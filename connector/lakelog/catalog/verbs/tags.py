@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Unpack
 
-from lakelog.catalog.names.handle import TableHandle
+from lakelog.warehouse.handle import TableHandle
 
 if TYPE_CHECKING:
     from lakelog.catalog.names.durations import Duration

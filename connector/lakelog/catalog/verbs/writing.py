@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self, Unpack
 
-from lakelog.catalog.names.handle import TableHandle
 from lakelog.common.errors import InvalidRequestError
+from lakelog.warehouse.handle import TableHandle
 
 if TYPE_CHECKING:
     import pyarrow as pa

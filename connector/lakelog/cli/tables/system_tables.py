@@ -82,7 +82,7 @@ def show(  # noqa: PLR0917  # typer's arguments are the command line's
 
 def _opened(full_name: str, warehouse: str, after: int | None, up_to: int | None, which: SnapshotChoice) -> SystemTable:
     from lakelog.catalog import Catalog
-    from lakelog.catalog.names.system_names import SYSTEM_DATABASE, split_name
+    from lakelog.warehouse.system_names import SYSTEM_DATABASE, split_name
 
     parts = split_name(full_name)
     if parts.system is not None and "/" in full_name:

@@ -11,7 +11,6 @@ from itertools import pairwise
 
 import numpy as np
 
-from lakelog.catalog.catalog import Catalog
 from lakelog.filestore.metadata.origins.row_sources import LineKey
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.lineage.answers.consistent import NotConsistentError, agree
@@ -21,6 +20,7 @@ from lakelog.lineage.lines.line_graph import LineGraph, load_lines
 from lakelog.lineage.lines.line_state import Reason
 from lakelog.lineage.lines.lines import Line, line_key
 from lakelog.lineage.records.record import ReadMode, TableVersion
+from lakelog.warehouse.warehouse import Warehouse
 
 Positions = Mapping[str, TableVersion]
 _PASSING = frozenset({Reason.INEXACT, Reason.PART, Reason.WAITING})  # the next batch may mend it
@@ -29,7 +29,7 @@ _PASSING = frozenset({Reason.INEXACT, Reason.PART, Reason.WAITING})  # the next 
 class ConsistentAdvance:
     """Finds the next positions of the streams of a group, by the identities of their tables."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Warehouse) -> None:
         """Open nothing yet. The tables above those of the group are found in the catalog.
 
         What was read is kept, so that each decision reads the snapshots that are new.

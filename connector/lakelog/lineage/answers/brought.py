@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from lakelog.catalog.system.system_database import SystemDatabase
 from lakelog.common.errors import LakelogError
 from lakelog.common.quoting import cause, cut
 from lakelog.filestore.io.path_forms import warehouse_of
@@ -36,9 +35,10 @@ from lakelog.lineage.records.record import (
     UnknownSource,
 )
 from lakelog.lineage.records.sources import source_of_table, version_of
+from lakelog.warehouse.system_database import SystemDatabase
 
 if TYPE_CHECKING:
-    from lakelog.filestore.refs.merges.branch_lineage import TakenBranch
+    from lakelog.filestore.metadata.tables.store import TakenBranch
 
 logger = logging.getLogger("lakelog.lineage")
 
@@ -104,25 +104,25 @@ def lineage_of_branch(taken: TakenBranch) -> Mapping[str, object]:
     try:
         return _lineage_of(taken).to_json()
     except LakelogError as error:
-        name = taken.line.branch.name
-        logger.warning("%s: what its branch %s was made from is not recorded: %s", taken.line.main.name, name, error)
+        name = taken.branch.name
+        logger.warning("%s: what its branch %s was made from is not recorded: %s", taken.main.name, name, error)
         return BatchLineage(sources=(UnknownSource(why=f"{name}: {cause(error)}"),)).to_json()
 
 
 def _lineage_of(taken: TakenBranch) -> BatchLineage:
-    branch, main = taken.line.branch, taken.line.main
+    branch, main = taken.branch, taken.main
     database = SystemDatabase.beside(main, warehouse_of(main.path))
     steps = with_told_steps(read_line(line_key(branch), branch, ExpiredSteps([database]), name=branch.name)).steps
     missed = []
-    if taken.is_whole and taken.line.fork is None:
+    if taken.is_whole and not taken.is_begin_known:
         missed.append("another engine made the branch, and did not record where it began")
     if taken.combines_rows:
         missed.append("rows that both have changed were merged column by column")
     return merge_lineage(
         replace(source_of_table(branch, mode=ReadMode.BATCH), end=version_of(taken.snapshot), is_exact=True),
         steps,
-        _base_of(taken),
-        origin=None if taken.is_whole else taken.line.key.removeprefix(MERGED_PREFIX),
+        None if taken.base_id is None else TableVersion(snapshot_id=taken.base_id, commit=taken.base_commit),
+        origin=None if taken.is_whole else taken.record.removeprefix(MERGED_PREFIX),
         missed=missed,
     )
 
@@ -153,16 +153,6 @@ def merge_lineage(
     name = line_name(branch.table, branch.branch)
     unknown = [] if found.unknown is None else [UnknownSource(why=f"{name}: {found.unknown}")]
     return BatchLineage(sources=(own, *unknown), brought=batches)
-
-
-def _base_of(taken: TakenBranch) -> TableVersion | None:
-    """The state since which changes are taken; of a whole branch the one at which it began."""
-    if taken.base is not None:
-        return version_of(taken.base.snapshot)
-    fork = taken.line.fork
-    if fork is None or fork.snapshot_id is None:
-        return None
-    return TableVersion(snapshot_id=fork.snapshot_id, commit=fork.commit_uuid)
 
 
 def steps_up_to(steps: Sequence[Step], end: TableVersion | None) -> Sequence[Step]:

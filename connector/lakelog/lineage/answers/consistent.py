@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lakelog.catalog.catalog import Catalog
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.common.quoting import listed
@@ -19,6 +18,7 @@ from lakelog.lineage.lines.agreement import Agreement, Domains, Mask
 from lakelog.lineage.lines.line_graph import FoundTables, LineGraph, load_lines
 from lakelog.lineage.lines.lines import line_key
 from lakelog.lineage.records.record import TableVersion
+from lakelog.warehouse.warehouse import Warehouse
 
 At = Timestamp | Mapping[str, int]
 
@@ -55,7 +55,7 @@ class ConsistentSnapshots(Mapping[str, int]):
 
 
 def consistent_snapshots(
-    catalog: Catalog, tables: Sequence[str], at: At | None = None, *, catalogs: Sequence[Catalog] = ()
+    catalog: Warehouse, tables: Sequence[str], at: At | None = None, *, catalogs: Sequence[Warehouse] = ()
 ) -> ConsistentSnapshots:
     """The newest snapshots of tables that are made from the same versions of all tables that they share.
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import getpass
 import uuid
 
-from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.common.quoting import shown
 from lakelog.filestore.commit.commit import CommitRequest, TableCommit
+from lakelog.filestore.io.path_forms import warehouse_of
 from lakelog.filestore.metadata.origins.cleared_rows import WrongSnapshot, mended_property
 from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakelog.lineage.answers.questions import lineage_graph
@@ -17,11 +17,13 @@ from lakelog.lineage.lines.lines import line_key
 from lakelog.lineage.records.declared import declared_number, declared_table
 from lakelog.lineage.records.record import TableVersion
 from lakelog.lineage.tables.forking import owning_line
+from lakelog.warehouse.handle import TableHandle
+from lakelog.warehouse.warehouse import Warehouse
 
 MEND_OPERATION = "MENDED"
 
 
-def mended(table: Table, *wrong: str, by: str | None = None) -> Snapshot:
+def mended(table: TableHandle, *wrong: str, by: str | None = None) -> Snapshot:
     """Record that a table holds no rows any more that came from wrong snapshots; gives the snapshot that says so.
 
         orders.delete("dollars > 1000")
@@ -57,17 +59,17 @@ def mended(table: Table, *wrong: str, by: str | None = None) -> Snapshot:
     return snapshot
 
 
-def _wrong_of(name: str, table: Table) -> WrongSnapshot:
+def _wrong_of(name: str, table: TableHandle) -> WrongSnapshot:
     """A wrong snapshot by its name, as it is known: it may have expired."""
     number = declared_number(name)
     if number is None:
         raise InvalidRequestError(f"{shown(name)} names no snapshot: write the table and its number, as db.orders@3")
     source = declared_table(name, table.warehouse)
-    line = line_key(owning_line(source._files, number))
-    living = source._files.snapshots.find(number)
+    line = line_key(owning_line(source, number))
+    living = source.snapshots.find(number)
     if living is not None:
         return wrong_snapshot(line, TableVersion(snapshot_id=number, commit=living.uuid))
-    graph = lineage_graph(Catalog(source.warehouse))
+    graph = lineage_graph(Warehouse(warehouse_of(source.path)))
     at = graph.line(line)
     commits = [] if at is None else graph.commits_of(at, number)
     if not commits:

@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from lakelog.catalog.catalog import Catalog
 from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.filestore.metadata.origins.row_changes import changes_rows
 from lakelog.filestore.metadata.origins.row_sources import LineKey
@@ -23,11 +22,12 @@ from lakelog.lineage.tables.edge_arrays import EdgeArrays, Ints
 from lakelog.lineage.tables.edges import EDGE_SCHEMA
 from lakelog.lineage.tables.forking import fork_edges, owning_line
 from lakelog.lineage.tables.known import known_edges
+from lakelog.warehouse.warehouse import Warehouse
 
 ANSWER_SCHEMA = pa.schema([pa.field("depth", pa.int64(), nullable=False), *EDGE_SCHEMA])
 
 
-def lineage_graph(*catalogs: Catalog) -> EdgeArrays:
+def lineage_graph(*catalogs: Warehouse) -> EdgeArrays:
     """All known edges of catalogs and of their branches' beginnings, for several questions.
 
     `unreadable` has the tables that could not be read.
@@ -39,13 +39,13 @@ def lineage_graph(*catalogs: Catalog) -> EdgeArrays:
 
 
 def upstream(
-    catalog: Catalog,
+    catalog: Warehouse,
     table: str,
     snapshot_id: int,
     depth: int | None = None,
     *,
     commit: str | None = None,
-    catalogs: Sequence[Catalog] = (),
+    catalogs: Sequence[Warehouse] = (),
     graph: EdgeArrays | None = None,
 ) -> pa.Table:
     """The batches that made a snapshot, and those that made what they read, as an Arrow table of ANSWER_SCHEMA.
@@ -64,13 +64,13 @@ def upstream(
 
 
 def downstream(
-    catalog: Catalog,
+    catalog: Warehouse,
     table: str,
     snapshot_id: int,
     depth: int | None = None,
     *,
     commit: str | None = None,
-    catalogs: Sequence[Catalog] = (),
+    catalogs: Sequence[Warehouse] = (),
     graph: EdgeArrays | None = None,
 ) -> pa.Table:
     """The batches that read a snapshot, and those that read what they wrote, as an Arrow table of ANSWER_SCHEMA.
@@ -88,7 +88,13 @@ class _Start:
     """The snapshot that is asked for."""
 
     def __init__(
-        self, catalogs: Sequence[Catalog], table: str, snapshot_id: int, *, commit: str | None, graph: EdgeArrays | None
+        self,
+        catalogs: Sequence[Warehouse],
+        table: str,
+        snapshot_id: int,
+        *,
+        commit: str | None,
+        graph: EdgeArrays | None,
     ) -> None:
         self.graph = lineage_graph(*catalogs) if graph is None else graph
         self._store = _opened(catalogs, table)
@@ -168,7 +174,7 @@ def named_line(graph: EdgeArrays, name: str) -> LineKey:
     return found
 
 
-def _opened(catalogs: Sequence[Catalog], table: str) -> TableStore | None:
+def _opened(catalogs: Sequence[Warehouse], table: str) -> TableStore | None:
     try:
         return FoundTables(catalogs).named(table)
     except NotFoundError:

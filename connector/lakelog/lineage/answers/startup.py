@@ -12,9 +12,6 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakelog.catalog.catalog import Catalog
-from lakelog.catalog.system.lineage_tables import JOB_STARTUP
-from lakelog.catalog.system.system_database import SystemDatabase
 from lakelog.common.errors import NotFoundError
 from lakelog.common.quoting import listed
 from lakelog.filestore.metadata.origins.row_sources import LineKey
@@ -24,10 +21,13 @@ from lakelog.lineage.lines.line_graph import FoundTables, LineGraph, load_lines
 from lakelog.lineage.lines.lines import line_key
 from lakelog.lineage.records.record import ReadMode, TableVersion
 from lakelog.lineage.tables.known import known_edges
+from lakelog.warehouse.lineage_tables import JOB_STARTUP
+from lakelog.warehouse.system_database import SystemDatabase
+from lakelog.warehouse.warehouse import Warehouse
 
 
 def startup_snapshots(
-    catalog: Catalog, tables: Sequence[str], *, beside: Sequence[str] | None = None
+    catalog: Warehouse, tables: Sequence[str], *, beside: Sequence[str] | None = None
 ) -> dict[str, TableVersion]:
     """The newest snapshots of tables at which a job that reads them may start, beside jobs that read them too.
 
@@ -35,7 +35,7 @@ def startup_snapshots(
     from any of them. Raises NotConsistentError where there are none, with what would help; NotFoundError.
     """
     others = made_from_any(catalog, tables) if beside is None else list(beside)
-    stores = {name: catalog.table(name)._files for name in dict.fromkeys([*tables, *others])}
+    stores = {name: catalog.store(name) for name in dict.fromkeys([*tables, *others])}
     heads = {line_key(store): store.snapshots.latest_id() or 0 for store in stores.values()}
     empty = [name for name, store in stores.items() if not heads[line_key(store)]]
     if empty:
@@ -60,9 +60,9 @@ def _no_start(
     )
 
 
-def made_from_any(catalog: Catalog, tables: Sequence[str]) -> list[str]:
+def made_from_any(catalog: Warehouse, tables: Sequence[str]) -> list[str]:
     """The tables of a catalog that streams make from any of these, and that are not among them, by name."""
-    uuids = [line_key(catalog.table(name)._files).uuid for name in tables]
+    uuids = [line_key(catalog.store(name)).uuid for name in tables]
     edges = known_edges(catalog)
     streams = pc.and_(
         pc.is_in(edges["source_uuid"], pa.array(uuids, pa.string())), pc.equal(edges["mode"], ReadMode.STREAM.value)
@@ -71,11 +71,11 @@ def made_from_any(catalog: Catalog, tables: Sequence[str]) -> list[str]:
     return [name for name in found if _has(catalog, name)]
 
 
-def record_startup(catalog: Catalog, job: str, start: Mapping[str, TableVersion]) -> None:
+def record_startup(catalog: Warehouse, job: str, start: Mapping[str, TableVersion]) -> None:
     """Write at which snapshots of tables a job starts into `job_startup`, in the place of an earlier start."""
     rows = []
     for name, at in start.items():
-        table = catalog.table(name)._files
+        table = catalog.store(name)
         key = line_key(table)
         database, _, short = name.partition(".")
         row = {"job": job, "database": database, "table": short, "table_uuid": key.uuid, "branch": key.branch}
@@ -83,9 +83,9 @@ def record_startup(catalog: Catalog, job: str, start: Mapping[str, TableVersion]
     SystemDatabase.of(catalog).change(JOB_STARTUP, upserts=rows)
 
 
-def _has(catalog: Catalog, name: str) -> bool:
+def _has(catalog: Warehouse, name: str) -> bool:
     try:
-        catalog.table(name)
+        catalog.store(name)
     except NotFoundError:
         return False
     return True

@@ -15,7 +15,6 @@ from functools import partial
 
 import pyarrow as pa
 
-from lakelog.catalog.catalog import Catalog
 from lakelog.common.errors import LakelogError, NotFoundError
 from lakelog.filestore.io.path_forms import warehouse_of
 from lakelog.filestore.metadata.manifests.manifest_entries import FileKind
@@ -33,6 +32,7 @@ from lakelog.lineage.records.record import TableVersion
 from lakelog.lineage.records.unreadable import note_unreadable
 from lakelog.lineage.tables.edge_arrays import EdgeArrays
 from lakelog.lineage.tables.forking import owning_line
+from lakelog.warehouse.warehouse import Warehouse
 
 SNAPSHOTS_SCHEMA = pa.schema(
     [
@@ -84,12 +84,12 @@ class Tainted:
 
 
 def tainted(
-    catalog: Catalog,
+    catalog: Warehouse,
     table: str,
     snapshot_id: int,
     *,
     commit: str | None = None,
-    catalogs: Sequence[Catalog] = (),
+    catalogs: Sequence[Warehouse] = (),
     graph: EdgeArrays | None = None,
 ) -> Tainted:
     """What the wrong rows of one snapshot have reached, at any depth, in this catalog and in `catalogs`.

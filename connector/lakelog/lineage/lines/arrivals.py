@@ -14,11 +14,11 @@ from typing import Any  # Any: values of edges
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakelog.catalog.system.system_database import plain_times
 from lakelog.filestore.metadata.origins.row_sources import LineKey
 from lakelog.lineage.lines.lines import Line
 from lakelog.lineage.records.record import TableVersion
 from lakelog.lineage.tables.forking import FORK_OPERATION, TAKEN
+from lakelog.warehouse.system_database import plain_times
 
 Row = Mapping[str, Any]
 _COLUMNS = ["sink_branch", "operation", "why", "sink_snapshot", "sink_commit", "sink_time"]

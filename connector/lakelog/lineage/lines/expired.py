@@ -11,14 +11,14 @@ from decimal import Decimal
 from itertools import groupby
 from typing import Any  # Any: the values of a row
 
-from lakelog.catalog.system.lineage_tables import SNAPSHOT_EDGES
-from lakelog.catalog.system.system_database import SystemDatabase, plain_times
 from lakelog.filestore.metadata.origins.row_sources import LineKey
 from lakelog.filestore.predicate.tree import And, Compare, Comparison, Literal, LiteralKind, Predicate
 from lakelog.filestore.schema.paths import MAIN_BRANCH
 from lakelog.lineage.lines.lines import Change, Step, line_batch, taken_branch
 from lakelog.lineage.records.record import ForeignSource, ReadMode, Source, TableSource, TableVersion, UnknownSource
 from lakelog.lineage.tables.forking import FORK_OPERATION
+from lakelog.warehouse.lineage_tables import SNAPSHOT_EDGES
+from lakelog.warehouse.system_database import SystemDatabase, plain_times
 
 Row = Mapping[str, Any]
 _BATCH = ("sink_snapshot", "sink_commit", "user", "identifier")

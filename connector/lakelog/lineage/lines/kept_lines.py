@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from lakelog.catalog.catalog import Catalog
 from lakelog.filestore.metadata.origins.row_sources import LineKey
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.lineage.lines.expired import ExpiredSteps
@@ -19,12 +18,13 @@ from lakelog.lineage.lines.line_graph import FoundTables, joined_line
 from lakelog.lineage.lines.line_steps import StepRun
 from lakelog.lineage.lines.lines import Line, Step
 from lakelog.lineage.tables.beginnings import line_snapshots
+from lakelog.warehouse.warehouse import Warehouse
 
 
 class KeptLines(FoundTables):
     """Tables of catalogs, with what was read of their lines. For one thread."""
 
-    def __init__(self, catalogs: Sequence[Catalog]) -> None:
+    def __init__(self, catalogs: Sequence[Warehouse]) -> None:
         super().__init__(catalogs)
         self._kept: dict[LineKey, _KeptLine] = {}
         self._is_read: set[LineKey] = set()  # lines that `find` has read, for the `read` that follows

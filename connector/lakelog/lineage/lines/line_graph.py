@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from lakelog.catalog.catalog import Catalog
-from lakelog.catalog.system.system_database import SystemDatabase
 from lakelog.common.errors import InvalidRequestError, LakelogError, NotFoundError
 from lakelog.filestore.metadata.origins.row_sources import LineKey
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot, is_same_commit
@@ -32,12 +30,14 @@ from lakelog.lineage.lines.versions import LineVersions
 from lakelog.lineage.records.record import ReadMode, TableSource, TableVersion
 from lakelog.lineage.records.unreadable import note_unreadable, readable_tables
 from lakelog.lineage.tables.beginnings import forked_at
+from lakelog.warehouse.system_database import SystemDatabase
+from lakelog.warehouse.warehouse import Warehouse
 
 
 class FoundTables:
     """The tables of catalogs by what lineage knows of them."""
 
-    def __init__(self, catalogs: Sequence[Catalog]) -> None:
+    def __init__(self, catalogs: Sequence[Warehouse]) -> None:
         self._catalogs = catalogs
         self._by_uuid: dict[str, TableStore] | None = None
         self.expired = ExpiredSteps([SystemDatabase.of(catalog) for catalog in catalogs])
@@ -47,7 +47,7 @@ class FoundTables:
         first: NotFoundError | None = None
         for catalog in self._catalogs:
             try:
-                return catalog.table(name)._files
+                return catalog.store(name)
             except NotFoundError as error:
                 first = first or error
         assert first is not None, "there is no catalog"
@@ -64,7 +64,7 @@ class FoundTables:
     def _main(self, key: LineKey, name: str) -> TableStore | None:
         for catalog in self._catalogs:
             try:
-                found = catalog.table(name.partition(BRANCH_INFIX)[0])._files
+                found = catalog.store(name.partition(BRANCH_INFIX)[0])
             except (InvalidRequestError, NotFoundError):  # a name of a table outside of a warehouse, or of none
                 continue
             if line_key(found).uuid == key.uuid:
@@ -77,7 +77,7 @@ class FoundTables:
 
     def _of_uuid(self, uuid: str) -> TableStore | None:
         if self._by_uuid is None:
-            everything = (table._files for catalog in self._catalogs for _, _, table in readable_tables(catalog))
+            everything = (table for catalog in self._catalogs for _, _, table in readable_tables(catalog))
             self._by_uuid = {line_key(table).uuid: table for table in everything}
         return self._by_uuid.get(uuid)
 

@@ -14,7 +14,6 @@ from typing import Any  # Any: values of edges
 
 import numpy as np
 
-from lakelog.catalog.system.system_database import plain_times
 from lakelog.filestore.metadata.origins.cleared_rows import Cleared, parse_cleared
 from lakelog.filestore.metadata.origins.row_sources import LineKey
 from lakelog.lineage.lines.arrivals import OWN, Arrival, Arrivals
@@ -25,6 +24,7 @@ from lakelog.lineage.lines.lines import Change, Line, Step
 from lakelog.lineage.records.record import TableVersion
 from lakelog.lineage.tables.edge_arrays import EdgeArrays
 from lakelog.lineage.tables.forking import FORK_OPERATION
+from lakelog.warehouse.system_database import plain_times
 
 Row = dict[str, Any]
 

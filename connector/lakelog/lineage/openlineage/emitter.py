@@ -10,7 +10,6 @@ from functools import partial
 from openlineage.client import OpenLineageClient
 from openlineage.client.event_v2 import InputDataset, RunState
 
-from lakelog.catalog import Catalog, Table
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import InvalidRequestError, LakelogError
 from lakelog.common.events import log_event
@@ -22,6 +21,8 @@ from lakelog.lineage.openlineage.events import Engine, RunStatus, engine_of, eve
 from lakelog.lineage.openlineage.outbox import Outbox
 from lakelog.lineage.openlineage.redaction import redacted, secrets_of
 from lakelog.lineage.records.record import CommittedBatch, TableSource, UnknownSource, batches_of
+from lakelog.warehouse.handle import TableHandle
+from lakelog.warehouse.warehouse import Warehouse
 
 logger = logging.getLogger("lakelog.lineage")
 
@@ -45,10 +46,10 @@ class OpenLineageEmitter:
 
     def __init__(
         self,
-        table: Table,
+        table: TableHandle,
         *,
         config: Mapping[str, object] | None = None,
-        catalog: Catalog | None = None,
+        catalog: Warehouse | None = None,
         namespace: str | None = None,
         minutes_between: float | None = MINUTES_BETWEEN,
         engine: Engine | None = None,
@@ -65,7 +66,7 @@ class OpenLineageEmitter:
         """
         self._table = table
         self._files = table._files
-        self._catalog = catalog or (Catalog(table.warehouse) if is_local(table.path) else None)
+        self._catalog = catalog or (Warehouse(table.warehouse) if is_local(table.path) else None)
         self._namespace = namespace or os.environ.get(NAMESPACE_KEY) or NAMESPACE
         self._millis_between = None if minutes_between is None else round(minutes_between * 60_000)
         self._engine = engine
@@ -173,7 +174,7 @@ class OpenLineageEmitter:
         if self._catalog is None:
             return None
         try:
-            files = self._catalog.table(source.table)._files
+            files = self._catalog.store(source.table)
         except LakelogError:
             return None
         if files.uuid != source.uuid:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from lakelog.catalog.catalog import Catalog
 from lakelog.filestore.schema.paths import BRANCH_INFIX
 from lakelog.lineage.answers.questions import downstream, lineage_graph, upstream
 from lakelog.lineage.lines.line_graph import FoundTables
@@ -11,10 +10,11 @@ from lakelog.lineage.pictures.graph import LineageGraph, graph_of
 from lakelog.lineage.pictures.graph_parts import NodeKey, NodeKind
 from lakelog.lineage.records.unreadable import check_is_read
 from lakelog.lineage.tables.edges import EDGE_SCHEMA
+from lakelog.warehouse.warehouse import Warehouse
 
 
 def table_graph(
-    catalog: Catalog,
+    catalog: Warehouse,
     table: str,
     snapshot_id: int | None = None,
     *,

@@ -8,20 +8,27 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
 
-from lakelog.catalog import Table, open_table
 from lakelog.common.errors import InvalidRequestError, LakelogError
 from lakelog.common.quoting import cause, shown
 from lakelog.lineage.records.record import BatchLineage, ReadMode, Source, UnknownSource
 from lakelog.lineage.records.sources import source_of_table, version_of
+from lakelog.warehouse.handle import TableHandle
+from lakelog.warehouse.warehouse import Warehouse, open_store
+
+if TYPE_CHECKING:
+    from lakelog.filestore.table import FileStoreTable
 
 logger = logging.getLogger("lakelog.lineage")
+
+AnyTable = TypeVar("AnyTable", bound=TableHandle)
 
 NO_SOURCES = "none"
 _MARK = "@"
 
 
-def made_from(table: Table, *sources: str, job: str | None = None) -> Table:
+def made_from(table: AnyTable, *sources: str, job: str | None = None) -> AnyTable:
     """The table, by a handle whose writes and statements record that they were made from `sources`, by a job.
 
         made_from(catalog.table("db.report"), "db.orders@12", job="nightly").write(rows)
@@ -33,7 +40,7 @@ def made_from(table: Table, *sources: str, job: str | None = None) -> Table:
     return with_lineage(table, BatchLineage(job=job, sources=found))
 
 
-def with_lineage(table: Table, lineage: BatchLineage) -> Table:
+def with_lineage(table: AnyTable, lineage: BatchLineage) -> AnyTable:
     """The table, by a handle whose writes and statements record this."""
     return table._of(replace(table._files, lineage=lineage.to_json()))
 
@@ -74,10 +81,10 @@ def checked_sources(names: Iterable[str]) -> tuple[str, ...]:
     return found
 
 
-def declared_table(name: str, warehouse: str) -> Table:
+def declared_table(name: str, warehouse: str) -> FileStoreTable:
     """The table, or the branch, of a declared source. Raises NotFoundError, and what opening a table raises."""
     text, _ = _parts_of(name)
-    return open_table(text) if "/" in text else open_table(text, warehouse)
+    return open_store(text) if "/" in text else Warehouse(warehouse).store(text)
 
 
 def declared_number(name: str) -> int | None:
@@ -89,10 +96,10 @@ def _source(name: str, warehouse: str) -> Source:
     """Raises NotFoundError, and what opening a table raises."""
     _, number = _parts_of(name)
     table = declared_table(name, warehouse)
-    source = source_of_table(table._files, mode=ReadMode.BATCH)
+    source = source_of_table(table, mode=ReadMode.BATCH)
     if number is None:
         return replace(source, why="declared without a snapshot")
-    return replace(source, end=version_of(table._files.snapshots.get(number)), is_exact=True)
+    return replace(source, end=version_of(table.snapshots.get(number)), is_exact=True)
 
 
 def _parts_of(name: str) -> tuple[str, int | None]:

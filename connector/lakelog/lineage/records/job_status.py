@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lakelog.catalog.system.lineage_tables import JOB_STATUS
-from lakelog.catalog.system.system_database import SystemDatabase
+from lakelog.warehouse.lineage_tables import JOB_STATUS
+from lakelog.warehouse.system_database import SystemDatabase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

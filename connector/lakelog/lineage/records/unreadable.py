@@ -13,14 +13,13 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakelog.catalog.system.system_tables import all_tables
 from lakelog.common.errors import LakelogError
 from lakelog.common.quoting import escaped
 from lakelog.filestore.metadata.tables.store import TableStore
 
 if TYPE_CHECKING:
-    from lakelog.catalog.catalog import Catalog
-    from lakelog.catalog.verbs.table import Table
+    from lakelog.filestore.table import FileStoreTable
+    from lakelog.warehouse.warehouse import Warehouse
 
 logger = logging.getLogger("lakelog.lineage")
 
@@ -75,10 +74,10 @@ def note_unreadable(name: str, path: str | None, error: LakelogError) -> None:
 
 
 def readable_tables(
-    catalog: Catalog, note: Callable[[str, str, LakelogError], None] = note_unreadable
-) -> Iterator[tuple[str, str, Table]]:
+    catalog: Warehouse, note: Callable[[str, str, LakelogError], None] = note_unreadable
+) -> Iterator[tuple[str, str, FileStoreTable]]:
     """The tables of a warehouse that can be opened, with their names; the others are given to `note`."""
-    return all_tables(catalog, on_error=note)
+    return catalog.stores(on_error=note)
 
 
 def check_is_read(table: TableStore, unreadable: Iterable[UnreadableTable]) -> None:

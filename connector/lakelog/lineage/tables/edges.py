@@ -35,7 +35,7 @@ from lakelog.lineage.records.unreadable import note_unreadable
 from lakelog.lineage.tables.beginnings import line_snapshots
 
 if TYPE_CHECKING:
-    from lakelog.catalog.verbs.table import Table
+    from lakelog.warehouse.handle import TableHandle
 
 # `sink_snapshot` is the first in which the batch is whole, `barrier_id` Spark's number of the micro-batch, null for a
 # batch write. `source_kind` is `table`, `foreign`, `unknown`, or null for a batch without sources. `foreign_from` and
@@ -127,7 +127,7 @@ def readable_batches(snapshot: Snapshot) -> tuple[CommittedBatch, ...]:
         return (CommittedBatch(user=snapshot.commit_user, identifier=snapshot.commit_identifier, lineage=lineage),)
 
 
-def edges_of(table: Table | TableStore) -> pa.Table:
+def edges_of(table: TableHandle | TableStore) -> pa.Table:
     """The edges of the whole batches in the living snapshots of a table and its branches, or of a branch alone.
 
     Line by line, oldest first. Reads every living snapshot. A branch that cannot be read has none, and is named as
@@ -148,7 +148,7 @@ def edge_table(edges: Iterable[Mapping[str, object]]) -> pa.Table:
     return pa.Table.from_pylist(list(edges), schema=EDGE_SCHEMA)
 
 
-def store_of(table: Table | TableStore) -> TableStore:
+def store_of(table: TableHandle | TableStore) -> TableStore:
     """The file store of a table of a catalog."""
     return table if isinstance(table, TableStore) else table._files
 

@@ -12,9 +12,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from lakelog.catalog.system.lineage_options import DATA_LINEAGE, TABLE_LINEAGE
-from lakelog.catalog.system.lineage_tables import JOB_STARTUP, SNAPSHOT_EDGES
-from lakelog.catalog.system.system_database import SystemDatabase
 from lakelog.common.errors import InvalidRequestError, LakelogError
 from lakelog.common.quoting import escaped
 from lakelog.filestore.io.path_forms import warehouse_of
@@ -35,9 +32,12 @@ from lakelog.lineage.tables.projecting import (
     numbered,
     snapshot_rows,
 )
+from lakelog.warehouse.lineage_options import DATA_LINEAGE, TABLE_LINEAGE
+from lakelog.warehouse.lineage_tables import JOB_STARTUP, SNAPSHOT_EDGES
+from lakelog.warehouse.system_database import SystemDatabase
 
 if TYPE_CHECKING:
-    from lakelog.catalog.catalog import Catalog
+    from lakelog.warehouse.warehouse import Warehouse
 
 logger = logging.getLogger("lakelog.lineage")
 
@@ -55,7 +55,7 @@ class Fed:
     edges: int = 0
 
 
-def feed(catalog: Catalog) -> Fed:
+def feed(catalog: Warehouse) -> Fed:
     """Put what the snapshots of a warehouse's tables record into its system tables, as far as it was not fed.
 
     What is recorded say the catalog's options `table-lineage` and `data-lineage`, given here or at an earlier feed.
@@ -67,7 +67,7 @@ def feed(catalog: Catalog) -> Fed:
     return feed_catalog(catalog)
 
 
-def feed_catalog(catalog: Catalog, on_step: OnStep = lambda _: None) -> Fed:
+def feed_catalog(catalog: Warehouse, on_step: OnStep = lambda _: None) -> Fed:
     """As `feed`; `on_step` is called after each step, with its name."""
     database = SystemDatabase.of(catalog)
     if database.given and database.is_made() and not database.switches().is_on:
@@ -76,7 +76,7 @@ def feed_catalog(catalog: Catalog, on_step: OnStep = lambda _: None) -> Fed:
     return feed_tables(catalog, database, on_step).fed
 
 
-def feed_tables(catalog: Catalog, database: SystemDatabase, on_step: OnStep, *, start: int | None = None) -> Feeder:
+def feed_tables(catalog: Warehouse, database: SystemDatabase, on_step: OnStep, *, start: int | None = None) -> Feeder:
     """Feed all tables, or what they have from a snapshot on; then let rows follow renamed and dropped tables.
 
     Raises the error of the first table whose snapshots cannot be read, after the others were fed.
@@ -96,7 +96,7 @@ def feed_tables(catalog: Catalog, database: SystemDatabase, on_step: OnStep, *, 
     feeder.dropped = database.dropped() - names.keys()
     for _, _, table in tables:
         try:
-            feeder.take(table._files, start=start)
+            feeder.take(table, start=start)
         except LakelogError as error:
             note(table.name, table.path, error)
     feeder.flush()
@@ -106,10 +106,10 @@ def feed_tables(catalog: Catalog, database: SystemDatabase, on_step: OnStep, *, 
     return feeder
 
 
-def _switch_off(catalog: Catalog, database: SystemDatabase) -> None:
+def _switch_off(catalog: Warehouse, database: SystemDatabase) -> None:
     database.store_options()
     for _, _, table in readable_tables(catalog):
-        for line in lines_of(table._files):
+        for line in lines_of(table):
             line.release()
 
 

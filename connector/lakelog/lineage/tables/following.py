@@ -13,7 +13,9 @@ from typing import Any  # Any: the values of a row
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakelog.catalog.system.lineage_tables import (
+from lakelog.filestore.schema.paths import BRANCH_INFIX
+from lakelog.lineage.tables.projecting import OF_SNAPSHOTS, name_parts
+from lakelog.warehouse.lineage_tables import (
     JOB_STARTUP,
     SINK_JOBS,
     SNAPSHOT_EDGES,
@@ -21,9 +23,7 @@ from lakelog.catalog.system.lineage_tables import (
     TABLE_NAMES,
     StoredTable,
 )
-from lakelog.catalog.system.system_database import SystemDatabase, plain_times
-from lakelog.filestore.schema.paths import BRANCH_INFIX
-from lakelog.lineage.tables.projecting import OF_SNAPSHOTS, name_parts
+from lakelog.warehouse.system_database import SystemDatabase, plain_times
 
 _NAMED = (SOURCE_JOBS, SINK_JOBS, *OF_SNAPSHOTS, JOB_STARTUP)
 

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lakelog.catalog.system.lineage_tables import SNAPSHOT_EDGES
-from lakelog.catalog.system.system_database import SystemDatabase, plain_times
 from lakelog.common.errors import LakelogError
 from lakelog.filestore.metadata.snapshots.snapshot import is_same_commit
 from lakelog.filestore.metadata.tables.store import TableStore
@@ -23,9 +21,11 @@ from lakelog.lineage.records.sources import uuid_of
 from lakelog.lineage.records.unreadable import note_unreadable, readable_tables
 from lakelog.lineage.tables.beginnings import beginning_of, check_line_name
 from lakelog.lineage.tables.edges import EDGE_SCHEMA, Edge, edge_table
+from lakelog.warehouse.lineage_tables import SNAPSHOT_EDGES
+from lakelog.warehouse.system_database import SystemDatabase, plain_times
 
 if TYPE_CHECKING:
-    from lakelog.catalog.catalog import Catalog
+    from lakelog.warehouse.warehouse import Warehouse
 
 FORK_OPERATION = "BRANCH"  # of the edge of a fork
 # The reason in the edge of a branch that its table has taken: then the branch goes on behind a snapshot of its own.
@@ -49,7 +49,7 @@ def owning_line(table: TableStore, snapshot_id: int) -> TableStore:
     return main if is_shared or is_same_commit(own, main.snapshots.find(snapshot_id)) else table
 
 
-def fork_edges(catalog: Catalog) -> pa.Table:
+def fork_edges(catalog: Warehouse) -> pa.Table:
     """The edges of the branches of a warehouse, of deleted ones too where they were fed.
 
     A branch that cannot be read has none, unless it was fed, and is named as unreadable.
@@ -58,7 +58,7 @@ def fork_edges(catalog: Catalog) -> pa.Table:
     fed = [] if stored is None else plain_times(stored.to_arrow(where=f"operation = '{FORK_OPERATION}'")).to_pylist()
     found = {fork_key(edge): edge for edge in map(_of_row, fed)}
     for _, _, table in readable_tables(catalog):
-        for edge in readable_forks(table._files):
+        for edge in readable_forks(table):
             before = found.get(fork_key(edge))
             if before is not None:  # the snapshot may have expired
                 edge["sink_time"] = max(edge["sink_time"], before["sink_time"])

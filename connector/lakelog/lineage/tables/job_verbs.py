@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any  # Any: the values of a row
 
 import polars as pl
 
-from lakelog.catalog.system.lineage_tables import JOB_STARTUP, SNAPSHOT_EDGES
-from lakelog.catalog.system.system_database import SystemDatabase
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.common.quoting import listed
 from lakelog.lineage.records.job_status import JobStatus, job_statuses, put_status
 from lakelog.lineage.tables.known import known_frame
 from lakelog.lineage.tables.projecting import OF_JOBS, OF_SNAPSHOTS
+from lakelog.warehouse.lineage_tables import JOB_STARTUP, SNAPSHOT_EDGES
+from lakelog.warehouse.system_database import SystemDatabase
 
 if TYPE_CHECKING:
-    from lakelog.catalog.catalog import Catalog
+    from lakelog.warehouse.warehouse import Warehouse
 
 _NAMES_SHOWN = 10
 
@@ -47,7 +47,7 @@ class Job:
     has_ended: bool
 
 
-def jobs(catalog: Catalog) -> list[Job]:
+def jobs(catalog: Warehouse) -> list[Job]:
     """The jobs that have written tables of a warehouse, by name, as far as their batches are known."""
     statuses = job_statuses(SystemDatabase.of(catalog))
     batch = pl.struct("sink_uuid", "sink_branch", "user", "identifier")
@@ -69,7 +69,7 @@ def jobs(catalog: Catalog) -> list[Job]:
     return [_job(row, statuses.get(row["job"], JobStatus())) for row in found.to_dicts()]
 
 
-def end_job(catalog: Catalog, name: str) -> None:
+def end_job(catalog: Warehouse, name: str) -> None:
     """Record that a job has ended: its tables leave `source_job_lineage` and `sink_job_lineage`, its snapshots stay.
 
     When the job commits again, it is back. Raises NotFoundError, naming the jobs, and InvalidRequestError where no
@@ -83,7 +83,7 @@ def end_job(catalog: Catalog, name: str) -> None:
         database.delete_where(table, "job", [name])
 
 
-def delete_job(catalog: Catalog, name: str) -> None:
+def delete_job(catalog: Warehouse, name: str) -> None:
     """Delete all lineage of a job that is known until now; snapshots are not changed. It cannot be brought back.
 
     What the job commits afterwards is recorded again. Raises as `end_job`. After an error call it again: it continues.
@@ -97,7 +97,7 @@ def delete_job(catalog: Catalog, name: str) -> None:
         database.delete_where(table, "job", [name])
 
 
-def _recorded(catalog: Catalog) -> SystemDatabase:
+def _recorded(catalog: Warehouse) -> SystemDatabase:
     database = SystemDatabase.of(catalog)
     if not database.switches().is_on:
         raise InvalidRequestError(
@@ -107,11 +107,11 @@ def _recorded(catalog: Catalog) -> SystemDatabase:
     return database
 
 
-def _has_edges(catalog: Catalog, name: str) -> bool:
+def _has_edges(catalog: Warehouse, name: str) -> bool:
     return not known_frame(catalog).filter(pl.col("job") == name).is_empty()
 
 
-def _last_commit(catalog: Catalog, name: str) -> int:
+def _last_commit(catalog: Warehouse, name: str) -> int:
     """The commit time of the last known batch of a job. Raises NotFoundError."""
     edges = known_frame(catalog)
     found = edges.filter(pl.col("job") == name)["sink_time"].dt.epoch("ms").max()

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pyarrow as pa
 
-from lakelog.catalog.system.lineage_tables import SNAPSHOT_EDGES
-from lakelog.catalog.system.system_database import SystemDatabase
 from lakelog.common.errors import LakelogError
 from lakelog.filestore.schema.paths import MAIN_BRANCH
 from lakelog.lineage.records.job_status import job_statuses
@@ -18,14 +16,16 @@ from lakelog.lineage.records.unreadable import note_unreadable, readable_tables
 from lakelog.lineage.tables.edges import EDGE_SCHEMA, Edge, edge_table
 from lakelog.lineage.tables.forking import FORK_OPERATION
 from lakelog.lineage.tables.progress import lines_of
+from lakelog.warehouse.lineage_tables import SNAPSHOT_EDGES
+from lakelog.warehouse.system_database import SystemDatabase
 
 if TYPE_CHECKING:
-    from lakelog.catalog.catalog import Catalog
+    from lakelog.warehouse.warehouse import Warehouse
 
 _SNAPSHOT = ["sink_uuid", "sink_branch", "sink_snapshot", "sink_commit"]
 
 
-def known_edges(catalog: Catalog) -> pa.Table:
+def known_edges(catalog: Warehouse) -> pa.Table:
     """The edges of all batches of a warehouse's tables, of expired snapshots too where these were fed.
 
     Without `data-lineage` they are those of the living snapshots. Tables have their present names. Edges of deleted
@@ -35,7 +35,7 @@ def known_edges(catalog: Catalog) -> pa.Table:
     return known_frame(catalog).to_arrow().cast(EDGE_SCHEMA)
 
 
-def known_frame(catalog: Catalog) -> pl.DataFrame:
+def known_frame(catalog: Warehouse) -> pl.DataFrame:
     """As `known_edges`, as a frame."""
     database = SystemDatabase.of(catalog)
     has_data = database.find(SNAPSHOT_EDGES) is not None
@@ -44,11 +44,11 @@ def known_frame(catalog: Catalog) -> pl.DataFrame:
     for database_name, name, table in readable_tables(catalog):
         if table.uuid:
             names.setdefault(table.uuid, f"{database_name}.{name}")
-        for line in lines_of(table._files):
+        for line in lines_of(table):
             try:
                 edges += [edge for piece in line.unfed(start=None if has_data else 1) for edge in piece.edges]
             except LakelogError as error:
-                note_unreadable(replace(table._files, branch=line.branch).name, table.path, error)
+                note_unreadable(replace(table, branch=line.branch).name, table.path, error)
     unfed = _frame(edge_table(edges))
     stored = _stored(database).join(unfed, on=_SNAPSHOT, how="anti", nulls_equal=True)
     return _not_deleted(pl.concat([stored, unfed]).with_columns(*_present(names)), database)

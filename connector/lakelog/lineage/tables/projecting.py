@@ -10,7 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any  # Any: the values of a row
 
-from lakelog.catalog.system.lineage_tables import (
+from lakelog.filestore.schema.line_names import line_name
+from lakelog.filestore.schema.paths import MAIN_BRANCH
+from lakelog.lineage.records.record import ReadMode
+from lakelog.warehouse.lineage_tables import (
     SINK_JOBS,
     SINK_SNAPSHOTS,
     SNAPSHOT_EDGES,
@@ -18,9 +21,6 @@ from lakelog.catalog.system.lineage_tables import (
     SOURCE_SNAPSHOTS,
     StoredTable,
 )
-from lakelog.filestore.schema.line_names import line_name
-from lakelog.filestore.schema.paths import MAIN_BRANCH
-from lakelog.lineage.records.record import ReadMode
 
 Edge = Mapping[str, Any]
 Row = dict[str, Any]

@@ -7,9 +7,6 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from lakelog.catalog.system.lineage_tables import SNAPSHOT_EDGES
-from lakelog.catalog.system.system_database import SystemDatabase
-from lakelog.catalog.system.system_tables import all_tables
 from lakelog.common.errors import LakelogError
 from lakelog.filestore.metadata.snapshots.snapshot_manager import SnapshotManager
 from lakelog.filestore.schema.paths import TablePaths
@@ -17,9 +14,11 @@ from lakelog.lineage.records.unreadable import note_unreadable
 from lakelog.lineage.tables.feeding import feed_tables
 from lakelog.lineage.tables.forking import FORK_OPERATION
 from lakelog.lineage.tables.progress import Line, lines_of
+from lakelog.warehouse.lineage_tables import SNAPSHOT_EDGES
+from lakelog.warehouse.system_database import SystemDatabase
 
 if TYPE_CHECKING:
-    from lakelog.catalog.catalog import Catalog
+    from lakelog.warehouse.warehouse import Warehouse
 
 _SNAPSHOT = ("sink_uuid", "sink_line", "sink_snapshot", "sink_commit")
 
@@ -38,7 +37,7 @@ class Rebuilt:
     kept: Mapping[str, int] = field(default_factory=dict)
 
 
-def rebuild(catalog: Catalog) -> Rebuilt:
+def rebuild(catalog: Warehouse) -> Rebuilt:
     """Read the lineage of all living snapshots again into the system tables, as if none was fed.
 
     Lineage of snapshots that do not live any more is kept, and reported. What is recorded say the options, as for
@@ -47,19 +46,19 @@ def rebuild(catalog: Catalog) -> Rebuilt:
     return rebuild_catalog(catalog)
 
 
-def rebuild_catalog(catalog: Catalog, on_step: Callable[[str], None] = lambda _: None) -> Rebuilt:
+def rebuild_catalog(catalog: Warehouse, on_step: Callable[[str], None] = lambda _: None) -> Rebuilt:
     """As `rebuild`; `on_step` is called after each step, with its name."""
     database = SystemDatabase.of(catalog)
     fed = feed_tables(catalog, database, on_step, start=1).fed
     unreadable: set[tuple[object, ...]] = set()  # lines of which it is not known what lives
     living: dict[tuple[object, ...], set[tuple[object, ...]]] = {}
-    for _, _, table in all_tables(catalog):
-        for line in lines_of(table._files):
+    for _, _, table in catalog.stores():
+        for line in lines_of(table):
             key = (table.uuid, line.branch)
             try:
                 living.setdefault(key, set()).update(_living(line))
             except LakelogError as error:
-                note_unreadable(replace(table._files, branch=line.branch).name, table.path, error)
+                note_unreadable(replace(table, branch=line.branch).name, table.path, error)
                 unreadable.add(key)
     return Rebuilt(tables=fed.tables, batches=fed.batches, edges=fed.edges, kept=_kept(database, living, unreadable))
 

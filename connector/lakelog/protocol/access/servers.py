@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -48,7 +47,7 @@ def client_config_of(
 def require_kafka_client() -> None:
     """Raise InvalidRequestError where Kafka's client, an extra of lakelog, is not installed."""
     try:
-        importlib.import_module("lakelog.logstore.kafka.clients.topic")
+        from lakelog.logstore.kafka.clients import topic  # noqa: F401, PLC0415  # it needs the extra
     except ModuleNotFoundError as error:
         raise InvalidRequestError(
             f"logs need Kafka's client, and {error.name} is not installed; pip install 'lakelog[all]'"

@@ -15,7 +15,6 @@ from typing import Any  # Any: py4j gives Java objects without types
 from pyspark.errors import PySparkAttributeError
 from pyspark.sql import DataFrame
 
-from lakelog.catalog.names.system_names import STORED_DATABASE
 from lakelog.common.errors import CorruptDataError
 from lakelog.common.quoting import cause
 from lakelog.filestore.metadata.snapshots.users import NamedJob
@@ -26,6 +25,7 @@ from lakelog.lineage.records.record import BatchLineage, ReadMode, Source, Table
 from lakelog.spark.capture.checkpoint import parse_offset_log
 from lakelog.spark.capture.offset_lines import NOTHING_READ, foreign_between, table_between
 from lakelog.spark.capture.plan_leaves import StreamLeaf, first_offset, leaves_of, source_of_leaf, stream_leaf_of
+from lakelog.warehouse.system_names import STORED_DATABASE
 
 logger = logging.getLogger("lakelog.spark")
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any  # Any: py4j gives Java objects without types
 
-from lakelog.catalog.names.system_names import names_system_table
 from lakelog.common.quoting import cut
 from lakelog.lineage.records.record import ForeignSource, ReadMode, Source, TableSource, UnknownSource
 from lakelog.lineage.records.sources import source_of_table
@@ -14,6 +13,7 @@ from lakelog.spark.options import open_for_read
 from lakelog.spark.session import FORMAT
 from lakelog.spark.source.reading.read_mark import read_of_leaf, read_of_partition
 from lakelog.spark.source.streams.audit_stream import audited
+from lakelog.warehouse.system_names import names_system_table
 
 PUSHDOWN_CONF = "spark.sql.python.filterPushdown.enabled"
 _NAMING_OPTIONS = ("table", "path", "subscribe", "subscribePattern", "topic", "dbtable")  # none of them is secret

@@ -83,7 +83,7 @@ class StreamDeclaration:
         def find(identity: str, name: str) -> TableSource | None:
             for candidate in (name, *(self.names or ())):
                 with suppress(LakelogError):
-                    found = declared_table(candidate, warehouse_of(table.path))._files
+                    found = declared_table(candidate, warehouse_of(table.path))
                     if identity_of(found) == identity:
                         return source_of_table(found, mode=ReadMode.STREAM)
             return None

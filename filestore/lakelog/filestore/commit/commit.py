@@ -53,7 +53,6 @@ from lakelog.filestore.metadata.snapshots.users import (
     CarriedProperties,
     lineage_property,
 )
-from lakelog.filestore.metadata.tables.before_lineage import hold_before_commit
 from lakelog.filestore.metadata.tables.identity import (
     UUID_KEY,
     OutdatedSnapshotError,
@@ -336,8 +335,8 @@ class TableCommit:
         )
         snapshot = self._with_sources(snapshot, latest, state, request)
         snapshot = _with_cleared(snapshot, carried, request)
-        if LINEAGE_KEY in snapshot.properties:
-            hold_before_commit(table)
+        if LINEAGE_KEY in snapshot.properties and table.lineage_keeper is not None and table.lineage_options:
+            table.lineage_keeper.hold(table)
         table.state_keeper.before_commit(snapshot.id, snapshot.properties, carried=carried)
         self._count_files(snapshot.id, request)
         return _Attempt(base=latest, snapshot=snapshot, live=live, written=written)

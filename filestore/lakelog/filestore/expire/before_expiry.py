@@ -1,13 +1,12 @@
-"""What takes the lineage of snapshots before they expire: a port, which a part above the file store fills.
+"""The lineage of snapshots is taken before they expire, by the `lineage_keeper` of their table.
 
-The consumer `lakelog-lineage` holds the snapshots that were not taken. Where nothing fills the port, as in a process
-that has imported `lakelog.filestore` alone, they stay.
+The consumer `lakelog-lineage` holds the snapshots whose lineage was not taken. A table without a keeper, as one
+that was opened without a catalog, keeps them.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from lakelog.common.errors import LakelogError
@@ -19,30 +18,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("lakelog.filestore")
 
-TakeLineage = Callable[["TableStore"], None]
-_takers: dict[str, TakeLineage] = {}
-
-
-def take_before_expiry(name: str, take: TakeLineage) -> None:
-    """From now on call `take` with a line of which snapshots with lineage are about to expire.
-
-    It moves, makes or deletes the consumer. One of a name replaces the one before.
-    """
-    _takers[name] = take
-
-
-def has_lineage_taken() -> bool:
-    """Whether anything takes lineage in this process."""
-    return bool(_takers)
-
 
 def take_lineage(table: TableStore, *, so: str = "its snapshots stay") -> None:
     """Have the lineage of a line taken. Errors are logged, with what follows from them: by default snapshots stay."""
-    for name, take in _takers.items():
-        try:
-            take(table)
-        except LakelogError as error:
-            logger.warning("%s: its lineage was not taken by %s, so %s: %s", escaped(table.name), name, so, error)
+    if table.lineage_keeper is None:
+        return
+    try:
+        table.lineage_keeper.take(table)
+    except LakelogError as error:
+        logger.warning("%s: its lineage was not taken, so %s: %s", escaped(table.name), so, error)
 
 
 def take_lineage_of_deleted(table: TableStore) -> None:

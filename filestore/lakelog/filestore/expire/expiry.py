@@ -17,7 +17,7 @@ from lakelog.common.errors import LakelogError
 from lakelog.common.events import log_event
 from lakelog.common.progress import counted
 from lakelog.common.stopwatch import Stopwatch
-from lakelog.filestore.expire.before_expiry import has_lineage_taken, take_lineage, unfed_from
+from lakelog.filestore.expire.before_expiry import take_lineage, unfed_from
 from lakelog.filestore.expire.kept_files import KeptFiles
 from lakelog.filestore.expire.line_breaks import first_before_gaps
 from lakelog.filestore.expire.references import (
@@ -66,7 +66,7 @@ def expire_snapshots(table: TableStore, *, now_millis: int, retention: Retention
     if end > earliest and (oldest := first_before_gaps(table, earliest)) < earliest:
         earliest = oldest
         end = _Expiry(table, retention, newest, now_millis, wanted).first_kept(earliest)
-    if has_lineage_taken() and _expires_lineage(table, unfed_from(table), range(earliest, end)):
+    if table.lineage_keeper is not None and _expires_lineage(table, unfed_from(table), range(earliest, end)):
         take_lineage(table)
     held = [one for one in (consumers.first_wanted(but=LINEAGE_CONSUMER), unfed_from(table)) if one is not None]
     expiry = _Expiry(table, retention, newest, now_millis, min(held, default=None))

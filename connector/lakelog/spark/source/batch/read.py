@@ -10,7 +10,6 @@ from zoneinfo import ZoneInfo
 from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.catalog import Catalog
-from lakelog.catalog.names.system_names import names_system_table
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.timestamps import Timestamp, millis_of
 from lakelog.filestore.predicate import check_filter, parse_where
@@ -20,6 +19,7 @@ from lakelog.spark.source.batch.file_scan import Selection, scan_snapshot
 from lakelog.spark.source.batch.pinned_reads import PINS, pins_with
 from lakelog.spark.system_read import system_frame
 from lakelog.spark.tables import TableName, resolve_files
+from lakelog.warehouse.system_names import names_system_table
 
 if TYPE_CHECKING:
     from lakelog.filestore.schema.schema import TableSchema

@@ -13,7 +13,6 @@ import pyarrow as pa
 from pyspark.sql import types as spark
 from pyspark.sql.datasource import InputPartition
 
-from lakelog.catalog.names.system_names import ReadName, split_name
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import listed
 from lakelog.common.types import ROW_KIND_COLUMN
@@ -29,6 +28,7 @@ from lakelog.spark.shown_state import BRANCH
 from lakelog.spark.source.reading.input_partitions import TableRows
 from lakelog.spark.source.reading.read_schema import read_schema
 from lakelog.spark.types import conform, spark_arrow_schema
+from lakelog.warehouse.system_names import ReadName, split_name
 
 _BINLOG = "binlog"
 

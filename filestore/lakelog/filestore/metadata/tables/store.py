@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from lakelog.common.log_system import has_log
 from lakelog.common.types import DataField, DataType, TypeRoot
@@ -36,11 +36,50 @@ if TYPE_CHECKING:
     from lakelog.filestore.metadata.manifests.data_file import DataFileMeta
     from lakelog.filestore.metadata.manifests.manifest import ManifestFiles
     from lakelog.filestore.metadata.snapshots.live_files import LiveFilesCache
+    from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 
 SEQUENCE_FIELD = DataField(
     id=SEQUENCE_NUMBER_FIELD_ID, name=SEQUENCE_NUMBER, type=DataType(root=TypeRoot.BIGINT, nullable=False)
 )
 KIND_FIELD = DataField(id=VALUE_KIND_FIELD_ID, name=VALUE_KIND, type=DataType(root=TypeRoot.TINYINT, nullable=False))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakenBranch:
+    """What a merge takes of a branch, up to `snapshot`: its changes since a base, or as a whole its rows.
+
+    The base is named by its number, None for the state before the first snapshot, and its commit; of a whole branch it
+    is where the branch began. `is_begin_known`: lakelog has made the branch, and recorded where. `record` is the
+    property of the commit that says up to where the branch is merged. `combines_rows`: rows that both have changed are
+    merged column by column.
+    """
+
+    main: TableStore
+    branch: TableStore
+    snapshot: Snapshot
+    base_id: int | None
+    base_commit: str | None
+    is_whole: bool
+    is_begin_known: bool
+    record: str
+    combines_rows: bool = False
+
+
+class LineageKeeper(Protocol):
+    """What a catalog does for the lineage of its tables: a port, which a part above the file store fills.
+
+    `hold` and `of_branch` raise nothing, `take` raises a LakelogError where the lineage is not taken.
+    """
+
+    def hold(self, table: TableStore) -> None:
+        """Hold a line that is about to get a snapshot with lineage, so that each expiry has it taken."""
+
+    def take(self, table: TableStore) -> None:
+        """Take the lineage of a line of which snapshots are to be deleted; moves, makes or deletes its consumer."""
+
+    def of_branch(self, taken: TakenBranch) -> Mapping[str, object]:
+        """What the commit of a merge records of where the branch's rows come from: an entry of `lakelog.lineage`."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +88,8 @@ class TableStore:
 
     `lineage` is what the statements of this handle record of where their rows come from; None for nothing.
     `listeners_of` gives for the table's name what its commits are told to, see
-    `filestore.metadata.snapshots.listeners`. `lineage_options` are those options of its catalog that switch lineage on.
+    `filestore.metadata.snapshots.listeners`. `lineage_options` are those options of its catalog that switch lineage on,
+    `lineage_keeper` is what the catalog does for lineage; a table that is opened without a catalog has none.
     `is_stored` says that the schema is that of the files already: see `stored`.
     """
 
@@ -60,6 +100,7 @@ class TableStore:
     lineage: Mapping[str, object] | None = field(default=None, compare=False, repr=False)
     listeners_of: ListenersOf | None = field(default=None, compare=False, repr=False)
     lineage_options: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    lineage_keeper: LineageKeeper | None = field(default=None, compare=False, repr=False)
     is_stored: bool = field(default=False, repr=False)
 
     def __getstate__(self) -> dict[str, object]:
@@ -70,6 +111,7 @@ class TableStore:
             "branch": self.branch,
             "lineage": self.lineage,
             "lineage_options": self.lineage_options,
+            "lineage_keeper": self.lineage_keeper,
             "is_stored": self.is_stored,
         }
 

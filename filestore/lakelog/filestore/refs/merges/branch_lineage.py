@@ -1,14 +1,11 @@
-"""What the commit of a merge records of the branch that it takes in: a port, which a part above the file store fills.
-
-Where nothing fills it, as in a process that has imported `lakelog.filestore` alone, nothing is recorded.
-"""
+"""What the commit of a merge records of the branch that it takes in, as the `lineage_keeper` of the table tells it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from lakelog.filestore.metadata.tables.store import TakenBranch
 from lakelog.filestore.options.writing import LINEAGE_CAPTURE
 
 if TYPE_CHECKING:
@@ -17,43 +14,39 @@ if TYPE_CHECKING:
     from lakelog.filestore.refs.states.table_state import TableState
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TakenBranch:
-    """What a merge takes of a branch: its changes since `base`, or as a whole its rows, whatever the table has.
-
-    `combines_rows`: rows that both have changed are merged column by column.
-    """
-
-    line: BranchLine
-    snapshot: Snapshot
-    base: TableState | None
-    combines_rows: bool = False
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether the rows of the branch become those of the table."""
-        return self.base is None
-
-
-DescribeBranch = Callable[["TakenBranch"], Mapping[str, object]]
-_describers: list[DescribeBranch] = []
-
-
-def describe_branches_by(describe: DescribeBranch) -> None:
-    """From now on commits of merges record what `describe` gives: an entry of `lakelog.lineage` with its sources."""
-    _describers[:] = [describe]
-
-
-def branch_lineage(taken: TakenBranch) -> dict[str, object]:
+def branch_lineage(
+    line: BranchLine, snapshot: Snapshot, base: TableState | None, *, combines_rows: bool = False
+) -> dict[str, object]:
     """What the commit of a merge records, without its operation: what the handle does, and where the branch's rows come
     from.
+
+    The changes since `base` are taken, or without one the branch as a whole.
     """
-    main = taken.line.main
+    main = line.main
     given = dict(main.lineage or {})
-    for describe in _describers if LINEAGE_CAPTURE.of(main.schema.options) else ():
-        found = describe(taken)
-        given = {**given, **found, "sources": [*_sources(given), *_sources(found)]}
-    return given
+    if main.lineage_keeper is None or not LINEAGE_CAPTURE.of(main.schema.options):
+        return given
+    found = main.lineage_keeper.of_branch(_taken(line, snapshot, base, combines_rows=combines_rows))
+    return {**given, **found, "sources": [*_sources(given), *_sources(found)]}
+
+
+def _taken(line: BranchLine, snapshot: Snapshot, base: TableState | None, *, combines_rows: bool) -> TakenBranch:
+    fork = line.fork
+    if base is not None:
+        base_id, commit = (None, None) if base.snapshot is None else (base.snapshot.id, base.snapshot.uuid)
+    else:
+        base_id, commit = (None, None) if fork is None else (fork.snapshot_id, fork.commit_uuid)
+    return TakenBranch(
+        main=line.main,
+        branch=line.branch,
+        snapshot=snapshot,
+        base_id=base_id,
+        base_commit=commit,
+        is_whole=base is None,
+        is_begin_known=fork is not None,
+        record=line.key,
+        combines_rows=combines_rows,
+    )
 
 
 def _sources(lineage: Mapping[str, object]) -> list[object]:

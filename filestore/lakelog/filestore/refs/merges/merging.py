@@ -18,7 +18,7 @@ from lakelog.filestore.metadata.snapshots.snapshot import Snapshot, is_same_comm
 from lakelog.filestore.metadata.tables.identity import check_schema
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
-from lakelog.filestore.refs.merges.branch_lineage import TakenBranch, branch_lineage
+from lakelog.filestore.refs.merges.branch_lineage import branch_lineage
 from lakelog.filestore.refs.merges.branch_merge import BranchMerge
 from lakelog.filestore.refs.merges.counted_merge import merge_counted
 from lakelog.filestore.refs.merges.merge_base import BranchLine
@@ -98,9 +98,7 @@ class BranchMerger:
             return {}
         combines = self.rules.by_column and result.conflict_count > 0
         base = self.line.base(latest, self.base)
-        return branch_lineage(
-            TakenBranch(line=self.line, snapshot=self.line.snapshot, base=base, combines_rows=combines)
-        )
+        return branch_lineage(self.line, self.line.snapshot, base, combines_rows=combines)
 
     def _is_behind(self, base: TableState) -> bool:
         """Whether another merge has merged more of the branch meanwhile."""

@@ -18,7 +18,7 @@ from lakelog.filestore.metadata.snapshots.users import CommitUser, parse_users
 from lakelog.filestore.metadata.tables.identity import carried_anyhow, check_schema
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.refs.branches.branch_steps import check_is_main
-from lakelog.filestore.refs.merges.branch_lineage import TakenBranch, branch_lineage
+from lakelog.filestore.refs.merges.branch_lineage import branch_lineage
 from lakelog.filestore.refs.merges.branch_merge import BranchMerge
 from lakelog.filestore.refs.merges.merge_base import BranchLine, Merged
 from lakelog.filestore.refs.merges.merge_checks import check_comparable
@@ -111,7 +111,7 @@ class WholeBranch:
 
     def lineage(self, latest: Snapshot | None, result: BranchMerge | None = None) -> dict[str, object]:  # noqa: ARG002
         """What the commit records of where the rows of the branch come from; as `BranchMerger.lineage`."""
-        return branch_lineage(TakenBranch(line=self.line, snapshot=self.snapshot, base=None))
+        return branch_lineage(self.line, self.snapshot, None)
 
     def users(self) -> Mapping[str, CommitUser]:
         """The users of the branch: their batches are in its rows."""

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakelog.catalog.names.system_names import STORED_DATABASE
 from lakelog.common.types import DataField, parse_type
 from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.io.path_forms import DATABASE_SUFFIX
 from lakelog.filestore.schema.paths import TablePaths
 from lakelog.filestore.schema.schema_manager import SchemaManager
 from lakelog.filestore.table import FileStoreTable
+from lakelog.warehouse.system_names import STORED_DATABASE
 
 _TEXT = "STRING"
 _KEY = "STRING NOT NULL"

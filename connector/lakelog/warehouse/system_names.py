@@ -12,7 +12,7 @@ from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.common.quoting import listed, shown
 
 SYSTEM_DATABASE = "sys"
-STORED_DATABASE = "lakelog_sys"  # of those of its tables that are stored, see `lakelog.catalog.system.lineage_tables`
+STORED_DATABASE = "lakelog_sys"  # of those of its tables that are stored, see `lakelog.warehouse.lineage_tables`
 _SPLITTER = "$"
 _BRANCH = "branch_"
 

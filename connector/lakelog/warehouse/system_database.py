@@ -17,16 +17,6 @@ from typing import TYPE_CHECKING, Any  # Any: the values of a row
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakelog.catalog.names.system_names import STORED_DATABASE
-from lakelog.catalog.system.lineage_options import DATA_LINEAGE, TABLE_LINEAGE
-from lakelog.catalog.system.lineage_tables import (
-    CATALOG_OPTIONS,
-    DROPPED_TABLES,
-    STORED_TABLES,
-    StoredTable,
-    open_stored,
-    stored_path,
-)
 from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import ConflictError
@@ -34,10 +24,20 @@ from lakelog.common.types import RowKind
 from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
+from lakelog.warehouse.lineage_options import DATA_LINEAGE, TABLE_LINEAGE
+from lakelog.warehouse.lineage_tables import (
+    CATALOG_OPTIONS,
+    DROPPED_TABLES,
+    STORED_TABLES,
+    StoredTable,
+    open_stored,
+    stored_path,
+)
+from lakelog.warehouse.system_names import STORED_DATABASE
 
 if TYPE_CHECKING:
-    from lakelog.catalog.system.warehouse import Warehouse
     from lakelog.filestore.metadata.tables.store import TableStore
+    from lakelog.warehouse.warehouse import Warehouse
 
 Row = Mapping[str, Any]
 _OPTIONS = {"bucket": "1", "snapshot.num-retained.max": "50"}

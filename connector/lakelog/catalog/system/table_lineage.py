@@ -1,0 +1,34 @@
+"""What `lakelog.lineage` does for the tables of a catalog. It is imported when it is needed: most never need it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lakelog.filestore.metadata.tables.store import TableStore, TakenBranch
+
+
+class TableLineage:
+    """The `LineageKeeper` of tables that a catalog opens, or that are opened by their folder."""
+
+    def hold(self, table: TableStore) -> None:
+        """Hold a line whose handle switches lineage on; see `lakelog.lineage.tables.feeding`."""
+        from lakelog.lineage.tables.feeding import hold_once
+
+        hold_once(table)
+
+    def take(self, table: TableStore) -> None:
+        """Feed a line into the system tables of its warehouse."""
+        from lakelog.lineage.tables.feeding import feed_line
+
+        feed_line(table)
+
+    def of_branch(self, taken: TakenBranch) -> Mapping[str, object]:
+        """The reads of the branch's batches; see `lakelog.lineage.answers.brought`."""
+        from lakelog.lineage.answers.brought import lineage_of_branch
+
+        return lineage_of_branch(taken)
+
+
+KEEPER = TableLineage()

@@ -1,0 +1,71 @@
+"""The tables of one warehouse folder, opened with their logs. `lakelog.catalog.Catalog` makes and changes them too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lakelog.catalog.columns.session_defaults import call_defaults, without_call_defaults
+from lakelog.catalog.system.table_lineage import KEEPER
+from lakelog.catalog.verbs.table import Table
+from lakelog.common.clock import system_millis
+from lakelog.logstore.client_settings import SERVERS
+from lakelog.protocol.access.kafka_profiles import call_settings, without_call_settings
+from lakelog.warehouse.identifier import Identifier
+from lakelog.warehouse.lineage_options import switched_on
+from lakelog.warehouse.system_names import split_name
+from lakelog.warehouse.warehouse import Warehouse
+
+if TYPE_CHECKING:
+    from lakelog.filestore.metadata.snapshots.listeners import ListenersOf
+
+
+class TableOpener(Warehouse):
+    """A warehouse whose tables are opened with their logs, and with what the catalog does for their lineage."""
+
+    def __init__(
+        self,
+        warehouse: str | Path,
+        bootstrap_servers: str | None = None,
+        *,
+        options: Mapping[str, str] | None = None,
+        listeners_of: ListenersOf | None = None,
+        now_millis: Callable[[], int] = system_millis,
+    ) -> None:
+        """A catalog of the warehouse; does no I/O.
+
+        `bootstrap_servers` are the Kafka brokers for the logs of new tables; by default those in the environment
+        variable LAKELOG_KAFKA_BOOTSTRAP_SERVERS, else the embedded broker of this folder, when it is local.
+        `options` are settings of the access to an object store or HDFS (`s3.*`, `hadoop.*`) and to Kafka (`kafka.*`,
+        settings of its clients, or `kafka.profile`), and folders outside of tables that may be read
+        (`lakelog.external-paths`); they are never shown or stored. `table-storage.<option>` are the options of new
+        tables that do not name them (FLIP-188). `table-lineage` and `data-lineage` switch the tables of lineage.
+        `listeners_of` gives for the name of a table, `db.t` or `db.t$branch_b`, what each commit is told to that
+        handles of this catalog make in this process (None: nothing), see `CommitListener`.
+        """
+        self._kafka = call_settings(options or {})
+        self._defaults = call_defaults(options or {})
+        super().__init__(warehouse, options=without_call_defaults(without_call_settings(options or {})))
+        if bootstrap_servers and self._kafka:
+            self._kafka.setdefault(SERVERS, bootstrap_servers)
+        self._bootstrap_servers = bootstrap_servers or self._kafka.get(SERVERS)
+        self._listeners_of = listeners_of
+        self._now_millis = now_millis
+
+    def table(self, identifier: str, *, is_to_be_mended: bool = False) -> Table:
+        """Open a table, or with `database.table$branch_<name>` a branch of it.
+
+        Raises NotFoundError, naming the tables of its database. Raises OptionError for a table with settings of Kafka
+        clients that no table may hold, unless it `is_to_be_mended` by an alter that removes them.
+        """
+        store = self.store(identifier)
+        name = Identifier.parse(split_name(identifier).table)
+        switches = switched_on(self.lineage_options)
+        return Table(
+            store.in_catalog(KEEPER, listeners_of=self._listeners_of, lineage_options=switches),
+            identifier=name,
+            kafka=self._kafka,
+            bootstrap_servers=self._bootstrap_servers,
+            is_to_be_mended=is_to_be_mended,
+        )

@@ -1,0 +1,154 @@
+"""The tables of one warehouse folder, found and opened as stores: their files alone, without their logs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from lakelog.common.errors import CorruptDataError, LakelogError, NotFoundError
+from lakelog.common.quoting import listed
+from lakelog.filestore.io.location import Location
+from lakelog.filestore.io.path_forms import DATABASE_SUFFIX, is_local, is_object_store
+from lakelog.filestore.schema.paths import MAIN_BRANCH, TablePaths
+from lakelog.filestore.schema.schema_manager import SchemaManager
+from lakelog.filestore.table import FileStoreTable
+from lakelog.warehouse.identifier import Identifier
+from lakelog.warehouse.lineage_options import lineage_options, without_lineage_options
+from lakelog.warehouse.system_names import STORED_DATABASE, SYSTEM_DATABASE, check_is_table, split_name
+
+_NAMES_SHOWN = 5
+OnError = Callable[[str, str, LakelogError], None]
+
+
+class Warehouse:
+    """The databases and tables of a warehouse folder, `<warehouse>/<database>.db/<table>`, with the access to them.
+
+    `lakelog.catalog.Catalog` is one that opens tables with their logs, and makes and changes them.
+    """
+
+    def __init__(self, warehouse: str | Path, *, options: Mapping[str, str] | None = None) -> None:
+        """The warehouse in a folder; does no I/O.
+
+        `options` are settings of the access to an object store or HDFS (`s3.*`, `hadoop.*`), and `table-lineage` and
+        `data-lineage`; they are never shown or stored.
+        """
+        self.lineage_options = lineage_options(options or {})
+        self._options = without_lineage_options(options or {})
+        location = Location.of(warehouse, self._options)
+        self.warehouse = location.path
+        self._file_io = location.file_io
+
+    def store(self, identifier: str) -> FileStoreTable:
+        """The files of a table, or with `database.table$branch_<name>` of a branch of it.
+
+        Raises NotFoundError, naming the tables of its database.
+        """
+        parts = split_name(identifier)
+        check_is_table(identifier, parts)
+        if parts.branch is not None:
+            return self.store(parts.table).on_branch(parts.branch)
+        name = Identifier.parse(identifier)
+        path = name.path(self.warehouse)
+        if not self._exists(path):
+            near = self._tables_of(name.database)
+            if not near:
+                self._check_warehouse(self._file_io.list_names(self.warehouse))
+            there = (
+                f"database {name.database!r} has {listed(near)}" if near else f"there is no database {name.database!r}"
+            )
+            raise NotFoundError(f"table {identifier} does not exist in {self.warehouse}; {there}")
+        return FileStoreTable.open(path, self._file_io, options=self._options)
+
+    def stores(self, *, on_error: OnError | None = None) -> Iterator[tuple[str, str, FileStoreTable]]:
+        """The files of all tables, with their databases and names; without the system tables.
+
+        A table that cannot be opened raises, or is given to `on_error` with its name, its folder and the error; so are
+        folders that hold snapshots and no schema.
+        """
+        listed_names: set[str] = set()
+        for database in self.list_databases():
+            if database == SYSTEM_DATABASE:
+                continue
+            for name in self._tables_of(database):  # none, where it was dropped since
+                listed_names.add(f"{database}.{name}")
+                try:
+                    store = self.store(f"{database}.{name}")
+                except NotFoundError:  # dropped since the folder was listed
+                    continue
+                except LakelogError as error:
+                    if on_error is None:
+                        raise
+                    on_error(f"{database}.{name}", Identifier(database, name).path(self.warehouse), error)
+                    continue
+                yield database, name, store
+        if on_error is None:
+            return
+        for name, path in self._without_schema(listed_names):
+            reason = f"{path} holds snapshots and no schema file (schema/schema-N): restore that, or delete the folder"
+            on_error(name, path, CorruptDataError(reason))
+
+    def _without_schema(self, tables: Container[str]) -> Iterator[tuple[str, str]]:
+        """The folders that hold snapshots and no schema: the names that their tables would have, and the folders."""
+        files, root = self._file_io, self.warehouse.rstrip("/")
+        for folder in files.list_names(root):
+            if not folder.endswith(DATABASE_SUFFIX) or folder.removesuffix(DATABASE_SUFFIX) == STORED_DATABASE:
+                continue
+            for name in files.list_names(f"{root}/{folder}"):
+                full_name = f"{folder.removesuffix(DATABASE_SUFFIX)}.{name}"
+                paths = TablePaths(f"{root}/{folder}/{name}")
+                if full_name in tables or name.startswith("."):  # hidden ones are of a drop
+                    continue
+                if not SchemaManager(files, paths).list_ids() and files.list_names(paths.snapshot_dir):
+                    yield full_name, paths.root
+
+    def list_databases(self) -> list[str]:
+        """The databases that hold a table, in order, and `sys` once lineage was fed, whose tables it shows.
+
+        Raises NotFoundError for a folder that is not a warehouse.
+        """
+        folders = self._file_io.list_names(self.warehouse)
+        self._check_warehouse(folders)
+        names = [name.removesuffix(DATABASE_SUFFIX) for name in folders if name.endswith(DATABASE_SUFFIX)]
+        return sorted(SYSTEM_DATABASE if name == STORED_DATABASE else name for name in names if self._tables_of(name))
+
+    def _check_warehouse(self, names: Sequence[str]) -> None:
+        """Raise NotFoundError unless a folder with these names in it is a warehouse, or may become one.
+
+        An object store has no empty folders: an empty warehouse and a wrong path cannot be distinguished there.
+        """
+        shown = sorted(name for name in names if not name.startswith("."))
+        if any(name.endswith(DATABASE_SUFFIX) for name in shown):
+            return
+        if shown:
+            some = listed(shown, names_max=_NAMES_SHOWN)
+            raise NotFoundError(
+                f"{self.warehouse} is not a warehouse: it holds {some} and no database, a folder such as "
+                f"db{DATABASE_SUFFIX}; name the folder that holds the databases"
+            )
+        if not is_object_store(self.warehouse) and not self._is_folder():
+            raise NotFoundError(
+                f"the warehouse {self.warehouse} does not exist; check its path, or create a table, which makes it"
+            )
+
+    def _is_folder(self) -> bool:
+        return Path(self.warehouse).is_dir() if is_local(self.warehouse) else self._file_io.exists(self.warehouse)
+
+    def _tables_of(self, database: str) -> list[str]:
+        folder = f"{self.warehouse.rstrip('/')}/{database}{DATABASE_SUFFIX}"
+        names = (name for name in self._file_io.list_names(folder) if not name.startswith("."))
+        return sorted(name for name in names if self._exists(f"{folder}/{name}"))
+
+    def _exists(self, path: str) -> bool:
+        return bool(SchemaManager(self._file_io, TablePaths(path)).list_ids())
+
+
+def open_store(
+    path: str | Path, *, branch: str = MAIN_BRANCH, options: Mapping[str, str] | None = None
+) -> FileStoreTable:
+    """The files of the table in a folder, or of a branch, which may be named behind it: `t$branch_<name>`.
+
+    `options` are settings of the access to an object store or HDFS. Raises NotFoundError.
+    """
+    parts = split_name(str(path))
+    check_is_table(str(path), parts)
+    return FileStoreTable.open(parts.table, branch=parts.branch or branch, options=options)
