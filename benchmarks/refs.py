@@ -72,9 +72,9 @@ def refer(table: FileStoreTable, tags: int, branches: int) -> None:
     """Give the oldest snapshots tags, and every so many of them a branch."""
     api = Table(table)
     for number in range(1, tags + 1):
-        api.create_tag(f"tag-of-{number:05}", snapshot_id=number)
+        api.tags.create(f"tag-of-{number:05}", snapshot_id=number)
     for number in range(branches):
-        api.create_branch(f"branch-{number:03}", tag=f"tag-of-{1 + number * tags // branches:05}")
+        api.branches.create(f"branch-{number:03}", tag=f"tag-of-{1 + number * tags // branches:05}")
 
 
 def commit_millis(tables: Mapping[str, FileStoreTable], repeats: int) -> dict[str, float]:
@@ -125,11 +125,11 @@ def data_bytes(table: Table) -> int:
 
 def merge_millis(table: Table, branch: str, changes: int, count: int) -> float:
     """A merge of a branch that changes so many rows, spread over all, and adds none, where the table changed others."""
-    table.create_branch(branch)
+    table.branches.create(branch)
     step = count // changes
     table.branch(branch).write(rows(np.arange(0, count, step)[:changes], 1))
     table.write(rows(np.arange(1, count, step)[:changes], 2))
-    return millis(lambda: table.merge_changes(branch))
+    return millis(lambda: table.branches.merge(branch))
 
 
 def run(folder: Path, *, is_small: bool) -> dict[str, object]:
@@ -141,7 +141,7 @@ def run(folder: Path, *, is_small: bool) -> dict[str, object]:
     tables = {name: opened(folder / name) for name in ("plain", "tagged")}
     commit = commit_millis(tables, repeats)
     tagged = tables["tagged"]
-    listing = [millis(lambda: (Table(tagged).tags(), Table(tagged).branches())) for _ in range(REPEATS)]
+    listing = [millis(lambda: (Table(tagged).tags.list(), Table(tagged).branches.list())) for _ in range(REPEATS)]
     system = [
         millis(lambda: [tagged.system_table(name).to_arrow() for name in ("tags", "branches")]) for _ in range(REPEATS)
     ]
@@ -156,7 +156,7 @@ def run(folder: Path, *, is_small: bool) -> dict[str, object]:
         large_table(catalog, f"db.{name}", rows) for name, rows in (("large", count), ("tenth", count // 10))
     )
     before = data_bytes(large)
-    branch = [millis(partial(large.create_branch, f"b{number}")) for number in range(REPEATS)]
+    branch = [millis(partial(large.branches.create, f"b{number}")) for number in range(REPEATS)]
     copied = data_bytes(large) - before
     changes = CHANGES if not is_small else 10
     merge = {

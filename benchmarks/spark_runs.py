@@ -83,7 +83,7 @@ class LakelogRun:
     @property
     def table(self) -> Table:
         """The table as it is now."""
-        return self.catalog.table(self.name)
+        return self.catalog.load_table(self.name)
 
 
 def _finish(query: StreamingQuery) -> None:

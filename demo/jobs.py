@@ -50,7 +50,7 @@ def count_flights(spark: SparkSession, workspace: Workspace) -> StreamingQuery:
     catalog = Catalog(str(workspace.lake))
     changes = (
         spark.readStream.format("lakelog")
-        .option("path", catalog.table(FLIGHTS).path)
+        .option("path", catalog.load_table(FLIGHTS).path)
         .option("columns", "carrier,status")
         .option("row-kind", "true")
         .load()

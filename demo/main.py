@@ -142,13 +142,13 @@ def _play(settings: Settings, workspace: Workspace, console: Console, catalog: C
     display = Display(console, change_count=stream.change_count, file_count=len(stream.files))
 
     def log_end() -> Offsets:
-        return list_snapshots(catalog.table(FLIGHTS))[-1].offsets
+        return list_snapshots(catalog.load_table(FLIGHTS))[-1].offsets
 
     return Play(workspace=workspace, files=stream.files, plan=plan, display=display, log_end=log_end).run()
 
 
 def _report(console: Console, catalog: Catalog, stream: ChangeStream, played: Played) -> bool:
-    snapshots = list_snapshots(catalog.table(FLIGHTS))
+    snapshots = list_snapshots(catalog.load_table(FLIGHTS))
     killed = explain_kill(played.steps_before, played.steps_after, bucket_count=BUCKET_COUNT)
     print_snapshots(console, snapshots)
     print_kill(console, killed, played.struck_count)

@@ -37,7 +37,7 @@ def _checks(
     snapshots: Sequence[SnapshotLine],
     killed_batch: int,
 ) -> Iterator[Check]:
-    table = catalog.table(FLIGHTS)
+    table = catalog.load_table(FLIGHTS)
     truth = flights_at(stream.flights)
     rows = table.to_polars().collect()
     yield check_rows("flights = truth from the CSV", rows, truth)
@@ -47,7 +47,7 @@ def _checks(
     log, log_then = fold_log(table, [snapshots[-1].offsets, then.offsets])
     yield check_log("log of flights = its snapshot", log, rows)
 
-    counts = catalog.table(FLIGHTS_BY_STATUS).to_polars().collect()
+    counts = catalog.load_table(FLIGHTS_BY_STATUS).to_polars().collect()
     yield check_counts("flights_by_status = truth", counts, count_by_status(truth))
 
     rows_then = table.to_polars(snapshot_id=then.id).collect()

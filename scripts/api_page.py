@@ -17,11 +17,14 @@ from types import ModuleType
 from typing import Any, Self, Unpack, is_typeddict  # Any: a class or an alias of types
 
 from lakelog.catalog import Table
+from lakelog.catalog.verbs.group import VerbGroup
+from lakelog.catalog.verbs.older_names import OLDER_NAMES
 
 FACES = ("lakelog.catalog", "lakelog.spark", "lakelog.lineage", "lakelog.lineage.openlineage", "lakelog.filestore")
 HANDLES = {"FileStoreTable"}
-SAME_AS_TABLE = {("FileStoreTable", name) for name in dir(Table)}
-INTERNAL = {"TableStore"}  # a base of FileStoreTable: what the file store's own modules use
+SAME_AS_TABLE = {("FileStoreTable", name) for name in (*dir(Table), *OLDER_NAMES)}
+INTERNAL = {"TableStore", "VerbGroup"}  # bases: what the file store's own modules use, and older calls
+INTERNAL_MEMBERS = {"Catalog.store", "Catalog.stores", "FileStoreTable.in_catalog"}  # what the parts below use
 DOC_LENGTH_MAX = 120
 LINE_LENGTH_MAX = 100
 HEAD = """# API
@@ -39,6 +42,7 @@ TYPES = """## Types in signatures
 _FIRST = ("Catalog", "Table", "open_table", "read", "write_stream", "LakelogSink", "FileStoreTable")
 _NAME = re.compile(r"\b[A-Z]\w+\b")
 _SELF = re.compile(r"\bSelf\b")  # in the signature of a method that gives back a handle of the same class
+_ANY_TABLE = re.compile(r"\bAnyTable\b")  # what a caller gives and gets back
 _UNPACKED = re.compile(r"^Unpack\[(\w+)\]$")
 
 
@@ -46,11 +50,12 @@ def page() -> str:
     """The text of docs/api.md."""
     modules = [importlib.import_module(name) for name in FACES]
     faced = {name: getattr(module, name) for module in modules for name in module.__all__}
-    named = dict(sorted(_named_by(faced.values()).items()))
-    bases = {base for value in faced.values() if inspect.isclass(value) for base in value.__mro__}
+    groups = _groups()
+    named = dict(sorted(_named_by([*faced.values(), *groups.values()]).items()))
+    bases = {*groups.values()} | {base for value in faced.values() if inspect.isclass(value) for base in value.__mro__}
     more = {name: value for name, value in named.items() if name not in faced and value not in bases}
     results = {name: value for name, value in more.items() if inspect.isclass(value) and not is_typeddict(value)}
-    aliases = {name: value for name, value in more.items() if name not in results}
+    aliases = {name: value for name, value in more.items() if name not in results and name != "AnyTable"}
     lines = [HEAD]
     for module in modules:
         lines += _face(module)
@@ -67,6 +72,9 @@ def _face(module: ModuleType) -> Iterator[str]:
     for name, value in members.items():
         if name not in errors:
             yield from _class(name, value) if inspect.isclass(value) else _other(name, value)
+        if value is Table:
+            for property_name, group in _groups().items():
+                yield from _group(property_name, group)
     if errors:
         yield "### Errors\n"
         yield "| error | is a | meaning |"
@@ -74,6 +82,34 @@ def _face(module: ModuleType) -> Iterator[str]:
         for name, error in errors.items():
             yield f"| `{name}` | `{error.__mro__[1].__name__}` | {_first_paragraph(error)} |"
         yield ""
+
+
+def _groups() -> Mapping[str, type]:
+    """The groups of verbs of a table, by their properties."""
+    getters = {name: member.fget for name, member in vars(Table).items() if isinstance(member, property)}
+    found = {
+        name: getter.__globals__.get(str(getter.__annotations__["return"]).partition("[")[0])
+        for name, getter in getters.items()
+        if getter is not None
+    }
+    return {name: kind for name, kind in found.items() if inspect.isclass(kind) and issubclass(kind, VerbGroup)}
+
+
+def _group(property_name: str, value: type) -> Iterator[str]:
+    yield f"### Table.{property_name}\n"
+    yield f"{inspect.getdoc(value)}\n"
+    for member, function in _members(value):
+        yield f"#### Table.{property_name}.{member}\n"
+        if isinstance(function, property):
+            yield _property(function)
+        elif inspect.isfunction(function):
+            yield from _callable(member, function)
+
+
+def _property(member: property | cached_property[object]) -> str:
+    getter = member.fget if isinstance(member, property) else member.func
+    returned = inspect.signature(getter).return_annotation if getter else ""
+    return textwrap.fill(f"`{returned}`. {inspect.getdoc(member)}", DOC_LENGTH_MAX) + "\n"
 
 
 def _is_error(value: type) -> bool:
@@ -116,16 +152,16 @@ def _class(name: str, value: type) -> Iterator[str]:
     if dataclasses.is_dataclass(value) and is_value:
         shown = [field for field in dataclasses.fields(value) if field.repr and not field.name.startswith("_")]
         yield "```text\n" + "\n".join(f"{field.name}: {field.type}" for field in shown) + "\n```\n"
-    else:
+    elif _is_made_by_users(value):
         yield from _callable(name, value.__init__, owner=value)
     for member, function in _members(value):
         if (is_value and inspect.isfunction(function)) or (name, member) in SAME_AS_TABLE:
             continue
+        if f"{name}.{member}" in INTERNAL_MEMBERS or (value is Table and member in _groups()):
+            continue
         if isinstance(function, property | cached_property):
-            getter = function.fget if isinstance(function, property) else function.func
-            returned = inspect.signature(getter).return_annotation if getter else ""
             yield f"#### {name}.{member}\n"
-            yield textwrap.fill(f"`{returned}`. {inspect.getdoc(function)}", DOC_LENGTH_MAX) + "\n"
+            yield _property(function)
         else:
             yield f"#### {name}.{member}\n"
             yield from _callable(member, function, given_back=name)
@@ -133,7 +169,17 @@ def _class(name: str, value: type) -> Iterator[str]:
 
 def _is_given(value: type) -> bool:
     """Whether a class is one of values that calls give back: users do not make them, and read attributes by name."""
-    return dataclasses.is_dataclass(value) and all(field.kw_only for field in dataclasses.fields(value))
+    return _has_public_fields(value) and all(field.kw_only for field in dataclasses.fields(value))
+
+
+def _has_public_fields(value: type) -> bool:
+    return dataclasses.is_dataclass(value) and any(one.name[0] != "_" for one in dataclasses.fields(value))
+
+
+def _is_made_by_users(value: type) -> bool:
+    """Whether its constructor is for users: neither a protocol, nor a value whose fields are all its own."""
+    is_private = dataclasses.is_dataclass(value) and bool(dataclasses.fields(value)) and not _has_public_fields(value)
+    return not getattr(value, "_is_protocol", False) and not is_private
 
 
 def _members(value: type) -> Iterator[tuple[str, Callable[..., object] | property | cached_property[object]]]:
@@ -163,7 +209,8 @@ def _public(value: type) -> Iterator[tuple[str, Callable[..., object] | property
 def _callable(
     name: str, function: Callable[..., object], owner: type | None = None, given_back: str = "Self"
 ) -> Iterator[str]:
-    yield f"```text\n{_SELF.sub(given_back, signature(name, function))}\n```\n"
+    line = _ANY_TABLE.sub("Table", _SELF.sub(given_back, signature(name, function)))
+    yield f"```text\n{line}\n```\n"
     doc = inspect.getdoc(function)
     if doc and not (owner is not None and dataclasses.is_dataclass(owner)):
         yield f"{doc}\n"

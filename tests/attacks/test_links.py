@@ -102,7 +102,7 @@ def test_places_outside_are_read_where_the_user_allows_them(tmp_path: Path, monk
     assert ids(in_new_process(world.table)) == expected
     world.run("expire", "orphans")
     assert world.content() == before
-    found = Catalog(tmp_path / "lake", options={KEY: str(moved)}).table("db.t")._files
+    found = Catalog(tmp_path / "lake", options={KEY: str(moved)}).load_table("db.t")._files
     monkeypatch.delenv("LAKELOG_EXTERNAL_PATHS")
     assert ids(found) == expected
 
@@ -213,7 +213,7 @@ def test_a_table_that_is_a_link_is_not_dropped(tmp_path: Path) -> None:
         catalog.drop_table("db.t")
     assert sorted(away.rglob("*")) == before
     assert Path(made.path).is_symlink()
-    assert ids(catalog.table("db.t")._files) == list(range(6))
+    assert ids(catalog.load_table("db.t")._files) == list(range(6))
 
 
 def test_a_drop_follows_no_link_in_the_table(tmp_path: Path) -> None:

@@ -37,11 +37,11 @@ def rows_of(table: Table) -> dict[int, str]:
 
 
 def test_a_branch_is_opened_by_its_name_and_from_its_table(catalog: Catalog, table: Table) -> None:
-    table.create_branch("dev", snapshot_id=1)
+    table.branches.create("dev", snapshot_id=1)
     named = "db.t$branch_dev"
     opened = [
         table.branch("dev"),
-        catalog.table(named),
+        catalog.load_table(named),
         open_table(named, catalog.warehouse),
         open_table("db.t", catalog.warehouse, branch="dev"),
         open_table(table.path, branch="dev"),
@@ -52,11 +52,11 @@ def test_a_branch_is_opened_by_its_name_and_from_its_table(catalog: Catalog, tab
     assert rows_of(table.branch("main")) == rows_of(table.branch("dev").branch("main")) == {1: "a", 2: "c"}
     for wrong in ("db.t$branch_no", "db.t$branch_"):
         with pytest.raises((NotFoundError, InvalidRequestError)):
-            catalog.table(wrong)
+            catalog.load_table(wrong)
 
 
 def test_a_table_is_not_dropped_renamed_or_created_by_the_name_of_a_branch(catalog: Catalog, table: Table) -> None:
-    table.create_branch("dev")
+    table.branches.create("dev")
     with pytest.raises(InvalidRequestError, match="branch"):
         catalog.drop_table("db.t$branch_dev", if_exists=True)
     with pytest.raises(InvalidRequestError, match="branch"):
@@ -67,7 +67,7 @@ def test_a_table_is_not_dropped_renamed_or_created_by_the_name_of_a_branch(catal
 
 
 def test_every_verb_in_a_branch_leaves_the_table_as_it_is(table: Table) -> None:
-    table.create_branch("dev")
+    table.branches.create("dev")
     before = {str(path) for path in Path(table.path).rglob("*") if path.is_file() and "branch" not in path.parts}
     branch = table.branch("dev").alter(AddColumn("note", "STRING"), SetOption("num-sorted-run.compaction-trigger", "2"))
     rows = pa.table({"id": [3, 4, 5], "name": ["d", "e", "f"]})
@@ -76,24 +76,24 @@ def test_every_verb_in_a_branch_leaves_the_table_as_it_is(table: Table) -> None:
     branch.update({"note": "new"}, where="id = 3")
     branch.merge(pa.table({"id": [4], "name": ["merged"], "note": ["m"]})).when_matched_update_all().execute()
     branch.compact(full=True)
-    branch.create_tag("kept")
+    branch.tags.create("kept")
     branch.write(pa.table({"id": [9], "name": ["last"]}))
-    branch.expire_snapshots(retain_max=1, retain_min=1)
+    branch.upkeep.expire_snapshots(retain_max=1, retain_min=1)
     shown = {row["id"]: (row["name"], row["note"]) for row in branch.to_arrow().to_pylist()}
     assert shown == {2: ("c", None), 3: ("d", "new"), 4: ("merged", "m"), 5: ("f", None), 9: ("last", None)}
     assert 9 not in branch.to_arrow(tag="kept")["id"].to_pylist()
     branch.truncate()
     assert branch.count() == 0
     assert rows_of(table) == {1: "a", 2: "c"}
-    assert table.schema.field_names == Catalog(table.warehouse).table("db.t").schema.field_names == ("id", "name")
+    assert table.schema.field_names == Catalog(table.warehouse).load_table("db.t").schema.field_names == ("id", "name")
     assert [snapshot.id for snapshot in table.snapshots()] == [1, 2]
     assert before <= {str(path) for path in Path(table.path).rglob("*")}
-    assert "kept" not in [tag.name for tag in table.tags()]
+    assert "kept" not in [tag.name for tag in table.tags.list()]
 
 
 def test_a_branch_is_rescaled_alone(table: Table) -> None:
-    table.create_branch("dev")
-    rescaled = table.branch("dev").rescale(3)
+    table.branches.create("dev")
+    rescaled = table.branch("dev").upkeep.rescale(3)
     assert rows_of(rescaled) == rows_of(table)
     put(table, {7: "main"})
     put(rescaled, {8: "branch"})
@@ -102,36 +102,36 @@ def test_a_branch_is_rescaled_alone(table: Table) -> None:
 
 
 def test_a_branch_is_retained_for_a_time(table: Table) -> None:
-    table.create_branch("short", time_retained="1 ms")
-    table.create_branch("long", time_retained=timedelta(days=3))
-    assert [branch.name for branch in table.branches()] == ["long", "short"]
-    while table.expire_branches() == []:
+    table.branches.create("short", time_retained="1 ms")
+    table.branches.create("long", time_retained=timedelta(days=3))
+    assert [branch.name for branch in table.branches.list()] == ["long", "short"]
+    while table.branches.expire() == []:
         pass
-    assert [branch.name for branch in table.branches()] == ["long"]
+    assert [branch.name for branch in table.branches.list()] == ["long"]
 
 
 def test_only_arguments_that_name_one_state_make_a_branch(table: Table) -> None:
     with pytest.raises(InvalidRequestError, match="empty"):
-        table.create_branch("b", empty=True, snapshot_id=1)
+        table.branches.create("b", empty=True, snapshot_id=1)
     with pytest.raises(InvalidRequestError):
-        table.create_branch("b", snapshot_id=1, tag="t")
+        table.branches.create("b", snapshot_id=1, tag="t")
     with pytest.raises(InvalidRequestError, match="another branch"):
-        table.create_branch("b", branch="c")
+        table.branches.create("b", branch="c")
     with pytest.raises(NotFoundError):
-        table.create_branch("b", snapshot_id=7)
-    assert table.branches() == []
+        table.branches.create("b", snapshot_id=7)
+    assert table.branches.list() == []
 
 
 def test_the_main_branch_is_what_a_file_names(table: Table) -> None:
-    assert table.main_branch == "main"
+    assert table.branches.main == "main"
     named = Path(table.path) / "main-branch"
     named.write_text("dev\n", "utf-8")
-    assert table.main_branch == "dev"
+    assert table.branches.main == "dev"
     put(table, {5: "e"})
     assert named.read_text("utf-8") == "dev\n"
     named.write_text("../other", "utf-8")
     with pytest.raises(InvalidRequestError):
-        table.main_branch  # noqa: B018  # raises
+        table.branches.main  # noqa: B018  # raises
 
 
 def test_the_options_of_a_branch_log_are_not_given_by_users(catalog: Catalog) -> None:
@@ -140,7 +140,7 @@ def test_the_options_of_a_branch_log_are_not_given_by_users(catalog: Catalog) ->
 
 
 def test_a_branch_has_no_branches_and_the_error_says_why(table: Table) -> None:
-    table.create_branch("dev")
+    table.branches.create("dev")
     with pytest.raises(InvalidRequestError, match=r"a branch has no branches: .* side by side.* 'again' of the table"):
-        table.branch("dev").create_branch("again")
-    assert [branch.name for branch in table.branches()] == ["dev"]
+        table.branch("dev").branches.create("again")
+    assert [branch.name for branch in table.branches.list()] == ["dev"]

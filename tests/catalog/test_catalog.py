@@ -29,7 +29,7 @@ def files_of(folder: Path) -> list[Path]:
 def test_a_created_table_opens_with_what_it_was_given(catalog: Catalog) -> None:
     made = catalog.create_table("db.t", schema=SCHEMA, primary_keys=["id"], options={"bucket": "3"}, comment="some")
 
-    table = catalog.table("db.t")
+    table = catalog.load_table("db.t")
 
     assert table.path == made.path == f"{catalog.warehouse}/db.db/t"
     assert table.name == "db.t"
@@ -56,7 +56,7 @@ def test_a_folder_that_holds_no_schema_is_no_table(catalog: Catalog) -> None:
 
     assert catalog.list_databases() == []
     with pytest.raises(NotFoundError):
-        catalog.table("db.t")
+        catalog.load_table("db.t")
 
 
 def test_a_table_opens_by_its_folder_too(catalog: Catalog) -> None:
@@ -72,9 +72,9 @@ def test_a_missing_table_is_named_with_its_neighbours(catalog: Catalog) -> None:
     catalog.create_table("db.flights", schema=SCHEMA)
 
     with pytest.raises(NotFoundError, match=r"table db.flight does not exist in .*; database 'db' has flights"):
-        catalog.table("db.flight")
+        catalog.load_table("db.flight")
     with pytest.raises(NotFoundError, match=r"table x.t does not exist .* there is no database 'x'"):
-        catalog.table("x.t")
+        catalog.load_table("x.t")
     with pytest.raises(NotFoundError, match=r"database 'x' does not exist .* there are: db"):
         catalog.list_tables("x")
     with pytest.raises(NotFoundError):

@@ -92,10 +92,10 @@ def test_a_compaction_after_a_write_is_told_of_too(catalog: Catalog, told: list[
 def test_a_branch_tells_by_its_own_name(catalog: Catalog, told: list[Told]) -> None:
     table = make(catalog)
     table.write(rows(1))
-    table.create_branch("b")
+    table.branches.create("b")
     told.clear()
     table.branch("b").write(rows(2))
-    catalog.table("db.t$branch_b").write(rows(3))
+    catalog.load_table("db.t$branch_b").write(rows(3))
 
     assert [one[0] for one in told] == ["db.t$branch_b"] * 2
 

@@ -110,7 +110,7 @@ def test_a_type_means_the_same_wherever_it_is_written(tmp_path: Path, written: s
         with pytest.raises(SystemExit) as ended:
             main(["table", *words, "--warehouse", str(tmp_path)])
         assert ended.value.code == 0
-    assert {catalog.table(f"db.{name}").schema.field("c").type for name in ("b", "d")} == {meant.type}
+    assert {catalog.load_table(f"db.{name}").schema.field("c").type for name in ("b", "d")} == {meant.type}
 
 
 @pytest.mark.parametrize("kind", ["INT, d INT", "INT COMMENT 'x'", "INT)"])

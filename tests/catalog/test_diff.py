@@ -24,8 +24,8 @@ def table(tmp_path: Path) -> Table:
     options = {"bucket": "1", "write-only": "true"}
     made = Catalog(tmp_path).create_table("db.t", schema=SCHEMA, primary_keys=["id"], options=options)
     made.write(rows((1, "a", 1), (2, "b", 2), (3, "c", 3)))
-    made.create_tag("first")
-    made.create_branch("dev", tag="first")
+    made.tags.create("first")
+    made.branches.create("dev", tag="first")
     made.write(rows((2, "B", 2), (4, "d", 4)))
     made.branch("dev").write(rows((3, "dev", 30)))
     return made
@@ -101,7 +101,7 @@ def test_the_history_has_a_line_for_each_branch(table: Table) -> None:
 
 def test_an_expired_snapshot_stays_in_the_history_by_its_tag(table: Table) -> None:
     table.write(rows((9, "i", 9)))
-    table.expire_snapshots(retain_max=1, retain_min=1)
+    table.upkeep.expire_snapshots(retain_max=1, retain_min=1)
     (main, _) = table.history()
     assert [(one.snapshot.id, one.is_living) for one in main.entries] == [(3, True), (1, False)]
 

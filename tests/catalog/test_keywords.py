@@ -26,7 +26,7 @@ def table(tmp_path: Path) -> Table:
         ("snapshot", {"as_of": 1}, r"Table\.snapshot takes no keyword 'as_of'; .* timestamp, watermark, tag"),
         ("to_arrow", {"column": "id"}, r"Table\.to_arrow takes no keyword 'column'.*did you mean 'columns'\?"),
         ("write", {"kinds": []}, r"rows, mode, where, row_kinds, merge_schema; did you mean 'row_kinds'\?"),
-        ("expire_partitions", {"older": 1}, "its keywords are none$"),
+        ("truncate", {"older": 1}, "its keywords are none$"),
     ],
 )
 def test_an_unknown_keyword_is_answered_with_those_that_are_known(
@@ -40,6 +40,14 @@ def test_an_unknown_keyword_is_answered_with_those_that_are_known(
 def test_every_public_method_of_a_table_names_its_keywords(table: Table, method: str) -> None:
     with pytest.raises(InvalidRequestError, match=rf"Table\.{method} takes no keyword 'odd'"):
         getattr(table, method)(odd=1)
+
+
+@pytest.mark.parametrize("group", ["tags", "branches", "log_store", "upkeep", "consumers", "system"])
+def test_the_methods_of_its_groups_do_too(table: Table, group: str) -> None:
+    verbs = getattr(table, group)
+    for method in (name for name, value in vars(type(verbs)).items() if callable(value) and not name.startswith("_")):
+        with pytest.raises(InvalidRequestError, match=rf"\.{method} takes no keyword 'odd'"):
+            getattr(verbs, method)(odd=1)
 
 
 def test_the_keywords_of_reads_are_those_of_a_selection() -> None:

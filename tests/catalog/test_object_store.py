@@ -30,13 +30,13 @@ def test_tables_are_made_listed_opened_and_dropped(s3: S3Server, warehouse: str,
     assert catalog.list_databases() == []
     for name in ("b.two", "a.one", "b.one"):
         catalog.create_table(name, schema=SCHEMA, primary_keys=["id"])
-    catalog.table("b.two").write(pa.table({"id": [1, 1], "name": ["x", "y"]}, schema=SCHEMA))
+    catalog.load_table("b.two").write(pa.table({"id": [1, 1], "name": ["x", "y"]}, schema=SCHEMA))
 
     assert catalog.list_databases() == ["a", "b"]
     assert catalog.list_tables("b") == ["one", "two"]
     by_path = open_table(f"{warehouse}/b.db/two", options=s3.options)
     by_name = open_table("b.two", warehouse, options=s3.options)
-    for table in (by_path, by_name, catalog.table("b.two")):
+    for table in (by_path, by_name, catalog.load_table("b.two")):
         assert table.to_arrow().to_pylist() == [{"id": 1, "name": "y"}]
         assert (table.name, table.warehouse, table.path) == ("b.two", warehouse, f"{warehouse}/b.db/two")
     with pytest.raises(InvalidRequestError, match=r"table b.two exists already in s3://"):
@@ -46,7 +46,7 @@ def test_tables_are_made_listed_opened_and_dropped(s3: S3Server, warehouse: str,
     assert catalog.list_tables("b") == ["one"]
     assert s3.file_io().list_names(f"{warehouse}/b.db") == ["one"]
     with pytest.raises(NotFoundError, match=r"table b.two does not exist in s3://.*; database 'b' has one"):
-        catalog.table("b.two")
+        catalog.load_table("b.two")
     again = catalog.create_table("b.two", schema=SCHEMA, primary_keys=["id"])
     assert again.to_arrow().num_rows == 0
 
@@ -69,7 +69,7 @@ def test_a_drop_that_ends_half_way_leaves_no_empty_table(s3: S3Server, warehouse
             through.drop_table("db.t")
 
     with pytest.raises(NotFoundError):  # never a table without rows
-        catalog.table("db.t").to_arrow()
+        catalog.load_table("db.t").to_arrow()
     catalog.drop_table("db.t")
     assert s3.file_io().list_names(warehouse) == []
 
@@ -119,9 +119,9 @@ def test_the_command_line_takes_a_warehouse_in_a_store(
 def test_success_files_of_tags_are_beside_them_and_none_of_them(s3: S3Server, warehouse: str, catalog: Catalog) -> None:
     table = catalog.create_table("db.t", schema=SCHEMA, options={"tag.create-success-file": "true"})
     table.write(pa.table({"id": [1], "name": ["x"]}, schema=SCHEMA))
-    table.create_tag("a")
+    table.tags.create("a")
     folder = f"{warehouse}/db.db/t/tag"
     assert s3.file_io().list_names(f"{folder}/tag-success-file") == ["a_SUCCESS"]
-    assert [tag.name for tag in table.tags()] == ["a"]
-    table.delete_tag("a")
+    assert [tag.name for tag in table.tags.list()] == ["a"]
+    table.tags.delete("a")
     assert s3.file_io().list_names(folder) == []

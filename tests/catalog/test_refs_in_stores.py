@@ -36,11 +36,11 @@ def rows_of(table: Table, tag: str | None = None) -> Rows:
 
 def shown(table: Table) -> Shown:
     """The rows of all lines, and of the tags that are no protecting ones."""
-    lines = [table.branch(name) for name in ("main", *(branch.name for branch in table.branches()))]
+    lines = [table.branch(name) for name in ("main", *(branch.name for branch in table.branches.list()))]
     return {
         line._files.branch: (
             rows_of(line),
-            {tag.name: rows_of(line, tag.name) for tag in line.tags() if not tag.name.startswith("lakelog-")},
+            {tag.name: rows_of(line, tag.name) for tag in line.tags.list() if not tag.name.startswith("lakelog-")},
         )
         for line in lines
     }
@@ -52,38 +52,38 @@ def put(table: Table, **rows: int) -> None:
 
 
 def expire(table: Table) -> None:
-    table.expire_snapshots(retain_min=1, retain_max=1, older_than="0 s")
+    table.upkeep.expire_snapshots(retain_min=1, retain_max=1, older_than="0 s")
 
 
 def states_of(table: Table) -> Iterator[Shown]:
     """What is shown after each step of a life with every verb, but for those of tables without a log alone."""
     put(table, k1=1, k2=2, k3=3)
-    table.create_tag("start")
+    table.tags.create("start")
     put(table, k1=10, k4=4)
-    table.create_branch("dev", tag="start")
-    table.create_branch("tried")
+    table.branches.create("dev", tag="start")
+    table.branches.create("tried")
     dev = table.branch("dev")
     put(dev, k2=20, k5=5)
     dev.delete("id = 3")
-    dev.create_tag("cut")
+    dev.tags.create("cut")
     yield shown(table)
     dev.compact(full=True)
     expire(dev)
     expire(table)
     yield shown(table)
-    table.rename_tag("start", "first")
-    table.rename_branch("dev", "next")
-    assert table.merge_changes("next", on_conflict="branch").conflict_count == 0
+    table.tags.rename("start", "first")
+    table.branches.rename("dev", "next")
+    assert table.branches.merge("next", on_conflict="branch").conflict_count == 0
     yield shown(table)
     put(table.branch("next"), k6=6)
-    table.merge_changes("next")
-    table.create_tag("merged")
+    table.branches.merge("next")
+    table.tags.create("merged")
     table.restore(tag="first")
     yield shown(table)
-    table.replace_tag("merged")
-    table.delete_tag("first")
-    table.delete_branch("tried")
-    table.remove_orphan_files(older_than=timedelta(days=-1), dry_run=False, allow_young=True)
+    table.tags.replace("merged")
+    table.tags.delete("first")
+    table.branches.delete("tried")
+    table.upkeep.remove_orphan_files(older_than=timedelta(days=-1), dry_run=False, allow_young=True)
     yield shown(table)
 
 
@@ -91,18 +91,18 @@ def states_without_log(table: Table) -> Iterator[Shown]:
     """What is shown after a rollback and after each change of the whole line."""
     yield from states_of(table)
     put(table, k7=7)
-    table.rollback(tag="merged")
+    table.upkeep.rollback(tag="merged")
     yield shown(table)
-    for number, verb in enumerate(("fast_forward", "merge_branch", "replace_main")):
+    for number, verb in enumerate(("fast_forward", "replace_newer", "replace_main")):
         name = f"line{number}"
-        table.create_branch(name)
+        table.branches.create(name)
         put(table.branch(name), k8=80 + number)
         if verb != "fast_forward":
             put(table, k9=9)
-        getattr(table, verb)(name)
+        getattr(table.branches, verb)(name)
         yield shown(table)
     expire(table)
-    table.remove_orphan_files(older_than=timedelta(days=-1), dry_run=False, allow_young=True)
+    table.upkeep.remove_orphan_files(older_than=timedelta(days=-1), dry_run=False, allow_young=True)
     yield shown(table)
 
 
@@ -133,16 +133,16 @@ def test_every_verb_leaves_the_rows_that_it_leaves_on_a_local_disk(catalog: Cata
 def test_a_logged_table_keeps_log_and_files_equal_there(catalog: Catalog, bootstrap_servers: str) -> None:
     table = made(catalog, log_system="kafka", log_kafka_bootstrap_servers=bootstrap_servers)
     for _ in states_of(table):
-        assert table.verify_log().is_equal
+        assert table.log_store.verify().is_equal
     put(table, k1=100)
     topic = None if table.log is None else table.log.topic_id
     assert table.restore(tag="merged", max_bytes=0).renews_log
     assert table.log is not None
     assert table.log.topic_id != topic
-    branch = table.branch("next").add_log({"log.kafka.bootstrap.servers": bootstrap_servers})
+    branch = table.branch("next").log_store.add({"log.kafka.bootstrap.servers": bootstrap_servers})
     put(branch, k11=11)
-    table.merge_changes("next")
-    assert table.verify_log().is_equal
-    assert branch.verify_log().is_equal
+    table.branches.merge("next")
+    assert table.log_store.verify().is_equal
+    assert branch.log_store.verify().is_equal
     assert rows_of(table) == {1: 1, 2: 2, 3: 3, 11: 11}
     catalog.drop_table("db.t")

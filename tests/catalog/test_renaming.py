@@ -61,11 +61,11 @@ def logged(table: Table) -> Table:
 def test_a_renamed_table_is_the_same_under_its_new_name(catalog: Catalog, table: Table, new: str) -> None:
     renamed = catalog.rename_table("db.t", new)
     assert (renamed.name, renamed.uuid) == (new, table.uuid)
-    assert renamed.path == catalog.table(new).path
+    assert renamed.path == catalog.load_table(new).path
     renamed.write(rows(2))
-    assert sorted(catalog.table(new).to_arrow()["id"].to_pylist()) == [1, 2]
+    assert sorted(catalog.load_table(new).to_arrow()["id"].to_pylist()) == [1, 2]
     with pytest.raises(NotFoundError, match=r"table db\.t does not exist"):
-        catalog.table("db.t")
+        catalog.load_table("db.t")
     again = catalog.create_table("db.t", schema=SCHEMA)
     assert again.uuid != renamed.uuid
 
@@ -137,14 +137,14 @@ def test_a_commit_that_a_rename_overtakes_is_not_made_at_the_old_place(catalog: 
     with pytest.raises(UnknownOutcomeError) as caught:
         TableCommit(table._files).commit(lambda _latest: request, on_step=rename)
     assert not Path(table.path).exists()
-    renamed = catalog.table("db.u")
+    renamed = catalog.load_table("db.u")
     assert [snapshot.id for snapshot in renamed.snapshots()] == [1]
     uuid, number = caught.value.commit_uuid, caught.value.snapshot_id
     ask = f"find-commit NEW_PATH {uuid} --snapshot-id {number}, with the folder of the renamed table"
     assert "was dropped, renamed, or created again" in str(caught.value)
     assert ask in str(caught.value)
     assert uuid is not None
-    assert renamed.find_commit(uuid, snapshot_id=number).outcome is CommitOutcome.NOT_COMMITTED
+    assert renamed.upkeep.find_commit(uuid, snapshot_id=number).outcome is CommitOutcome.NOT_COMMITTED
 
 
 def test_a_commit_whose_table_is_renamed_before_its_answer_is_found_under_the_new_name(
@@ -163,9 +163,9 @@ def test_a_commit_whose_table_is_renamed_before_its_answer_is_found_under_the_ne
         table.write(rows(2))
     uuid = caught.value.commit_uuid
     assert uuid is not None
-    found = catalog.table("db.u").find_commit(uuid, snapshot_id=caught.value.snapshot_id)
+    found = catalog.load_table("db.u").upkeep.find_commit(uuid, snapshot_id=caught.value.snapshot_id)
     assert found.outcome is CommitOutcome.COMMITTED
-    assert sorted(catalog.table("db.u").to_arrow()["id"].to_pylist()) == [1, 2]
+    assert sorted(catalog.load_table("db.u").to_arrow()["id"].to_pylist()) == [1, 2]
     assert not Path(table.path).exists()
 
 

@@ -18,7 +18,7 @@ def test_a_new_table_takes_the_defaults_of_its_catalog_and_keeps_them(tmp_path: 
     made = catalog.create_table("db.t", schema="id BIGINT NOT NULL", primary_keys="id", options={"bucket": "2"})
 
     assert (made.schema.options["bucket"], made.schema.options["file.format"]) == ("2", "orc")
-    assert Catalog(tmp_path).table("db.t").schema.options["file.format"] == "orc"
+    assert Catalog(tmp_path).load_table("db.t").schema.options["file.format"] == "orc"
 
 
 def test_the_call_comes_before_variables_and_variables_before_the_profile(tmp_path: Path) -> None:

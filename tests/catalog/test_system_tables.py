@@ -21,7 +21,7 @@ def catalog(tmp_path: Path) -> Catalog:
     found = Catalog(tmp_path)
     parted = found.create_table("db.parted", schema=SCHEMA, primary_keys=["day", "id"], partition_keys=["day"])
     parted.write(pa.table({"day": ["a", "b", "b"], "id": [1, 1, 2]}, schema=SCHEMA))
-    parted.create_branch("dev")
+    parted.branches.create("dev")
     parted.branch("dev").write(pa.table({"day": ["c"], "id": [9]}, schema=SCHEMA))
     found.create_table("other.plain", schema=SCHEMA)
     return found
@@ -57,14 +57,14 @@ def test_a_system_table_of_a_branch_shows_the_branch(catalog: Catalog) -> None:
 
 
 def test_a_branch_is_opened_by_its_name(catalog: Catalog) -> None:
-    assert catalog.table("db.parted$branch_dev").count() == 4
+    assert catalog.load_table("db.parted$branch_dev").count() == 4
     assert open_table(f"{catalog.warehouse}/db.db/parted$branch_dev").count() == 4
     assert open_table("db.parted$branch_dev", catalog.warehouse).count() == 4
 
 
 def test_a_system_table_is_not_opened_as_a_table(catalog: Catalog) -> None:
     with pytest.raises(InvalidRequestError, match=r"Catalog.system_table\('db.parted\$files'\)"):
-        catalog.table("db.parted$files")
+        catalog.load_table("db.parted$files")
 
 
 def test_the_tables_of_a_warehouse_are_listed(catalog: Catalog) -> None:
@@ -88,7 +88,7 @@ def test_options_that_hold_secrets_are_hidden(catalog: Catalog) -> None:
     assert found == [{"key": "warehouse", "value": catalog.warehouse}]
     options = catalog.system_table("sys.all_table_options").to_arrow(where="table_name = 'parted'")
     assert dict(zip(*options.select(["key", "value"]).to_pydict().values(), strict=True)) == dict(
-        catalog.table("db.parted").schema.options
+        catalog.load_table("db.parted").schema.options
     )
 
 

@@ -66,8 +66,8 @@ def test_a_table_compacts_what_is_due_unless_everything_is_asked_for(table: Tabl
 
 
 def test_a_table_expires_snapshots(table: Table) -> None:
-    assert table.expire_snapshots().snapshot_ids == ()
-    expired = table.expire_snapshots(retain_min=1, retain_max=2)
+    assert table.upkeep.expire_snapshots().snapshot_ids == ()
+    expired = table.upkeep.expire_snapshots(retain_min=1, retain_max=2)
     assert (expired.snapshot_ids, expired.log_starts) == ((1, 2), {})
     assert [snapshot.id for snapshot in table.snapshots()] == [3, 4]
     assert ids(table) == [0, 1, 2, 3]
@@ -82,13 +82,13 @@ def test_a_table_deletes_the_rows_that_meet_a_condition(table: Table) -> None:
 
 
 def test_a_table_drops_partitions(table: Table) -> None:
-    assert table.drop_partitions("day = 'd1'") is not None
+    assert table.upkeep.drop_partitions("day = 'd1'") is not None
     assert ids(table) == [0, 2]
-    assert table.drop_partitions("day = 'd1'") is None
+    assert table.upkeep.drop_partitions("day = 'd1'") is None
 
 
 def test_a_table_gets_other_buckets(table: Table) -> None:
-    assert table.rescale(3).schema.bucket_count == 3
+    assert table.upkeep.rescale(3).schema.bucket_count == 3
     assert ids(open_table(table.path)) == [0, 1, 2, 3]
 
 
@@ -96,27 +96,27 @@ def test_a_table_finds_orphan_files_and_deletes_them_when_asked(table: Table) ->
     lost = Path(table.path) / "manifest" / "manifest-lost-0"
     lost.write_bytes(b"lost")
     os.utime(lost, (1_700_000_000, 1_700_000_000))
-    assert [file.path for file in table.remove_orphan_files(older_than="2 h").files] == [str(lost)]
+    assert [file.path for file in table.upkeep.remove_orphan_files(older_than="2 h").files] == [str(lost)]
     assert lost.exists()
-    table.remove_orphan_files(dry_run=False)
+    table.upkeep.remove_orphan_files(dry_run=False)
     assert not lost.exists()
 
 
 def test_a_table_moves_and_deletes_its_consumers(table: Table) -> None:
-    table.reset_consumer("reader", 2)
-    assert [(found.consumer_id, found.next_snapshot) for found in table.consumers()] == [("reader", 2)]
-    table.delete_consumer("reader")
-    assert table.consumers() == []
+    table.consumers.reset("reader", 2)
+    assert [(found.consumer_id, found.next_snapshot) for found in table.consumers.list()] == [("reader", 2)]
+    table.consumers.delete("reader")
+    assert table.consumers.list() == []
 
 
 def test_a_table_finds_a_commit(table: Table) -> None:
     newest = table.snapshot()
     assert newest is not None
-    assert table.find_commit(str(newest.uuid)).snapshot_id == 4
+    assert table.upkeep.find_commit(str(newest.uuid)).snapshot_id == 4
 
 
 def test_a_table_without_a_log_gets_a_new_identity(table: Table) -> None:
-    renewed = table.new_identity()
+    renewed = table.upkeep.new_identity()
     assert renewed.uuid != table.uuid
     assert open_table(table.path).uuid == renewed.uuid
     assert ids(renewed) == [0, 1, 2, 3]

@@ -48,25 +48,25 @@ def test_a_tag_and_a_branch_are_not_made_with_a_time_that_is_no_duration(tmp_pat
     catalog = Catalog(tmp_path)
     table = catalog.create_table("db.t", schema=pa.schema({"id": pa.int64()}), primary_keys=["id"])
     table.write(pa.table({"id": [1]}))
-    for make in (table.create_tag, table.create_branch):
+    for make in (table.tags.create, table.branches.create):
         with pytest.raises(InvalidRequestError, match=r"time_retained \(--time-retained\) is .*expected"):
             make("short", time_retained=given)
     table.write(pa.table({"id": [2]}))
-    assert not table.tags()
-    assert not table.branches()
+    assert not table.tags.list()
+    assert not table.branches.list()
 
 
 @pytest.mark.parametrize("given", [timedelta(days=-1), timedelta(0), "0 s", timedelta(microseconds=1), timedelta.max])
 def test_a_time_that_no_tag_or_branch_can_have_leaves_nothing_behind(tmp_path: Path, given: timedelta | str) -> None:
     table = Catalog(tmp_path).create_table("db.t", schema=pa.schema({"id": pa.int64()}), primary_keys=["id"])
     table.write(pa.table({"id": [1]}))
-    for make in (table.create_tag, table.create_branch):
+    for make in (table.tags.create, table.branches.create):
         with pytest.raises(
             InvalidRequestError, match=r"time_retained \(--time-retained\) is .*; expected from 1 ms to"
         ):
             make("short", time_retained=given)
-    assert (table.tags(), table.branches(), table.expire_branches(), table.expire_tags()) == ([], [], [], [])
-    table.create_branch("short", time_retained="1 d")
+    assert (table.tags.list(), table.branches.list(), table.branches.expire(), table.tags.expire()) == ([], [], [], [])
+    table.branches.create("short", time_retained="1 d")
 
 
 def test_an_option_without_a_unit_keeps_its_milliseconds_and_warns_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -49,7 +49,7 @@ def test_branches_are_made_listed_renamed_and_deleted(table: Table, capsys: pyte
     run(table, "delete", "dev")
     run(table, "delete", "dev", "--if-exists")
     run(table, "expire", "--older-than", "1 d")
-    assert [branch.name for branch in table.branches()] == ["other"]
+    assert [branch.name for branch in table.branches.list()] == ["other"]
 
 
 @pytest.mark.parametrize("command", ["fast-forward", "merge", "replace-main"])
@@ -59,7 +59,7 @@ def test_a_table_gets_what_its_branch_has(table: Table, capsys: pytest.CaptureFi
     capsys.readouterr()
     run(table, command, "dev", "--json")
     assert json.loads(capsys.readouterr().out) == {"snapshot_id": 3}
-    assert sorted(Catalog(table.warehouse).table("db.t").to_arrow()["id"].to_pylist()) == [1, 2, 3]
+    assert sorted(Catalog(table.warehouse).load_table("db.t").to_arrow()["id"].to_pylist()) == [1, 2, 3]
 
 
 def test_a_fast_forward_that_would_lose_something_is_an_error(table: Table, capsys: pytest.CaptureFixture[str]) -> None:

@@ -206,7 +206,7 @@ def test_a_change_log_table_is_made_and_shown_without_its_counts(run: Run) -> No
     options = ("-o", "write-mode=change-log", "-o", "bucket=2")
     code, path, err = run("table", "create", "db.seen", "-c", "page STRING", "-c", "n INT", *options, "-w", "lake")
     assert (code, err) == (0, "")
-    table = Catalog("lake").table("db.seen")
+    table = Catalog("lake").load_table("db.seen")
     rows = pa.table({"page": ["a", "a", None], "n": pa.array([1, 1, None], pa.int32())})
     table.write(rows)
     table.write(rows.slice(1), row_kinds=pa.array([3, 3], pa.int8()))

@@ -187,7 +187,7 @@ def test_json_holds_the_very_text(run: Run, made: Path) -> None:
 
 def test_a_column_with_markup_is_a_heading_as_it_is(run: Run, tmp_path: Path) -> None:
     Catalog(tmp_path).create_table("db.m", schema="id INT, `c[/]` INT", primary_keys=["id"])
-    table = Catalog(tmp_path).table("db.m")
+    table = Catalog(tmp_path).load_table("db.m")
     for number in (1, 2):
         table.write(pa.table({"id": [1], "c[/]": [number]}))
     code, out, err = run("table", "diff", "db.m", "--from", "1")
@@ -197,7 +197,7 @@ def test_a_column_with_markup_is_a_heading_as_it_is(run: Run, tmp_path: Path) ->
 
 def test_an_error_as_python_prints_it_drives_no_terminal(made: Path) -> None:
     """A traceback of the user's own program prints it without our door."""
-    table: Table = Catalog(made).table(T)
+    table: Table = Catalog(made).load_table(T)
     for wrong in (lambda: table.count(where=HOSTILE), lambda: table.to_arrow(columns=[HOSTILE])):
         with pytest.raises(InvalidRequestError) as caught:
             wrong()

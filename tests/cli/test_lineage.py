@@ -36,7 +36,7 @@ def test_a_rebuild_says_what_it_kept(run: Run, table: Table) -> None:
     run("lineage", "feed", "--data-lineage")
     commit_job(table, 1, table_source("db.a", end=6))
     run("lineage", "feed")
-    table.expire_snapshots(retain_max=1, retain_min=1)
+    table.upkeep.expire_snapshots(retain_max=1, retain_min=1)
 
     assert run("lineage", "rebuild")[1].splitlines() == [
         "1 batches of 1 tables, 1 edges",

@@ -73,7 +73,7 @@ def test_the_json_is_one_object_of_nodes_and_links(run: Run) -> None:
     _, out, _ = run("lineage", "show", "db.sums", "--snapshot", "1", "--up", "--depth", "1", "--json")
 
     found = json.loads(out)
-    orders, sums = Catalog(".").table("db.orders"), Catalog(".").table("db.sums")
+    orders, sums = Catalog(".").load_table("db.orders"), Catalog(".").load_table("db.sums")
     node = {"kind": "table", "branch": None}
     assert out.count("\n") == 1
     assert found == {

@@ -19,7 +19,7 @@ def table(tmp_path: Path) -> Table:
     """A table and its branch `b`, which have changed row 1 in different ways."""
     table = Catalog(tmp_path).create_table("db.t", schema=SCHEMA, primary_keys=["id"])
     table.write(pa.table({"id": [1, 2], "v": [1, 2]}, schema=SCHEMA))
-    table.create_branch("b")
+    table.branches.create("b")
     table.branch("b").write(pa.table({"id": [1, 3], "v": [10, 3]}, schema=SCHEMA))
     table.write(pa.table({"id": [1], "v": [5]}, schema=SCHEMA))
     return table

@@ -47,7 +47,7 @@ def test_a_restore_prints_its_snapshot_as_json(table: Table, capsys: pytest.Capt
 
 
 def test_a_rollback_prints_what_it_deletes(table: Table, capsys: pytest.CaptureFixture[str]) -> None:
-    table.create_tag("late")
+    table.tags.create("late")
     shown = run(capsys, "table", "rollback", table.path, "--snapshot-id", "1", "--dry-run")
     assert shown.splitlines()[0] == "to snapshot 1: snapshots would be deleted: 2 to 3; tags would be deleted: late"
     shown = json.loads(run(capsys, "table", "rollback", table.path, "--snapshot-id", "1", "--json"))

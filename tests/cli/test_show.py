@@ -88,7 +88,7 @@ def test_the_partitions_of_a_table_are_described(run: Run, table: Table) -> None
     assert {(line["file_count"], line["rows_in_files"], line["compacted"]) for line in lines} == {(2, 4, False)}
     assert lines[0]["path"] == [f"{table.path}/day=0"]
     table.alter(RemoveOption("write-only")).compact(full=True)
-    assert [one.is_compacted for one in table.describe_partitions()] == [True, True]
+    assert [one.is_compacted for one in table.system.partitions()] == [True, True]
     text = run("table", "describe", "db.t", "--partitions")[1]
     assert text.splitlines()[1].startswith("day=1970-01-01")
 
@@ -115,7 +115,7 @@ def test_a_table_without_rows_is_looked_at(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_limit_reads_no_further_than_its_rows(run: Run, table: Table) -> None:
-    last = table.files()[-1].path
+    last = table.system.files()[-1].path
     Path(last).unlink()
     code, out, err = run("table", "cat", "db.t", "--limit", "2")
     assert (code, len(out.splitlines()), err) == (0, 2, "")

@@ -18,8 +18,8 @@ SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa
 def table(tmp_path: Path) -> Table:
     made = Catalog(tmp_path).create_table("db.t", schema=SCHEMA, primary_keys=["id"], options={"bucket": "1"})
     made.write(pa.table({"id": [1, 2], "v": ["a", "b"]}, schema=SCHEMA))
-    made.create_tag("first")
-    made.create_branch("dev", tag="first")
+    made.tags.create("first")
+    made.branches.create("dev", tag="first")
     made.delete("id = 1")
     made.branch("dev").write(pa.table({"id": [2], "v": ["dev"]}, schema=SCHEMA))
     return made

@@ -56,7 +56,7 @@ def test_a_tag_of_a_number_is_refused(path: str, capsys: pytest.CaptureFixture[s
 
 def test_a_version_may_be_a_branch_with_columns_of_its_own(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     table = open_table(path)
-    table.create_branch("wide")
+    table.branches.create("wide")
     table.branch("wide").alter(AddColumn("more", "INT"))
 
     found = lines(capsys, "cat", path, "--version", "wide", "--limit", "1")

@@ -1,4 +1,4 @@
-"""`Table.count` and `Table.files`: what they say of tables of each kind, and what they read for it."""
+"""`Table.count` and `Table.system.files`: what they say of tables of each kind, and what they read for it."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from lakelog.spark import *
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
 spark.sparkContext.setLogLevel("OFF")
 catalog = Catalog("lake")
-airports = catalog.table("db.airports")
+airports = catalog.load_table("db.airports")
 
 
 def load():
@@ -60,9 +60,9 @@ CATALOG = [
     wrong('Catalog("nowhere").list_databases()', "NotFoundError", "nowhere"),
     wrong('Catalog("gs://bucket/lake")', "UnsupportedError", "gs://", "s3://bucket/folder"),
     wrong('Catalog("s3://b/lake", options={"s3.regoin": "eu"})', "OptionError", "s3.regoin", "s3.region"),
-    wrong('catalog.table("airports")', "InvalidRequestError", "airports", "database.table"),
-    wrong('catalog.table("db.airport")', "NotFoundError", "db.airport", "airports"),
-    wrong('catalog.table("nodb.airports")', "NotFoundError", "nodb"),
+    wrong('catalog.load_table("airports")', "InvalidRequestError", "airports", "database.table"),
+    wrong('catalog.load_table("db.airport")', "NotFoundError", "db.airport", "airports"),
+    wrong('catalog.load_table("nodb.airports")', "NotFoundError", "nodb"),
     wrong('catalog.list_tables("nodb")', "NotFoundError", "nodb", "db"),
     wrong('catalog.drop_table("db.airport")', "NotFoundError", "db.airport", "airports"),
     wrong('open_table("lake/db.db/airport")', "NotFoundError", "lake/db.db/airport"),

@@ -62,7 +62,7 @@ def readers(catalog: Catalog, table: str, snapshot_id: int) -> set[str]:
 
 
 def merge(table: Table, branch: str) -> None:
-    table.merge_branch(branch)
+    table.branches.replace_newer(branch)
 
 
 def fast_forward_by_others(table: Table, branch: str) -> None:
@@ -76,8 +76,8 @@ def test_a_restore_that_a_branch_alone_has_still_is_tainted(
     copy(a, b)
     b.truncate()
     b.restore(snapshot_id=2)
-    b.create_branch("trial")
-    b.rollback(snapshot_id=3)
+    b.branches.create("trial")
+    b.upkeep.rollback(snapshot_id=3)
 
     found = tainted(catalog, "db.a", 1).snapshots.to_pylist()
 
@@ -90,7 +90,7 @@ def test_readers_of_snapshots_that_gave_way_to_a_branch_are_known(
 ) -> None:
     """The snapshot of the branch is older than the read, and no lineage was written to it."""
     a, b, c = tables
-    b.create_branch("trial")
+    b.branches.create("trial")
     copy(a, b)
     b.branch("trial").write(rows(7))
     b.write(rows(8))
@@ -105,12 +105,12 @@ def test_a_branch_that_was_rolled_back_behind_what_its_table_took_holds_none_of_
     catalog: Catalog, tables: tuple[Table, Table, Table]
 ) -> None:
     a, b, _ = tables
-    b.create_branch("trial")
+    b.branches.create("trial")
     trial = b.branch("trial")
     trial.write(rows(7))
     copy(a, trial)
-    b.fast_forward("trial")
-    trial.rollback(snapshot_id=2)
+    b.branches.fast_forward("trial")
+    trial.upkeep.rollback(snapshot_id=2)
 
     assert reached(catalog, "db.a", 1) == {"db.a", "db.b"}
 
@@ -120,12 +120,12 @@ def test_what_is_written_to_a_branch_that_was_rolled_back_is_known(
 ) -> None:
     """Its snapshots have numbers below that of the fork file."""
     a, b, _ = tables
-    b.create_branch("trial")
+    b.branches.create("trial")
     trial = b.branch("trial")
     for number in (7, 8, 9):
         trial.write(rows(number))
-    b.fast_forward("trial")
-    trial.rollback(snapshot_id=2)
+    b.branches.fast_forward("trial")
+    trial.upkeep.rollback(snapshot_id=2)
     copy(a, trial)
 
     edges = known_edges(catalog).to_pylist()
@@ -134,19 +134,19 @@ def test_what_is_written_to_a_branch_that_was_rolled_back_is_known(
     assert reached(catalog, "db.a", 1) == {"db.a", "db.b$branch_trial"}
 
 
-@pytest.mark.parametrize("verb", ["merge_branch", "replace_main"])
+@pytest.mark.parametrize("verb", ["replace_newer", "replace_main"])
 def test_a_snapshot_that_gave_way_did_not_come_after_those_of_the_branch(
     catalog: Catalog, tables: tuple[Table, Table, Table], verb: str
 ) -> None:
     """The branch has truncated its rows before the table wrote the snapshot that gave way."""
     _, b, c = tables
-    b.create_branch("trial")
+    b.branches.create("trial")
     b.branch("trial").truncate()
     b.branch("trial").write(rows(7))
     for number in (8, 9):
         b.write(rows(number))
     copy(b, c)
-    getattr(b, verb)("trial")
+    getattr(b.branches, verb)("trial")
 
     assert reached(catalog, "db.b", 1) == {"db.c"}
 
@@ -156,12 +156,12 @@ def test_what_gave_way_does_not_hold_what_the_branch_has_read(
 ) -> None:
     """The branch has read it before the table wrote what gave way."""
     a, b, c = tables
-    b.create_branch("trial")
+    b.branches.create("trial")
     copy(a, b.branch("trial"))
     for number in (8, 9):
         b.write(rows(number))
     copy(b, c)
-    b.merge_branch("trial")
+    b.branches.replace_newer("trial")
 
     assert reached(catalog, "db.a", 1) == {"db.a", "db.b", "db.b$branch_trial"}
 
@@ -171,13 +171,13 @@ def test_a_snapshot_came_after_those_of_a_branch_that_the_table_had_taken(
 ) -> None:
     """What gave way then is not in it."""
     a, b, c = tables
-    b.create_branch("trial")
+    b.branches.create("trial")
     copy(a, b)
     b.branch("trial").write(rows(7))
-    b.merge_branch("trial")
+    b.branches.replace_newer("trial")
     commit_rows(b, rows(8), read_of(c, end=1), user="stream")
     copy(b, c)
-    b.rollback(snapshot_id=2)
+    b.upkeep.rollback(snapshot_id=2)
 
     assert "db.c" not in reached(catalog, "db.a", 1)
 
@@ -188,13 +188,13 @@ def test_each_of_two_branches_with_one_name_has_a_beginning(
     """They began at two commits with one number."""
     a, b, c = tables
     copy(a, b)
-    b.create_branch("trial")
+    b.branches.create("trial")
     copy(b.branch("trial"), c)
     feed(catalog)
-    b.delete_branch("trial")
-    b.rollback(snapshot_id=1)
+    b.branches.delete("trial")
+    b.upkeep.rollback(snapshot_id=1)
     b.write(rows(7))
-    b.create_branch("trial")
+    b.branches.create("trial")
 
     assert "db.c" in readers(catalog, "db.a", 1)
 
@@ -204,14 +204,14 @@ def test_the_steps_of_a_branch_begin_at_what_its_table_has_taken(
 ) -> None:
     """Lineage was written to older snapshots of the branch, and younger ones have expired."""
     a, b, _ = tables
-    b.create_branch("trial")
+    b.branches.create("trial")
     trial = b.branch("trial")
     copy(a, trial)
     trial.write(rows(7))
-    b.fast_forward("trial")
+    b.branches.fast_forward("trial")
     copy(a, trial)
     trial.write(rows(8))
-    trial.expire_snapshots(retain_min=1, retain_max=1)
+    trial.upkeep.expire_snapshots(retain_min=1, retain_max=1)
 
     graph = load_lines([trial._files], FoundTables([catalog]))
 
@@ -224,14 +224,14 @@ def test_readers_of_a_branch_that_another_engine_put_in_place_read_snapshots_of_
 ) -> None:
     """The snapshots that both have had expire in the branch, and no lineage was written to them."""
     a, b, c = tables
-    b.create_branch("trial")
+    b.branches.create("trial")
     trial = b.branch("trial")
     trial.write(rows(7))
     fast_forward_as_others_do(b._files, "trial")
     copy(a, trial)
     copy(trial, c)
     trial.write(rows(9))
-    trial.expire_snapshots(retain_min=1, retain_max=1)
+    trial.upkeep.expire_snapshots(retain_min=1, retain_max=1)
 
     assert "db.c" in readers(catalog, "db.b", 2)
 
@@ -240,14 +240,14 @@ def test_the_oldest_snapshot_that_a_branch_has_came_after_what_its_table_has_lin
     catalog: Catalog, tables: tuple[Table, Table, Table]
 ) -> None:
     a, b, _ = tables
-    b.create_branch("trial")
+    b.branches.create("trial")
     trial = b.branch("trial")
     copy(a, trial)
     for number in (7, 8):
         trial.write(rows(number))
-    trial.expire_snapshots(retain_min=1, retain_max=2)
-    b.fast_forward("trial")
-    b.expire_snapshots(retain_min=1, retain_max=1)
+    trial.upkeep.expire_snapshots(retain_min=1, retain_max=2)
+    b.branches.fast_forward("trial")
+    b.upkeep.expire_snapshots(retain_min=1, retain_max=1)
 
     assert reached(catalog, "db.a", 1) == {"db.a", "db.b", "db.b$branch_trial"}
 
@@ -257,12 +257,12 @@ def test_what_one_branch_alone_has_came_after_what_another_one_alone_has(
 ) -> None:
     """They are snapshots of the table, in which they have expired without lineage."""
     _, b, c = tables
-    b.create_branch("first")
+    b.branches.create("first")
     b.write(rows(7))
-    b.create_branch("second")
+    b.branches.create("second")
     copy(b.branch("second"), c)
     b.write(rows(8))
-    b.expire_snapshots(retain_min=1, retain_max=1)
+    b.upkeep.expire_snapshots(retain_min=1, retain_max=1)
 
     assert "db.b$branch_second" in reached(catalog, "db.b$branch_first", 1)
 
@@ -276,7 +276,7 @@ def test_a_snapshot_that_was_read_after_a_rollback_was_there_before_it(
     copy(a, b)
     commit_rows(c, rows(8), read_of(b, start=1, end=3), user="early")
     copy(a, b)
-    b.rollback(snapshot_id=3)
+    b.upkeep.rollback(snapshot_id=3)
     copy(a, b)
     commit_rows(c, rows(9), read_of(b, end=2), user="late")
 
@@ -292,9 +292,9 @@ def test_a_branch_without_snapshots_of_its_own_brings_none(
     a, b, c = tables
     copy(a, b)
     commit_rows(c, rows(8), read_of(b, end=2), user="early")
-    b.create_branch("trial")
+    b.branches.create("trial")
     copy(a, b)
-    b.merge_branch("trial")
+    b.branches.replace_newer("trial")
     copy(a, b)
 
     assert "db.c" in readers(catalog, "db.a", 1)
@@ -305,13 +305,13 @@ def test_what_a_branch_brings_came_after_what_has_expired_in_it(
     catalog: Catalog, tables: tuple[Table, Table, Table], take: Callable[[Table, str], object]
 ) -> None:
     a, b, _ = tables
-    b.create_branch("trial")
+    b.branches.create("trial")
     trial = b.branch("trial")
     feed(catalog)
     copy(a, trial)
     for number in (7, 8):
         trial.write(rows(number))
-    trial.expire_snapshots(retain_min=1, retain_max=2)
+    trial.upkeep.expire_snapshots(retain_min=1, retain_max=2)
     take(b, "trial")
 
     assert "db.b" in reached(catalog, "db.a", 1)
@@ -327,7 +327,7 @@ def test_an_expiry_feeds_what_came_in_the_place_of_fed_snapshots(
     roll_back_as_others_do(b._files, 1)
     for _ in range(2):
         copy(a, b)
-    b.expire_snapshots(retain_min=1, retain_max=1)
+    b.upkeep.expire_snapshots(retain_min=1, retain_max=1)
 
     found = known_edges(catalog).to_pylist()
 
@@ -341,7 +341,7 @@ def test_a_snapshot_without_lineage_was_there_before_the_first_read_of_it(
     _, b, c = tables
     b.write(rows(7))
     commit_rows(c, rows(1), read_of(b, end=2), user="before")
-    b.rollback(snapshot_id=1)
+    b.upkeep.rollback(snapshot_id=1)
     for number in (8, 9):
         b.write(rows(number))
     commit_rows(c, rows(2), read_of(b, end=3), user="early")
@@ -357,7 +357,7 @@ def test_a_snapshot_of_a_branch_was_not_in_its_table_before_the_table_took_it(
 ) -> None:
     """No lineage was written to it, and what gave way was read before and after it was committed."""
     _, b, c = tables
-    b.create_branch("trial")
+    b.branches.create("trial")
     b.write(rows(7))
     commit = b._files.snapshots.get(2).uuid
     commit_rows(c, rows(1), read_of(b, end=2), user="first")
@@ -378,14 +378,14 @@ def test_a_branch_had_no_snapshot_of_its_table_before_it_was_made(
 ) -> None:
     """It has the name of a deleted branch, which was read after the table wrote the snapshot."""
     a, b, c = tables
-    b.create_branch("trial")
+    b.branches.create("trial")
     trial = b.branch("trial")
     copy(a, trial)
     b.write(rows(7))
     trial.write(rows(8))
     commit_rows(c, rows(9), read_of(trial, end=3))
-    b.delete_branch("trial")
-    b.create_branch("trial")
+    b.branches.delete("trial")
+    b.branches.create("trial")
 
     assert "db.c" in readers(catalog, "db.a", 1)
 
@@ -398,7 +398,7 @@ def test_a_snapshot_that_a_branch_has_still_was_in_its_table_before_the_branch(
     b.write(rows(7))
     copy(a, b)
     commit_rows(c, rows(8), read_of(b, end=3))
-    b.create_branch("trial", snapshot_id=2)
+    b.branches.create("trial", snapshot_id=2)
     feed(catalog)
     roll_back_as_others_do(b._files, 1)
 

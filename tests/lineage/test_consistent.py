@@ -131,7 +131,7 @@ def test_a_writer_that_lags_behind_what_has_expired_is_named(catalog: Catalog, m
     for _ in range(4):
         grow(source)
         two.run()
-    b.expire_snapshots(retain_min=2, retain_max=2)
+    b.upkeep.expire_snapshots(retain_min=2, retain_max=2)
 
     with pytest.raises(NotConsistentError) as raised:
         consistent_snapshots(catalog, ["db.a", "db.b"])
@@ -262,7 +262,7 @@ def test_a_rolled_back_snapshot_is_not_the_one_that_took_its_number(catalog: Cat
     source, a, b = make("s"), make("a"), make("b")
     grow(source, 2)
     StreamJob(a, [source], user="one").run()
-    source.rollback(snapshot_id=1)
+    source.upkeep.rollback(snapshot_id=1)
     grow(source)
     StreamJob(b, [source], user="two").run()
 
@@ -381,7 +381,7 @@ def test_a_version_of_an_asked_table_that_does_not_live_is_named(catalog: Catalo
     two.run()
     grow(source)
     one.run()
-    a.expire_snapshots(retain_min=1, retain_max=1)
+    a.upkeep.expire_snapshots(retain_min=1, retain_max=1)
 
     with pytest.raises(NotConsistentError) as raised:
         consistent_snapshots(catalog, ["db.a", "db.b"], at={"db.a": 1})
@@ -412,7 +412,7 @@ def test_a_branch_begins_with_what_its_table_showed(catalog: Catalog, make: Make
     grow(source)
     one.run()
     two.run()
-    a.create_branch("trial")
+    a.branches.create("trial")
     grow(source)
     one.run()
     two.run()
@@ -510,7 +510,7 @@ def test_what_an_expired_snapshot_was_made_from_is_known_where_it_was_fed(tmp_pa
     catalog = Catalog(tmp_path, options={"table-lineage": "true", "data-lineage": "true"})
     _, m, _, _ = derive(catalog)
     feed(catalog)
-    m.expire_snapshots(retain_min=1, retain_max=1)
+    m.upkeep.expire_snapshots(retain_min=1, retain_max=1)
     assert m._files.snapshots.ids() == [3]
 
     found = consistent_snapshots(catalog, ["db.a", "db.b"])
@@ -521,7 +521,7 @@ def test_what_an_expired_snapshot_was_made_from_is_known_where_it_was_fed(tmp_pa
 
 def test_an_expired_snapshot_that_was_not_fed_is_named(catalog: Catalog) -> None:
     _, m, _, _ = derive(catalog)
-    m.expire_snapshots(retain_min=1, retain_max=1)
+    m.upkeep.expire_snapshots(retain_min=1, retain_max=1)
     assert m._files.snapshots.ids() == [3]
 
     with pytest.raises(NotConsistentError, match=r"db\.m is shown at a snapshot that has expired .*: snapshot 1"):

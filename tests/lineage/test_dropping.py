@@ -66,7 +66,7 @@ def left_of(catalog: Catalog, uuid: str) -> list[str]:
 def test_a_drop_that_is_killed_before_any_change_of_a_file_is_finished(tmp_path: Path) -> None:
     made = Catalog(tmp_path / "made", options=LINEAGE_ON)
     fill(made)
-    uuid, edges = made.table("db.t").uuid, sorted_rows(known_edges(made))
+    uuid, edges = made.load_table("db.t").uuid, sorted_rows(known_edges(made))
     whole = Catalog(shutil.copytree(made.warehouse, tmp_path / "whole"), options=LINEAGE_ON)
     whole.drop_table("db.t")
     feed(whole)
@@ -102,7 +102,7 @@ def test_a_drop_that_is_killed_before_any_change_of_a_file_is_finished(tmp_path:
 
 def test_what_a_cut_off_drop_has_left_is_deleted_by_the_next_one(catalog: Catalog) -> None:
     fill(catalog)
-    table = catalog.table("db.t")
+    table = catalog.load_table("db.t")
     SystemDatabase.of(catalog).note_drop(table.uuid, "db", "t")
     folder = Path(table.path)
     folder.rename(folder.with_name(f".t-{UUID}"))
@@ -117,7 +117,7 @@ def test_what_a_cut_off_drop_has_left_is_deleted_by_the_next_one(catalog: Catalo
 
 def test_a_drop_leaves_what_other_drops_have_left(catalog: Catalog) -> None:
     fill(catalog)
-    folder = Path(catalog.table("db.t").path)
+    folder = Path(catalog.load_table("db.t").path)
     others = {f".tt-{UUID}", f".u-{UUID}", ".t-1"}
     for name in others:
         folder.with_name(name).mkdir()
@@ -130,8 +130,8 @@ def test_a_drop_leaves_what_other_drops_have_left(catalog: Catalog) -> None:
 
 def test_a_table_that_cannot_be_read_hinders_no_drop_of_another(catalog: Catalog) -> None:
     fill(catalog)
-    uuid = catalog.table("db.t").uuid
-    (Path(catalog.table("db.u").path) / "schema" / "schema-0").write_text("{")
+    uuid = catalog.load_table("db.t").uuid
+    (Path(catalog.load_table("db.u").path) / "schema" / "schema-0").write_text("{")
 
     catalog.drop_table("db.t")
 

@@ -142,7 +142,7 @@ def test_a_record_that_is_not_readable_is_an_unknown_source(table: Table) -> Non
 
 def test_a_branch_has_the_edges_of_its_own_snapshots(table: Table) -> None:
     commit_job(table, 0, table_source(end=1))
-    table.create_branch("trial")
+    table.branches.create("trial")
     commit_job(table, 1, table_source(end=2))
     branch = table.branch("trial")
     commit_job(branch, 1, table_source(end=3))

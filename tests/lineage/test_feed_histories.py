@@ -38,7 +38,7 @@ class History:
 
     def line(self) -> tuple[int, str | None, Table]:
         at = self.random.randrange(2)
-        table = self.catalog.table(self.names[at])
+        table = self.catalog.load_table(self.names[at])
         if at in self.branches and self.random.random() < 0.4:
             return at, "trial", table.branch("trial")
         return at, None, table
@@ -85,7 +85,7 @@ class History:
 
     def expire(self) -> None:
         _, _, table = self.line()
-        table.expire_snapshots(retain_max=self.random.randint(1, 3), retain_min=1)
+        table.upkeep.expire_snapshots(retain_max=self.random.randint(1, 3), retain_min=1)
 
     def rename(self) -> None:
         at = self.random.randrange(2)
@@ -95,9 +95,9 @@ class History:
 
     def branch(self) -> None:
         at = self.random.randrange(2)
-        table = self.catalog.table(self.names[at])
+        table = self.catalog.load_table(self.names[at])
         if at not in self.branches and next(iter(table.snapshots()), None) is not None:
-            table.create_branch("trial")
+            table.branches.create("trial")
             self.branches.append(at)
             for (other, branch, user), batch in list(self.next_batch.items()):
                 if (other, branch) == (at, None):

@@ -64,7 +64,7 @@ def test_edges_of_expired_snapshots_are_known(catalog: Catalog) -> None:
     before = known_edges(catalog)
     feed(catalog)
 
-    assert table.expire_snapshots(retain_max=1, retain_min=1).snapshot_ids == (1, 2, 3)
+    assert table.upkeep.expire_snapshots(retain_max=1, retain_min=1).snapshot_ids == (1, 2, 3)
 
     assert edges_of(table).num_rows == 1
     assert sorted_rows(known_edges(catalog)) == sorted_rows(before)
@@ -74,7 +74,7 @@ def test_feeding_again_changes_nothing(catalog: Catalog) -> None:
     table = make_sink(catalog, "db.t")
     commit_job(table, 0, table_source())
     feed(catalog)
-    stored = Catalog(catalog.warehouse).table("lakelog_sys.snapshot_edges")
+    stored = Catalog(catalog.warehouse).load_table("lakelog_sys.snapshot_edges")
     before = [snapshot.id for snapshot in stored.snapshots()]
 
     assert feed(catalog).batches == 0
@@ -88,7 +88,7 @@ def test_a_feed_commits_once_a_table_for_many_batches(catalog: Catalog) -> None:
 
     assert feed(catalog).batches == 20
 
-    stored = catalog.table("lakelog_sys.snapshot_edges")
+    stored = catalog.load_table("lakelog_sys.snapshot_edges")
     assert [snapshot.commit_kind.value for snapshot in stored.snapshots()] == ["APPEND"]
 
 
@@ -181,7 +181,7 @@ def test_of_two_reads_of_one_table_the_stream_counts(catalog: Catalog) -> None:
 def test_a_branch_is_named_as_other_engines_name_it(catalog: Catalog) -> None:
     table = make_sink(catalog, "db.t")
     commit_job(table, 0, table_source("db.a"))
-    table.create_branch("trial")
+    table.branches.create("trial")
     commit_job(table.branch("trial"), 1, table_source("db.a"))
     before = edges_of(table)
 
@@ -257,7 +257,7 @@ def test_an_expiry_does_not_feed_the_rows_of_a_dropped_source(catalog: Catalog) 
         commit_batch(table, "job", batch, {**entry("job", batch, lineage(batch)), "sources": [of_source]})
     catalog.drop_table("db.a")
 
-    table.expire_snapshots(retain_max=1, retain_min=1)
+    table.upkeep.expire_snapshots(retain_max=1, retain_min=1)
     feed(catalog)
 
     for name in ("source_job_lineage", "source_snapshot_lineage"):
@@ -286,7 +286,7 @@ def test_a_rolled_back_table_is_fed_again(catalog: Catalog) -> None:
     for batch in range(3):
         commit_job(table, batch, table_source(end=batch))
     feed(catalog)
-    table.rollback(snapshot_id=1)
+    table.upkeep.rollback(snapshot_id=1)
     again = commit_job(table, 3, table_source(end=30))
     assert again.id == 2
 

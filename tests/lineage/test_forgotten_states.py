@@ -47,7 +47,7 @@ def grow(table: Table, times: int = 1) -> None:
 
 def expire(*tables: Table) -> None:
     for table in tables:
-        table.expire_snapshots(retain_max=1, retain_min=1)
+        table.upkeep.expire_snapshots(retain_max=1, retain_min=1)
 
 
 def feed_where_on(catalog: Catalog) -> None:
@@ -58,12 +58,12 @@ def feed_where_on(catalog: Catalog) -> None:
 def run_in_branch(job: StreamJob, name: str) -> None:
     """The job goes on in a branch of its table, which is merged and deleted."""
     table = job.sink
-    table.create_branch(name)
+    table.branches.create(name)
     job.sink = table.branch(name)
     job.run()
     job.sink = table
-    table.merge_changes(name)
-    table.delete_branch(name)
+    table.branches.merge(name)
+    table.branches.delete(name)
 
 
 @pytest.mark.parametrize("began_in_branch", [False, True])
@@ -97,7 +97,7 @@ def test_a_branch_says_itself_what_it_began_with_where_its_table_has_forgotten_i
     job = StreamJob(a, [orders], user="job")
     grow(orders)
     job.run()
-    a.create_branch("trial")
+    a.branches.create("trial")
     grow(orders)
     job.run()
     expire(a)
@@ -111,7 +111,7 @@ def test_a_branch_carries_on_the_overwrite_of_another_engine_at_which_it_began(m
     orders = make("orders")
     grow(orders)
     foreign_snapshot(orders._files, CommitKind.OVERWRITE)
-    orders.create_branch("next")
+    orders.branches.create("next")
     orders.branch("next").write(rows(2))
     newest = orders.branch("next")._files.snapshots.latest()
 
@@ -131,7 +131,7 @@ def test_a_restored_snapshot_of_another_engine_shows_no_version_where_those_befo
     job.run()
     StreamJob(b, [orders], user="whole").run()
     feed_where_on(catalog)
-    a.expire_snapshots(retain_max=2, retain_min=1)
+    a.upkeep.expire_snapshots(retain_max=2, retain_min=1)
     a.restore(snapshot_id=2)
 
     with pytest.raises(NotConsistentError, match=r"db\.a shows db\.orders at no version"):
@@ -148,8 +148,8 @@ def test_a_branch_from_a_snapshot_of_another_engine_shows_no_version_where_those
     foreign_snapshot(a._files, CommitKind.OVERWRITE)
     grow(orders)
     job.run()
-    a.expire_snapshots(retain_max=2, retain_min=1)
-    a.create_branch("trial", snapshot_id=2)
+    a.upkeep.expire_snapshots(retain_max=2, retain_min=1)
+    a.branches.create("trial", snapshot_id=2)
     grow(orders)
     StreamJob(a.branch("trial"), [orders], user="other").run()
 
@@ -180,7 +180,7 @@ def test_whether_an_overwrite_was_passed_is_not_known_of_a_source_that_was_rolle
     grow(orders)
     early.run()
     late.run()
-    orders.rollback(snapshot_id=1)
+    orders.upkeep.rollback(snapshot_id=1)
 
     with pytest.raises(NotConsistentError, match=r"job early has read snapshot 3 of the source, which was rolled back"):
         consistent_snapshots(catalog, ["db.a", "db.b"])

@@ -95,22 +95,22 @@ def test_the_line_of_a_branch_that_its_table_has_taken_is_what_a_new_reading_giv
     pipeline = Pipeline(catalog)
     table = pipeline.sinks[0]
     grow(table)
-    table.create_branch("trial")
+    table.branches.create("trial")
     branch = pipeline.sinks[0] = table.branch("trial")
     grow(branch, 2)
     assert pipeline.lines() == pipeline.read_anew()
-    table.fast_forward("trial")
+    table.branches.fast_forward("trial")
     grow(branch)
 
     assert pipeline.lines() == pipeline.read_anew()
 
 
 def roll_back(pipeline: Pipeline) -> None:
-    pipeline.sinks[0].rollback(snapshot_id=2)
+    pipeline.sinks[0].upkeep.rollback(snapshot_id=2)
 
 
 def roll_back_and_go_on(pipeline: Pipeline) -> None:
-    pipeline.sinks[0].rollback(snapshot_id=2)
+    pipeline.sinks[0].upkeep.rollback(snapshot_id=2)
     grow(pipeline.sinks[0], 3)
 
 
@@ -131,7 +131,7 @@ def make_again(pipeline: Pipeline) -> None:
 
 def expire(pipeline: Pipeline) -> None:
     for table in (pipeline.source, *pipeline.sinks):
-        table.expire_snapshots(retain_max=2, retain_min=2)
+        table.upkeep.expire_snapshots(retain_max=2, retain_min=2)
 
 
 def expire_all_that_was_read(pipeline: Pipeline) -> None:
@@ -142,9 +142,9 @@ def expire_all_that_was_read(pipeline: Pipeline) -> None:
 
 def take_the_place(pipeline: Pipeline) -> None:
     sink = pipeline.sinks[0]
-    sink.create_branch("b", snapshot_id=2)
+    sink.branches.create("b", snapshot_id=2)
     grow(sink.branch("b"), 2)
-    sink.replace_main("b")
+    sink.branches.replace_main("b")
 
 
 CHANGES: list[Callable[[Pipeline], None]] = [
@@ -184,11 +184,11 @@ def test_kept_lines_are_what_a_new_reading_gives_after_any_history(catalog: Cata
             case "compact":
                 table.compact(full=True)
             case "roll back" if table is not pipeline.source:
-                table.rollback(snapshot_id=choose.choice(newest))
+                table.upkeep.rollback(snapshot_id=choose.choice(newest))
             case "restore":
                 table.restore(snapshot_id=choose.choice(newest))
             case "expire":
-                table.expire_snapshots(retain_max=2, retain_min=1)
+                table.upkeep.expire_snapshots(retain_max=2, retain_min=1)
             case "overwrite":
                 table.write(pa.table({"id": [7]}, schema=SCHEMA), mode="overwrite")
         if choose.random() < 0.7:

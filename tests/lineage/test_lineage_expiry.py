@@ -41,14 +41,14 @@ def table(catalog: Catalog) -> Table:
 
 
 def next_unfed(table: Table) -> int | None:
-    return next((one.next_snapshot for one in table.consumers() if one.consumer_id == "lakelog-lineage"), None)
+    return next((one.next_snapshot for one in table.consumers.list() if one.consumer_id == "lakelog-lineage"), None)
 
 
 def test_an_expiry_feeds_before_it_deletes(catalog: Catalog, table: Table) -> None:
     before = sorted_rows(known_edges(catalog))
     assert next_unfed(table) == 2
 
-    assert table.expire_snapshots(retain_max=1, retain_min=1).snapshot_ids == (1, 2, 3)
+    assert table.upkeep.expire_snapshots(retain_max=1, retain_min=1).snapshot_ids == (1, 2, 3)
 
     assert next_unfed(table) == 5
     assert sorted_rows(known_edges(catalog)) == before
@@ -60,7 +60,7 @@ def test_an_expiry_feeds_a_table_that_was_never_fed(catalog: Catalog, table: Tab
     for batch in range(2):
         commit_job(other, batch, table_source(end=batch))
 
-    assert other.expire_snapshots(retain_max=1, retain_min=1).snapshot_ids == (1,)
+    assert other.upkeep.expire_snapshots(retain_max=1, retain_min=1).snapshot_ids == (1,)
 
     assert len(system_rows(catalog, "snapshot_edges", "sink_table")) == 3
 
@@ -71,14 +71,14 @@ def test_an_expiry_where_lineage_is_not_recorded_makes_nothing(tmp_path: Path) -
     for batch in range(2):
         commit_job(made, batch, table_source(end=batch))
 
-    assert made.expire_snapshots(retain_max=1, retain_min=1).snapshot_ids == (1,)
+    assert made.upkeep.expire_snapshots(retain_max=1, retain_min=1).snapshot_ids == (1,)
 
     assert catalog.list_databases() == ["db"]
     assert next_unfed(made) is None
 
 
 def test_an_expiry_that_deletes_nothing_that_was_not_fed_feeds_nothing(table: Table) -> None:
-    assert table.expire_snapshots(retain_max=3, retain_min=1).snapshot_ids == (1,)
+    assert table.upkeep.expire_snapshots(retain_max=3, retain_min=1).snapshot_ids == (1,)
     assert next_unfed(table) == 2
 
 
@@ -98,7 +98,7 @@ class FailingLineage(TableLineage):
 def test_a_feed_that_fails_keeps_the_snapshots(table: Table, caplog: pytest.LogCaptureFixture) -> None:
     table = table._of(replace(table._files, lineage_keeper=FailingLineage()))
 
-    assert table.expire_snapshots(retain_max=1, retain_min=1).snapshot_ids == (1,)
+    assert table.upkeep.expire_snapshots(retain_max=1, retain_min=1).snapshot_ids == (1,)
     assert "its snapshots stay: the store does not answer" in caplog.text
 
 
@@ -128,7 +128,7 @@ def test_an_expiry_of_a_table_whose_lineage_is_switched_off_holds_nothing(catalo
     feed(Catalog(catalog.warehouse, options=dict.fromkeys(LINEAGE_ON, "false")))
     table._files.file_io.write_bytes(f"{table.path}/consumer/consumer-lakelog-lineage", b'{"nextSnapshot": 2}')
 
-    assert table.expire_snapshots(retain_max=1, retain_min=1).snapshot_ids == (1, 2, 3)
+    assert table.upkeep.expire_snapshots(retain_max=1, retain_min=1).snapshot_ids == (1, 2, 3)
 
 
 def test_a_writer_holds_its_snapshots_where_lineage_is_recorded(catalog: Catalog) -> None:
@@ -144,7 +144,7 @@ def test_a_writer_holds_its_snapshots_where_lineage_is_recorded(catalog: Catalog
 
 def test_no_reader_takes_the_name_of_the_consumer(table: Table) -> None:
     with pytest.raises(InvalidRequestError, match="is lakelog's own: it keeps the snapshots whose lineage"):
-        table.reset_consumer("lakelog-lineage", 1)
+        table.consumers.reset("lakelog-lineage", 1)
 
 
 def test_a_consumer_of_lineage_has_no_age(catalog: Catalog) -> None:
@@ -154,14 +154,14 @@ def test_a_consumer_of_lineage_has_no_age(catalog: Catalog) -> None:
     commit_job(made, 0, table_source())
     feed(catalog)
 
-    assert made.expire_snapshots(retain_max=1, retain_min=1).consumers == ()
+    assert made.upkeep.expire_snapshots(retain_max=1, retain_min=1).consumers == ()
 
 
 def test_a_program_that_imports_the_catalog_alone_feeds_before_it_expires(catalog: Catalog, table: Table) -> None:
     program = f"""
 import sys
 from lakelog.catalog import Catalog
-table = Catalog({catalog.warehouse!r}).table("{table.identifier}")
+table = Catalog({catalog.warehouse!r}).load_table("{table.identifier}")
 assert not [name for name in sys.modules if name.startswith("lakelog.lineage")]
 print(table.expire_snapshots(retain_max=1, retain_min=1).snapshot_ids)
 """
@@ -174,7 +174,7 @@ print(table.expire_snapshots(retain_max=1, retain_min=1).snapshot_ids)
 OTHER_PROGRAM = """
 import sys
 from lakelog.catalog import Catalog
-print(Catalog(sys.argv[1]).table("db.t").expire_snapshots(retain_max=1, retain_min=1).snapshot_ids)
+print(Catalog(sys.argv[1]).load_table("db.t").upkeep.expire_snapshots(retain_max=1, retain_min=1).snapshot_ids)
 """
 
 
@@ -196,9 +196,9 @@ def test_an_expiry_before_the_first_feed_loses_no_lineage(tmp_path: Path, option
         handles = {
             "same handle": table,
             "opened by its folder": open_table(table.path, options={option: "true"}),
-            "catalog without the option": Catalog(tmp_path).table("db.t"),
+            "catalog without the option": Catalog(tmp_path).load_table("db.t"),
         }
-        assert handles[by].expire_snapshots(retain_max=1, retain_min=1).snapshot_ids == (1, 2, 3)
+        assert handles[by].upkeep.expire_snapshots(retain_max=1, retain_min=1).snapshot_ids == (1, 2, 3)
 
     if option == "data-lineage":
         assert sorted_rows(known_edges(catalog)) == before
@@ -209,13 +209,13 @@ def test_an_expiry_before_the_first_feed_loses_no_lineage(tmp_path: Path, option
 def test_a_branch_of_a_handle_that_switches_lineage_on_is_held(catalog: Catalog) -> None:
     table = make_sink(catalog)
     commit_job(table, 0, table_source())
-    table.create_branch("trial")
+    table.branches.create("trial")
     branch = table.branch("trial")
     for batch in range(1, 4):
         commit_job(branch, batch, table_source(end=batch))
     before = sorted_rows(known_edges(catalog))
 
-    Catalog(catalog.warehouse).table("db.t").branch("trial").expire_snapshots(retain_max=1, retain_min=1)
+    Catalog(catalog.warehouse).load_table("db.t").branch("trial").upkeep.expire_snapshots(retain_max=1, retain_min=1)
 
     assert sorted_rows(known_edges(catalog)) == before
     assert len(before) == 4

@@ -28,7 +28,7 @@ def test_an_expiry_feeds_before_it_deletes_in_an_object_store(s3: S3Server) -> N
         commit_job(table, batch, table_source(end=batch))
     before = sorted_rows(known_edges(catalog))
 
-    assert table.expire_snapshots(retain_max=1, retain_min=1).snapshot_ids == (1, 2, 3)
+    assert table.upkeep.expire_snapshots(retain_max=1, retain_min=1).snapshot_ids == (1, 2, 3)
 
     assert sorted_rows(known_edges(catalog)) == before
     assert len(system_rows(catalog, "snapshot_edges")) == 4

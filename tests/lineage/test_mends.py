@@ -65,7 +65,7 @@ def tables(catalog: Catalog) -> tuple[Table, Table]:
 def test_a_branch_begins_with_the_wrong_rows_of_its_table(catalog: Catalog, tables: tuple[Table, Table]) -> None:
     _, b = tables
     c = make(catalog, "c")
-    b.create_branch("trial")
+    b.branches.create("trial")
     b.branch("trial").write(rows(3))
     copy(b.branch("trial"), c)
 
@@ -83,11 +83,11 @@ def test_a_branch_begins_with_the_wrong_rows_of_its_table(catalog: Catalog, tabl
 def test_a_branch_that_was_deleted_since_is_crossed_too(catalog: Catalog, tables: tuple[Table, Table]) -> None:
     _, b = tables
     c = make(catalog, "c")
-    b.create_branch("trial")
+    b.branches.create("trial")
     b.branch("trial").write(rows(3))
     copy(b.branch("trial"), c)
     feed(catalog)
-    b.delete_branch("trial")
+    b.branches.delete("trial")
 
     assert reached(catalog, "db.a", 2)["db.c"]
     assert "db.c" in downstream(catalog, "db.a", 2)["sink_table"].to_pylist()
@@ -99,7 +99,7 @@ def test_what_was_made_of_a_snapshot_that_was_rolled_back_stays_tainted(
     _, b = tables
     c = make(catalog, "c")
     copy(b, c)
-    b.rollback(snapshot_id=1)
+    b.upkeep.rollback(snapshot_id=1)
     b.write(rows(7))
 
     assert reached(catalog, "db.a", 2) == {"db.a": True, "db.b": False, "db.c": True}
@@ -113,7 +113,7 @@ def test_a_snapshot_that_was_rolled_back_may_have_rewritten_the_wrong_rows(catal
     commit_rows(b, rows(1), read_of(a, start=1, end=2), user="stream")
     copy(b, c)
     feed(catalog)
-    a.rollback(snapshot_id=1)
+    a.upkeep.rollback(snapshot_id=1)
 
     assert reached(catalog, "db.a", 1) == {"db.a": True, "db.b": True, "db.c": True}
 
@@ -132,7 +132,7 @@ def overwrite_of_the_partition(table: Table) -> None:
 
 
 def drop_of_the_partition(table: Table) -> None:
-    table.drop_partitions("part = 1")
+    table.upkeep.drop_partitions("part = 1")
 
 
 def overwrite_from_nothing(table: Table) -> None:
@@ -165,7 +165,7 @@ def test_a_mend_that_has_expired_is_believed(
 ) -> None:
     mend(tables[1])
     tables[1].write(rows(11))
-    tables[1].expire_snapshots(retain_min=1, retain_max=1)
+    tables[1].upkeep.expire_snapshots(retain_min=1, retain_max=1)
 
     assert reached(catalog, "db.a", 2) == {"db.a": True, "db.b": False}
 
@@ -175,7 +175,7 @@ def test_a_restore_that_has_expired_brings_wrong_rows_back(catalog: Catalog, tab
     overwrite(b)
     b.restore(snapshot_id=2)
     b.write(rows(11))
-    b.expire_snapshots(retain_min=1, retain_max=1)
+    b.upkeep.expire_snapshots(retain_min=1, retain_max=1)
 
     assert reached(catalog, "db.a", 2) == {"db.a": True, "db.b": True}
 
@@ -221,7 +221,7 @@ def test_a_person_says_that_a_table_is_mended_of_one_wrong_snapshot(
     assert a.to_arrow()["id"].to_pylist() == [1]
 
     a.write(rows(12))
-    a.expire_snapshots(retain_min=1, retain_max=1)
+    a.upkeep.expire_snapshots(retain_min=1, retain_max=1)
     mended(b, "db.a@2")
     assert reached(catalog, "db.a", 2) == {"db.a": False, "db.b": False}
     copy(a, b)
@@ -242,12 +242,12 @@ def merged_into(catalog: Catalog, tables: tuple[Table, Table], clear: Callable[[
     a, _ = tables
     c = make(catalog, "c")
     c.write(rows(100))
-    c.create_branch("trial")
+    c.branches.create("trial")
     trial = c.branch("trial")
     copy(a, trial)
     clear(trial)
     trial.write(rows(3))
-    c.merge_changes("trial")
+    c.branches.merge("trial")
 
 
 @pytest.mark.parametrize("clear", [overwrite, truncate, restore])
@@ -272,12 +272,12 @@ def test_a_snapshot_that_a_branch_brought_as_a_whole_is_known_by_both_names(
     catalog: Catalog, tables: tuple[Table, Table]
 ) -> None:
     a, b = tables
-    b.create_branch("trial")
+    b.branches.create("trial")
     trial = b.branch("trial")
     copy(a, trial)
     mended(trial, "db.b$branch_trial@3", by="ann")
     trial.write(rows(3))
-    b.fast_forward("trial")
+    b.branches.fast_forward("trial")
 
     by_branch, by_table = (reached(catalog, name, 3) for name in ("db.b$branch_trial", "db.b"))
 
@@ -292,8 +292,8 @@ def test_a_snapshot_that_the_branch_alone_has_still_is_tainted(catalog: Catalog,
     a, b = tables
     copy(a, b)
     b.update({"v": 5}, where="part = 1")
-    b.create_branch("trial")
-    b.rollback(snapshot_id=1)
+    b.branches.create("trial")
+    b.upkeep.rollback(snapshot_id=1)
     b.write(rows(7))
 
     found = {row["table"]: row for row in tainted(catalog, "db.a", 2).tables.to_pylist()}
@@ -306,11 +306,11 @@ def test_a_snapshot_that_the_branch_alone_has_still_is_tainted(catalog: Catalog,
 
 def test_a_branch_that_was_deleted_has_no_clean_snapshot(catalog: Catalog, tables: tuple[Table, Table]) -> None:
     a, b = tables
-    b.create_branch("trial")
+    b.branches.create("trial")
     copy(a, b.branch("trial"))
     b.branch("trial").write(rows(3))
-    b.fast_forward("trial")
-    b.delete_branch("trial")
+    b.branches.fast_forward("trial")
+    b.branches.delete("trial")
 
     found = {row["table"]: row for row in tainted(catalog, "db.a", 2).tables.to_pylist()}
 
@@ -320,7 +320,7 @@ def test_a_branch_that_was_deleted_has_no_clean_snapshot(catalog: Catalog, table
 def test_readers_of_a_branch_and_of_the_table_whose_place_it_took_are_known(catalog: Catalog) -> None:
     a, b, c, d = (make(catalog, name) for name in "abcd")
     a.write(rows(1))
-    a.create_branch("trial")
+    a.branches.create("trial")
     trial = a.branch("trial")
     for number in (2, 3):
         a.write(rows(number))
@@ -328,12 +328,12 @@ def test_readers_of_a_branch_and_of_the_table_whose_place_it_took_are_known(cata
     for number in (12, 13, 14):
         trial.write(rows(number))
     commit_rows(b, rows(51), read_of(trial, start=1, end=4), user="early")
-    a.merge_branch("trial")
+    a.branches.replace_newer("trial")
     trial.write(rows(15))
     copy(a, c)
     commit_rows(d, rows(52), read_of(a, start=2, end=3), user="late")
     feed(catalog)
-    a.delete_branch("trial")
+    a.branches.delete("trial")
 
     found = downstream(catalog, "db.a", 3).to_pylist()
 
@@ -343,10 +343,10 @@ def test_readers_of_a_branch_and_of_the_table_whose_place_it_took_are_known(cata
 
 def test_a_branch_that_was_taken_may_bring_wrong_rows_back(catalog: Catalog, tables: tuple[Table, Table]) -> None:
     _, b = tables
-    b.create_branch("trial")
+    b.branches.create("trial")
     trial = b.branch("trial")
     overwrite(trial)
-    b.fast_forward("trial")
+    b.branches.fast_forward("trial")
     trial.restore(snapshot_id=2)
 
     found = reached(catalog, "db.a", 2)

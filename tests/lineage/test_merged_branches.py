@@ -48,10 +48,10 @@ def test_a_source_that_the_branch_alone_reads_is_shown_after_the_merge(catalog: 
     StreamJob(a, [source], user="one").run()
     two = StreamJob(b, [other], user="two")
     two.run()
-    a.create_branch("trial")
+    a.branches.create("trial")
     job_in(a, "trial", other).run()
 
-    a.merge_changes("trial")
+    a.branches.merge("trial")
 
     assert ids(catalog, "db.a", "db.b") == {"db.a": 2, "db.b": 1}
     grow(other)
@@ -65,14 +65,14 @@ def test_rows_of_two_versions_are_mixed_until_the_table_is_where_the_branch_was(
     grow(source)
     one.run()
     two.run()
-    a.create_branch("trial")
+    a.branches.create("trial")
     trial = job_in(a, "trial", source, user="one")
     trial.batch, trial.read = 1, {"db.s": 1}
     grow(source)
     trial.run()
     two.run()
 
-    a.merge_changes("trial")
+    a.branches.merge("trial")
 
     assert ids(catalog, "db.a", "db.b") == {"db.a": 1, "db.b": 1}
     one.run()
@@ -82,7 +82,7 @@ def test_rows_of_two_versions_are_mixed_until_the_table_is_where_the_branch_was(
     two.run()
     assert ids(catalog, "db.a", "db.b") == {"db.a": 3, "db.b": 2}
     trial.run()
-    a.merge_changes("trial")
+    a.branches.merge("trial")
     assert ids(catalog, "db.a", "db.b") == {"db.a": 5, "db.b": 3}
 
 
@@ -94,9 +94,9 @@ def test_a_branch_that_was_changed_by_hand_breaks_what_is_shown_and_the_reason_n
     one, two = StreamJob(a, [source], user="one"), StreamJob(b, [source], user="two")
     one.run()
     two.run()
-    a.create_branch("trial")
+    a.branches.create("trial")
     grow(a.branch("trial"))
-    a.merge_changes("trial")
+    a.branches.merge("trial")
     grow(source)
     one.run()
     two.run()
@@ -114,10 +114,10 @@ def test_what_a_branch_brought_is_known_when_the_branch_is_deleted_and_the_merge
     grow(source)
     StreamJob(b, [source], user="two").run()
     grow(a)
-    a.create_branch("trial")
+    a.branches.create("trial")
     job_in(a, "trial", source).run()
-    a.merge_changes("trial")
-    a.delete_branch("trial")
+    a.branches.merge("trial")
+    a.branches.delete("trial")
     for _ in range(2):
         a.compact(full=True)
         grow(make_other(catalog))
@@ -125,7 +125,7 @@ def test_what_a_branch_brought_is_known_when_the_branch_is_deleted_and_the_merge
     newest = a._files.snapshots.latest_id()
 
     feed(catalog)
-    a.expire_snapshots(retain_min=1, retain_max=1)
+    a.upkeep.expire_snapshots(retain_min=1, retain_max=1)
 
     assert ids(catalog, "db.a", "db.b") == {"db.a": newest, "db.b": 1}
     assert {row["source_table"] for row in upstream(catalog, "db.a", 2).to_pylist()} == {"db.a", "db.s"}
@@ -139,11 +139,11 @@ def test_upstream_of_a_merge_names_the_branch_and_what_it_was_made_from(catalog:
     source, a = make("s"), make("a")
     grow(source, 3)
     StreamJob(a, [source], user="one").run({"db.s": 1})
-    a.create_branch("trial")
+    a.branches.create("trial")
     trial = job_in(a, "trial", source)
     trial.run({"db.s": 2})
     trial.run({"db.s": 3})
-    merged = a.merge_changes("trial").snapshot_id
+    merged = a.branches.merge("trial").snapshot_id
     assert merged is not None
 
     rows = upstream(catalog, "db.a", merged).to_pylist()
@@ -154,18 +154,18 @@ def test_upstream_of_a_merge_names_the_branch_and_what_it_was_made_from(catalog:
         ("db.s", None, None, 2),
         ("db.s", None, 2, 3),
     }
-    a.delete_branch("trial")
+    a.branches.delete("trial")
     found = tainted(catalog, "db.s", 3).tables.to_pylist()
     assert [(row["table"], row["first_tainted"]) for row in found] == [("db.s", 3), ("db.a", merged)]
 
 
-@pytest.mark.parametrize("verb", ["merge_branch", "replace_main"])
+@pytest.mark.parametrize("verb", ["replace_newer", "replace_main"])
 def test_a_branch_that_is_taken_as_a_whole_shows_what_it_showed(catalog: Catalog, make: Make, verb: str) -> None:
     source, a, b = make("s"), make("a"), make("b")
     one, two = StreamJob(a, [source], user="one"), StreamJob(b, [source], user="two")
     grow(source)
     one.run()
-    a.create_branch("trial")
+    a.branches.create("trial")
     trial = job_in(a, "trial", source, user="one")
     trial.batch, trial.read = 1, {"db.s": 1}
     grow(source)
@@ -174,7 +174,7 @@ def test_a_branch_that_is_taken_as_a_whole_shows_what_it_showed(catalog: Catalog
     grow(source)
     one.run()  # up to 3, which gives way
 
-    getattr(a, verb)("trial")
+    getattr(a.branches, verb)("trial")
 
     assert ids(catalog, "db.a", "db.b") == {"db.a": 2, "db.b": 1}
     grow(source)
@@ -189,9 +189,9 @@ def test_a_merge_whose_handle_records_nothing_else_has_the_branch_as_its_source(
     source, a = make("s"), make("a")
     grow(source)
     grow(a)
-    a.create_branch("trial")
+    a.branches.create("trial")
     job_in(a, "trial", source).run()
-    a.merge_changes("trial")
+    a.branches.merge("trial")
 
     (batch,) = batches_of(a._files.snapshots.get(2))
 
@@ -207,7 +207,7 @@ def test_rows_that_an_expired_overwrite_of_the_branch_took_out_are_not_brought(t
     grow(source)
     grow(other)
     grow(a)
-    a.create_branch("trial")
+    a.branches.create("trial")
     job_in(a, "trial", source).run()
     branch = a.branch("trial")
     overwrite_rows(branch, pa.table({"id": pa.array([7], pa.int64())}), read_of(other, end=1, mode=ReadMode.BATCH))
@@ -215,9 +215,9 @@ def test_rows_that_an_expired_overwrite_of_the_branch_took_out_are_not_brought(t
     later = job_in(a, "trial", other, user="later")
     later.run()
     feed(catalog)
-    branch.expire_snapshots(retain_min=1, retain_max=1)
+    branch.upkeep.expire_snapshots(retain_min=1, retain_max=1)
 
-    merged = a.merge_changes("trial").snapshot_id
+    merged = a.branches.merge("trial").snapshot_id
     assert merged is not None
 
     (batch,) = batches_of(a._files.snapshots.get(merged))

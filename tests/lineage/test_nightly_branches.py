@@ -39,14 +39,14 @@ def grow(table: Table) -> int:
 
 def night(table: Table, source: Table, number: int, *, user: str, start: int | None, job: str | None = None) -> int:
     """A branch whose stream reads a source from a snapshot on, merged and deleted; gives the snapshot it has read."""
-    table.create_branch(f"night{number}")
+    table.branches.create(f"night{number}")
     end = source._files.snapshots.latest_id()
     assert end is not None
     branch = table.branch(f"night{number}")
     rows = pa.table({"id": pa.array([number], pa.int64())})
     commit_rows(branch, rows, read_of(source, start=start, end=end), user=user, batch=number, job=job)
-    table.merge_changes(f"night{number}")
-    table.delete_branch(f"night{number}")
+    table.branches.merge(f"night{number}")
+    table.branches.delete(f"night{number}")
     return end
 
 
@@ -80,7 +80,7 @@ def test_a_branch_a_night_that_goes_on_from_the_last_one_shows_the_newest_versio
 
     assert len(readers(a)) <= 3  # the table's own, the last night's, and the one that the next merge settles
     for table in (a, b, source):
-        table.expire_snapshots(retain_max=1, retain_min=1)
+        table.upkeep.expire_snapshots(retain_max=1, retain_min=1)
     assert dict(consistent_snapshots(catalog, ["db.a", "db.b"])) == newest(a, b)
 
 
@@ -150,7 +150,7 @@ def test_a_late_merge_of_a_deleted_branch_is_not_passed_by_what_the_table_had_re
     one, two = StreamJob(a, [source], user="one"), StreamJob(b, [source], user="two")
     grow(source)
     one.run()
-    a.create_branch("late")
+    a.branches.create("late")
     grow(source)
     commit_rows(
         a.branch("late"),
@@ -162,13 +162,13 @@ def test_a_late_merge_of_a_deleted_branch_is_not_passed_by_what_the_table_had_re
     grow(source)
     one.run()
     two.run()
-    a.merge_changes("late")  # it may bring rows of version 2 in the place of those of version 3
-    a.delete_branch("late")
+    a.branches.merge("late")  # it may bring rows of version 2 in the place of those of version 3
+    a.branches.delete("late")
     with pytest.raises(NotConsistentError, match="several versions at once"):
         consistent_snapshots(catalog, ["db.a", "db.b"], at={"db.a": 3})
 
     night(a, source, 2, user="other", start=None)  # a merge, whose commit carries it on
-    a.expire_snapshots(retain_max=1, retain_min=1)
+    a.upkeep.expire_snapshots(retain_max=1, retain_min=1)
 
     with pytest.raises(NotConsistentError, match="several versions at once"):
         consistent_snapshots(catalog, ["db.a", "db.b"])
@@ -189,5 +189,5 @@ def test_fed_merges_that_have_expired_settle_alike(tmp_path: Path) -> None:
         read = night(a, source, number, user="one", start=read)
         two.run()
         feed(catalog)
-        a.expire_snapshots(retain_max=1, retain_min=1)
+        a.upkeep.expire_snapshots(retain_max=1, retain_min=1)
         assert dict(consistent_snapshots(catalog, ["db.a", "db.b"])) == newest(a, b)

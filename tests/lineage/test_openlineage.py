@@ -80,7 +80,7 @@ def test_the_schemas_of_the_specification_refuse_what_is_no_event(
     catalog: Catalog, table: Table, receiver: Receiver
 ) -> None:
     emitter = OpenLineageEmitter(table, config=http(receiver))
-    emitter.notify_commit_complete(*streamed(table, 0, source_of(catalog.table("db.a"))))
+    emitter.notify_commit_complete(*streamed(table, 0, source_of(catalog.load_table("db.a"))))
     emitter.notify_end(None)
     event = receiver.events[0]
     assert errors_of(event) == []
@@ -102,8 +102,8 @@ def test_a_stream_is_a_start_and_a_complete_with_all_that_is_known(
     catalog: Catalog, table: Table, receiver: Receiver
 ) -> None:
     emitter = OpenLineageEmitter(table, config=http(receiver), namespace="shop")
-    emitter.notify_commit_complete(*streamed(table, 0, source_of(catalog.table("db.a"))))
-    emitter.notify_commit_complete(*streamed(table, 1, source_of(catalog.table("db.a"), end=2)))
+    emitter.notify_commit_complete(*streamed(table, 0, source_of(catalog.load_table("db.a"))))
+    emitter.notify_commit_complete(*streamed(table, 1, source_of(catalog.load_table("db.a"), end=2)))
     assert emitter.close()
 
     start, complete = receiver.events
@@ -122,7 +122,7 @@ def test_a_stream_is_a_start_and_a_complete_with_all_that_is_known(
         ["2", "2"],
     ]
     (read,), (written,) = start["inputs"], start["outputs"]
-    assert (read["namespace"], read["name"]) == ("file", catalog.table("db.a").path)
+    assert (read["namespace"], read["name"]) == ("file", catalog.load_table("db.a").path)
     assert (written["namespace"], written["name"]) == ("file", table.path)
     fields = [(field["name"], field["type"]) for field in read["facets"]["schema"]["fields"]]
     assert fields == [("id", "BIGINT NOT NULL"), ("name", "STRING")]
@@ -134,7 +134,7 @@ def test_running_follows_a_change_of_the_sources_and_nothing_else(
     catalog: Catalog, table: Table, receiver: Receiver
 ) -> None:
     emitter = OpenLineageEmitter(table, config=http(receiver))
-    one, other = source_of(catalog.table("db.a")), ForeignSource(format="kafka", name="orders", end="{}")
+    one, other = source_of(catalog.load_table("db.a")), ForeignSource(format="kafka", name="orders", end="{}")
     for batch_id in range(20):
         sources = [one] if batch_id < 10 else [one, other]
         emitter.notify_commit_complete(*streamed(table, batch_id, *sources))
@@ -205,7 +205,7 @@ def test_a_batch_write_is_sent_by_the_snapshot_that_it_gives_back(
     assert [errors_of(event) for event in receiver.events] == [[]] * 4
     assert len({event["run"]["runId"] for event in receiver.events}) == 2
     assert {event["job"]["name"] for event in receiver.events} == {"nightly"}
-    assert {event["inputs"][0]["name"] for event in receiver.events} == {catalog.table("db.a").path}
+    assert {event["inputs"][0]["name"] for event in receiver.events} == {catalog.load_table("db.a").path}
     assert {event["outputs"][0]["outputFacets"]["outputStatistics"]["rowCount"] for event in receiver.events} == {1}
 
 

@@ -45,7 +45,7 @@ def rows(*ids: int) -> pa.Table:
 
 def expire(*tables: Table) -> None:
     for table in tables:
-        table.expire_snapshots(retain_max=1, retain_min=1)
+        table.upkeep.expire_snapshots(retain_max=1, retain_min=1)
 
 
 def feed_where_on(catalog: Catalog) -> None:
@@ -98,13 +98,13 @@ def test_a_stream_of_a_branch_that_has_passed_an_overwrite_brings_no_version(cat
     orders.write(rows(1))
     other.write(rows(1))
     StreamJob(a, [other], user="own").run()
-    a.create_branch("trial")
+    a.branches.create("trial")
     trial = StreamJob(a.branch("trial"), [orders], user="trial")
     trial.run()
     orders.write(rows(3), mode="overwrite")
     orders.write(rows(4))
     trial.run()
-    a.merge_changes("trial")
+    a.branches.merge("trial")
     StreamJob(b, [orders], user="late").run()
     feed_where_on(catalog)
 
@@ -172,9 +172,9 @@ def test_a_branch_takes_its_overwrites_into_the_table(catalog: Catalog, make: Ma
     early.run()
     orders.write(rows(2), mode="overwrite")
     orders.write(rows(3))
-    orders.create_branch("next")
+    orders.branches.create("next")
     orders.branch("next").write(rows(4), mode="overwrite")
-    orders.fast_forward("next")
+    orders.branches.fast_forward("next")
     early.run()
     late.run()
     feed_where_on(catalog)

@@ -101,7 +101,7 @@ class Pipeline:
                 if name in SOURCES:
                     self.note(name)
                 feed(self.catalog)  # what was read stays known when its snapshots expire
-                table.expire_snapshots(retain_max=3, retain_min=1, older_than="1 ms")
+                table.upkeep.expire_snapshots(retain_max=3, retain_min=1, older_than="1 ms")
             case name:
                 job = next(job for job in self.jobs if job.name == name)
                 job.step(self.chance.choice([None] * 6 + list(Death)))

@@ -34,7 +34,7 @@ def _fed_batch_by_batch(catalog: Catalog) -> None:
     commit_batch(one, "v", 0, entry("v", 0, lineage(0, job="taker")), part)
     feed(catalog)
     commit_batch(one, "w", 0, part)
-    one.create_branch("trial")
+    one.branches.create("trial")
     commit_job(one.branch("trial"), 7, table_source("db.a", end=9))
     feed(catalog)
     commit_batch(
@@ -72,7 +72,7 @@ def test_what_expired_is_kept_and_reported(catalog: Catalog) -> None:
     feed(catalog)
     before = _fed(catalog)
     known = sorted_rows(known_edges(catalog))
-    table.expire_snapshots(retain_max=1, retain_min=1)
+    table.upkeep.expire_snapshots(retain_max=1, retain_min=1)
 
     rebuilt = rebuild(catalog)
 

@@ -142,7 +142,7 @@ class History:
     def roll_back(self) -> None:
         ids = self.sink._files.snapshots.ids()
         if len(ids) > 2:
-            self.sink.rollback(snapshot_id=self.random.choice(ids[-3:]))
+            self.sink.upkeep.rollback(snapshot_id=self.random.choice(ids[-3:]))
 
     def forget(self) -> None:
         """A stream begins anew, with another user."""
@@ -154,20 +154,20 @@ class History:
         if self.sink._files.snapshots.latest_id():
             self.write_branch()
             self.stream()
-            self.sink.merge_changes(self.name)
+            self.sink.branches.merge(self.name)
 
     def take_branch(self) -> None:
         if self.sink._files.snapshots.latest_id():
             self.write_branch()
             if self.random.random() < 0.5:
                 self.stream()
-            self.sink.merge_branch(self.name)
+            self.sink.branches.replace_newer(self.name)
 
     def night(self) -> None:
         """A job goes on in a branch, which is merged and deleted."""
         if self.sink._files.snapshots.latest_id():
             self.name = f"night{self.number}"
-            self.sink.create_branch(self.name)
+            self.sink.branches.create(self.name)
             self.nightly.sink = self.sink.branch(self.name)
             files = self.nightly.sink._files
             last = read_users(files.snapshots.latest(), files.snapshots).get(self.nightly.user)
@@ -175,12 +175,12 @@ class History:
             self.nightly.run()
             if self.random.random() < 0.3:
                 self.stream()
-            self.sink.merge_changes(self.name)
-            self.sink.delete_branch(self.name)
+            self.sink.branches.merge(self.name)
+            self.sink.branches.delete(self.name)
 
     def write_branch(self) -> None:
         self.name = f"b{self.number}"
-        self.sink.create_branch(self.name)
+        self.sink.branches.create(self.name)
         job = StreamJob(self.sink.branch(self.name), [self.random.choice(self.sources)], user=self.name)
         for _ in range(self.random.randint(1, 2)):
             job.run()
@@ -223,7 +223,7 @@ def test_the_property_says_what_the_snapshots_before_it_say(catalog: Catalog, se
 
 
 def expire(table: Table) -> None:
-    table.expire_snapshots(retain_min=1, retain_max=1)
+    table.upkeep.expire_snapshots(retain_min=1, retain_max=1)
 
 
 def test_rows_changed_by_hand_are_named_when_the_change_has_expired(catalog: Catalog) -> None:
@@ -251,7 +251,7 @@ def test_rows_changed_by_hand_between_batches_that_were_fed_are_named_when_all_h
             job.run()
     feed(catalog)
     for table in (a, b):
-        table.expire_snapshots(retain_max=1, retain_min=1)
+        table.upkeep.expire_snapshots(retain_max=1, retain_min=1)
 
     with pytest.raises(NotConsistentError, match=r"db\.a shows db\.s at no version, by a change .* in its snapshot 2"):
         consistent_snapshots(catalog, ["db.a", "db.b"])

@@ -75,7 +75,7 @@ def test_where_no_snapshots_go_together_the_error_says_why_and_what_would_help(c
     grow(s)
     StreamJob(five, [s], user="one").run()
     grow(s, 3)
-    s.expire_snapshots(retain_max=1, retain_min=1, older_than="1 ms")
+    s.upkeep.expire_snapshots(retain_max=1, retain_min=1, older_than="1 ms")
 
     with pytest.raises(NotConsistentError) as caught:
         startup_snapshots(catalog, ["db.s"])

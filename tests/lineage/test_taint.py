@@ -104,7 +104,7 @@ def test_a_table_that_was_overwritten_or_restored_needs_no_command(catalog: Cata
 
 def test_a_table_without_a_clean_snapshot_says_so(catalog: Catalog) -> None:
     _, _, last = chain(catalog)
-    last.expire_snapshots(retain_min=2, retain_max=2)
+    last.upkeep.expire_snapshots(retain_min=2, retain_max=2)
 
     found = tainted(catalog, "db.s", 2)
 
@@ -124,7 +124,7 @@ def test_an_inexact_batch_may_have_read_on(catalog: Catalog) -> None:
 
 def test_a_branch_is_brought_back_too(catalog: Catalog) -> None:
     source, middle, _ = chain(catalog, snapshots=1)
-    middle.create_branch("trial")
+    middle.branches.create("trial")
     source.write(rows(666))
     trial = StreamJob(middle.branch("trial"), [source], user="first")
     trial.batch, trial.read = 1, {"db.s": 1}

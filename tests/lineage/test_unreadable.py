@@ -119,7 +119,7 @@ def test_a_feed_takes_the_others_and_raises(catalog: Catalog, tables: dict[str, 
 def test_a_branch_that_cannot_be_read_is_named_and_its_table_is_known(
     catalog: Catalog, tables: dict[str, Table]
 ) -> None:
-    tables["b"].create_branch("trial")
+    tables["b"].branches.create("trial")
     commit_job(tables["b"].branch("trial"), 1, stream_of(tables["a"]), job="trial")
     Path(tables["b"].path, "branch", "branch-trial", "snapshot", "snapshot-2").write_text("{", encoding="utf-8")
     with unreadable_tables() as unreadable:

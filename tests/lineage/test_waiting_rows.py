@@ -153,7 +153,7 @@ def test_what_streams_have_read_of_snapshots_that_have_expired_is_not_known_to_b
         StreamJob(table, [orders], user=f"stream {number}").run()
     put(orders, 2)
     orders.compact(full=True)
-    orders.expire_snapshots(retain_max=1, retain_min=1)
+    orders.upkeep.expire_snapshots(retain_max=1, retain_min=1)
 
     with pytest.raises(NotConsistentError, match="rows that wait for a compaction"):
         consistent_snapshots(catalog, ["db.a", "db.b"])
@@ -187,18 +187,18 @@ def test_a_merged_branch_brings_the_rows_that_wait_in_it(catalog: Catalog, make:
     for one in followers:
         one.run(newest)
     a.compact(full=True)
-    a.create_branch("next")
+    a.branches.create("next")
     put(orders, 2)
     newest = orders._files.snapshots.get(2)
     replace(followers[0], sink=a.branch("next")).run(newest)
     followers[1].run(newest)
-    a.merge_changes("next")
-    a.delete_branch("next")
+    a.branches.merge("next")
+    a.branches.delete("next")
     a.compact(full=True)
 
     found = consistent_snapshots(catalog, ["db.a", "db.b"])
     assert found.versions["db.orders"] == TableVersion(snapshot_id=2, commit=newest.uuid)
-    one, other = (catalog.table(name).to_arrow(snapshot_id=number) for name, number in found.items())
+    one, other = (catalog.load_table(name).to_arrow(snapshot_id=number) for name, number in found.items())
     assert sorted(one["id"].to_pylist()) == sorted(other["id"].to_pylist()) == [1, 2]
 
 

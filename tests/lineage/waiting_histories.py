@@ -192,22 +192,22 @@ class WaitingHistory:
         self.tables["orders"].restore(snapshot_id=self.dice.choice(self.living("orders")).id)
 
     def _rollback(self) -> None:
-        self.tables["orders"].rollback(snapshot_id=self.dice.choice(self.living("orders")).id)
+        self.tables["orders"].upkeep.rollback(snapshot_id=self.dice.choice(self.living("orders")).id)
 
     def _take_branch(self) -> None:
         orders = self.tables["orders"]
-        orders.create_branch("next")
+        orders.branches.create("next")
         orders.branch("next").write(self._some())
         if self.dice.random() < 0.5:
             orders.branch("next").compact(full=True)
-        orders.fast_forward("next")
-        orders.delete_branch("next")
+        orders.branches.fast_forward("next")
+        orders.branches.delete("next")
 
     def _rescale(self) -> None:
         name = self.dice.choice(["orders", *MADE])
         table = self.tables[name]
         if table._files.snapshots.latest_id() is not None:
-            self.tables[name] = rescaled = table.rescale(self.dice.choice([1, 2, 3]))
+            self.tables[name] = rescaled = table.upkeep.rescale(self.dice.choice([1, 2, 3]))
             for one in self.followers:
                 one.source = rescaled if one.source.name == table.name else one.source
                 one.sink = rescaled if one.sink.name == table.name else one.sink
@@ -252,7 +252,7 @@ class WaitingHistory:
                 self.moves.append("refused")
 
     def _expire(self) -> None:
-        self._any().expire_snapshots(retain_max=self.dice.randint(1, 3), retain_min=1)
+        self._any().upkeep.expire_snapshots(retain_max=self.dice.randint(1, 3), retain_min=1)
 
     def _feed(self) -> None:
         if self.catalog.lineage_options:

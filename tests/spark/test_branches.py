@@ -32,7 +32,7 @@ def table(tmp_path: Path) -> Table:
     """One snapshot, and the branch `dev` of it."""
     made = Catalog(tmp_path / "lake").create_table("db.t", schema=SCHEMA, primary_keys=["id"], options={"bucket": "2"})
     put(made, {1: "a", 2: "b"})
-    made.create_branch("dev")
+    made.branches.create("dev")
     return made
 
 
@@ -115,11 +115,11 @@ def test_a_checkpoint_of_the_table_is_not_taken_for_one_of_a_branch(table: Table
 def test_a_checkpoint_of_a_deleted_branch_is_not_taken_for_one_of_a_new_one(table: Table) -> None:
     reader = reader_of(table, branch="dev")
     reached = json.loads(json.dumps(reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())))
-    table.rename_branch("dev", "renamed")
+    table.branches.rename("dev", "renamed")
     put(table.branch("renamed"), {5: "e"})
     renamed = reader_of(table, branch="renamed")
     assert renamed.latestOffset(reached, renamed.getDefaultReadLimit()) != reached
-    table.create_branch("dev")
+    table.branches.create("dev")
     put(table.branch("dev"), {5: "e"})
     other = reader_of(table, branch="dev")
     with pytest.raises(InvalidRequestError):
@@ -133,7 +133,7 @@ def test_a_killed_stream_into_a_branch_writes_each_batch_once(table: Table, tmp_
     catalog.drop_table("db.t")
     added = catalog.create_table("db.t", schema=SCHEMA.remove(0).insert(0, pa.field("id", pa.int64())))
     put(added, {0: "main"})
-    added.create_branch("dev")
+    added.branches.create("dev")
     (tmp_path / "in").mkdir()
     for batch in range(BATCHES):
         rows = "".join(json.dumps({"id": 100 * batch + at, "name": f"{batch}"}) + "\n" for at in range(20))

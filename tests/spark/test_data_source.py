@@ -276,7 +276,7 @@ def logged(catalog: Catalog) -> Table:
     table = catalog.create_table("db.logged", schema=SCHEMA, primary_keys=["id"])
     log = {"log.system": "kafka", "log.topic": "t", "log.topic-id": "i", "log.kafka.bootstrap.servers": "nowhere:1"}
     (Path(table.path) / "schema/schema-0").write_text(altered_by_others(table.schema, **log))
-    return catalog.table("db.logged")
+    return catalog.load_table("db.logged")
 
 
 def test_no_stream_writes_a_table_with_a_log_by_format(spark: SparkSession, catalog: Catalog, tmp_path: Path) -> None:
@@ -356,7 +356,7 @@ def test_a_table_is_made_for_the_rows_of_spark_and_keeps_their_comments(spark: S
         for read in (lakelog.spark.read(spark, table), spark.read.format("lakelog").load(table.path)):
             assert read.schema["id"].metadata == {"comment": "the key"}
             assert "'inside'" in str(read.schema.jsonValue())
-    table = catalog.table("db.ddl")
+    table = catalog.load_table("db.ddl")
     table.write(pa.table({"id": [1], "s": [{"a": 1}], "t": [None]}).cast(table.schema.arrow_schema))
     table.compact(full=True)
     assert lakelog.spark.read(spark, table, columns="id").schema["id"].metadata == {"comment": "the key"}

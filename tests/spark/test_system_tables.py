@@ -35,13 +35,13 @@ def table(catalog: Catalog) -> Table:
 def test_the_format_reads_system_tables_by_folder_and_by_name(
     spark: SparkSession, catalog: Catalog, table: Table
 ) -> None:
-    expected = table.system_table("files").to_arrow(columns=["file_path", "record_count"]).to_pylist()
+    expected = table.system.table("files").to_arrow(columns=["file_path", "record_count"]).to_pylist()
     by_path = spark.read.format("lakelog").load(f"{table.path}$files")
     by_name = spark.read.format("lakelog").option("warehouse", catalog.warehouse).load("db.t$files")
     for found in (by_path, by_name):
         assert [row.asDict() for row in found.select("file_path", "record_count").collect()] == expected
     older = spark.read.format("lakelog").option("snapshot_id", "1").load(f"{table.path}$files")
-    assert older.count() == table.system_table("files", snapshot_id=1).to_arrow().num_rows
+    assert older.count() == table.system.table("files", snapshot_id=1).to_arrow().num_rows
 
 
 def test_the_format_reads_the_changes_of_a_range(spark: SparkSession, table: Table) -> None:
@@ -135,7 +135,7 @@ def test_a_batch_read_of_a_system_table_takes_no_option_of_streams(spark: SparkS
 
 
 def test_a_stream_of_a_system_table_is_named_in_a_warehouse_and_in_a_branch(catalog: Catalog, table: Table) -> None:
-    table.create_branch("b")
+    table.branches.create("b")
     names = {
         "db.t$audit_log": {"warehouse": catalog.warehouse, "path": "db.t$audit_log"},
         "the option table": {"warehouse": catalog.warehouse, "table": "db.t$audit_log"},

@@ -104,7 +104,7 @@ class Catalog(TableOpener):
             create(name, table_schema)
         except ConflictError:  # another process made it meanwhile
             return self._existing(name, table_schema, options or {}, if_not_exists=if_not_exists)
-        return self.table(identifier)
+        return self.load_table(identifier)
 
     def system_table(
         self, name: str, *, after: int | None = None, up_to: int | None = None, **which: Unpack[SnapshotChoice]
@@ -113,12 +113,12 @@ class Catalog(TableOpener):
 
         Those of the warehouse are `sys.tables`, `sys.partitions`, `sys.all_table_options`, `sys.catalog_options`, and
         those of lineage, which are empty until `lakelog.lineage.feed` was called. For the others, and the arguments,
-        see `Table.system_table`. Raises NotFoundError, InvalidRequestError.
+        see `Table.system.table`. Raises NotFoundError, InvalidRequestError.
         """
         parts = split_name(name)
         if parts.system is not None:
-            found = self.table(line_name(parts.table, parts.branch))
-            return found.system_table(parts.system, after=after, up_to=up_to, **which)
+            found = self.load_table(line_name(parts.table, parts.branch))
+            return found.system.table(parts.system, after=after, up_to=up_to, **which)
         from lakelog.catalog.system.system_tables import warehouse_table
 
         database, _, table = name.partition(".")
@@ -157,7 +157,7 @@ class Catalog(TableOpener):
 
         name = Identifier.parse(identifier)
         try:
-            table = self.table(identifier)
+            table = self.load_table(identifier)
         except NotFoundError:
             if finish_drop(self, name) or if_exists:
                 return
@@ -175,7 +175,7 @@ class Catalog(TableOpener):
         which cannot rename a folder.
         """
         old, new = Identifier.parse(identifier), Identifier.parse(new_identifier)
-        table = self.table(identifier)
+        table = self.load_table(identifier)
         _check_no_link(table, "renamed")
         store = self._file_io
         if not isinstance(store, FolderStore):
@@ -199,11 +199,11 @@ class Catalog(TableOpener):
                 "another name"
             )
         if not is_copy:
-            record_place(self.table(new_identifier)._files)
-        return self.table(new_identifier)
+            record_place(self.load_table(new_identifier)._files)
+        return self.load_table(new_identifier)
 
     def doctor(self, *, role: str = "writer", read_only: bool = False) -> HealthReport:
-        """Check the Kafka of new tables: settings, broker, transactions, clock. See `Table.doctor` for a table's.
+        """Check the Kafka of new tables: settings, broker, transactions, clock. `Table.upkeep.doctor` is for a table's.
 
         It starts nothing: without named servers, and while the embedded broker does not run, there is nothing to check.
         """
@@ -249,7 +249,7 @@ class Catalog(TableOpener):
                 f"database {name!r} holds the tables {listed(tables)}; drop them first, or give cascade, which deletes "
                 "them too"
             )
-        opened = [self.table(f"{name}.{table}") for table in tables]
+        opened = [self.load_table(f"{name}.{table}") for table in tables]
         for table in opened:
             _check_no_link(table, "deleted")
         for table in sorted(opened, key=lambda one: one.log is None):  # those whose Kafka may not answer come first
@@ -324,7 +324,7 @@ class Catalog(TableOpener):
             raise self._exists_already(name)
         from lakelog.catalog.columns.existing import check_existing
 
-        table = self.table(str(name))
+        table = self.load_table(str(name))
         check_existing(table.schema, asked, options, table_name=str(name))
         return table
 
@@ -365,10 +365,10 @@ def open_table(
     """Open a table by its folder, or with `warehouse` by its identifier; or a branch of it. Raises NotFoundError.
 
     A branch is named by `branch`, or behind the table: `t$branch_<name>`.
-    `options` and `is_to_be_mended` are those of `Catalog` and `Catalog.table`.
+    `options` and `is_to_be_mended` are those of `Catalog` and `Catalog.load_table`.
     """
     if warehouse is not None:
-        found = Catalog(warehouse, options=options).table(str(path_or_identifier), is_to_be_mended=is_to_be_mended)
+        found = Catalog(warehouse, options=options).load_table(str(path_or_identifier), is_to_be_mended=is_to_be_mended)
         if branch == MAIN_BRANCH or split_name(str(path_or_identifier)).branch is not None:
             return found
         path_or_identifier = found.path

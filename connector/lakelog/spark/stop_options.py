@@ -28,7 +28,7 @@ STREAM_ON_MERGE = Option(
     key="stream.on-merge",
     parse=choice(FeedOrFail),
     default=FeedOrFail.FEED,
-    doc="What a stream does where what changed in a branch was merged into the table (`merge_changes`): `feed` the "
+    doc="What a stream does where what changed in a branch was merged into the table (`branches.merge`): `feed` the "
     "changes of its rows, each once, or `fail` before the first of them.",
     kind="feed or fail",
 )

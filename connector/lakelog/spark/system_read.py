@@ -59,7 +59,7 @@ def open_system_table(given: Mapping[str, str], *, or_stream: bool = False) -> S
             f"{name!r} is an identifier: give the option 'warehouse' with it, or name the table's folder"
         )
     table = open_table(parts.table, options=access)
-    return (table if parts.branch is None else table.branch(parts.branch)).system_table(parts.system, **which)
+    return (table if parts.branch is None else table.branch(parts.branch)).system.table(parts.system, **which)
 
 
 def _state(options: Mapping[str, str]) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def system_frame(
     if catalog is None and warehouse is None:
         assert parts.system is not None, "only names of system tables come here"
         table = open_table(parts.table)
-        found = (table if parts.branch is None else table.branch(parts.branch)).system_table(parts.system, **which)
+        found = (table if parts.branch is None else table.branch(parts.branch)).system.table(parts.system, **which)
     else:
         found = (catalog or Catalog(str(warehouse))).system_table(name, **which)
     return session.createDataFrame(found.to_arrow(columns=columns, where=where))

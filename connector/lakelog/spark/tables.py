@@ -55,7 +55,7 @@ def resolve_files(
     if isinstance(table, FileStoreTable):
         return Table(table)
     if catalog is not None:
-        return catalog.table(str(table))
+        return catalog.load_table(str(table))
     if warehouse is not None:
         return open_table(str(table), warehouse, options=options)
     if isinstance(table, str) and "/" not in table and "\\" not in table and table.count(".") == 1:

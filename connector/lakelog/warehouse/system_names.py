@@ -61,5 +61,5 @@ def check_is_table(text: str, name: ReadName) -> None:
     if name.system is not None:
         raise InvalidRequestError(
             f"{text} is a system table, which is read, and not opened: Catalog.system_table({text!r}), or "
-            f"Table.system_table({name.system!r}) of the table {name.table}"
+            f"Table.system.table({name.system!r}) of the table {name.table}"
         )

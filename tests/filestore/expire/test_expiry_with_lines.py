@@ -25,23 +25,23 @@ def ids(table: Table, **which: str) -> list[int]:
 
 
 def expire_to_the_newest(table: Table) -> None:
-    table.expire_snapshots(retain_max=1, retain_min=1)
+    table.upkeep.expire_snapshots(retain_max=1, retain_min=1)
 
 
 def test_a_tag_of_lakelog_from_another_line_does_not_hide_a_users_tag(tmp_path: Path) -> None:
     table = new_table(tmp_path)
     table.write(rows(1))
     table.write(rows(2))
-    table.create_tag("kept")
-    table.create_branch("taken", tag="kept")
+    table.tags.create("kept")
+    table.branches.create("taken", tag="kept")
     table.write(rows(9), mode="overwrite")  # snapshot 3 of a line that gives way, without the files of the tag
-    table.create_branch("other")
+    table.branches.create("other")
     taken = table.branch("taken")
     taken.write(rows(3))
     taken.write(rows(4), mode="overwrite")  # snapshot 4 of the line that stays removes them
-    table.replace_main("taken")
+    table.branches.replace_main("taken")
     table.write(rows(5))
-    table.expire_snapshots(retain_max=3, retain_min=3)  # the snapshot of the tag expires
+    table.upkeep.expire_snapshots(retain_max=3, retain_min=3)  # the snapshot of the tag expires
     expire_to_the_newest(table)
     assert ids(table) == [4, 5]
     assert ids(table, tag="kept") == [1, 2]
@@ -51,12 +51,12 @@ def test_a_tag_of_lakelog_from_another_line_does_not_hide_a_users_tag(tmp_path: 
 def test_a_branch_reads_what_it_read_when_its_tag_is_deleted_after_an_expiry(tmp_path: Path) -> None:
     table = new_table(tmp_path)
     table.write(rows(1))
-    table.create_tag("begin")
-    table.create_branch("b", tag="begin")
+    table.tags.create("begin")
+    table.branches.create("b", tag="begin")
     for number in range(2, 6):
         table.write(rows(number), mode="overwrite")
         expire_to_the_newest(table)
-    table.delete_tag("begin")
+    table.tags.delete("begin")
     table.write(rows(7), mode="overwrite")
     expire_to_the_newest(table)
     assert ids(table.branch("b")) == [1]
@@ -66,11 +66,11 @@ def test_a_branch_reads_what_it_read_when_its_tag_is_deleted_after_an_expiry(tmp
 def test_a_branch_with_commits_of_its_own_keeps_the_files_that_it_began_with(tmp_path: Path) -> None:
     table = new_table(tmp_path)
     table.write(rows(1))
-    table.create_tag("begin")
-    table.create_branch("b", tag="begin")
+    table.tags.create("begin")
+    table.branches.create("b", tag="begin")
     table.branch("b").write(rows(2))
     table.write(rows(3), mode="overwrite")
-    table.delete_tag("begin")
+    table.tags.delete("begin")
     table.write(rows(4), mode="overwrite")
     expire_to_the_newest(table)
     assert ids(table.branch("b")) == [1, 2]
@@ -83,16 +83,16 @@ def table_with_a_gap(folder: Path, *, writes: int) -> Table:
     )
     for number in range(1, writes + 1):
         table.write(rows(number))
-    table.create_tag("last")
-    table.create_branch("b", tag="last")
+    table.tags.create("last")
+    table.branches.create("b", tag="last")
     line = table.branch("b")
     line.write(rows(98))
     line.write(rows(99), mode="overwrite")  # takes out a file that snapshot 1 has, too
-    line.expire_snapshots(retain_max=2, retain_min=2)
-    table.rollback(snapshot_id=1)
+    line.upkeep.expire_snapshots(retain_max=2, retain_min=2)
+    table.upkeep.rollback(snapshot_id=1)
     fast_forward_as_others_do(table._files, "b")
-    table = Catalog(folder).table("db.t")
-    table.delete_branch("b")
+    table = Catalog(folder).load_table("db.t")
+    table.branches.delete("b")
     return table
 
 

@@ -42,7 +42,7 @@ def test_a_table_is_created_written_compacted_expired_and_read(folder: str) -> N
     files = FileStoreTable.open(table.path)
     files.compact(full=True)
     files.expire_snapshots(retention=Retention(count_min=1, count_max=1, age_millis=0, limit=100))
-    again = Catalog(f"{folder}/lake").table("db.t")
+    again = Catalog(f"{folder}/lake").load_table("db.t")
     assert again.to_arrow().sort_by("id")["n"].to_pylist() == [3] * 100
     assert again.to_arrow(where="id = 7")["day"].to_pylist() == ["c:d ü"]
     assert files.snapshots.ids() == [5]
@@ -143,7 +143,7 @@ def test_settings_of_hadoop_are_given_with_the_catalog(hdfs: Hdfs, tmp_path: Pat
     }
     catalog = Catalog(f"hdfs://mycluster{tmp_path}", options=options)
     catalog.create_table("db.t", schema=COLUMNS, primary_keys=["id"])
-    assert Catalog(f"{hdfs.url}{tmp_path}").table("db.t").to_arrow().num_rows == 0
+    assert Catalog(f"{hdfs.url}{tmp_path}").load_table("db.t").to_arrow().num_rows == 0
     assert b"mycluster" not in HdfsFileIO().read_bytes(f"{hdfs.url}{tmp_path}/db.db/t/schema/schema-0")
 
 

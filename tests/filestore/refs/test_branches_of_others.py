@@ -40,15 +40,15 @@ def test_a_branch_of_any_name_is_listed_fed_kept_and_deleted(table: Table, name:
     for part in ("schema", "snapshot"):
         shutil.copytree(Path(table.path, part), folder / part)
 
-    assert [one.name for one in table.branches()] == [name]
+    assert [one.name for one in table.branches.list()] == [name]
     assert feed(catalog_of(table)).batches == 3
     table.compact(full=True)
-    assert table.expire_snapshots(retain_min=1, retain_max=1).snapshot_ids
-    table.remove_orphan_files(older_than="1 d")
+    assert table.upkeep.expire_snapshots(retain_min=1, retain_max=1).snapshot_ids
+    table.upkeep.remove_orphan_files(older_than="1 d")
     assert table.branch(name).count() == 3
-    assert table.system_table("branches").to_arrow()["branch_name"].to_pylist() == [name]
-    table.delete_branch(name)
-    assert table.branches() == []
+    assert table.system.table("branches").to_arrow()["branch_name"].to_pylist() == [name]
+    table.branches.delete(name)
+    assert table.branches.list() == []
 
 
 @pytest.fixture
@@ -85,11 +85,11 @@ def test_questions_are_answered_beside_a_branch_whose_name_is_not_utf8(table: Ta
 
 
 def test_a_branch_whose_name_is_not_utf8_can_be_listed_and_deleted(table: Table, latin: str) -> None:
-    assert table.system_table("branches").to_arrow()["branch_name"].to_pylist() == ["caf\\udce9"]
+    assert table.system.table("branches").to_arrow()["branch_name"].to_pylist() == ["caf\\udce9"]
 
-    table.delete_branch(latin)
+    table.branches.delete(latin)
 
-    assert table.branches() == []
+    assert table.branches.list() == []
 
 
 def damaged_fork(branch: Path) -> None:
@@ -117,7 +117,7 @@ DAMAGES = [damaged_fork, damaged_snapshot, damaged_schema, damaged_consumer]
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_branch_stops_no_feed_and_is_named(table: Table, damage: Callable[[Path], None]) -> None:
     for name in ("bad", "good"):
-        table.create_branch(name)
+        table.branches.create(name)
         commit_job(table.branch(name), 3, table_source(end=4), job=name)
     damage(Path(table.path, "branch", "branch-bad"))
 
@@ -134,47 +134,47 @@ def test_a_damaged_branch_stops_no_feed_and_is_named(table: Table, damage: Calla
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_branch_can_be_deleted_and_so_can_others(table: Table, damage: Callable[[Path], None]) -> None:
     for name in ("bad", "good"):
-        table.create_branch(name)
+        table.branches.create(name)
     damage(Path(table.path, "branch", "branch-bad"))
 
-    table.delete_branch("good")
-    table.delete_branch("bad")
+    table.branches.delete("good")
+    table.branches.delete("bad")
 
-    assert table.branches() == []
-    table.expire_branches()
-    assert [one.name for one in table.tags() if one.name.startswith("lakelog-fork-")] == []
+    assert table.branches.list() == []
+    table.branches.expire()
+    assert [one.name for one in table.tags.list() if one.name.startswith("lakelog-fork-")] == []
 
 
 def test_a_folder_without_the_name_of_a_branch_blocks_nothing(table: Table) -> None:
-    table.create_branch("good")
+    table.branches.create("good")
     Path(table.path, "branch", "branch-").mkdir()
 
-    assert [branch.name for branch in table.branches()] == ["good"]
-    assert table.expire_snapshots(retain_min=1, retain_max=1).snapshot_ids
+    assert [branch.name for branch in table.branches.list()] == ["good"]
+    assert table.upkeep.expire_snapshots(retain_min=1, retain_max=1).snapshot_ids
     assert [line.name for line in table.history()] == ["main", "good"]
-    assert table.remove_orphan_files(dry_run=True).files == ()
+    assert table.upkeep.remove_orphan_files(dry_run=True).files == ()
     catalog_of(table).drop_table("db.t")
 
 
 def test_a_damaged_snapshot_of_a_branch_holds_an_expiry_and_names_the_way_out(table: Table) -> None:
-    table.create_branch("b")
+    table.branches.create("b")
     snapshot = Path(table.path, "branch", "branch-b", "snapshot", "snapshot-3")
     snapshot.write_bytes(b"{")
     with pytest.raises(CorruptDataError, match=r"branch 'b' of db\.t is not needed, delete it"):
-        table.expire_snapshots(retain_min=1, retain_max=1)
-    table.delete_branch("b")
-    assert table.expire_snapshots(retain_min=1, retain_max=1).snapshot_ids
+        table.upkeep.expire_snapshots(retain_min=1, retain_max=1)
+    table.branches.delete("b")
+    assert table.upkeep.expire_snapshots(retain_min=1, retain_max=1).snapshot_ids
 
 
 def test_a_history_with_a_damaged_snapshot_of_a_branch_names_the_branch_and_the_way_out(table: Table) -> None:
-    table.create_branch("b")
+    table.branches.create("b")
     line = table.branch("b")
     line.write(line.to_arrow())
     for snapshot in Path(table.path, "branch", "branch-b", "snapshot").glob("snapshot-*"):
         snapshot.write_bytes(b"{")
     with pytest.raises(CorruptDataError, match=r"snapshot-.* is damaged.*branch 'b' of db\.t is not needed, delete it"):
         table.history()
-    table.delete_branch("b")
+    table.branches.delete("b")
     assert [found.name for found in table.history()] == ["main"]
 
 
@@ -187,26 +187,26 @@ def with_file_named_as_branch(table: Table) -> Path:
 
 def test_a_file_with_the_name_of_a_branch_blocks_nothing(table: Table) -> None:
     with_file_named_as_branch(table)
-    assert table.branches() == []
-    assert table.expire_snapshots(retain_min=1, retain_max=1).snapshot_ids
-    table.remove_orphan_files(older_than="1 d")
-    table.create_branch("y")
+    assert table.branches.list() == []
+    assert table.upkeep.expire_snapshots(retain_min=1, retain_max=1).snapshot_ids
+    table.upkeep.remove_orphan_files(older_than="1 d")
+    table.branches.create("y")
     assert [line.name for line in table.history()] == ["main", "y"]
 
 
 @pytest.mark.parametrize("verb", ["create", "rename", "delete"])
 def test_a_file_in_the_place_of_a_branch_is_named_with_the_way_out(table: Table, verb: str) -> None:
     file = with_file_named_as_branch(table)
-    table.create_branch("y")
+    table.branches.create("y")
     verbs: dict[str, Callable[[], object]] = {
-        "create": lambda: table.create_branch("x"),
-        "rename": lambda: table.rename_branch("y", "x"),
-        "delete": lambda: table.delete_branch("x"),
+        "create": lambda: table.branches.create("x"),
+        "rename": lambda: table.branches.rename("y", "x"),
+        "delete": lambda: table.branches.delete("x"),
     }
     with pytest.raises(CorruptDataError, match=f"{file} is a file, expected the folder of a branch .* moved away"):
         verbs[verb]()
     assert file.read_bytes() == b"notes"
-    assert [branch.name for branch in table.branches()] == ["y"]
+    assert [branch.name for branch in table.branches.list()] == ["y"]
     file.unlink()
-    table.create_branch("x")
-    assert [branch.name for branch in table.branches()] == ["x", "y"]
+    table.branches.create("x")
+    assert [branch.name for branch in table.branches.list()] == ["x", "y"]

@@ -38,11 +38,11 @@ def put(table: Table, *rows: tuple[int, str | None]) -> None:
 
 
 def expire(table: Table) -> None:
-    table.expire_snapshots(retain_min=1, retain_max=1, older_than="0 s")
+    table.upkeep.expire_snapshots(retain_min=1, retain_max=1, older_than="0 s")
 
 
 def clean(table: Table) -> None:
-    table.remove_orphan_files(older_than=NO_AGE, dry_run=False, allow_young=True)
+    table.upkeep.remove_orphan_files(older_than=NO_AGE, dry_run=False, allow_young=True)
 
 
 def rows(table: Table, **which: Any) -> dict[int, str | None]:
@@ -51,7 +51,7 @@ def rows(table: Table, **which: Any) -> dict[int, str | None]:
 
 
 def audited(table: Table, *, after: int, up_to: int | None = None) -> Counter[Change]:
-    found = table.system_table("audit_log", after=after, up_to=up_to).to_arrow()
+    found = table.system.table("audit_log", after=after, up_to=up_to).to_arrow()
     return Counter((row["rowkind"], row["k"], row["v"]) for row in found.to_pylist())
 
 
@@ -64,10 +64,10 @@ def newest(table: Table) -> int:
 def test_an_expiry_in_a_branch_keeps_what_tags_of_the_branch_name(tmp_path: Path) -> None:  # paimon#9867
     table = make(tmp_path)
     put(table, (1, "main"))
-    table.create_branch("b")
+    table.branches.create("b")
     branch = table.branch("b")
     put(branch, (1, "branch"))
-    branch.create_tag("kept")
+    branch.tags.create("kept")
     for number in (1, 2):
         put(branch, (1, f"later {number}"), (2, "new"))
         branch.compact(full=True)
@@ -80,29 +80,29 @@ def test_an_expiry_in_a_branch_keeps_what_tags_of_the_branch_name(tmp_path: Path
 def test_a_tag_is_that_of_the_line_that_is_read(tmp_path: Path) -> None:  # paimon#9044
     table = make(tmp_path)
     put(table, (1, "main"))
-    table.create_branch("b")
+    table.branches.create("b")
     branch = table.branch("b")
     put(branch, (1, "branch"))
-    table.create_tag("same")
-    branch.create_tag("same")
-    branch.create_tag("own")
+    table.tags.create("same")
+    branch.tags.create("same")
+    branch.tags.create("own")
     assert (rows(table, tag="same"), rows(branch, tag="same")) == ({1: "main"}, {1: "branch"})
     assert rows(table, version="b.own") == {1: "branch"}
-    assert not table.has_tag("own")
+    assert not table.tags.__contains__("own")
 
 
 def test_a_branch_stays_when_the_tag_that_it_was_made_from_is_deleted(tmp_path: Path) -> None:  # paimon#6272
     table = make(tmp_path)
     put(table, (1, "a"))
-    table.create_tag("t")
-    table.create_branch("b", tag="t")
+    table.tags.create("t")
+    table.branches.create("b", tag="t")
     put(table, (1, "b"))
     table.compact(full=True)
-    table.delete_tag("t")
+    table.tags.delete("t")
     expire(table)
     clean(table)
     assert rows(table.branch("b")) == {1: "a"}
-    table.branch("b").delete_tag("t")
+    table.branch("b").tags.delete("t")
     expire(table.branch("b"))
     clean(table)
     assert rows(table.branch("b")) == {1: "a"}
@@ -111,11 +111,11 @@ def test_a_branch_stays_when_the_tag_that_it_was_made_from_is_deleted(tmp_path: 
 def test_a_branch_is_made_from_a_tag_whose_snapshot_has_expired(tmp_path: Path) -> None:  # paimon#8748
     table = make(tmp_path)
     put(table, (1, "a"))
-    table.create_tag("t")
+    table.tags.create("t")
     put(table, (1, "b"))
     expire(table)
     assert [snapshot.id for snapshot in table.snapshots()] == [2]
-    table.create_branch("b", tag="t")
+    table.branches.create("b", tag="t")
     assert rows(table.branch("b")) == {1: "a"}
     put(table.branch("b"), (2, "c"))
     assert (rows(table.branch("b")), rows(table)) == ({1: "a", 2: "c"}, {1: "b"})
@@ -127,12 +127,12 @@ def test_a_tag_that_lacks_a_list_takes_no_file_of_others_with_it(tmp_path: Path,
     for number in range(4):
         put(table, (number, "a"))
     for number in (1, 2, 3):
-        table.create_tag(f"t{number}", snapshot_id=number)
-    held = table.tag("t2").snapshot
+        table.tags.create(f"t{number}", snapshot_id=number)
+    held = table.tags.get("t2").snapshot
     expire(table)
     name = held.base_manifest_list if missing == "base" else held.delta_manifest_list
     Path(table._files.paths.manifest(name)).unlink()
-    Table(in_new_process(table.path)).delete_tag("t2")
+    Table(in_new_process(table.path)).tags.delete("t2")
     assert rows(table) == dict.fromkeys(range(4), "a")
     assert rows(table, tag="t1") == {0: "a"}
     assert rows(table, tag="t3") == dict.fromkeys(range(3), "a")
@@ -204,7 +204,7 @@ def test_a_restore_is_in_the_changes_of_a_range(tmp_path: Path) -> None:  # paim
 def test_a_tag_of_an_expired_snapshot_is_read(tmp_path: Path) -> None:  # as paimon#6425, which is about Iceberg's
     table = make(tmp_path)
     put(table, (1, "a"))
-    table.create_tag("daily")
+    table.tags.create("daily")
     put(table, (1, "b"))
     expire(table)
     assert (rows(table, tag="daily"), rows(table)) == ({1: "a"}, {1: "b"})

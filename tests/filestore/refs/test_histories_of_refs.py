@@ -106,7 +106,7 @@ class History:
 
     def shown(self) -> dict[str, tuple[Rows, dict[str, Rows]]]:
         table = self.opened()
-        names = [MAIN, *(branch.name for branch in table.branches())]
+        names = [MAIN, *(branch.name for branch in table.branches.list())]
         return {name: (rows_of(table.branch(name)), tagged_rows(table.branch(name))) for name in names}
 
     def run(self, step: Step) -> None:
@@ -216,7 +216,7 @@ class History:
         for name, line in self.model.items():
             for tag, held in line.tags.items():
                 if held.snapshot_id == 0:
-                    found = table.tag(tag, branch=name).snapshot
+                    found = table.tags.get(tag, branch=name).snapshot
                     line.tags[tag] = replace(held, snapshot_id=found.id, commit=found.uuid)
 
     def planned(self, step: Step) -> tuple[Callable[[Table], object], Model]:
@@ -290,8 +290,8 @@ class History:
         commit, number = (living.uuid, living.id) if target is None else (target.commit, target.snapshot_id)
         self.go_back(line, commit, number)
         if target is None:
-            return lambda table: table.branch(name).rollback(snapshot_id=number)
-        return lambda table: table.branch(name).rollback(tag=tag)
+            return lambda table: table.branch(name).upkeep.rollback(snapshot_id=number)
+        return lambda table: table.branch(name).upkeep.rollback(tag=tag)
 
     def roll_back_as_others(self, line: Line, name: str, tag: str, living: Snapshot) -> Callable[[Table], object]:
         """To a tag, or to a living snapshot: also where the number of the tag's snapshot is another commit's now."""
@@ -394,7 +394,7 @@ class History:
         newest = self.opened().branch(branch).snapshot()
         if newest is not None and newest.uuid is not None:
             main.merged[fork.branch_id] = newest.uuid
-        return lambda table: table.merge_changes(branch, on_conflict="branch")
+        return lambda table: table.branches.merge(branch, on_conflict="branch")
 
     def base_of(self, branch: str, fork: Fork) -> Rows:
         """The rows that both come from: the fork, or what was merged last, or what both lines have one by one since."""
@@ -470,7 +470,7 @@ def changes_of_expired(table: Table) -> list[Snapshot]:
 
 
 def tagged_rows(table: Table) -> dict[str, Rows]:
-    return {tag.name: rows_of(table, tag.name) for tag in table.tags() if tag.name in TAGS}
+    return {tag.name: rows_of(table, tag.name) for tag in table.tags.list() if tag.name in TAGS}
 
 
 def expected(model: Model) -> dict[str, tuple[Rows, dict[str, Rows]]]:
@@ -478,7 +478,7 @@ def expected(model: Model) -> dict[str, tuple[Rows, dict[str, Rows]]]:
 
 
 def expire(table: Table) -> None:
-    table.expire_snapshots(retain_min=1, retain_max=1, older_than="0 s")
+    table.upkeep.expire_snapshots(retain_min=1, retain_max=1, older_than="0 s")
 
 
 def clean(table: Table) -> None:

@@ -124,8 +124,8 @@ def make_table(catalog: Catalog, kind: str) -> Table:
     keys = KINDS[kind]
     table = catalog.create_table("db.t", schema=SCHEMA, primary_keys=keys, options={"bucket": "1"} if keys else None)
     write(table, A)
-    table.create_tag("first")
-    table.create_branch("dev", tag="first")
+    table.tags.create("first")
+    table.branches.create("dev", tag="first")
     write(table, B)
     write(table, C)
     write(table.branch("dev"), DEV)
@@ -134,14 +134,14 @@ def make_table(catalog: Catalog, kind: str) -> Table:
 
 def check_clone(flink: Flink, catalog: Catalog, kind: str) -> None:
     """Flink puts the rows of a keyed table into postponed buckets, which no reader shows before Flink compacts them."""
-    table = catalog.table("db.copy")
+    table = catalog.load_table("db.copy")
     if kind == "keyed":
         assert ours(table) == theirs(flink, "copy") == []
         flink.run("CALL sys.compact(`table` => 'db.copy')")
     assert ours(table) == theirs(flink, "copy") == list(ALL)
-    assert table.uuid == catalog.table("db.t").uuid
-    renewed = table.new_identity()
-    assert renewed.uuid != catalog.table("db.t").uuid
+    assert table.uuid == catalog.load_table("db.t").uuid
+    renewed = table.upkeep.new_identity()
+    assert renewed.uuid != catalog.load_table("db.t").uuid
     assert ours(renewed) == theirs(flink, "copy") == list(ALL)
 
 
@@ -156,29 +156,29 @@ def test_a_table_is_read_and_written_on_after_a_procedure(
     text = CALLS[name].text.format(millis=millis, conf=f"warehouse={warehouse}", warehouse=warehouse)
     flink.run(f"CALL sys.{name}({text})")
 
-    table, expected = catalog.table("db.t"), list(CALLS[name].rows)
+    table, expected = catalog.load_table("db.t"), list(CALLS[name].rows)
     assert theirs(flink) == ours(table) == ours(held) == expected
     if name == "clone":
         check_clone(flink, catalog, kind)
     if name == "copy_files":
-        assert ours(catalog.table("db.copy")) == theirs(flink, "copy") == expected
+        assert ours(catalog.load_table("db.copy")) == theirs(flink, "copy") == expected
     if CALLS[name].changes_layout:
         for handle in (held, table):
             with pytest.raises(ConflictError, match="rescale the table to the number of buckets that it shall have"):
                 write(handle, AFTER)
-        table.rescale(2)
-        held = table = catalog.table("db.t")
+        table.upkeep.rescale(2)
+        held = table = catalog.load_table("db.t")
     write(table, AFTER)
     write(held, HELD)
     expected = sorted([*expected, AFTER, HELD])
     assert theirs(flink) == ours(table) == ours(held) == expected
 
     table.compact(full=True)
-    table.expire_snapshots(retain_min=1, retain_max=1, older_than="0 s")
-    assert theirs(flink) == ours(catalog.table("db.t")) == expected
-    for tag in table.tags():
+    table.upkeep.expire_snapshots(retain_min=1, retain_max=1, older_than="0 s")
+    assert theirs(flink) == ours(catalog.load_table("db.t")) == expected
+    for tag in table.tags.list():
         assert ours(table, tag=tag.name)[:1] == [A]
-    for branch in table.branches():
+    for branch in table.branches.list():
         assert ours(table.branch(branch.name))[:1] == [A]
 
 
@@ -199,15 +199,15 @@ def test_the_calls_that_copy_properties_may_follow_each_other(flink: Flink, cata
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_fast_forward_behind_a_gap_is_seen_by_handles_from_before(flink: Flink, catalog: Catalog, kind: str) -> None:
     table = make_table(catalog, kind)
-    table.delete_branch("dev")
-    table.create_tag("third")
-    table.create_branch("dev", tag="third")
+    table.branches.delete("dev")
+    table.tags.create("third")
+    table.branches.create("dev", tag="third")
     branch = table.branch("dev")
     write(branch, DEV)
-    branch.delete_tag("third")
-    branch.expire_snapshots(retain_min=1, retain_max=1, older_than="0 s")
-    table.rollback(snapshot_id=1)
-    held = catalog.table("db.t")
+    branch.tags.delete("third")
+    branch.upkeep.expire_snapshots(retain_min=1, retain_max=1, older_than="0 s")
+    table.upkeep.rollback(snapshot_id=1)
+    held = catalog.load_table("db.t")
     assert ours(held) == [A]
     flink.run("CALL sys.fast_forward('db.t', 'dev')")
 
@@ -216,10 +216,10 @@ def test_a_fast_forward_behind_a_gap_is_seen_by_handles_from_before(flink: Flink
     assert theirs(flink) == ours(held) == expected
     write(held, AFTER)
     flink.run(f"CALL sys.repair_earliest_snapshot({TABLE}, snapshot_id => CAST(4 AS BIGINT))")
-    assert theirs(flink) == ours(held) == ours(catalog.table("db.t")) == [*expected, AFTER]
-    held.remove_orphan_files(dry_run=False)
-    held.expire_snapshots(retain_min=1, retain_max=1, older_than="0 s")
-    assert theirs(flink) == ours(held) == ours(catalog.table("db.t")) == [*expected, AFTER]
+    assert theirs(flink) == ours(held) == ours(catalog.load_table("db.t")) == [*expected, AFTER]
+    held.upkeep.remove_orphan_files(dry_run=False)
+    held.upkeep.expire_snapshots(retain_min=1, retain_max=1, older_than="0 s")
+    assert theirs(flink) == ours(held) == ours(catalog.load_table("db.t")) == [*expected, AFTER]
     assert len(list(held.snapshots())) == 1
 
 
@@ -254,11 +254,11 @@ def test_a_partitioned_table_is_read_and_written_on_after_a_procedure(
     text, expected = OF_PARTITIONS[name]
     flink.run(f"CALL sys.{name}({text})")
 
-    table = catalog.table("db.p")
+    table = catalog.load_table("db.p")
     assert theirs(flink, "p") == ours(table) == ours(held) == expected
     held.write(pa.table([[3], [OLD_DAY]], schema=schema))
     table.compact(full=True)
-    table.expire_snapshots(retain_min=1, retain_max=1, older_than="0 s")
+    table.upkeep.expire_snapshots(retain_min=1, retain_max=1, older_than="0 s")
     assert theirs(flink, "p") == ours(table) == ours(held) == sorted([*expected, ("3", OLD_DAY)])
 
 
@@ -268,22 +268,22 @@ def test_a_table_with_row_tracking_is_read_after_its_procedures(flink: Flink, ca
     )
     for row in ALL:
         flink.execute(f"INSERT INTO e VALUES ({row[0]}, '{row[1]}')")
-    held = catalog.table("db.e")
+    held = catalog.load_table("db.e")
     assert ours(held) == list(ALL)
     flink.run(
         "CALL sys.data_evolution_merge_into(target_table => 'db.e', source_table => 'db.s', "
         "merge_condition => 'e.id = s.id', matched_update_set => 'v = s.v', sink_parallelism => 1)"
     )
     expected = [A, ("2", "merged"), C]
-    assert theirs(flink, "e") == ours(catalog.table("db.e")) == ours(held) == expected
+    assert theirs(flink, "e") == ours(catalog.load_table("db.e")) == ours(held) == expected
     flink.run("CALL sys.reassign_row_id('db.e')")
-    assert theirs(flink, "e") == ours(catalog.table("db.e")) == ours(held) == expected
+    assert theirs(flink, "e") == ours(catalog.load_table("db.e")) == ours(held) == expected
 
 
 def test_a_warehouse_of_flinks_users_is_read_and_written(flink: Flink, catalog: Catalog, tmp_path: Path) -> None:
     table = make_table(catalog, "keyed")
     flink.run("CALL sys.init_file_based_privilege('secret')")
-    table = catalog.table("db.t")
+    table = catalog.load_table("db.t")
     write(table, AFTER)
     assert ours(table) == [*ALL, AFTER]
     assert catalog.list_tables("db") == ["s", "t"]

@@ -63,7 +63,7 @@ def insert(flink: Flink, name: str, *rows: Row) -> None:
 
 def test_flink_reads_a_tag_of_ours_whose_snapshot_has_expired(flink: Flink, table: Table) -> None:
     write(table, (1, "a"), (2, "b"))
-    table.create_tag("first", time_retained="30 d")
+    table.tags.create("first", time_retained="30 d")
     write(table, (2, "bb"), (3, "c"))
     flink.run("CALL sys.expire_snapshots(`table` => 'db.t', retain_max => 1, retain_min => 1)")
 
@@ -75,14 +75,14 @@ def test_flink_reads_a_tag_of_ours_whose_snapshot_has_expired(flink: Flink, tabl
 
 def test_a_tag_that_flink_deletes_takes_nothing_that_is_read(flink: Flink, table: Table) -> None:
     write(table, (1, "a"))
-    table.create_tag("first")
+    table.tags.create("first")
     write(table, (2, "b"))
-    table.create_tag("second")
+    table.tags.create("second")
     table.compact(full=True)
     flink.run("CALL sys.expire_snapshots(`table` => 'db.t', retain_max => 1, retain_min => 1)")
     flink.run("CALL sys.delete_tag(`table` => 'db.t', tag => 'first')")
 
-    assert [tag.name for tag in table.tags()] == ["second"]
+    assert [tag.name for tag in table.tags.list()] == ["second"]
     assert ours(table, tag="second") == ours(table) == [("1", "a"), ("2", "b")]
 
 
@@ -92,8 +92,8 @@ def test_we_delete_a_tag_of_flink_and_the_others_are_read(flink: Flink, table: T
     write(table, (2, "b"))
     flink.run("CALL sys.create_tag(`table` => 'db.t', tag => 'second', snapshot_id => 2)")
     table.compact(full=True)
-    table.delete_tag("first")
-    table.expire_snapshots(retain_min=1, retain_max=1, older_than="0 s")
+    table.tags.delete("first")
+    table.upkeep.expire_snapshots(retain_min=1, retain_max=1, older_than="0 s")
 
     assert read_by(flink, "t", scan_tag_name="second") == [("1", "a"), ("2", "b")]
     assert read_by(flink, "t") == [("1", "a"), ("2", "b")]
@@ -101,7 +101,7 @@ def test_we_delete_a_tag_of_flink_and_the_others_are_read(flink: Flink, table: T
 
 def test_flink_reads_and_writes_a_branch_of_ours(flink: Flink, table: Table) -> None:
     write(table, (1, "a"), (2, "b"))
-    table.create_branch("dev")
+    table.branches.create("dev")
     write(table, (9, "main"))
     write(table.branch("dev"), (3, "ours"))
     insert(flink, "t$branch_dev", (4, "theirs"))
@@ -116,7 +116,7 @@ def test_flink_reads_and_writes_a_branch_of_ours(flink: Flink, table: Table) -> 
 
 def test_a_branch_of_ours_survives_the_expiry_of_flink_in_table_and_branch(flink: Flink, table: Table) -> None:
     write(table, (1, "a"), (2, "b"))
-    table.create_branch("dev")
+    table.branches.create("dev")
     for number in range(3, 6):
         write(table, (number, "main"))
         table.compact(full=True)
@@ -139,7 +139,7 @@ def test_we_read_and_write_a_branch_that_flink_makes_while_we_write(flink: Flink
     insert(flink, "t$branch_dev", (5, "theirs"))
     write(table.branch("dev"), (6, "ours"))
     flink.run("CALL sys.delete_tag(`table` => 'db.t', tag => 'base')")
-    table.expire_snapshots(retain_min=1, retain_max=1, older_than="0 s")
+    table.upkeep.expire_snapshots(retain_min=1, retain_max=1, older_than="0 s")
 
     expected = [("1", "a"), ("2", "b"), ("5", "theirs"), ("6", "ours")]
     assert ours(table.branch("dev")) == read_by(flink, "t$branch_dev") == expected
@@ -148,8 +148,8 @@ def test_we_read_and_write_a_branch_that_flink_makes_while_we_write(flink: Flink
 
 def test_we_go_on_in_a_table_that_flink_has_fast_forwarded_to_a_branch(flink: Flink, table: Table) -> None:
     write(table, (1, "a"), (2, "b"))
-    table.create_tag("base")
-    table.create_branch("dev", tag="base")
+    table.tags.create("base")
+    table.branches.create("dev", tag="base")
     write(table, (9, "given up"))
     insert(flink, "t$branch_dev", (3, "theirs"))
     write(table.branch("dev"), (4, "ours"))
@@ -158,14 +158,14 @@ def test_we_go_on_in_a_table_that_flink_has_fast_forwarded_to_a_branch(flink: Fl
 
     expected = [("1", "a"), ("2", "b"), ("3", "theirs"), ("4", "ours"), ("5", "after")]
     assert ours(table) == read_by(flink, "t") == expected
-    table.expire_snapshots(retain_min=1, retain_max=1, older_than="0 s")
+    table.upkeep.expire_snapshots(retain_min=1, retain_max=1, older_than="0 s")
     assert read_by(flink, "t$branch_dev") == ours(table.branch("dev")) == expected[:-1]
     assert read_by(flink, "t", scan_tag_name="base") == ours(table, tag="base") == [("1", "a"), ("2", "b")]
 
 
 def test_we_go_on_in_a_table_that_flink_has_rolled_back(flink: Flink, table: Table) -> None:
     write(table, (1, "a"))
-    table.create_tag("base")
+    table.tags.create("base")
     write(table, (2, "rolled back"))
     flink.run("CALL sys.rollback_to(`table` => 'db.t', tag => 'base')")
     write(table, (3, "after"))
@@ -175,11 +175,11 @@ def test_we_go_on_in_a_table_that_flink_has_rolled_back(flink: Flink, table: Tab
 
 def test_flink_reads_a_table_that_we_have_fast_forwarded_restored_and_rolled_back(flink: Flink, table: Table) -> None:
     write(table, (1, "a"))
-    table.create_tag("base")
-    table.create_branch("dev", tag="base")
+    table.tags.create("base")
+    table.branches.create("dev", tag="base")
     write(table.branch("dev"), (2, "dev"))
     insert(flink, "t$branch_dev", (3, "theirs"))
-    table.fast_forward("dev")
+    table.branches.fast_forward("dev")
     assert read_by(flink, "t") == ours(table) == [("1", "a"), ("2", "dev"), ("3", "theirs")]
 
     table.restore(tag="base")
@@ -187,10 +187,10 @@ def test_flink_reads_a_table_that_we_have_fast_forwarded_restored_and_rolled_bac
     insert(flink, "t", (4, "after the restore"))
     assert read_by(flink, "t") == ours(table) == [("1", "a"), ("4", "after the restore")]
 
-    table.rollback(tag="base")
+    table.upkeep.rollback(tag="base")
     insert(flink, "t", (5, "after the rollback"))
     write(table, (6, "ours"))
-    table.expire_snapshots(retain_min=1, retain_max=1, older_than="0 s")
+    table.upkeep.expire_snapshots(retain_min=1, retain_max=1, older_than="0 s")
     expected = [("1", "a"), ("5", "after the rollback"), ("6", "ours")]
     assert read_by(flink, "t") == ours(table) == expected
     assert read_by(flink, "t$branch_dev") == [("1", "a"), ("2", "dev"), ("3", "theirs")]
@@ -202,7 +202,7 @@ def test_flink_reads_a_merge_of_a_branch_that_it_made(flink: Flink, table: Table
     flink.run("CALL sys.create_branch('db.t', 'dev', 'base')")
     insert(flink, "t$branch_dev", (3, "theirs"))
     write(table, (4, "main"))
-    table.merge_changes("dev", base="base")
+    table.branches.merge("dev", base="base")
 
     expected = [("1", "a"), ("2", "b"), ("3", "theirs"), ("4", "main")]
     assert read_by(flink, "t") == ours(table) == expected

@@ -32,10 +32,10 @@ def test_columns_and_types_are_those_of_paimon(tmp_path: Path) -> None:
         flink.run("USE db")
         flink.run("CREATE TABLE t (id BIGINT, v STRING, `at` TIMESTAMP(3)) WITH ('row-tracking.enabled' = 'true')")
         theirs = {name: flink.run(f"DESCRIBE `t${name}`") for name in SYSTEM_NAMES}
-    table = Catalog(tmp_path / "lake").table("db.t")
+    table = Catalog(tmp_path / "lake").load_table("db.t")
     for name, described in theirs.items():
         wanted = [(row[0], str(row[1]).replace("`", ""), str(row[2])) for _kind, row in described]
-        fields = [one for one in table.system_table(name).fields if one.name not in BEHIND.get(name, ())]
+        fields = [one for one in table.system.table(name).fields if one.name not in BEHIND.get(name, ())]
         found = [(one.name, str(one.type.with_nullable(True)), str(one.type.nullable)) for one in fields]
         assert [one for one in found if one[0] not in NUMBERS] == [one for one in wanted if one[0] not in NUMBERS], name
         assert [one[:2] for one in found] == [one[:2] for one in wanted], name

@@ -82,7 +82,7 @@ def test_a_sound_table_passes_every_check(table: Table) -> None:
     assert list(dict.fromkeys(one.check for one in findings)) == CHECKS
     assert {one.status for one in findings if one.check not in SLOW} == {Status.OK}
     assert {one.status for one in findings} <= {Status.OK, Status.WARNING}
-    assert table.doctor(read_only=True).is_sound
+    assert table.upkeep.doctor(read_only=True).is_sound
     topics = AdminClient({**log_of_table(table).client_config}).list_topics(timeout=10).topics
     assert not [name for name in topics if name.startswith("lakelog-doctor-")], "the probe's topic is deleted"
 
@@ -314,7 +314,7 @@ def test_a_table_without_a_log_is_checked_by_its_files(tmp_path: Path) -> None:
     catalog = Catalog(tmp_path)
     plain = catalog.create_table("db.t", schema=pa.schema([("id", pa.int64())]))
     plain.write(pa.table({"id": [1]}))
-    assert [one.check for one in plain.doctor().findings] == ["table"]
-    assert plain.doctor().is_sound
+    assert [one.check for one in plain.upkeep.doctor().findings] == ["table"]
+    assert plain.upkeep.doctor().is_sound
     found = problem(look(plain, ahead_millis=-HOUR_MILLIS), "table")
     assert "ahead of this machine's clock" in found.found

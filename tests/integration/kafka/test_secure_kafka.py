@@ -75,7 +75,7 @@ def test_a_table_is_written_and_read_by_tls_and_scram(table: Table) -> None:
     write(table, 1)
 
     assert read(table) == 4
-    assert table.verify_log(from_snapshot=0).is_equal
+    assert table.log_store.verify(from_snapshot=0).is_equal
     assert table.to_arrow().num_rows == 3
 
 

@@ -147,7 +147,7 @@ class Pipeline:
 
     @property
     def table(self) -> Table:
-        return self.catalog.table("db.t")
+        return self.catalog.load_table("db.t")
 
     def check(self, names: Sequence[str] = ("job",)) -> None:
         """Promises 1 to 4 after everything has run to its end."""

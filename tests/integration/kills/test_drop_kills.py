@@ -31,8 +31,8 @@ def test_a_killed_drop_of_a_table_with_logs_is_finished(tmp_path: Path, bootstra
     options = {"log.system": "kafka", "bucket": "1"}
     table = catalog.create_table("db.t", schema=SCHEMA, primary_keys=["id"], options=options)
     made_from(table, "db.a@1", job="nightly").write(pa.table({"id": [1]}, schema=SCHEMA))
-    table.create_branch("dev")
-    table.branch("dev").add_log()
+    table.branches.create("dev")
+    table.branch("dev").log_store.add()
     feed(catalog)
     assert system_rows(catalog, "sink_job_lineage", "job", "table") == [("nightly", "t")]
     topics = [kafka_topic(log) for _, log in logs_of_lines(table)]

@@ -51,7 +51,7 @@ def history(seed: int) -> tuple[list[Record], dict[int, str], int]:
 
 def commits(catalog: Catalog) -> int:
     """How many snapshots table and letters have: how far the job has come."""
-    newest = [catalog.table(f"db.{name}").snapshot() for name in catalog.list_tables("db")]
+    newest = [catalog.load_table(f"db.{name}").snapshot() for name in catalog.list_tables("db")]
     return sum(0 if one is None else one.id for one in newest)
 
 
@@ -82,10 +82,10 @@ def test_a_killed_ingest_ends_in_the_exact_table(bootstrap_servers: str, tmp_pat
         ended = subprocess.run(command, stdout=output, stderr=output, timeout=JOB_SECONDS_MAX, check=False)
 
     assert ended.returncode == 0, (tmp_path / "job.log").read_text(errors="replace")[-5_000:]
-    table = catalog.table("db.t")
+    table = catalog.load_table("db.t")
     rows = table.to_arrow()
     assert dict(zip(rows["id"].to_pylist(), rows["name"].to_pylist(), strict=True)) == expected
-    letters = catalog.table("db.t_dead_letters").to_arrow(columns=["offset", "value"])
+    letters = catalog.load_table("db.t_dead_letters").to_arrow(columns=["offset", "value"])
     assert sorted(letters["offset"].to_pylist()) == list(range(0, RECORDS, BAD_EVERY))
     assert len(letters) == bad
     check_log_equals_files(table)

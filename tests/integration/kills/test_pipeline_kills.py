@@ -117,7 +117,7 @@ def test_what_killed_jobs_have_written_is_made_again_from_the_versions_that_are_
         if number % 5 == 4:
             feed(pipeline.catalog)
             for table in pipeline.tables.values():
-                table.expire_snapshots(retain_max=4, retain_min=1, older_than="1 ms")
+                table.upkeep.expire_snapshots(retain_max=4, retain_min=1, older_than="1 ms")
         deadline = time.monotonic() + PATIENCE_SECONDS
         while len(pipeline.checked) == seen and not pipeline.check():
             assert time.monotonic() < deadline, "the jobs do not come further"

@@ -57,7 +57,7 @@ def test_a_rescale_that_is_killed_at_any_step_goes_on(
     rescaled = open_table(table.path)
     moves = [one.id for one in rescaled.snapshots() if one.commit_kind is CommitKind.OVERWRITE]
     assert len(moves) == batch, "each rescale is in one snapshot"
-    assert rescaled.verify_log(from_snapshot=moves[-1]).is_equal
+    assert rescaled.log_store.verify(from_snapshot=moves[-1]).is_equal
     catalog.drop_table("db.t")
 
 

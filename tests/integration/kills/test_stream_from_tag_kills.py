@@ -31,8 +31,8 @@ def table(tmp_path: Path, bootstrap_servers: str) -> Table:
     for batch in range(4):
         write(table, batch)
         if batch == 1:
-            table.create_tag("t")
-    table.expire_snapshots(retain_max=1, retain_min=1)
+            table.tags.create("t")
+    table.upkeep.expire_snapshots(retain_max=1, retain_min=1)
     return table
 
 
@@ -61,10 +61,10 @@ def write_branch(branch: Table, batch: int) -> None:
 def test_a_query_of_a_branch_with_a_log_that_is_killed_gives_each_change_of_the_branch_once(
     table: Table, tmp_path: Path, batch: str, order: str, start: str
 ) -> None:
-    table.create_branch("dev")
-    branch = table.branch("dev").add_log()
+    table.branches.create("dev")
+    branch = table.branch("dev").log_store.add()
     write_branch(branch, 10)
-    branch.create_tag("b")
+    branch.tags.create("b")
     write_branch(branch, 11)
     write(table, 5)
     options = ["branch=dev", *(["tag=b"] if start == "tag" else [])]
@@ -72,7 +72,7 @@ def test_a_query_of_a_branch_with_a_log_that_is_killed_gives_each_change_of_the_
         assert run_job(tmp_path, *options) == 0, tail_of_log(tmp_path)
     write_branch(branch, 12)
     write(table, 6)
-    branch.expire_snapshots(retain_max=1, retain_min=1)
+    branch.upkeep.expire_snapshots(retain_max=1, retain_min=1)
 
     assert run_job(tmp_path, batch, order, *options) == -signal.SIGKILL, tail_of_log(tmp_path)
     write(table, 7)

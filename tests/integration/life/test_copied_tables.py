@@ -107,12 +107,12 @@ def test_a_new_identity_that_was_cut_off_is_finished_by_the_next(
     with monkeypatch.context() as patch:
         patch.setattr("lakelog.protocol.life.new_identity._record", lambda *_what, **_named: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            copy.new_identity()
+            copy.upkeep.new_identity()
     half = open_table(copy.path)
     assert half.log is not None
     with pytest.raises(NotFoundError, match="was cut off: run it again"):
         newest_state(half._files, topic_id=half.log.topic_id)
-    renewed = half.new_identity()
+    renewed = half.upkeep.new_identity()
     assert renewed._files.uuid == half._files.uuid
     assert SchemaManager(half._files.file_io, half._files.paths).list_ids() == [0, 1]
     run(source(spark, tmp_path / "a", 3), open_table(copy.path), tmp_path / "c2")
@@ -134,7 +134,7 @@ def test_a_log_state_that_other_engines_expired_is_an_error_and_a_new_identity_g
     fresh = open_table(table.path)
     with pytest.raises(StreamingQueryException, match=r"has lost lakelog's state .* table new-identity PATH"):
         run(source(spark, tmp_path / "a", 4), fresh, tmp_path / "c")
-    fresh.new_identity()
+    fresh.upkeep.new_identity()
     renewed = open_table(table.path)
     with pytest.raises(StreamingQueryException, match="has dropped writers"):
         run(source(spark, tmp_path / "a"), renewed, tmp_path / "c")

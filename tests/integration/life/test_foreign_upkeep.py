@@ -50,7 +50,7 @@ def test_a_rollback_by_another_engine_is_an_error_and_a_new_identity_goes_on(job
     rolled_back = Job(open_table(job.table.path))
     with pytest.raises(CorruptDataError, match=r"rolled back by other means than lakelog.* table new-identity PATH"):
         rolled_back.run(4)
-    rolled_back.table.new_identity()
+    rolled_back.table.upkeep.new_identity()
     renewed = Job(open_table(job.table.path))
     assert renewed.content() == {0: 0, 1: 1, 2: 1}
     renewed.run(4)

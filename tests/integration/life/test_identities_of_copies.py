@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -34,7 +33,7 @@ def table(tmp_path: Path, bootstrap_servers: str) -> Table:
 
 def copy_of(table: Table, folder: Path) -> Table:
     """A copy with an identity, in which batch 2 is."""
-    copied = open_table(shutil.copytree(table.path, folder)).new_identity()
+    copied = open_table(shutil.copytree(table.path, folder)).upkeep.new_identity()
     write(copied, 2)
     return open_table(copied.path)
 
@@ -55,13 +54,13 @@ def ended(table: Table) -> list[EndedGeneration]:
 def test_the_log_of_a_copy_is_verified_from_its_beginning_on(table: Table, tmp_path: Path) -> None:
     copy = copy_of(table, tmp_path / "copy")
 
-    verified = copy.verify_log()
+    verified = copy.log_store.verify()
 
     assert verified.is_equal
     assert verified.from_snapshot == 3
     assert verified.change_count == 4
     with pytest.raises(InvalidRequestError, match="has its log since snapshot 3"):
-        copy.verify_log(from_snapshot=1)
+        copy.log_store.verify(from_snapshot=1)
 
 
 @pytest.mark.parametrize(
@@ -91,18 +90,16 @@ def test_each_identity_is_a_generation(table: Table, tmp_path: Path) -> None:
     assert [one.topic_id for one in ended(again)] == topics
     assert [one.is_lost for one in ended(again)] == [True, True]
     assert [one.snapshot_id for one in ended(again)] == [3, 5]
-    assert again.verify_log().is_equal
+    assert again.log_store.verify().is_equal
 
 
-@pytest.mark.parametrize("drop", [Table.drop_ended_logs, Table.renew_log])
-def test_the_log_of_the_original_stays_whatever_becomes_of_the_copy(
-    table: Table, tmp_path: Path, drop: Callable[[Table], object]
-) -> None:
+@pytest.mark.parametrize("drop", ["drop_ended", "renew"])
+def test_the_log_of_the_original_stays_whatever_becomes_of_the_copy(table: Table, tmp_path: Path, drop: str) -> None:
     copy = copy_of(table, tmp_path / "copy")
 
-    drop(copy)
+    getattr(copy.log_store, drop)()
 
     log_of_table(table).check_topic()
     assert kafka_topic(log_of_table(copy)).name != kafka_topic(log_of_table(table)).name
     write(table, 2)
-    assert open_table(table.path).verify_log().is_equal
+    assert open_table(table.path).log_store.verify().is_equal

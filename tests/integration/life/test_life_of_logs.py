@@ -109,7 +109,7 @@ class DiesInItsSecondBucket:
 
 
 def test_a_log_that_is_added_begins_at_the_newest_snapshot(plain: Table) -> None:
-    changed = plain.add_log({"log.changelog-mode": "all", "log.compression": "zstd"})
+    changed = plain.log_store.add({"log.changelog-mode": "all", "log.compression": "zstd"})
 
     write(changed, 1)
 
@@ -124,7 +124,7 @@ def test_a_log_that_is_added_begins_at_the_newest_snapshot(plain: Table) -> None
 def test_a_table_without_snapshots_gets_a_log_too(catalog: Catalog) -> None:
     table = catalog.create_table("db.t", schema=SCHEMA, primary_keys=["id"], options={"bucket": "2"})
 
-    changed = table.add_log()
+    changed = table.log_store.add()
 
     write(changed, 0)
     assert content(changed) == {0: 0, 1: 0}
@@ -134,7 +134,7 @@ def test_a_table_without_snapshots_gets_a_log_too(catalog: Catalog) -> None:
 
 def test_writers_that_opened_a_table_before_it_got_a_log_are_refused(plain: Table) -> None:
     before = open_table(plain.path)
-    changed = plain.add_log()
+    changed = plain.log_store.add()
 
     with pytest.raises(ConflictError, match=r"has got a log since it was opened.* start the stream again"):
         before.write(rows_of(5))
@@ -157,7 +157,7 @@ def test_a_write_between_the_schema_and_the_first_snapshot_of_a_log_is_below_the
         return whole(self, *arguments, **named)  # type: ignore[arg-type]  # passed on as they came
 
     monkeypatch.setattr(TableCommit, "commit", commit)
-    changed = plain.add_log()
+    changed = plain.log_store.add()
 
     write(changed, 4)
     assert content(changed) == {0: 0, 1: 1, 2: 1, 4: 4, 5: 4}
@@ -173,19 +173,19 @@ def test_an_addition_that_was_cut_off_refuses_writers_and_goes_on(
     with monkeypatch.context() as patched:
         patched.setattr(TableCommit, "commit", die)
         with pytest.raises(InjectedCrash):
-            plain.add_log()
+            plain.log_store.add()
     half = open_table(plain.path)
     with pytest.raises(NotFoundError, match=r"was cut off: run it again \(`lakelog log add`"):
         write(half, 1)
     with pytest.raises(InvalidRequestError, match="was cut off: finish it with `lakelog log add`"):
-        half.remove_log()
+        half.log_store.remove()
 
-    changed = half.add_log()
+    changed = half.log_store.add()
 
     write(changed, 1)
     assert content(changed) == {0: 0, 1: 1, 2: 1}
     with pytest.raises(InvalidRequestError, match=r"has a log already, the topic db\.t\."):
-        changed.add_log()
+        changed.log_store.add()
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_a_log_that_cannot_be_is_refused_before_anything_is_made(
     table = catalog.create_table("db.t", schema=SCHEMA, primary_keys=["id"], options=options)
 
     with pytest.raises(error, match=message):
-        table.add_log(given)
+        table.log_store.add(given)
 
     assert open_table(table.path).schema == table.schema
 
@@ -218,7 +218,7 @@ def test_a_log_that_cannot_be_is_refused_before_anything_is_made(
 def test_a_removed_log_is_taken_into_the_files_whole(logged: Table) -> None:
     log = log_of_table(logged)
 
-    changed = logged.remove_log()
+    changed = logged.log_store.remove()
 
     assert changed.log is None
     assert not [key for key in changed.schema.options if key.startswith("log.")]
@@ -227,8 +227,8 @@ def test_a_removed_log_is_taken_into_the_files_whole(logged: Table) -> None:
     with pytest.raises(NotFoundError):
         describe_topic(kafka_topic(log))
     with pytest.raises(InvalidRequestError, match="has no log"):
-        changed.remove_log()
-    again = changed.add_log()
+        changed.log_store.remove()
+    again = changed.log_store.add()
     write(again, 1)
     assert content(again) == {0: 0, 1: 1, 2: 1, 3: 3, 4: 3}
     assert [bool(one.topic_id) for one in ended(again)] == [True, False]
@@ -237,7 +237,7 @@ def test_a_removed_log_is_taken_into_the_files_whole(logged: Table) -> None:
 def test_a_kept_topic_outlives_its_log(logged: Table) -> None:
     log = log_of_table(logged)
 
-    logged.remove_log(keep_topic=True)
+    logged.log_store.remove(keep_topic=True)
 
     assert describe_topic(kafka_topic(log)).topic_id == log.topic_id
     delete_topic(kafka_topic(log))
@@ -247,7 +247,7 @@ def test_writers_that_opened_a_table_before_it_lost_its_log_are_refused(logged: 
     running = LocalWriter(open_table(logged.path), "job")
     running.write(1, rows_of(1), UPSERTS)
 
-    logged.remove_log(keep_topic=True)
+    logged.log_store.remove(keep_topic=True)
 
     with pytest.raises(NotFoundError, match=r"has no log: the log \S+ ended at snapshot 3.* Start it again"):
         running.write(2, rows_of(2), UPSERTS)
@@ -259,10 +259,10 @@ def test_a_batch_that_is_in_a_part_of_the_log_is_finished_before_the_log_is_remo
         LocalWriter(logged, "job", observe=DiesInItsSecondBucket()).write(1, wide_rows(), None)
 
     with pytest.raises(InvalidRequestError, match=r"batch 1 of job is in the log of table db\.t .* finished the batch"):
-        logged.remove_log()
+        logged.log_store.remove()
 
     LocalWriter(open_table(logged.path), "job").write(1, wide_rows(), None)
-    changed = open_table(logged.path).remove_log()
+    changed = open_table(logged.path).log_store.remove()
     assert content(changed) == dict.fromkeys(range(10), 1)
 
 
@@ -270,7 +270,7 @@ def test_a_batch_that_is_in_a_part_of_the_log_is_finished_in_the_next_one(logged
     with pytest.raises(InjectedCrash):
         LocalWriter(logged, "job", observe=DiesInItsSecondBucket()).write(1, wide_rows(), None)
 
-    renewed = logged.renew_log()
+    renewed = logged.log_store.renew()
 
     LocalWriter(open_table(logged.path), "job").write(1, wide_rows(), None)
     assert content(renewed) == dict.fromkeys(range(10), 1)
@@ -297,7 +297,7 @@ def test_a_writer_between_two_marks_opens_the_log_again(logged: Table, monkeypat
 
     monkeypatch.setattr(log_ending, "log_mark", log_mark)
     with pytest.raises(ConflictError, match=r"another stream writes table db\.t now, in bucket 1"):
-        logged.remove_log()
+        logged.log_store.remove()
 
     write(open_table(logged.path), 1)
     assert content(logged)[2] == 1
@@ -316,7 +316,7 @@ def test_a_lost_topic_is_made_anew_from_the_newest_snapshot(logged: Table) -> No
     with pytest.raises(NotFoundError):
         write(open_table(logged.path), 2)
 
-    renewed = open_table(logged.path).renew_log()
+    renewed = open_table(logged.path).log_store.renew()
 
     write(renewed, 2)
     assert content(renewed) == {0: 0, 1: 1, 2: 2, 3: 2}
@@ -346,12 +346,12 @@ def test_a_renewal_that_was_cut_off_goes_on(logged: Table, monkeypatch: pytest.M
         patched.setattr(TableCommit, "commit", dying(TableCommit.commit))
         patched.setattr(SchemaManager, "create", dying(SchemaManager.create))
         with pytest.raises(InjectedCrash):
-            open_table(logged.path).renew_log()
+            open_table(logged.path).log_store.renew()
     if dies_at > 1:
         with pytest.raises((ConflictError, NotFoundError), match="again"):
             write(open_table(logged.path), 1)
 
-    renewed = open_table(logged.path).renew_log()
+    renewed = open_table(logged.path).log_store.renew()
 
     write(renewed, 1)
     write(renewed, 2)
@@ -361,7 +361,7 @@ def test_a_renewal_that_was_cut_off_goes_on(logged: Table, monkeypatch: pytest.M
 
 def test_marks_are_in_the_log_and_no_batches_of_a_writer(logged: Table) -> None:
     log = log_of_table(logged)
-    renewed = logged.renew_log(keep_topic=True)
+    renewed = logged.log_store.renew(keep_topic=True)
 
     marks = [header.mark for _, header in read_headers(logged)]
 

@@ -84,7 +84,7 @@ def overwrite_of_chosen_partitions(table: Table) -> None:
 
 
 def drop_of_the_partition(table: Table) -> None:
-    table.drop_partitions("part = 1")
+    table.upkeep.drop_partitions("part = 1")
 
 
 def restore(table: Table) -> None:
@@ -112,7 +112,7 @@ def test_a_mend_through_the_log_is_believed_also_when_it_has_expired(
     assert not holds_wrong_rows(catalog)
 
     t.write(rows(11))
-    t.expire_snapshots(retain_min=1, retain_max=1)
+    t.upkeep.expire_snapshots(retain_min=1, retain_max=1)
     # Of a wrong snapshot that has expired it is not known any more which partitions it wrote.
     assert holds_wrong_rows(catalog) == (mend not in {overwrite, truncate, restore})
 

@@ -133,7 +133,7 @@ def test_a_batch_in_the_log_whose_table_is_renamed_before_its_snapshot_is_taken_
         check_ended_by_the_rename(
             write_stream(changes_in(spark, tmp_path), table, checkpoint_location=tmp_path / "job", available_now=True)
         )
-    renamed = catalog.table("db.u")
+    renamed = catalog.load_table("db.u")
     assert [snapshot for snapshot in renamed.snapshots() if snapshot.commit_identifier == 0] == []
     write_changes(spark, tmp_path, renamed)
     assert snapshot_rows(renamed) == history.truths[0]
@@ -190,7 +190,7 @@ def test_a_rename_at_any_step_of_a_batch_writes_nothing_at_the_old_place_and_the
     assert ended is None or "renamed" in str(ended)
     assert not Path(table.path).exists()
 
-    renamed = catalog.table("db.u")
+    renamed = catalog.load_table("db.u")
     assert write(renamed, 1, silent) is (Verdict.REPLAY if ended is None else Verdict.NEW)
     write(renamed, 2, silent)
     assert renamed.to_arrow()["id"].to_pylist() == [0, 1, 2]

@@ -96,7 +96,7 @@ def test_a_logged_table_gets_other_buckets_and_its_streams_go_on_exactly_once(ca
     assert reader.read() == expected(0, 1)
     running = LocalWriter(open_table(table.path), "job")
 
-    rescaled = table.rescale(5)
+    rescaled = table.upkeep.rescale(5)
 
     with pytest.raises(NotFoundError, match=r"ended at snapshot [34].* Start it again"):
         running.write(2, rows_of(2), None)
@@ -110,8 +110,8 @@ def test_a_logged_table_gets_other_buckets_and_its_streams_go_on_exactly_once(ca
     assert content(rescaled) == sorted(expected(0, 1, 2))
     assert describe_topic(kafka_topic(log_of_table(rescaled))).partition_count == 5
     first = next(one.id for one in rescaled.snapshots() if one.commit_kind is CommitKind.OVERWRITE)
-    assert rescaled.verify_log(from_snapshot=first).is_equal
-    assert {file.bucket for file in rescaled.files()} <= set(range(5))
+    assert rescaled.log_store.verify(from_snapshot=first).is_equal
+    assert {file.bucket for file in rescaled.system.files()} <= set(range(5))
 
 
 def test_a_table_without_snapshots_gets_other_buckets_too(catalog: Catalog) -> None:
@@ -119,7 +119,7 @@ def test_a_table_without_snapshots_gets_other_buckets_too(catalog: Catalog) -> N
     reader = Reader(table)
     reader.read()
 
-    rescaled = table.rescale(1)
+    rescaled = table.upkeep.rescale(1)
 
     write(rescaled, 0)
     reader.start()
@@ -132,10 +132,10 @@ def test_the_number_that_a_table_has_changes_nothing(catalog: Catalog) -> None:
     write(table, 0)
     latest = table.snapshot()
 
-    assert table.rescale(2).schema == table.schema
+    assert table.upkeep.rescale(2).schema == table.schema
     assert table.snapshot() == latest
     with pytest.raises(InvalidRequestError, match="cannot have 0 buckets"):
-        table.rescale(0)
+        table.upkeep.rescale(0)
 
 
 class DiesInItsSecondBucket:
@@ -160,7 +160,7 @@ def test_a_batch_that_is_in_a_part_of_the_log_is_finished_in_the_new_buckets(cat
     for buckets in (3, 5):
         with pytest.raises(InjectedCrash):
             LocalWriter(open_table(table.path), "job", observe=DiesInItsSecondBucket()).write(0, rows, None)
-        rescaled = open_table(table.path).rescale(buckets)
+        rescaled = open_table(table.path).upkeep.rescale(buckets)
         counts.append(rescaled.count())
         state = newest_state(rescaled._files, topic_id=log_of_table(rescaled).topic_id)
         with pytest.raises(InvalidRequestError, match="was written with other source offsets"):
@@ -184,7 +184,7 @@ def test_tasks_of_spark_leave_out_what_is_written_too(catalog: Catalog, kind: st
     rows = pa.table([pa.array(range(40)), pa.array([1] * 40, pa.int32())], schema=SCHEMA)
     with pytest.raises(InjectedCrash):
         LocalWriter(table, "job", observe=DiesInItsSecondBucket()).write(0, rows, None)
-    rescaled = table.rescale(3)
+    rescaled = table.upkeep.rescale(3)
     files, schema = rescaled._files, rescaled._files.schema
     target = log_target(rescaled)
     assert target is not None
@@ -205,7 +205,7 @@ def test_an_eventual_log_keeps_its_buckets_and_takes_no_statements(catalog: Cata
     with pytest.raises(
         UnsupportedError, match=r"rescale is not possible in table db\.t, which has log\.consistency=even"
     ):
-        table.rescale(3)
+        table.upkeep.rescale(3)
     with pytest.raises(UnsupportedError, match="a batch statement is not possible"):
         table.write(rows_of(0))
     assert open_table(table.path).schema == table.schema
@@ -222,15 +222,15 @@ def test_a_rescale_that_was_cut_off_is_finished_by_every_call_that_begins_a_log(
     with pytest.raises(NotFoundError, match=r"was cut off: run it again .*`lakelog table rescale`"):
         write(half, 1)
     with pytest.raises(InvalidRequestError, match=r"was cut off: finish it with .*`lakelog table rescale`"):
-        half.remove_log()
+        half.log_store.remove()
     with pytest.raises(InvalidRequestError, match="was cut off"):
-        half.drop_ended_logs(older_than="0 s")
+        half.log_store.drop_ended(older_than="0 s")
 
     calls: dict[str, Callable[[], Table]] = {
-        "rescale": lambda: half.rescale(3),
-        "rescale to another number": lambda: half.rescale(4),
-        "renew": lambda: half.renew_log(keep_topic=True),
-        "add": half.add_log,
+        "rescale": lambda: half.upkeep.rescale(3),
+        "rescale to another number": lambda: half.upkeep.rescale(4),
+        "renew": lambda: half.log_store.renew(keep_topic=True),
+        "add": half.log_store.add,
     }
     done = calls[call]()
 
@@ -247,7 +247,7 @@ def test_a_topic_that_was_lost_before_its_log_began_is_made_anew(catalog: Catalo
     cut_off(table, 3)
     delete_topic(kafka_topic(log_of_table(open_table(table.path))))
 
-    rescaled = open_table(table.path).rescale(3)
+    rescaled = open_table(table.path).upkeep.rescale(3)
 
     write(rescaled, 1)
     assert content(rescaled) == sorted(expected(0, 1))
@@ -259,20 +259,20 @@ def test_ended_logs_are_deleted_when_they_are_old_and_no_stream_reads_them(catal
     write(table, 0)
     leases = LogLeases(table._files, log_of_table(table).topic_id)
     leases.put("reader", {0: 0, 1: 0})
-    rescaled = table.rescale(3)
+    rescaled = table.upkeep.rescale(3)
     write(rescaled, 1)
     topic = log_of_table(table).topic
 
-    assert rescaled.drop_ended_logs() == []
-    assert rescaled.drop_ended_logs(older_than="0 s") == []
+    assert rescaled.log_store.drop_ended() == []
+    assert rescaled.log_store.drop_ended(older_than="0 s") == []
     leases.delete("reader")
-    assert rescaled.drop_ended_logs() == []
+    assert rescaled.log_store.drop_ended() == []
     assert is_there(table)
-    assert rescaled.drop_ended_logs(older_than="0 s") == [topic]
+    assert rescaled.log_store.drop_ended(older_than="0 s") == [topic]
 
     assert not is_there(table)
     assert is_there(rescaled)
-    assert rescaled.drop_ended_logs(older_than="0 s") == []
+    assert rescaled.log_store.drop_ended(older_than="0 s") == []
 
 
 def test_a_stream_goes_on_in_the_files_where_the_older_topic_was_deleted(catalog: Catalog) -> None:
@@ -281,10 +281,10 @@ def test_a_stream_goes_on_in_the_files_where_the_older_topic_was_deleted(catalog
     reader = Reader(table)
     reader.read()
     write(table, 1)
-    rescaled = table.rescale(3)
+    rescaled = table.upkeep.rescale(3)
     write(rescaled, 2)
-    rescaled.drop_ended_logs(older_than="0 s")
-    again = rescaled.rescale(1)
+    rescaled.log_store.drop_ended(older_than="0 s")
+    again = rescaled.upkeep.rescale(1)
     write(again, 3)
 
     reader.start()
@@ -297,7 +297,7 @@ def test_a_stream_may_begin_at_a_snapshot_of_other_buckets(catalog: Catalog, sna
     table = logged(catalog, "append-only")
     for batch in (0, 1):
         write(table, batch)
-    rescaled = table.rescale(5)
+    rescaled = table.upkeep.rescale(5)
     write(rescaled, 2)
 
     reader = Reader(rescaled, **{"log.scan": "from-snapshot", "snapshot_id": str(snapshot)})
@@ -311,11 +311,11 @@ def test_a_rescale_of_files_alone_that_was_cut_off_is_finished_by_the_log_that_t
     plain.write(rows_of(0))
     rescale_schema(plain._files, 3, clock=CommitClock())
 
-    table = catalog.table("db.t").add_log()
+    table = catalog.load_table("db.t").log_store.add()
 
     write(table, 1)
     assert content(table) == sorted(expected(0, 1))
-    assert {file.bucket for file in table.files()} == {0, 1, 2}
+    assert {file.bucket for file in table.system.files()} == {0, 1, 2}
     reader = Reader(table)
     assert reader.read() == expected(0, 1)
 
@@ -339,7 +339,7 @@ def test_a_table_whose_files_are_merged_when_they_are_read_gets_no_log_later(
     with pytest.raises(
         UnsupportedError, match=r"would have to be written anew\. Create another table with log\.system"
     ):
-        plain.add_log()
+        plain.log_store.add()
 
     assert open_table(plain.path).schema == plain.schema
 
@@ -347,7 +347,7 @@ def test_a_table_whose_files_are_merged_when_they_are_read_gets_no_log_later(
 def test_a_dropped_table_takes_all_of_its_topics_with_it(catalog: Catalog) -> None:
     table = logged(catalog)
     write(table, 0)
-    rescaled = table.rescale(3)
+    rescaled = table.upkeep.rescale(3)
 
     catalog.drop_table("db.t")
 
@@ -357,10 +357,10 @@ def test_a_dropped_table_takes_all_of_its_topics_with_it(catalog: Catalog) -> No
 
 def test_a_handle_without_the_log_of_its_table_does_not_rescale_it(catalog: Catalog) -> None:
     plain = catalog.create_table("db.t", schema=SCHEMA, primary_keys=["id"], options={"bucket": "2"})
-    changed = plain.add_log()
+    changed = plain.log_store.add()
 
     with pytest.raises(ConflictError, match="has got a log since it was opened"):
-        plain.rescale(3)
+        plain.upkeep.rescale(3)
     assert open_table(plain.path).schema == changed.schema
 
 
@@ -372,9 +372,9 @@ def test_a_log_of_all_changes_that_is_added_has_the_newest_rows_of_files_that_no
     for version in (1, 2, 3):
         plain.write(pa.table([[1, 2], pa.array([version] * 2, pa.int32())], schema=SCHEMA))
     plain.delete("id = 2")
-    assert {file.level for file in plain.files()} == {0}
+    assert {file.level for file in plain.system.files()} == {0}
 
-    table = plain.add_log({"log.changelog-mode": "all"})
+    table = plain.log_store.add({"log.changelog-mode": "all"})
     LocalWriter(table, "job").write(0, pa.table([[1, 2], pa.array([9, 9], pa.int32())], schema=SCHEMA), None)
 
     changes = [(kind, row["id"][0].as_py(), row["batch"][0].as_py()) for _, _, kind, row in log_changes(table, 0)]

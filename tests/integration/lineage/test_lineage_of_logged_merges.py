@@ -45,7 +45,7 @@ def forked(catalog: Catalog) -> tuple[Table, Table, StreamJob]:
     two = StreamJob(beside, [source], user="two")
     two.run({"db.s": 1})
     run(table, source, 0, None, 1)
-    table.create_branch("b")
+    table.branches.create("b")
     rows = pa.table([pa.array([1], pa.int64()), pa.array([7], pa.int32())], schema=SCHEMA)
     commit_rows(table.branch("b"), rows, read_of(source, start=1, end=2), user="one", batch=1)
     return source, table, two
@@ -59,9 +59,9 @@ def ids(catalog: Catalog) -> dict[str, int]:
     ("verb", "options"),
     [
         ("fast_forward", {}),
-        ("merge_branch", {"max_bytes": 0}),
+        ("replace_newer", {"max_bytes": 0}),
         ("replace_main", {}),
-        pytest.param("merge_branch", {}, marks=pytest.mark.full),
+        pytest.param("replace_newer", {}, marks=pytest.mark.full),
         pytest.param("replace_main", {"max_bytes": 0}, marks=pytest.mark.full),
     ],
 )
@@ -73,7 +73,7 @@ def test_a_branch_that_is_taken_as_a_whole_shows_what_it_showed(
     if verb != "fast_forward":
         run(table, source, 1, 1, 3)  # gives way
 
-    getattr(table, verb)("b", **options)
+    getattr(table.branches, verb)("b", **options)
 
     newest = table._files.snapshots.latest_id()
     assert newest is not None
@@ -95,7 +95,7 @@ def test_a_three_way_merge_names_the_branch_and_is_mixed_until_the_table_is_wher
     source, table, two = forked(catalog)
     two.run({"db.s": 2})
 
-    merged = table.merge_changes("b").snapshot_id
+    merged = table.branches.merge("b").snapshot_id
 
     assert merged is not None
     assert ids(catalog) == {"db.t": 1, "db.b": 1}
@@ -104,6 +104,6 @@ def test_a_three_way_merge_names_the_branch_and_is_mixed_until_the_table_is_wher
         ("db.t", "b", 1, 2),
         ("db.s", None, 1, 2),
     }
-    table.delete_branch("b")
+    table.branches.delete("b")
     run(table, source, 1, 1, 2)
     assert ids(catalog) == {"db.t": merged + 1, "db.b": 2}

@@ -247,7 +247,7 @@ def test_a_writer_that_does_not_know_a_column_drops_no_value_of_it(tmp_path: Pat
     LocalWriter(newer, "a").write(0, table_of([(1, None, None, 9)], wide), adds)
     with pytest.raises(InvalidRequestError, match="the table's schema has changed since it was opened"):
         LocalWriter(older, "b").write(0, table_of([(1, 1, 1)], SCHEMA), adds)
-    LocalWriter(catalog.table("db.t"), "b").write(0, table_of([(1, 1, 1)], SCHEMA), adds)
+    LocalWriter(catalog.load_table("db.t"), "b").write(0, table_of([(1, 1, 1)], SCHEMA), adds)
     assert newer.to_arrow().to_pylist() == [{"k": 1, "s": 1, "v": 1, "w": 9}]
 
 

@@ -66,7 +66,7 @@ def write(table: Table, identifier: int, *rows: tuple[int, str | None], kind: Ro
 
 def tailed(table: Table, **how: Any) -> list[dict[str, Any]]:
     """The changes of a tail that ends with the log."""
-    return [row for batch in table.tail_log(follow=False, **how) for row in batch.to_pylist()]
+    return [row for batch in table.log_store.tail(follow=False, **how) for row in batch.to_pylist()]
 
 
 def run(*arguments: str) -> int:
@@ -138,7 +138,7 @@ def test_a_tail_follows_what_is_committed_and_skips_what_is_aborted(table: Table
     is_reading, is_done = threading.Event(), threading.Event()
 
     def follow() -> None:
-        for batch in table.tail_log(start="earliest"):
+        for batch in table.log_store.tail(start="earliest"):
             seen.extend(batch["v"].to_pylist())
             is_reading.set()
             if "end" in seen:
@@ -213,9 +213,9 @@ def test_a_log_is_verified_against_each_range_of_snapshots(
             table._files, log_of_table(table), from_snapshot=first, to_snapshot=last, budget_bytes=budget_bytes
         )
         assert found.is_equal, found
-    assert table.verify_log().is_equal
-    assert table.verify_log().change_count > 0
-    assert table.consumers() == [one for one in table.consumers() if one.is_own], "the leases are given back"
+    assert table.log_store.verify().is_equal
+    assert table.log_store.verify().change_count > 0
+    assert table.consumers.list() == [one for one in table.consumers.list() if one.is_own], "the leases are given back"
 
 
 def test_a_value_count_table_is_verified_below_zero(catalog: Catalog) -> None:
@@ -224,8 +224,8 @@ def test_a_value_count_table_is_verified_below_zero(catalog: Catalog) -> None:
     write(table, 1, (3, "c"), (1, "a"), kind=RowKind.DELETE)
     write(table, 2, (2, "b"))
 
-    assert table.verify_log(from_snapshot=0).is_equal
-    assert table.verify_log(from_snapshot=1, to_snapshot=2).is_equal
+    assert table.log_store.verify(from_snapshot=0).is_equal
+    assert table.log_store.verify(from_snapshot=1, to_snapshot=2).is_equal
 
 
 def spoil(table: Table) -> None:
@@ -274,38 +274,38 @@ def test_the_command_verifies_and_has_an_exit_code(catalog: Catalog, capsys: pyt
 def test_the_log_of_a_rescaled_table_is_verified_from_its_first_snapshot(catalog: Catalog) -> None:
     table = make(catalog)
     write(table, 0, (1, "a"), (2, "b"))
-    rescaled = table.rescale(3)
+    rescaled = table.upkeep.rescale(3)
     begin = rescaled.snapshot()
     write(rescaled, 1, (2, "c"), (3, "d"))
 
-    found = rescaled.verify_log()
+    found = rescaled.log_store.verify()
 
     assert begin is not None
     assert (found.from_snapshot, found.change_count, found.is_equal) == (begin.id, 2, True)
     for before in (0, 1):
         with pytest.raises(InvalidRequestError, match=f"has its log since snapshot {begin.id}"):
-            rescaled.verify_log(from_snapshot=before)
+            rescaled.log_store.verify(from_snapshot=before)
 
 
 def test_an_eventual_log_is_not_verified(catalog: Catalog) -> None:
     table = make(catalog, options={"log.consistency": "eventual"})
     with pytest.raises(UnsupportedError, match=r"log\.consistency=eventual"):
-        table.verify_log()
+        table.log_store.verify()
 
 
 def test_a_range_that_does_not_exist_is_refused(catalog: Catalog, table: Table) -> None:
     with pytest.raises(InvalidRequestError, match="no snapshot yet"):
-        table.verify_log()
+        table.log_store.verify()
     write(table, 0, (1, "a"))
     write(table, 1, (2, "b"), (3, "b"), (4, "c"))
     with pytest.raises(InvalidRequestError, match="snapshot 2 is newer than snapshot 1"):
-        table.verify_log(from_snapshot=2, to_snapshot=1)
+        table.log_store.verify(from_snapshot=2, to_snapshot=1)
     with pytest.raises(NotFoundError, match="snapshots 1 to 2 exist"):
-        table.verify_log(to_snapshot=7)
+        table.log_store.verify(to_snapshot=7)
     for bucket in (0, 1):
         lose_records(table, bucket)
     with pytest.raises(LogTruncatedError):
-        table.verify_log(from_snapshot=1, to_snapshot=2)
+        table.log_store.verify(from_snapshot=1, to_snapshot=2)
 
 
 def foreign_transaction(topic: KafkaTopic, partition: int = 0) -> Producer:
@@ -323,13 +323,13 @@ def test_open_transactions_are_listed_with_the_command_that_ends_them(
     table: Table, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(table, 0, (1, "a"), (2, "b"))
-    assert table.open_transactions() == []
+    assert table.log_store.open_transactions() == []
     assert run("log", "transactions", table.path) == 0
     assert capsys.readouterr().out == "no transaction is open\n"
     log = log_of_table(table)
     producer = foreign_transaction(kafka_topic(log))
 
-    [found] = table.open_transactions()
+    [found] = table.log_store.open_transactions()
 
     start = log_range(table)[1] - 1
     assert (found.bucket, found.first_offset, found.is_own) == (0, start, False)
@@ -349,14 +349,14 @@ def test_a_transaction_of_a_writer_that_died_is_ended_by_a_fence(table: Table) -
     writer = TransactionalProducer(kafka_topic(log_of_table(table)).partition(1), f"{table.uuid}-1")
     leave_open(writer, [3], json.dumps({"v": 1, "table": table.uuid, "user": "q", "id": 7}).encode())
 
-    [found] = table.open_transactions()
+    [found] = table.log_store.open_transactions()
     assert (found.bucket, found.user, found.batch_id) == (1, "q", 7)
-    assert table.end_transactions().ended == (), "it is younger than 15 minutes"
-    done = table.end_transactions(older_than="0 s")
+    assert table.log_store.end_transactions().ended == (), "it is younger than 15 minutes"
+    done = table.log_store.end_transactions(older_than="0 s")
 
     assert [(one.bucket, one.first_offset) for one in done.ended] == [(1, found.first_offset)]
     assert done.left == ()
-    assert table.open_transactions() == []
+    assert table.log_store.open_transactions() == []
 
 
 def test_a_foreign_transaction_is_ended_on_the_embedded_broker(
@@ -374,7 +374,7 @@ def test_a_foreign_transaction_is_ended_on_the_embedded_broker(
 
         [line] = map(json.loads, capsys.readouterr().out.splitlines())
         assert (line["ended"], line["first_offset"]) == (True, first)
-        assert table.open_transactions() == []
+        assert table.log_store.open_transactions() == []
         write(table, 1, (1, "b"))
         assert [row["v"] for row in tailed(table, start={0: first})] == ["b"]
     finally:
@@ -385,7 +385,7 @@ def test_a_foreign_transaction_is_ended_on_the_embedded_broker(
 def test_a_foreign_transaction_elsewhere_is_left_with_its_command(table: Table) -> None:
     write(table, 0, (1, "a"), (2, "b"))
     producer = foreign_transaction(kafka_topic(log_of_table(table)))
-    done = table.end_transactions(older_than="0 s")
+    done = table.log_store.end_transactions(older_than="0 s")
     assert done.ended == ()
     assert [one.is_own for one in done.left] == [False]
     producer.abort_transaction(30)

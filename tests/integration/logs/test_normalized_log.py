@@ -194,7 +194,7 @@ def check(history: History, folder: Path, bootstrap_servers: str) -> None:
             case "compact":
                 table.compact(full=True)
             case "expire":
-                table.expire_snapshots(retain_max=1, retain_min=1, older_than=timedelta(0))
+                table.upkeep.expire_snapshots(retain_max=1, retain_min=1, older_than=timedelta(0))
             case "read":
                 stream.read()
             case "restart":
@@ -316,7 +316,7 @@ def test_the_snapshot_that_old_rows_are_looked_up_in_stays_while_the_stream_is_a
     for number in range(1, 6):
         write(table, number, [("+I", ("x", 1, number, "a"))], writer)
     reader.stop()  # as after an error
-    table.expire_snapshots(retain_max=1, retain_min=1, older_than=timedelta(0))
+    table.upkeep.expire_snapshots(retain_max=1, retain_min=1, older_than=timedelta(0))
 
     again = reader_of(open_table(table.path))
     changes, _ = read_all(again, reached)
@@ -332,10 +332,10 @@ def test_a_stream_whose_snapshot_has_expired_is_refused_with_its_number(tmp_path
     _, reached = read_all(reader, reader.initialOffset())
     for number in range(1, 4):
         write(table, number, [("+I", ("x", 1, number, "a"))], writer)
-    for consumer in table.consumers():
+    for consumer in table.consumers.list():
         if consumer.consumer_id.startswith(LEASE_PREFIX):
-            table.delete_consumer(consumer.consumer_id)
-    table.expire_snapshots(retain_max=1, retain_min=1, older_than=timedelta(0))
+            table.consumers.delete(consumer.consumer_id)
+    table.upkeep.expire_snapshots(retain_max=1, retain_min=1, older_than=timedelta(0))
     again = reader_of(open_table(table.path))
     with pytest.raises(NotFoundError, match=r"snapshot 1 of table db\.t has expired.*new checkpoint location"):
         next_batch(again, reached)

@@ -288,6 +288,6 @@ def test_a_writer_that_does_not_know_a_column_takes_no_old_value_of_it_away(
     LocalWriter(newer, "a").write(0, table_of([(1, 2, 2, 9)], SCHEMA.append(pa.field("w", pa.int64()))), None)
     with pytest.raises(InvalidRequestError, match="the table's schema has changed since it was opened"):
         LocalWriter(older, "b").write(1, table_of([(1, 1, 1)], SCHEMA), None)
-    LocalWriter(catalog.table("db.t"), "b").write(1, table_of([(1, 3, 3)], SCHEMA), None)
+    LocalWriter(catalog.load_table("db.t"), "b").write(1, table_of([(1, 3, 3)], SCHEMA), None)
     changes = [change for bucket in range(2) for change in log_changes(newer, bucket)]
     assert [row["w"][0].as_py() for _, _, _, row in changes] == [None, None, 9, 9, None]

@@ -132,7 +132,7 @@ def test_a_table_says_where_its_streams_start(table: Table) -> None:
 def test_a_time_whose_snapshots_have_expired_is_found_in_the_log(table: Table) -> None:
     first, _, _ = filled(table, "a", "b", "c")
     before = first.time_millis - 60_000
-    table.expire_snapshots(retain_min=1, retain_max=1)
+    table.upkeep.expire_snapshots(retain_min=1, retain_max=1)
     assert [one.id for one in table.snapshots()] == [3]
 
     assert names_read(table, log__scan="from-timestamp", timestamp=str(before)) == ["a", "b", "c"]
@@ -372,7 +372,7 @@ def test_an_aligned_stream_keeps_the_snapshots_at_which_its_next_batches_end(tab
     for identifier in range(1, 6):
         put(writer, identifier, "b")
 
-    table.expire_snapshots(retain_max=1, retain_min=1, older_than="1 ms")
+    table.upkeep.expire_snapshots(retain_max=1, retain_min=1, older_than="1 ms")
 
     assert table._files.snapshots.earliest_id() == reached["consumed"] + 1
 
@@ -398,9 +398,9 @@ def test_an_aligned_stream_waits_for_a_writer_and_names_it_when_it_never_comes_b
 def test_an_abandoned_writer_is_not_waited_for_and_loses_nothing_when_it_comes_back(table: Table) -> None:
     other = unfinished(table)
     with pytest.raises(NotFoundError, match=r"no unfinished batch of 'nobody'; unfinished are batch 1 of 'lost'"):
-        table.abandon_writer("nobody")
+        table.log_store.abandon_writer("nobody")
 
-    snapshot = table.abandon_writer("lost")
+    snapshot = table.log_store.abandon_writer("lost")
 
     reader = stream_of(table, stream__align="snapshot")
     batches, reached = drain(reader, reader.initialOffset())
@@ -413,7 +413,7 @@ def test_an_abandoned_writer_is_not_waited_for_and_loses_nothing_when_it_comes_b
     assert {row["id"] for row in rows if row["name"] == "half"} == set(range(20))
     assert table.to_arrow(where="name = 'half'").num_rows == 20
     with pytest.raises(NotFoundError, match="no batch is unfinished"):
-        table.abandon_writer("lost")
+        table.log_store.abandon_writer("lost")
 
 
 def test_the_command_abandons_a_writer(table: Table, capsys: pytest.CaptureFixture[str]) -> None:

@@ -116,7 +116,7 @@ def test_partitions_are_untracked_by_a_condition(catalog: Catalog) -> None:
     later = pa.table([pa.array([9], pa.int32()), pa.array([9])], schema=DAYS)
     LocalWriter(table, "job").write(1, later, None)
     assert [(header.mark, header.record_count) for _, header in read_headers(table)] == [("untracked", 3), (None, 1)]
-    described = {one.values["day"]: one.change_tracking for one in open_table(table.path).describe_partitions()}
+    described = {one.values["day"]: one.change_tracking for one in open_table(table.path).system.partitions()}
     assert described == {1: False, 2: False, 3: True, 4: True, 9: True}
 
 

@@ -47,7 +47,7 @@ def table(tmp_path: Path, bootstrap_servers: str) -> Iterator[Table]:
     options = {"bucket": "2", "log.system": "kafka"}
     made = catalog.create_table("db.t", schema=SCHEMA, primary_keys=["id"], options=options)
     LocalWriter(made, "job").write(0, rows_of(0), UPSERTS)
-    made.create_branch("dev")
+    made.branches.create("dev")
     yield made
     catalog.drop_table("db.t", if_exists=True)
 
@@ -70,12 +70,12 @@ def test_a_branch_begins_without_a_log_and_is_written_without_kafka(table: Table
     assert content(branch) == {1: 0, 40: 40, 41: 40}
     assert logged_ids(table) == before
     assert content(table) == {0: 0, 1: 0}
-    assert branch.drop_ended_logs() == []  # its older schemas name the log of the table
-    assert table.verify_log().is_equal
+    assert branch.log_store.drop_ended() == []  # its older schemas name the log of the table
+    assert table.log_store.verify().is_equal
 
 
 def test_lines_with_a_log_each_do_not_meet(table: Table) -> None:
-    branch = table.branch("dev").add_log()
+    branch = table.branch("dev").log_store.add()
     assert branch.log is not None
     assert table.log is not None
     assert branch.log.topic != table.log.topic
@@ -91,48 +91,48 @@ def test_lines_with_a_log_each_do_not_meet(table: Table) -> None:
     assert logged_ids(table) == {0, 1, 2, 3, 4}
     branch.write(rows_of(50))  # a statement
     branch.delete("id = 50")
-    assert table.verify_log().is_equal
-    assert branch.verify_log().is_equal
+    assert table.log_store.verify().is_equal
+    assert branch.log_store.verify().is_equal
     assert content(table).keys() == {0, 1, 2, 3, 4}
 
 
 def test_a_branch_with_a_log_is_merged_through_the_log(table: Table) -> None:
-    branch = table.branch("dev").add_log()
+    branch = table.branch("dev").log_store.add()
     branch.write(rows_of(60))
-    table.merge_changes("dev")
+    table.branches.merge("dev")
     assert content(table).keys() == {0, 1, 60, 61}
     assert logged_ids(table) == {0, 1, 60, 61}
-    assert table.verify_log().is_equal
+    assert table.log_store.verify().is_equal
 
 
 def test_a_table_without_a_log_takes_no_branch_with_one(tmp_path: Path, bootstrap_servers: str) -> None:
     catalog = Catalog(tmp_path / "lake", bootstrap_servers=bootstrap_servers)
     table = catalog.create_table("db.t", schema=SCHEMA, primary_keys=["id"], options={"bucket": "2"})
     table.write(rows_of(0))
-    table.create_branch("dev")
-    branch = table.branch("dev").add_log()
+    table.branches.create("dev")
+    branch = table.branch("dev").log_store.add()
     branch.write(rows_of(60))
-    for verb in (table.fast_forward, table.merge_branch, table.replace_main):
+    for verb in (table.branches.fast_forward, table.branches.replace_newer, table.branches.replace_main):
         with pytest.raises(InvalidRequestError, match=r"end the log of the branch with branch\('dev'\).remove_log\(\)"):
             verb("dev")
-    table.branch("dev").remove_log()
-    table.fast_forward("dev")
-    assert content(catalog.table("db.t")).keys() == {0, 1, 60, 61}
+    table.branch("dev").log_store.remove()
+    table.branches.fast_forward("dev")
+    assert content(catalog.load_table("db.t")).keys() == {0, 1, 60, 61}
 
 
 def test_a_handle_from_before_is_refused_once_the_branch_has_a_log(table: Table) -> None:
     older = table.branch("dev")
-    older.add_log()
+    older.log_store.add()
     with pytest.raises(ConflictError):
         older.write(rows_of(70))
 
 
 def test_the_topic_of_a_branch_is_deleted_with_it(table: Table) -> None:
-    branch = table.branch("dev").add_log()
+    branch = table.branch("dev").log_store.add()
     log = log_of_table(branch)
     log.check_topic()
-    table.remove_orphan_files(dry_run=False)
-    table.delete_branch("dev")
+    table.upkeep.remove_orphan_files(dry_run=False)
+    table.branches.delete("dev")
     with pytest.raises(NotFoundError):
         log.check_topic()
     log_of_table(table).check_topic()
@@ -140,31 +140,31 @@ def test_the_topic_of_a_branch_is_deleted_with_it(table: Table) -> None:
 
 
 def test_a_branch_with_a_log_that_a_statement_has_written_is_renamed(table: Table) -> None:
-    branch = table.branch("dev").add_log()
+    branch = table.branch("dev").log_store.add()
     branch.write(rows_of(60))
-    table.rename_branch("dev", "next")
+    table.branches.rename("dev", "next")
     renamed = table.branch("next")
     renamed.write(rows_of(70))
     assert content(renamed).keys() == {0, 1, 60, 61, 70, 71}
-    assert renamed.verify_log().is_equal
-    assert [one.name for one in table.branches()] == ["next"]
+    assert renamed.log_store.verify().is_equal
+    assert [one.name for one in table.branches.list()] == ["next"]
 
 
 def test_a_branch_loses_its_log_and_gets_another(table: Table) -> None:
-    branch = table.branch("dev").add_log()
+    branch = table.branch("dev").log_store.add()
     branch.write(rows_of(80))
-    without = branch.remove_log()
+    without = branch.log_store.remove()
     assert without.log is None
     without.write(rows_of(90))
-    again = without.add_log()
+    again = without.log_store.add()
     again.write(rows_of(95))
     assert content(table.branch("dev")).keys() == {0, 1, 80, 81, 90, 91, 95, 96}
     assert logged_ids(again) == {95, 96}
-    assert table.verify_log().is_equal
+    assert table.log_store.verify().is_equal
 
 
 def test_streams_write_and_read_a_branch_by_its_log(spark: SparkSession, table: Table, tmp_path: Path) -> None:
-    branch = table.branch("dev").add_log()
+    branch = table.branch("dev").log_store.add()
     (tmp_path / "in").mkdir()
     found: list[tuple[int, int]] = []
 
@@ -189,7 +189,7 @@ def test_streams_write_and_read_a_branch_by_its_log(spark: SparkSession, table: 
 
 
 def test_the_log_of_a_branch_is_renewed_and_rescaled_and_its_readers_go_on(table: Table) -> None:
-    branch = table.branch("dev").add_log()
+    branch = table.branch("dev").log_store.add()
     before = log_of_table(table).topic
     reader = reader_of(branch)
     write_changes(branch, 1, range(10, 14))
@@ -198,22 +198,22 @@ def test_the_log_of_a_branch_is_renewed_and_rescaled_and_its_readers_go_on(table
     topics = [log_of_table(branch).topic]
     for batch in (2, 4):
         write_changes(branch, batch, range(12, 18))
-        branch = branch.renew_log() if batch == 2 else branch.rescale(3)
+        branch = branch.log_store.renew() if batch == 2 else branch.upkeep.rescale(3)
         topics.append(log_of_table(branch).topic)
         write_changes(branch, batch + 1, range(16, 22))
         for one in (reader, behind):
             one.start()
             assert +one.read() == rows_in(branch)
-        assert branch.verify_log().is_equal
+        assert branch.log_store.verify().is_equal
     assert len(set(topics)) == 3
     assert all("dev" in topic for topic in topics)
     assert branch._files.bucket_count == 3
     assert (log_of_table(table).topic, table._files.bucket_count) == (before, 2)
     LocalWriter(table, "job").write(1, rows_of(1), UPSERTS)
     assert content(table).keys() == {0, 1, 2}
-    assert table.verify_log().is_equal
-    table.remove_orphan_files(dry_run=False)
-    table.merge_changes("dev")
+    assert table.log_store.verify().is_equal
+    table.upkeep.remove_orphan_files(dry_run=False)
+    table.branches.merge("dev")
     assert content(table).keys() == {0, 1, 2, *range(10, 22)}
 
 
@@ -229,11 +229,11 @@ def test_no_branch_begins_at_a_batch_that_is_there_in_part(table: Table) -> None
     tip = newest(table).id
     for which in (None, tip):
         with pytest.raises(InvalidRequestError, match=r"holds batch 0 of 'dead' .* in part; name an older snapshot"):
-            table.create_branch("part", snapshot_id=which)
-    assert [branch.name for branch in table.branches()] == ["dev"]
-    table.create_branch("whole", snapshot_id=1)
+            table.branches.create("part", snapshot_id=which)
+    assert [branch.name for branch in table.branches.list()] == ["dev"]
+    table.branches.create("whole", snapshot_id=1)
     LocalWriter(table, "dead").write(0, many, None)
-    table.create_branch("part")
+    table.branches.create("part")
     assert content(table.branch("part")) == content(table)
 
 
@@ -244,8 +244,8 @@ def test_a_table_whose_log_merges_its_rows_gets_no_branch(tmp_path: Path, bootst
     merged = catalog.create_table("db.sums", schema=SCHEMA, primary_keys=["id"], options=options)
     merged.write(rows_of(3))
     with pytest.raises(UnsupportedError, match="a branch begins without a log, and its files would have to be written"):
-        merged.create_branch("dev")
-    assert merged.branches() == []
+        merged.branches.create("dev")
+    assert merged.branches.list() == []
 
 
 JOB_SECONDS_MAX = 120.0
@@ -262,8 +262,8 @@ def test_a_killed_stream_into_a_branch_with_a_log_writes_each_change_once(
     options = {"bucket": "2", "bucket-key": "id", "log.system": "kafka"}
     table = catalog.create_table("db.t", schema=schema, options=options)
     table.write(pa.table([pa.array([0]), pa.array(["main"])], schema=schema))
-    table.create_branch("dev")
-    branch = table.branch("dev").add_log()
+    table.branches.create("dev")
+    branch = table.branch("dev").log_store.add()
     (tmp_path / "in").mkdir()
     for batch in range(BATCHES):
         rows = "".join(json.dumps({"id": 100 * batch + at + 1, "name": f"{batch}"}) + "\n" for at in range(20))
@@ -287,8 +287,8 @@ def test_a_killed_stream_into_a_branch_with_a_log_writes_each_change_once(
     logged = [row["id"][0].as_py() for bucket in range(2) for _, _, _, row in log_changes(branch, bucket)]
     assert sorted(logged) == sorted(written)
     assert sorted(table.to_arrow()["id"].to_pylist()) == [-1, -1, -1, 0]
-    assert branch.verify_log().is_equal
-    assert table.verify_log().is_equal
+    assert branch.log_store.verify().is_equal
+    assert table.log_store.verify().is_equal
 
 
 def test_files_are_cleaned_while_the_log_of_a_branch_is_begun_by_a_call_that_was_cut_off(
@@ -297,13 +297,13 @@ def test_files_are_cleaned_while_the_log_of_a_branch_is_begun_by_a_call_that_was
     with monkeypatch.context() as patched:
         patched.setattr(log_life, "begin", died)
         with pytest.raises(InjectedCrash):
-            table.branch("dev").add_log()
+            table.branch("dev").log_store.add()
     orphan = Path(table.path, "bucket-0", "data-0.parquet")
     orphan.write_bytes(b"")
     LocalWriter(table, "job").write(1, rows_of(1), UPSERTS)
-    table.remove_orphan_files(older_than=timedelta(days=-1), dry_run=False, allow_young=True)
+    table.upkeep.remove_orphan_files(older_than=timedelta(days=-1), dry_run=False, allow_young=True)
     assert not orphan.exists()
-    assert content(table.branch("dev").add_log()) == {0: 0, 1: 0}
+    assert content(table.branch("dev").log_store.add()) == {0: 0, 1: 0}
     assert content(table) == {0: 0, 1: 1, 2: 1}
 
 

@@ -31,8 +31,8 @@ def table(tmp_path: Path, bootstrap_servers: str) -> Table:
     made = catalog.create_table("db.t", schema=SCHEMA, options=options, primary_keys=["id"])
     write(made, 0)
     write(made, 1)
-    made.create_branch("dev")
-    made.branch("dev").create_tag("b")
+    made.branches.create("dev")
+    made.branch("dev").tags.create("b")
     return made
 
 
@@ -42,7 +42,7 @@ def test_a_stream_from_a_tag_of_a_branch_reads_on_in_its_files_and_then_in_its_l
 ) -> None:
     monkeypatch.setattr(stream_head, "HEAD_SECONDS", 0.0)
     table.branch("dev").write(rows_of(10))  # before it has a log
-    branch = table.branch("dev").add_log()
+    branch = table.branch("dev").log_store.add()
     writer = LocalWriter(branch, "job")
     writer.write(11, rows_of(11), pa.array([0] * 4, pa.int8()))
     write(table, 2)
@@ -66,7 +66,7 @@ def test_a_changed_job_reads_the_log_of_the_table_from_the_fork_on_and_writes_th
     branch = table.branch("dev")
     fork = branch.snapshot()
     assert fork is not None
-    branch = branch.add_log()
+    branch = branch.log_store.add()
     start = {"log.scan": "from-timestamp", "timestamp": str(fork.time_millis), "row-kind": "true"}
 
     def run() -> None:
@@ -82,5 +82,5 @@ def test_a_changed_job_reads_the_log_of_the_table_from_the_fork_on_and_writes_th
     later = {(row[0], row[1] + 100): 1 for row in expected(2, 3) if row[0] != 20}
     assert rows_in(table.branch("dev")) == expected(0, 1) + Counter(later)
     assert rows_in(table) == expected(0, 1, 2, 3) - Counter([(20, 2)])
-    assert table.verify_log().is_equal
-    assert table.branch("dev").verify_log().is_equal
+    assert table.log_store.verify().is_equal
+    assert table.branch("dev").log_store.verify().is_equal

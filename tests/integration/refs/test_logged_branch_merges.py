@@ -68,7 +68,7 @@ def logged(servers: str, folder: Path, *, keys: tuple[str, ...] = ("k",), **opti
 def forked(table: Table) -> None:
     """A branch that changes, inserts and deletes; and changes of the table itself."""
     table.write(rows((1, 1), (2, 2), (3, 3), (4, 4)))
-    table.create_branch("b")
+    table.branches.create("b")
     branch = table.branch("b")
     branch.write(rows((1, 10), (5, 5), (6, 6)))
     branch.delete("k = 2")
@@ -82,20 +82,20 @@ def test_readers_of_the_log_get_the_merge_of_a_branch(bootstrap_servers: str, tm
     table = logged(bootstrap_servers, tmp_path)
     forked(table)
 
-    merged = table.merge_changes("b", on_conflict="branch")
+    merged = table.branches.merge("b", on_conflict="branch")
 
     assert (merged.upserted, merged.deleted, merged.conflict_count) == (3, 1, 1)
     assert rows_in(table) == MERGED
     check_folds(table, has_key=True)
-    assert table.verify_log().is_equal
-    assert table.merge_changes("b").snapshot_id is None
+    assert table.log_store.verify().is_equal
+    assert table.branches.merge("b").snapshot_id is None
 
 
 @pytest.mark.parametrize("mode", ["change-log", "append-only"])
 def test_rows_without_a_key_are_merged_through_the_log(bootstrap_servers: str, tmp_path: Path, mode: str) -> None:
     table = logged(bootstrap_servers, tmp_path, keys=(), write_mode=mode)
     table.write(rows((1, 1), (1, 1), (2, 2)))
-    table.create_branch("b")
+    table.branches.create("b")
     branch = table.branch("b")
     if mode == "change-log":
         branch.delete("k = 1")
@@ -104,13 +104,13 @@ def test_rows_without_a_key_are_merged_through_the_log(bootstrap_servers: str, t
         branch.write(rows((2, 2), (3, 3), (3, 3)), mode="overwrite")
     table.write(rows((2, 2), (4, 4)))
 
-    merged = table.merge_changes("b")
+    merged = table.branches.merge("b")
 
     assert (merged.inserted, merged.deleted) == (2, 2)
     assert rows_in(table) == Counter([(2, 2), (2, 2), (3, 3), (3, 3), (4, 4)])
     check_folds(table, has_key=False)
     branch.write(rows((5, 5)))
-    assert table.merge_changes("b").inserted == 1
+    assert table.branches.merge("b").inserted == 1
     check_folds(table, has_key=False)
 
 
@@ -124,7 +124,7 @@ def test_a_merge_whose_driver_dies_at_any_step_is_merged_once(
     while dies:
         table = logged(bootstrap_servers, tmp_path / str(dies_after), keys=(), write_mode="change-log")
         table.write(rows((1, 1), (2, 2)))
-        table.create_branch("b")
+        table.branches.create("b")
         table.branch("b").write(rows((3, 3), (4, 4), (5, 5)))
         try:
             DyingMerge(table, dies_after=dies_after).run()
@@ -132,7 +132,7 @@ def test_a_merge_whose_driver_dies_at_any_step_is_merged_once(
         except InjectedCrash:
             dies_after += 1
 
-        table.merge_changes("b")
+        table.branches.merge("b")
 
         assert rows_in(table) == Counter([(1, 1), (2, 2), (3, 3), (4, 4), (5, 5)]), f"died after {dies_after} steps"
         check_folds(table, has_key=False)

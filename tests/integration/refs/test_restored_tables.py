@@ -65,7 +65,7 @@ def write_restore(table: Table, *batches: tuple[int, ...]) -> Table:
         write(writer, number, *batch)
     shutil.rmtree(table.path)
     backup.rename(table.path)
-    return Catalog(table.warehouse).table("db.t")
+    return Catalog(table.warehouse).load_table("db.t")
 
 
 @pytest.mark.parametrize("user", ["a", "b"])
@@ -88,7 +88,7 @@ def test_a_restored_table_that_lacks_several_batches_is_refused_with_the_same_wa
 
 
 def test_a_restored_table_goes_on_with_a_log_of_its_own(table: Table) -> None:
-    renewed = write_restore(table, (2,)).new_identity()
+    renewed = write_restore(table, (2,)).upkeep.new_identity()
 
     write(LocalWriter(renewed, "a"), 2, 3)  # the stream goes on where it was
 

@@ -29,7 +29,7 @@ def table(catalog: Catalog) -> Table:
     options = {"bucket": "2", "log.system": "kafka", "write-only": "true"}
     made = catalog.create_table("db.t", schema=SCHEMA, primary_keys=["id"], options=options)
     write(made, 0)
-    made.create_tag("t")
+    made.tags.create("t")
     write(made, 1)
     made.delete("id < 2")
     return made
@@ -62,7 +62,7 @@ def test_a_stream_reads_the_rows_of_the_tag_then_the_log_behind_its_offsets(tabl
 
 
 def test_the_log_reaches_back_behind_expired_snapshots(table: Table) -> None:
-    table.expire_snapshots(retain_max=1, retain_min=1)
+    table.upkeep.expire_snapshots(retain_max=1, retain_min=1)
     reader = Reader(table, tag="t")
     reader.read()
 
@@ -71,7 +71,7 @@ def test_the_log_reaches_back_behind_expired_snapshots(table: Table) -> None:
 
 
 def test_without_log_and_snapshots_the_difference_is_read_when_it_may(table: Table) -> None:
-    table.expire_snapshots(retain_max=1, retain_min=1)
+    table.upkeep.expire_snapshots(retain_max=1, retain_min=1)
     for bucket in range(2):
         lose_records(table, bucket)
 

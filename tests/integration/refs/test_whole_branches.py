@@ -42,7 +42,7 @@ KINDS = {
     "value count": ([], {"write-mode": "change-log", "bucket-key": "id"}),
     "append only": ([], {"bucket-key": "id"}),
 }
-VERBS = ("fast_forward", "merge_branch", "replace_main")
+VERBS = ("fast_forward", "replace_newer", "replace_main")
 RENEWS = {"max_bytes": 0}
 # Each verb and most kinds once; the other pairs with --full.
 PAIRS = [
@@ -66,7 +66,7 @@ def forked(catalog: Catalog, kind: str = "upsert", *, main_changes: bool = True)
     keys, options = KINDS[kind]
     table = catalog.create_table("db.t", schema=SCHEMA, primary_keys=keys, options=LOGGED | options)
     write_changes(table, 0, range(8))
-    table.create_branch("b")
+    table.branches.create("b")
     branch = table.branch("b")
     branch.write(given(range(4, 12), 7))
     if kind != "append only":
@@ -82,7 +82,7 @@ def given(ids: range, batch: int) -> pa.Table:
 
 
 def take(table: Table, verb: str, **options: int) -> None:
-    getattr(table, verb)("b", **options)
+    getattr(table.branches, verb)("b", **options)
 
 
 def extra(batch: int, *ids: int) -> Rows:
@@ -93,7 +93,7 @@ def extra(batch: int, *ids: int) -> Rows:
 def test_the_log_has_the_changes_and_a_reader_sees_them_once(catalog: Catalog, verb: str, kind: str) -> None:
     table = forked(catalog, kind, main_changes=verb != "fast_forward")
     wanted, before, tip = rows_in(table.branch("b")), rows_in(table), newest(table).id
-    table.create_tag("before")
+    table.tags.create("before")
     reader = reader_of(table)
     assert +reader.read() == before
     log = log_of_table(table).topic
@@ -106,7 +106,7 @@ def test_the_log_has_the_changes_and_a_reader_sees_them_once(catalog: Catalog, v
     write_changes(table, 3, range(30, 32))
     assert +reader.read() == rows_in(table) == wanted + extra(3, 30, 31)
     check_folds(table, has_key=bool(table.schema.primary_keys))
-    assert table.verify_log().is_equal
+    assert table.log_store.verify().is_equal
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_too_many_rows_give_the_table_another_topic_and_readers_go_on_over_the_f
     for reader in (ahead, stops):
         reader.read()
     log = log_of_table(table).topic
-    take(table, "merge_branch", **RENEWS)
+    take(table, "replace_newer", **RENEWS)
     assert rows_in(table) == wanted
     assert log_of_table(table).topic != log
     write_changes(table, 3, range(30, 32))
@@ -136,8 +136,8 @@ def test_too_many_rows_give_the_table_another_topic_and_readers_go_on_over_the_f
     stops.start()
     with pytest.raises(ConflictError, match=r"has the rows of a branch, and the query has stream\.on-restore=fail"):
         stops.read()
-    assert table.merge_changes("b").snapshot_id is None  # the next merge begins where this one ended
-    table.remove_orphan_files(dry_run=False)
+    assert table.branches.merge("b").snapshot_id is None  # the next merge begins where this one ended
+    table.upkeep.remove_orphan_files(dry_run=False)
     assert rows_in(open_table(table.path)) == wanted
 
 
@@ -167,12 +167,12 @@ def test_a_reader_that_asked_for_it_stops_at_a_logged_restore(catalog: Catalog) 
 def test_a_fast_forward_never_loses_rows_of_the_table(catalog: Catalog) -> None:
     table = forked(catalog, main_changes=False)
     table.compact(full=True)  # changes no row
-    table.fast_forward("b")
+    table.branches.fast_forward("b")
     branch = table.branch("b")
     branch.write(given(range(40, 42), 8))
-    table.fast_forward("b")  # goes on from the branch's snapshot that was taken over
+    table.branches.fast_forward("b")  # goes on from the branch's snapshot that was taken over
     assert rows_in(table) == rows_in(branch)
-    assert table.fast_forward("b") == newest(table)  # nothing new
+    assert table.branches.fast_forward("b") == newest(table)  # nothing new
     write_changes(table, 1, range(50, 51))
     branch.write(given(range(42, 43), 8))
     before = rows_in(table)
@@ -181,15 +181,15 @@ def test_a_fast_forward_never_loses_rows_of_the_table(catalog: Catalog) -> None:
             take(table, "fast_forward", **options)
     assert rows_in(table) == before
     assert table.log is not None
-    table.merge_changes("b")
+    table.branches.merge("b")
     assert rows_in(table) == before + extra(8, 42)
 
 
 def test_the_table_has_the_batches_of_the_writers_of_both(catalog: Catalog) -> None:
     table = forked(catalog)
-    branch = table.branch("b").add_log()
+    branch = table.branch("b").log_store.add()
     LocalWriter(branch, "moved").write(4, given(range(60, 62), 4), None)
-    table.merge_branch("b")
+    table.branches.replace_newer("b")
     users = read_users(table._files.snapshots.latest(), table._files.snapshots)
     assert (users["job"].identifier, users["moved"].identifier) == (2, 4)
     wanted = rows_in(table)
@@ -200,16 +200,16 @@ def test_the_table_has_the_batches_of_the_writers_of_both(catalog: Catalog) -> N
 
 def test_a_replaced_branch_is_deleted_with_its_topic_but_not_with_tags_of_its_own(catalog: Catalog) -> None:
     table = forked(catalog)
-    branch = table.branch("b").add_log()
-    branch.create_tag("mine")
+    branch = table.branch("b").log_store.add()
+    branch.tags.create("mine")
     with pytest.raises(InvalidRequestError, match=r"has the tag.s. mine, which would be deleted with it"):
-        table.replace_main("b")
-    branch.delete_tag("mine")
+        table.branches.replace_main("b")
+    branch.tags.delete("mine")
     wanted, log = rows_in(branch), log_of_table(branch)
     log.check_topic()
-    table.replace_main("b")
+    table.branches.replace_main("b")
     assert rows_in(table) == wanted
-    assert table.branches() == []
+    assert table.branches.list() == []
     with pytest.raises(NotFoundError):
         log.check_topic()
     check_folds(table, has_key=True)
@@ -229,7 +229,7 @@ def test_a_batch_that_no_snapshot_holds_refuses_the_call(
     catalog: Catalog, is_of_branch: bool, options: dict[str, int]
 ) -> None:
     table = forked(catalog)
-    line = table.branch("b").add_log() if is_of_branch else table
+    line = table.branch("b").log_store.add() if is_of_branch else table
     with pytest.raises(InjectedCrash):
         LocalWriter(line, "dead", observe=dying(Step.BEFORE_SNAPSHOT)).write(0, given(range(70, 78), 9), None)
     before, tip = rows_in(table), newest(table).id
@@ -241,7 +241,7 @@ def test_a_batch_that_no_snapshot_holds_refuses_the_call(
     LocalWriter(line, "dead").write(0, given(range(70, 78), 9), None)  # comes back
     take(table, "replace_main", **options)
     assert rows_in(table)[70, 9] == (1 if is_of_branch else 0)
-    assert table.verify_log().is_equal
+    assert table.log_store.verify().is_equal
 
 
 @dataclass
@@ -296,7 +296,7 @@ def test_a_call_that_dies_at_any_step_has_happened_or_not_and_is_made_again(
         except InjectedCrash:
             dies_after += 1
         assert rows_in(table) in (before, wanted)
-        table.replace_main("b")
+        table.branches.replace_main("b")
         assert rows_in(table) == wanted, f"died after {dies_after} steps"
         assert +reader.read() == wanted
         check_folds(table, has_key=False)
@@ -329,11 +329,11 @@ def test_a_renewing_call_that_is_cut_off_is_finished_by_the_next_call(
     }
     monkeypatch.setattr(*owners[cut], die)
     with pytest.raises(InjectedCrash):
-        take(open_table(table.path), "merge_branch", **RENEWS)
+        take(open_table(table.path), "replace_newer", **RENEWS)
     monkeypatch.undo()
     again = open_table(table.path)
     assert rows_in(again) in (before, wanted)
-    take(again, "merge_branch", **RENEWS)
+    take(again, "replace_newer", **RENEWS)
     assert again.log is not None
     write_changes(again, 3, range(30, 33))
     wanted += extra(3, 30, 31, 32)
@@ -371,7 +371,7 @@ def test_sigkill_at_any_step_leaves_a_branch_in_the_table_as_a_whole_or_not(
             return forks.wait(forks.fork(catalog.warehouse, bootstrap_servers, what, number, step))
 
         assert run("fill", 0, "-") == 0
-        table.create_branch("b")
+        table.branches.create("b")
         for number, step in enumerate(steps, 1):
             assert run("update", number, "-") == 0
             assert run("take", number, step.name) == signal.SIGKILL
@@ -382,7 +382,7 @@ def test_sigkill_at_any_step_leaves_a_branch_in_the_table_as_a_whole_or_not(
                 assert left == {0}, f"killed at {step.value}, when it was decided"
     check_folds(table, has_key=True)
     with contextlib.suppress(ConflictError):  # of a call that was killed moments ago
-        table.replace_main("b")
+        table.branches.replace_main("b")
         assert {row[1] for row in rows_in(table)} == {0}
 
 
@@ -398,13 +398,13 @@ def test_partitions_that_the_branch_has_not_or_has_alone_are_taken_with_the_othe
     )
     for day in "abc":
         table.write(rows(day, 1, 2))
-    table.create_branch("b")
+    table.branches.create("b")
     branch = table.branch("b")
     branch.delete("day = 'a'")
     branch.write(rows("d", 4))
     table.write(rows("e", 5))
     untouched = {entry.file.file_name for entry in table._files.live_files.of(table.snapshot()).entries()}
-    take(table, "merge_branch", **RENEWS)
+    take(table, "replace_newer", **RENEWS)
     assert rows_in(table) == rows_in(branch)
     kept = {entry.file.file_name for entry in table._files.live_files.of(table.snapshot()).entries()}
     assert len(kept & untouched) >= 2  # of the partitions in which nothing differs

@@ -114,7 +114,7 @@ def test_a_reader_that_is_killed_in_the_middle_of_a_batch_gives_every_change_onc
     for kill_at in (before, before + 2):
         assert run_reader(tmp_path, kill_at) == -signal.SIGKILL
         assert len(list((tmp_path / "out").iterdir())) == kill_at
-        table.expire_snapshots(retain_max=1, retain_min=1, older_than=timedelta(0))
+        table.upkeep.expire_snapshots(retain_max=1, retain_min=1, older_than=timedelta(0))
     assert run_reader(tmp_path) == 0
     assert set(follow({}, changes_in(tmp_path)).values()) == history.truths[-1]
 

@@ -98,7 +98,7 @@ def test_a_batch_without_rows_brings_the_last_watermark_into_a_tag(
     write_stream(rows, table, checkpoint_location=tmp_path / "ck", available_now=True).awaitTermination()
 
     assert watermarks(table) == [None, 30, 150]
-    assert [tag.name for tag in table.tags()] == ["2026-01-31 11", "2026-01-31 13"]
+    assert [tag.name for tag in table.tags.list()] == ["2026-01-31 11", "2026-01-31 13"]
 
 
 def test_spark_reads_a_part_of_the_log_as_a_batch(spark: SparkSession, tmp_path: Path, bootstrap_servers: str) -> None:

@@ -54,7 +54,7 @@ def test_streams_that_run_while_a_table_is_rescaled_go_on_exactly_once(
     writer.processAllAvailable()
     reader.processAllAvailable()
 
-    rescaled = table.rescale(3)
+    rescaled = table.upkeep.rescale(3)
 
     feed(tmp_path, history, range(2, 3))
     with pytest.raises(StreamingQueryException) as stopped:
@@ -90,7 +90,7 @@ def test_a_batch_that_a_killed_job_left_half_way_is_finished_in_the_new_buckets(
     wait_for(plan.marker, job, pipeline)
     job.wait(JOB_SECONDS_MAX)
 
-    rescaled = pipeline.table.rescale(5)
+    rescaled = pipeline.table.upkeep.rescale(5)
 
     state = newest_state(rescaled._files, topic_id=log_of_table(rescaled).topic_id)
     (user,) = state.users

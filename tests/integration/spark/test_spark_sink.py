@@ -69,7 +69,7 @@ def test_a_stream_of_a_table_with_a_log_lacks_columns_and_brings_new_ones(
             rows, table, checkpoint_location=tmp_path / "ck", available_now=True, merge_schema=bool(number)
         )
         query.awaitTermination()
-    added = catalog.table("db.t")
+    added = catalog.load_table("db.t")
     assert added.schema.field_names == (*TABLE_SCHEMA.names, "extra")
     nulls = dict.fromkeys(TABLE_SCHEMA.names)
     found = added.to_arrow().sort_by("id").to_pylist()

@@ -62,7 +62,7 @@ def test_a_damaged_prepared_commit_is_named_by_writers_and_by_the_doctor(
         write(table, 2)
 
     assert str(file) in str(refused.value)
-    found = [one for one in open_table(table.path).doctor().findings if one.status is Status.PROBLEM]
+    found = [one for one in open_table(table.path).upkeep.doctor().findings if one.status is Status.PROBLEM]
     assert [one.check for one in found] == ["log", "statements"][0 if begun else 1 :]
     assert str(file) in found[-1].found
 
@@ -76,7 +76,7 @@ def test_a_statement_whose_prepared_commit_is_deleted_before_it_is_logged_is_can
     write(table, 2)
 
     assert batches_of(table) == {0, 2}
-    assert open_table(table.path).verify_log().is_equal
+    assert open_table(table.path).log_store.verify().is_equal
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -90,10 +90,10 @@ def test_a_statement_that_is_in_the_log_and_cannot_be_finished_is_left_out_when_
     checked = check_log(table._files, log_of_table(table))
     assert [f"statements/{file.name}" in (one.problem or "") for one in checked.buckets if one.problem] == [True]
 
-    renewed = open_table(table.path).renew_log(skip_unreadable=True)
+    renewed = open_table(table.path).log_store.renew(skip_unreadable=True)
 
     file.unlink(missing_ok=True)
     write(renewed, 2)
     assert batches_of(table) == {0, 2}
-    assert open_table(table.path).verify_log().is_equal
+    assert open_table(table.path).log_store.verify().is_equal
     assert check_log(renewed._files, log_of_table(renewed)).is_sound

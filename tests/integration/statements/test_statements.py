@@ -315,8 +315,8 @@ def test_partitions_are_replaced_and_dropped_row_by_row(
         expected = [(1, "mon"), (2, "mon"), (3, "tue"), (4, "wed")]
     assert rows_in(table) == Counter(expected)
 
-    assert table.drop_partitions("day >= 'tue'") is not None
-    assert table.drop_partitions("day >= 'tue'") is None
+    assert table.upkeep.drop_partitions("day >= 'tue'") is not None
+    assert table.upkeep.drop_partitions("day >= 'tue'") is None
 
     assert rows_in(table) == Counter(row for row in expected if row[1] == "mon")
     check_folds(table, has_key=bool(keys))
@@ -344,7 +344,7 @@ def test_the_history_names_the_statements_that_the_log_has_brought(
     assert printed == shown
     command("table", "log", table.path)
     assert "restore" in capsys.readouterr().out.splitlines()[2]
-    assert table.system_table("snapshots").to_arrow()["operation"].to_pylist() == shown[::-1]
+    assert table.system.table("snapshots").to_arrow()["operation"].to_pylist() == shown[::-1]
     command("table", "snapshots", table.path)
     assert " INSERT " in capsys.readouterr().out.splitlines()[1]
 
@@ -362,7 +362,7 @@ def test_a_statement_that_nobody_began_is_listed_and_cancelled(
     logged = logged_table(table)
     ((name, prepared, is_begun),) = logged.unfinished()
     assert (prepared.operation, prepared.row_count, is_begun) == ("INSERT", 2, False)
-    assert table.remove_orphan_files(older_than="0 s", allow_young=True).files == ()
+    assert table.upkeep.remove_orphan_files(older_than="0 s", allow_young=True).files == ()
 
     command("statement", "list", table.path, "--json")
     assert json.loads(capsys.readouterr().out) == {
@@ -375,7 +375,7 @@ def test_a_statement_that_nobody_began_is_listed_and_cancelled(
     assert logged.unfinished() == []
     assert rows_in(table) == Counter()
     assert not runner.is_begun
-    assert len(table.remove_orphan_files(older_than="0 s", allow_young=True).files) == len(prepared.parts)
+    assert len(table.upkeep.remove_orphan_files(older_than="0 s", allow_young=True).files) == len(prepared.parts)
 
 
 def command(*words: str) -> None:

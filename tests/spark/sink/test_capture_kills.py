@@ -53,7 +53,7 @@ class Kills:
     def version_after(self, dies_at: int) -> int:
         """The version that the rows were made from after a kill; what is recorded is checked."""
         of_case = Catalog(shutil.copytree(self._catalog.warehouse, self._folder / str(dies_at)))
-        sink = of_case.table("db.sink")
+        sink = of_case.load_table("db.sink")
         status = self._write(sink, 1, dies_at)
         assert status in (0, signal.SIGKILL)
         if status:

@@ -146,7 +146,7 @@ def test_a_table_with_a_new_identity_goes_on_with_the_batch_behind_its_last_one(
     folder, table = Folder(), made(catalog)
     bound(folder, table._files)
     shutil.copytree(table.path, f"{table.path}_copied")
-    renewed = open_table(f"{table.path}_copied").new_identity()._files
+    renewed = open_table(f"{table.path}_copied").upkeep.new_identity()._files
     with pytest.raises(InvalidRequestError, match=r"has batch 0 of it as the last one, and the next one is batch 2"):
         bind(folder, renewed, user=USER, batch_id=2)
     check_before_start(folder, renewed)
@@ -349,7 +349,7 @@ def test_a_checkpoint_in_the_store_of_its_table_names_the_table(s3: S3Server) ->
     by_format(one, location).commit([WRITTEN], 1)
     assert json.loads(s3.request("GET", f"/{bucket}/ck/1/{FILE}")) == {"table": one._files.uuid, "name": "db.t"}
 
-    one.create_branch("dev")
+    one.branches.create("dev")
     catalog.drop_table("db.u")
     for table in (other, made(catalog, "db.u"), one.branch("dev")):
         with pytest.raises(InvalidRequestError, match=rf"{location}' belongs to table db\.t .*batches 0 to 1"):
@@ -419,7 +419,7 @@ def test_a_checkpoint_in_another_file_system_of_hadoop_is_that_of_one_table(
     away.run(one)
     assert json.loads((job.folder / "store" / "1" / FILE).read_text())["table"] == one._files.uuid
     job.put(2)
-    one.create_branch("dev")
+    one.branches.create("dev")
     catalog.drop_table("db.u")
     again = made(catalog, "db.u")
     for table in (other, again, one.branch("dev")):

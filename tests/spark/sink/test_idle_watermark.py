@@ -48,4 +48,4 @@ def test_the_last_watermark_of_an_idle_stream_is_tagged(spark: SparkSession, tmp
     table = written(spark, tmp_path, by_format=by_format)
     appended = [snapshot.delta_record_count for snapshot in table.snapshots() if snapshot.commit_kind.value == "APPEND"]
     assert appended == [1, 1, 0]
-    assert [tag.name for tag in table.tags()] == ["2026-01-10 13", "2026-01-10 15"]
+    assert [tag.name for tag in table.tags.list()] == ["2026-01-10 13", "2026-01-10 15"]

@@ -40,13 +40,13 @@ def catalog(tmp_path: Path) -> Catalog:
 
 
 def put(catalog: Catalog, number: int) -> None:
-    catalog.table("db.s").write(pa.table({"id": [number]}, schema=SCHEMA))
+    catalog.load_table("db.s").write(pa.table({"id": [number]}, schema=SCHEMA))
 
 
 def run(spark: SparkSession, catalog: Catalog, folder: Path, *listeners: CommitListener) -> None:
     """Read the source to its end."""
     rows: DataFrame = (
-        spark.readStream.format("lakelog").option("stream.align", "snapshot").load(catalog.table("db.s").path)
+        spark.readStream.format("lakelog").option("stream.align", "snapshot").load(catalog.load_table("db.s").path)
     )
     query = write_stream(
         rows,
@@ -77,7 +77,7 @@ def test_listeners_are_told_of_each_batch_and_their_errors_change_nothing(
     assert (
         kept.told
         == broken.told
-        == commits(catalog.table("db.t"))
+        == commits(catalog.load_table("db.t"))
         == [(0, 1, "APPEND"), (1, 2, "APPEND"), (2, 3, "APPEND")]
     )
     assert "a listener of the commits of table db.t failed at snapshot 3 (APPEND, identifier 2)" in caplog.text
@@ -96,11 +96,11 @@ def test_a_batch_whose_process_died_before_the_call_is_told_of_by_its_replay(
     run(spark, catalog, tmp_path, kept)
 
     assert kept.told == [(1, 2, "APPEND")]
-    assert len(commits(catalog.table("db.t"))) == 2
+    assert len(commits(catalog.load_table("db.t"))) == 2
 
 
 def test_the_snapshot_of_a_batch_is_found_as_long_as_it_lives(catalog: Catalog) -> None:
-    table = catalog.table("db.t")._files
+    table = catalog.load_table("db.t")._files
     for user, identifier in (("a", 0), ("b", 0), ("a", 1), ("b", 1)):
         append_commit(table, user=user, identifier=identifier, digest=None, entries=[])
     found = {(user, number): whole_in(table, user, number) for user in "ab" for number in (0, 1)}
@@ -109,7 +109,7 @@ def test_the_snapshot_of_a_batch_is_found_as_long_as_it_lives(catalog: Catalog) 
         ("a", 0): 1, ("b", 0): 2, ("a", 1): 3, ("b", 1): 4
     }  # fmt: skip
     assert whole_in(table, "a", 2) is None
-    catalog.table("db.t").expire_snapshots(retain_max=1, retain_min=1, older_than="1 ms")
+    catalog.load_table("db.t").upkeep.expire_snapshots(retain_max=1, retain_min=1, older_than="1 ms")
     assert whole_in(table, "a", 1) is None  # snapshot 4 has it, and may not be the first
 
 
@@ -122,7 +122,7 @@ def test_listeners_of_the_catalog_are_told_of_batches_of_streams_compactions_and
     catalog.create_table("db.s", schema=SCHEMA, primary_keys=["id"], options={"write-only": "true"})
     catalog.create_table("db.t", schema=SCHEMA, primary_keys=["id"], options=options)
     put(catalog, 0)
-    stream = spark.readStream.format("lakelog").option("stream.align", "snapshot").load(catalog.table("db.s").path)
+    stream = spark.readStream.format("lakelog").option("stream.align", "snapshot").load(catalog.load_table("db.s").path)
     query = write_stream(stream, "db.t", catalog=catalog, checkpoint_location=tmp_path / "checkpoint")
     query.processAllAvailable()
     for number in range(1, 4):
@@ -131,7 +131,9 @@ def test_listeners_of_the_catalog_are_told_of_batches_of_streams_compactions_and
     query.stop()
     write(spark.createDataFrame([(9,)], "id BIGINT NOT NULL"), "db.t", catalog=catalog)
 
-    assert sorted(kept.told, key=lambda one: one[1]) == sorted(commits(catalog.table("db.t")), key=lambda one: one[1])
+    assert sorted(kept.told, key=lambda one: one[1]) == sorted(
+        commits(catalog.load_table("db.t")), key=lambda one: one[1]
+    )
     kinds = [kind for _, _, kind in kept.told]
     assert "COMPACT" in kinds
     assert kinds.count("APPEND") == 5

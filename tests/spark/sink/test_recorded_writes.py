@@ -108,7 +108,7 @@ def test_a_stream_of_a_branch_by_the_format_is_known_by_the_branchs_identity(
     spark: SparkSession, catalog: Catalog, tmp_path: Path
 ) -> None:
     source, sink = make(catalog, "source", 1), make(catalog, "sink")
-    source.create_branch("trial")
+    source.branches.create("trial")
     branch = source.branch("trial")
     put(branch, 2)
     writer = spark.readStream.format("lakelog").load(f"{source.path}$branch_trial").writeStream.format("lakelog")
@@ -137,7 +137,7 @@ def recorded(
 
 def test_a_branch_elsewhere_is_known_by_its_declared_folder(catalog: Catalog, tmp_path: Path) -> None:
     elsewhere, sink = make(Catalog(tmp_path / "other"), "source", 1), make(catalog, "sink")
-    elsewhere.create_branch("trial")
+    elsewhere.branches.create("trial")
     branch = elsewhere.branch("trial")
 
     (unknown,) = recorded(branch, sink, tmp_path / "one", "none")
@@ -150,10 +150,10 @@ def test_a_branch_elsewhere_is_known_by_its_declared_folder(catalog: Catalog, tm
 
 def test_another_branch_of_the_name_is_not_taken_for_the_one_that_was_read(catalog: Catalog, tmp_path: Path) -> None:
     source, sink = make(catalog, "source", 1), make(catalog, "sink")
-    source.create_branch("trial")
+    source.branches.create("trial")
     before = identity_of(source.branch("trial")._files)
-    source.delete_branch("trial")
-    source.create_branch("trial")
+    source.branches.delete("trial")
+    source.branches.create("trial")
 
     (found,) = recorded(source.branch("trial"), sink, tmp_path / "checkpoint", "none", identity=before)
 

@@ -46,7 +46,7 @@ def alone(catalog: Catalog) -> Table:
 def test_reads_inside_of_the_block_show_snapshots_that_go_together(spark: SparkSession, catalog: Catalog) -> None:
     with consistent_read(spark, ["db.a", "db.b"], catalog=catalog) as tables:
         inside = ids(read(spark, "db.a", catalog=catalog))
-        by_path = ids(read(spark, catalog.table("db.a").path))
+        by_path = ids(read(spark, catalog.load_table("db.a").path))
 
     assert (ids(tables["db.a"]), ids(tables["db.b"])) == ([0, 1], [0, 1])
     assert inside == by_path == [0, 1]
@@ -55,7 +55,7 @@ def test_reads_inside_of_the_block_show_snapshots_that_go_together(spark: SparkS
 
 
 def test_a_block_is_of_a_version_of_the_source_or_of_a_time(spark: SparkSession, catalog: Catalog) -> None:
-    first = next(iter(catalog.table("db.b").snapshots())).time_millis
+    first = next(iter(catalog.load_table("db.b").snapshots())).time_millis
     with consistent_read(spark, ["db.a", "db.b"], at={"db.s": 1}, catalog=catalog) as tables:
         assert dict(tables.snapshots) == {"db.a": 1, "db.b": 1}
     with consistent_read(spark, ["db.a", "db.b"], at=first, catalog=catalog) as tables:
@@ -76,15 +76,15 @@ def test_a_table_that_the_block_is_not_of_is_refused(spark: SparkSession, catalo
 def test_one_read_is_consistent_with_other_tables(spark: SparkSession, catalog: Catalog) -> None:
     warehouse = catalog.warehouse
     chosen = consistent_snapshots(catalog, ["db.a", "db.b"])
-    first = next(iter(catalog.table("db.b").snapshots())).time_millis
+    first = next(iter(catalog.load_table("db.b").snapshots())).time_millis
 
     assert ids(read(spark, "db.a", warehouse=warehouse, consistent_with=["db.b"])) == [0, 1]
-    assert ids(read(spark, catalog.table("db.a"), consistent_with="db.b", timestamp=first)) == [0]
+    assert ids(read(spark, catalog.load_table("db.a"), consistent_with="db.b", timestamp=first)) == [0]
     assert ids(read(spark, "db.b", catalog=catalog, consistent_with=chosen)) == [0, 1]
 
 
 def test_tables_that_never_go_together_are_an_error_with_the_reason(spark: SparkSession, catalog: Catalog) -> None:
-    late = StreamJob(alone(catalog), [catalog.table("db.s")], user="late")
+    late = StreamJob(alone(catalog), [catalog.load_table("db.s")], user="late")
     late.run({"db.s": 3})
     with (
         pytest.raises(NotConsistentError, match=r"no consistent snapshots at snapshot 3 of db\.s"),
@@ -96,11 +96,11 @@ def test_tables_that_never_go_together_are_an_error_with_the_reason(spark: Spark
 
 
 def test_the_snapshots_of_a_block_are_kept_when_it_says_so(spark: SparkSession, catalog: Catalog) -> None:
-    a = catalog.table("db.a")
+    a = catalog.load_table("db.a")
     with consistent_read(spark, ["db.a", "db.b"], catalog=catalog, keeps_snapshots=True) as tables:
-        a.expire_snapshots(retain_max=1, retain_min=1, older_than="1 ms")
+        a.upkeep.expire_snapshots(retain_max=1, retain_min=1, older_than="1 ms")
         assert ids(tables["db.a"]) == [0, 1]
-    a.expire_snapshots(retain_max=1, retain_min=1, older_than="1 ms")
+    a.upkeep.expire_snapshots(retain_max=1, retain_min=1, older_than="1 ms")
 
     with pytest.raises(NotFoundError):
         tables["db.a"]

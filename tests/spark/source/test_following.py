@@ -421,7 +421,7 @@ def test_a_stream_does_not_go_on_behind_a_snapshot_whose_number_another_one_has(
 def test_a_stream_does_not_go_on_behind_its_snapshot_on_another_line(table: Table) -> None:
     """Another engine's fast-forward leaves the table's snapshot 2 before the branch's snapshot 3."""
     put(table, {1: "a"})
-    table.create_branch("b")
+    table.branches.create("b")
     put(table, {2: "of the table"})
     reached = drain(reader := reader_of(table), reader.initialOffset())[1]
     branch = table.branch("b")

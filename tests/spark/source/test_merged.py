@@ -36,7 +36,7 @@ def made(folder: Path, kind: str, **more: str) -> Table:
     keys, options = KINDS[kind]
     table = Catalog(folder).create_table("db.t", schema=SCHEMA, primary_keys=keys, options=options | more)
     write(table, 0, 1, 2, 3)
-    table.create_branch("dev")
+    table.branches.create("dev")
     branch = table.branch("dev")
     if kind == "append":
         branch.write(pa.table([pa.array([1, 3]), pa.array([0, 0], pa.int32())], schema=SCHEMA), mode="overwrite")
@@ -52,7 +52,7 @@ def test_a_stream_is_fed_with_the_changes_of_a_merge_once(tmp_path: Path, kind: 
     table = made(tmp_path, kind)
     reader = Reader(table)
     reader.read()
-    table.merge_changes("dev")
+    table.branches.merge("dev")
     write(table, 2, 7)
     reader.start()
     reader.read()
@@ -66,7 +66,7 @@ def test_a_stream_stops_at_a_merge_where_it_was_asked_to(tmp_path: Path) -> None
     table = made(tmp_path, "none")
     reader = Reader(table, **{"stream.on-merge": "fail"})
     reader.read()
-    table.merge_changes("dev")
+    table.branches.merge("dev")
     with pytest.raises(ConflictError, match=r"snapshot 3 of table db.t merged a branch.*stream.on-merge=fail"):
         reader.read()
 
@@ -76,10 +76,10 @@ def test_the_changes_of_a_merge_are_kept_longer_than_its_snapshot(tmp_path: Path
     table = made(tmp_path, "append", **options)
     reader = Reader(table)
     reader.read()
-    table.merge_changes("dev")
+    table.branches.merge("dev")
     write(table, 2, 7)
-    table.expire_snapshots(retain_max=1, retain_min=1)
-    table.remove_orphan_files(older_than="1 ms", dry_run=False, allow_young=True)
+    table.upkeep.expire_snapshots(retain_max=1, retain_min=1)
+    table.upkeep.remove_orphan_files(older_than="1 ms", dry_run=False, allow_young=True)
     reader.start()
     reader.read()
     assert sorted((+reader.rows).elements()) == [(1, 0), (3, 0), (4, 1), (6, 5), (7, 2)]

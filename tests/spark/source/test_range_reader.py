@@ -22,12 +22,12 @@ def table(tmp_path: Path) -> Table:
     options = {"bucket": "2", "write-only": "true"}
     made = Catalog(tmp_path).create_table("db.t", schema=SCHEMA, primary_keys=["id"], options=options)
     made.write(rows({1: "a", 2: "a"}))
-    made.create_tag("2026-01-30")
+    made.tags.create("2026-01-30")
     made.write(rows({2: "b"}))
     made.write(rows({2: "c", 3: "c"}), mode="overwrite")
-    made.create_tag("2026-01-31")
+    made.tags.create("2026-01-31")
     made.write(rows({3: "d"}))
-    made.create_tag("end")
+    made.tags.create("end")
     return made
 
 
@@ -72,7 +72,7 @@ def test_two_timestamps_are_a_range(table: Table) -> None:
 
 
 def test_expired_snapshots_between_tags_are_no_loss(table: Table) -> None:
-    table.expire_snapshots(retain_max=1, retain_min=1)
+    table.upkeep.expire_snapshots(retain_max=1, retain_min=1)
 
     assert read(table, incremental_between="2026-01-30,2026-01-31") == BOTH
     with pytest.raises(NotFoundError, match="difference"):

@@ -73,7 +73,7 @@ def test_a_stream_that_has_read_a_snapshot_whose_id_was_given_again_fails(tmp_pa
         write(table, batch, batch)
     reader = Reader(table)
     reader.read()
-    table.rollback(snapshot_id=1)
+    table.upkeep.rollback(snapshot_id=1)
     reader.start()
     with pytest.raises(InvalidRequestError, match=r"read table db.t up to snapshot 3, and its newest is snapshot 1"):
         reader.read()
@@ -89,12 +89,12 @@ def test_a_consumer_that_has_read_a_snapshot_whose_id_was_given_again_fails(tmp_
     for batch in range(3):
         write(table, batch, batch)
     Reader(table, **{"consumer-id": "c"}).read()
-    table.rollback(snapshot_id=1)
+    table.upkeep.rollback(snapshot_id=1)
     for batch in (7, 8, 9):
         write(table, batch, batch)
     with pytest.raises(InvalidRequestError, match=r"snapshot 3 of table db.t is not the one .*reset-consumer"):
         Reader(table, **{"consumer-id": "c"}).read()
-    table.reset_consumer("c", 2)
+    table.consumers.reset("c", 2)
     reader = Reader(table, **{"consumer-id": "c"})
     assert sorted(reader.read().elements()) == [(7, 7), (8, 8), (9, 9)]
 

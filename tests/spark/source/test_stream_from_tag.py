@@ -29,7 +29,7 @@ def table(tmp_path: Path) -> Table:
     made = Catalog(tmp_path).create_table("db.t", schema=SCHEMA, primary_keys=["id"], options=options)
     put(made, {1: "a", 2: "a", 3: "a"})
     put(made, {1: "b"})
-    made.create_tag("t")
+    made.tags.create("t")
     put(made, {2: "c"})
     put(made, {3: "a"}, "-D")
     put(made, {4: "d"})
@@ -123,7 +123,7 @@ def test_a_tag_is_named_as_in_batches(table: Table, named: dict[str, str]) -> No
 def test_a_snapshot_may_expire_behind_the_rows_of_its_tag(table: Table) -> None:
     query = Query(table, tag="t")
     query.run(batches_max=1)
-    table.expire_snapshots(retain_max=1, retain_min=1)  # the query holds what it has still to read
+    table.upkeep.expire_snapshots(retain_max=1, retain_min=1)  # the query holds what it has still to read
     query.run()
 
     assert query.state == NEWEST
@@ -131,15 +131,15 @@ def test_a_snapshot_may_expire_behind_the_rows_of_its_tag(table: Table) -> None:
 
 
 def test_without_the_changes_behind_it_a_stream_names_the_choices(table: Table) -> None:
-    table.expire_snapshots(retain_max=1, retain_min=1)
-    table.create_tag("later")
+    table.upkeep.expire_snapshots(retain_max=1, retain_min=1)
+    table.tags.create("later")
 
     with pytest.raises(NotFoundError, match=r"'t' .* keeps snapshot 2.*behind snapshot 5.*tags later.*OnDataLoss=f"):
         Query(table, tag="t").run()
 
 
 def test_without_the_changes_behind_it_a_stream_reads_the_difference_when_it_may(table: Table) -> None:
-    table.expire_snapshots(retain_max=1, retain_min=1)
+    table.upkeep.expire_snapshots(retain_max=1, retain_min=1)
     query = Query(table, tag="t", failOnDataLoss="false")
     query.run()
     put(table, {1: "e"})
@@ -153,14 +153,14 @@ def test_without_the_changes_behind_it_a_stream_reads_the_difference_when_it_may
 
 
 def test_a_tag_that_was_deleted_or_replaced_before_its_rows_were_read_is_found_out(table: Table) -> None:
-    table.expire_snapshots(retain_max=1, retain_min=1)
+    table.upkeep.expire_snapshots(retain_max=1, retain_min=1)
     query = Query(table, tag="t", failOnDataLoss="false")
     query.run(rows_max=1, batches_max=1)
 
-    table.replace_tag("t")
+    table.tags.replace("t")
     with pytest.raises(InvalidRequestError, match=r"tag 't' .* was replaced before they were read"):
         query.run()
-    table.delete_tag("t")
+    table.tags.delete("t")
     with pytest.raises(NotFoundError, match=r"tag 't' .* was deleted before they were read"):
         query.run()
 
@@ -173,8 +173,8 @@ def test_a_version_that_is_no_tag_starts_at_its_snapshot(table: Table) -> None:
 
 
 def test_a_timestamp_whose_snapshot_has_expired_starts_at_a_tag(table: Table) -> None:
-    tagged = table.tag("t").snapshot
-    table.expire_snapshots(retain_max=1, retain_min=1)
+    tagged = table.tags.get("t").snapshot
+    table.upkeep.expire_snapshots(retain_max=1, retain_min=1)
     query = Query(table, timestamp=str(tagged.time_millis), failOnDataLoss="false")
     query.run()
 
@@ -186,7 +186,7 @@ def test_an_empty_tag_is_a_start(tmp_path: Path) -> None:
     options = {"bucket": "2", "write-only": "true"}
     made = Catalog(tmp_path).create_table("db.t", schema=SCHEMA, primary_keys=["id"], options=options)
     made.write(SCHEMA.empty_table())
-    made.create_tag("t")
+    made.tags.create("t")
     put(made, {1: "a"})
     query = Query(made, tag="t")
     query.run()

@@ -53,12 +53,12 @@ def test_a_stream_from_a_tag_has_the_delete_that_came_before_its_insert(
     put(table, (1, "a", "+I"), (2, "b", "-D"))
     if is_compacted:
         table.compact(full=True)
-    table.create_tag("t")
+    table.tags.create("t")
     assert shown(table) == {(1, "a"): 1}
     put(table, (2, "b", "+I"), (2, "b", "+I"), (3, "c", "-D"))
     query = Query(table, tag="t", failOnDataLoss="false")
     if has_expired:
-        table.expire_snapshots(retain_max=1, retain_min=1)
+        table.upkeep.expire_snapshots(retain_max=1, retain_min=1)
     query.run(rows_max=rows_max)
     assert folded(query) == {(1, "a"): 1, (2, "b"): 1, (3, "c"): -1}
     put(table, (3, "c", "+I"), (1, "a", "-D"))
@@ -81,7 +81,7 @@ def test_a_stream_from_anywhere_folds_to_the_rows_with_those_below_zero(tmp_path
 
     for _ in range(3):
         change()
-    table.create_tag("t")
+    table.tags.create("t")
     newest = table.snapshot()
     assert newest is not None
     change()

@@ -22,7 +22,7 @@ def main(folder: Path, servers: str, topic: str) -> None:
     records = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers)
     records = records.option("subscribe", topic).option("startingOffsets", "earliest")
     ids = records.load().selectExpr("cast(cast(value as string) as bigint) as id")
-    changes = spark.readStream.format("lakelog").load(catalog.table("db.source").path)
+    changes = spark.readStream.format("lakelog").load(catalog.load_table("db.source").path)
     of_topic = ids.selectExpr("id", "cast(null as bigint) as v")
     for name, rows in (("union", of_topic.unionByName(changes)), ("join", ids.join(changes, "id"))):
         checkpoint = folder / f"{name}-checkpoint"

@@ -46,7 +46,7 @@ def write_all(spark: SparkSession, folder: Path, name: str) -> None:
 
 def _writer(spark: SparkSession, folder: Path, name: str) -> DataStreamWriter:
     catalog = Catalog(str(folder / "lake"))
-    source, side = (catalog.table(f"db.{one}").path for one in ("source", "side"))
+    source, side = (catalog.load_table(f"db.{one}").path for one in ("source", "side"))
     write = LakelogSink("db.sink", catalog=catalog, job=name, task_count=2)
 
     def write_numbered(batch: DataFrame, batch_id: int) -> None:

@@ -43,7 +43,7 @@ def rows_of(spark: SparkSession, catalog: Catalog, job: str, checkpoint: Path, *
     if is_aligned:
         streams = read_streams(spark, tables, catalog=catalog, checkpoint_location=checkpoint)
     else:
-        streams = {name: spark.readStream.format("lakelog").load(catalog.table(name).path) for name in tables}
+        streams = {name: spark.readStream.format("lakelog").load(catalog.load_table(name).path) for name in tables}
     if job == "three":
         five = streams["db.t5"].withColumnRenamed("amount", "five")
         return five.join(streams["db.t6"].withColumnRenamed("amount", "six"), "id")

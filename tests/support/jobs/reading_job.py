@@ -32,7 +32,7 @@ def main(folder: Path, kill_at: int | None, order: str, options: dict[str, str])
 
     (folder / "out").mkdir(exist_ok=True)
     spark = make_session()
-    table = Catalog(folder / "lake").table("db.t")
+    table = Catalog(folder / "lake").load_table("db.t")
     reader = spark.readStream.format("lakelog").option("row-kind", "true").option("maxRowsPerTrigger", "5")
     writer = reader.options(**options).load(table.path).writeStream.foreachBatch(keep).trigger(availableNow=True)
     writer.option("checkpointLocation", str(folder / "reader")).start().awaitTermination()

@@ -15,7 +15,7 @@ def main(lake: str, servers: str, what: str, number: str, dies_at: str) -> None:
 
     Killed before or after a step of the rescale, at the event of this number, counted from 1; 0 lives.
     """
-    table = Catalog(lake, bootstrap_servers=servers).table("db.t")
+    table = Catalog(lake, bootstrap_servers=servers).load_table("db.t")
     if what == "write":
         write(table, int(number))
         return

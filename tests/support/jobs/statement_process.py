@@ -33,7 +33,7 @@ def main(lake: str, servers: str, what: str, number: str, step_name: str) -> Non
     """
     for module in (statements, branch_merging):
         setattr(module, "GRACE_MILLIS", 0)  # noqa: B010  # imported by value
-    table = Catalog(lake, bootstrap_servers=servers).table("db.t")
+    table = Catalog(lake, bootstrap_servers=servers).load_table("db.t")
     dies_at = None if step_name == "-" else Step[step_name]
 
     def observe(step: Step, _user: str, _identifier: int, _bucket: int | None) -> None:

@@ -57,7 +57,7 @@ def main(warehouse: str, folder: str, given: str, bootstrap_servers: str) -> Non
     following = writer.trigger(availableNow=True).start(copy.path)
     following.awaitTermination()
     print(following.lastProgress, following.status, file=sys.stderr)
-    found["copied"] = sorted(map(tuple, catalog.table("db.copy").to_arrow().to_pandas().to_numpy().tolist()))
+    found["copied"] = sorted(map(tuple, catalog.load_table("db.copy").to_arrow().to_pandas().to_numpy().tolist()))
 
     try:
         spark.read.format("lakelog").options(**options).option("columns", "nobody").load(table.path)

@@ -137,7 +137,7 @@ class World:
         sides: dict[Batch, set[int]] = defaultdict(set)
         rows: Counter[tuple[str, int]] = Counter()
         batches: dict[tuple[str, int], set[int]] = defaultdict(set)
-        for row in self.catalog.table("db.sink").to_arrow().to_pylist():
+        for row in self.catalog.load_table("db.sink").to_arrow().to_pylist():
             batch = (row["job"], row["batch"])
             writes[batch].add(row["write"])
             sides[batch].add(row["side"])

@@ -97,7 +97,7 @@ class RowHistory:
                 partition_keys=["part"] if self.has_partitions else [],
                 options={"bucket": "1", "write-only": "true", "snapshot.num-retained.min": "1"},
             )
-            self._write(self.catalog.table(name))
+            self._write(self.catalog.load_table(name))
         feed(self.catalog)
 
     # What is known.
@@ -105,9 +105,9 @@ class RowHistory:
     def lines(self) -> Iterator[Table]:
         """All tables and branches."""
         for name in self.names:
-            table = self.catalog.table(name)
+            table = self.catalog.load_table(name)
             yield table
-            yield from (table.branch(one.name) for one in table.branches())
+            yield from (table.branch(one.name) for one in table.branches.list())
 
     def newest(self, table: Table) -> Commit | None:
         """The newest commit of a line."""
@@ -301,16 +301,16 @@ class RowHistory:
     def _roll_back(self, table: Table) -> None:
         self.gave_way = True
         target = self.choose.choice(self.living()[table.name][-3:])
-        table.rollback(snapshot_id=target.id)
+        table.upkeep.rollback(snapshot_id=target.id)
 
     def _fork(self, table: Table) -> None:
         main = self._main(table)
-        if len(main.branches()) < len(BRANCHES) - 1:
+        if len(main.branches.list()) < len(BRANCHES) - 1:
             commit = self.choose.choice(self.living()[main.name])
-            taken = {one.name for one in main.branches()}
+            taken = {one.name for one in main.branches.list()}
             name = self.choose.choice([one for one in BRANCHES if one not in taken])
             try:
-                main.create_branch(name, snapshot_id=commit.id)
+                main.branches.create(name, snapshot_id=commit.id)
             except NotFoundError:  # the other engine brings the branch's hint of the oldest snapshot
                 return
             self._forks[f"{main.name}/{name}"] = commit.uuid
@@ -330,7 +330,7 @@ class RowHistory:
         theirs, state = self._state(branch), self._state(main)
         head = self.newest(branch)
         try:
-            merged = main.merge_changes(branch._files.branch).snapshot_id
+            merged = main.branches.merge(branch._files.branch).snapshot_id
         except (ConflictError, InvalidRequestError, NotFoundError):  # another engine may have deleted the base's tag
             return
         if merged is None:
@@ -357,7 +357,7 @@ class RowHistory:
             return
         name = branch._files.branch
         self.gave_way = True
-        verb = self.choose.choice([main.fast_forward, main.merge_branch, main.replace_main])
+        verb = self.choose.choice([main.branches.fast_forward, main.branches.replace_newer, main.branches.replace_main])
         try:
             verb(name)
         except (ConflictError, InvalidRequestError):
@@ -368,7 +368,7 @@ class RowHistory:
 
     def _roll_back_by_others(self, table: Table) -> None:
         """Another engine does it, which feeds nothing. It would delete data files that a branch needs."""
-        if self._main(table).branches():
+        if self._main(table).branches.list():
             return
         self.gave_way = True
         target = self.choose.choice(self.living()[table.name][-3:])
@@ -395,10 +395,10 @@ class RowHistory:
     def _delete_branch(self, table: Table) -> None:
         branch = self._a_branch(table)
         if branch is not None:
-            self._main(table).delete_branch(branch._files.branch)
+            self._main(table).branches.delete(branch._files.branch)
 
     def _expire(self, table: Table) -> None:
-        table.expire_snapshots(retain_min=1, retain_max=self.choose.choice([1, 2, 4]))
+        table.upkeep.expire_snapshots(retain_min=1, retain_max=self.choose.choice([1, 2, 4]))
 
     def _mend(self, table: Table) -> None:
         wrong = self.choose.choice([(line, one) for line, found in self.living().items() for one in found])
@@ -410,7 +410,7 @@ class RowHistory:
     # How it is kept.
 
     def _main(self, table: Table) -> Table:
-        return self.catalog.table(table.name.partition("$")[0])
+        return self.catalog.load_table(table.name.partition("$")[0])
 
     def _base(self, main: Table, branch: str) -> str | None:
         """The commit up to which a branch is merged, or at which it began."""
@@ -438,7 +438,7 @@ class RowHistory:
 
     def _a_branch(self, table: Table) -> Table | None:
         main = self._main(table)
-        branches = main.branches()
+        branches = main.branches.list()
         return main.branch(self.choose.choice(branches).name) if branches else None
 
     def _state(self, table: Table) -> State:

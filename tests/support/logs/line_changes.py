@@ -41,7 +41,7 @@ LINE_CHANGES = {
         renews_log=True,
     ),
     "merge": LineChange(
-        act=lambda table: table.merge_changes("dev", on_conflict="branch"),
+        act=lambda table: table.branches.merge("dev", on_conflict="branch"),
         option="stream.on-merge",
         message=r"(a branch was merged into it|merged a branch into it).*, and the query has stream.on-merge=fail",
     ),
@@ -60,8 +60,8 @@ def filled_table(folder: Path, servers: str, *, mode: str = "all") -> Table:
     table = catalog.create_table("db.t", schema=SCHEMA, options=options, primary_keys=["id"])
     write(table, 0)
     write(table, 1)
-    table.create_tag("t")
-    table.create_branch("dev")
+    table.tags.create("t")
+    table.branches.create("dev")
     branch = table.branch("dev")
     branch.write(pa.concat_tables([rows_of(5), pa.table({"id": [0], "batch": [5]}, schema=SCHEMA)]))
     branch.delete("id = 1")

@@ -323,7 +323,7 @@ class LoggedHistory:
             main.rows = self.kind.merged(line.fork, main.rows, line.rows)
             line.fork, line.merged_id = Rows(line.rows), -1
         return Planned(
-            lambda table: table.merge_changes(name, on_conflict="branch"),
+            lambda table: table.branches.merge(name, on_conflict="branch"),
             wanted,
             line.has_lost_base,
             is_made_again=True,
@@ -339,7 +339,9 @@ class LoggedHistory:
         max_bytes = self.rng.choice((None, 0))
         if max_bytes == 0:
             self._renewed.add(main.number)
-        return Planned(lambda table: table.merge_branch(name, max_bytes=max_bytes), wanted, is_made_again=True)
+        return Planned(
+            lambda table: table.branches.replace_newer(name, max_bytes=max_bytes), wanted, is_made_again=True
+        )
 
     def _branch(self, wanted: Model, verb: str) -> Planned | None:
         lines, branch = wanted.lines, self.rng.choice(BRANCHES)
@@ -352,17 +354,17 @@ class LoggedHistory:
                 rows = main.rows if held is None else held.rows
                 lines[branch] = Line(self._lines, Rows(rows), {} if held is None else {tag: held}, Rows(rows))
             name = None if held is None else tag
-            return Planned(lambda table: table.create_branch(branch, tag=name), wanted, is_refused)
+            return Planned(lambda table: table.branches.create(branch, tag=name), wanted, is_refused)
         if branch not in lines or verb == "branch":
             return None
         if verb == "delete branch":
             del lines[branch]
-            return Planned(lambda table: table.delete_branch(branch), wanted)
+            return Planned(lambda table: table.branches.delete(branch), wanted)
         new = BRANCHES[1 - BRANCHES.index(branch)]
         if new in lines:
             return None
         lines[new] = lines.pop(branch)
-        return Planned(lambda table: table.rename_branch(branch, new), wanted)
+        return Planned(lambda table: table.branches.rename(branch, new), wanted)
 
     def _branch_log(self, wanted: Model, verb: str) -> Planned | None:
         """A branch gets a log, loses it, or is rolled back, which a line that has had a log is not."""
@@ -377,7 +379,7 @@ class LoggedHistory:
                 line.tags = {one: held for one, held in line.tags.items() if held.snapshot_id <= target.snapshot_id}
                 line.has_lost_base |= target.snapshot_id < line.merged_id
                 self._loses.add(line.number)
-            return Planned(lambda table: table.branch(name).rollback(tag=tag), wanted, line.was_logged)
+            return Planned(lambda table: table.branch(name).upkeep.rollback(tag=tag), wanted, line.was_logged)
         if name == MAIN or line.is_logged is (verb == "log"):
             return None
         line.is_logged, line.was_logged = verb == "log", True
@@ -389,7 +391,7 @@ class LoggedHistory:
     def _with_log(self, line: Table) -> object:
         options = {key: text for key, text in self.kind.options.items() if key.startswith("log.")}
         try:
-            return line.add_log(options)
+            return line.log_store.add(options)
         except InvalidRequestError as error:  # a call that died behind its last step
             if "has a log already" in str(error):
                 return None
@@ -401,10 +403,10 @@ class LoggedHistory:
             return None
         if verb == "untag":
             del line.tags[tag]
-            return Planned(lambda table: table.delete_tag(tag, branch=name), wanted)
+            return Planned(lambda table: table.tags.delete(tag, branch=name), wanted)
         line.tags[tag] = Tagged(0, Rows(line.rows), name == MAIN and wanted.batches.are_partial)
         self.happened["a tag of a part"] += line.tags[tag].is_partial
-        return Planned(lambda table: table.create_tag(tag, branch=name, replace=verb != "tag"), wanted)
+        return Planned(lambda table: table.tags.create(tag, branch=name, replace=verb != "tag"), wanted)
 
     def _take_ids(self) -> None:
         """A tag, and a branch that was merged now, are at the snapshots that the table says."""
@@ -415,7 +417,7 @@ class LoggedHistory:
                 line.merged_id = 0 if newest is None else newest.id
             for tag, held in line.tags.items():
                 if held.snapshot_id == 0:
-                    found = table.tag(tag, branch=name).snapshot.id
+                    found = table.tags.get(tag, branch=name).snapshot.id
                     line.tags[tag] = Tagged(found, held.rows, held.is_partial)
 
     # Readers
@@ -490,13 +492,13 @@ class LoggedHistory:
 
     def _all_lines(self) -> list[Table]:
         table = self.opened()
-        return [table.branch(name) for name in (MAIN, *(branch.name for branch in table.branches()))]
+        return [table.branch(name) for name in (MAIN, *(branch.name for branch in table.branches.list()))]
 
     def _shown(self) -> dict[str, tuple[Rows, dict[str, Rows]]]:
         return {
             line._files.branch: (
                 rows_in(line),
-                {tag.name: rows_in(line, tag=tag.name) for tag in line.tags() if tag.name in TAGS},
+                {tag.name: rows_in(line, tag=tag.name) for tag in line.tags.list() if tag.name in TAGS},
             )
             for line in self._all_lines()
         }
@@ -506,15 +508,15 @@ class LoggedHistory:
         assert found == expected, f"{when}: {found}\nexpected {expected}"
 
     def _expire(self, line: Table) -> None:
-        line.expire_snapshots(retain_min=1, retain_max=1, older_than="0 s")
+        line.upkeep.expire_snapshots(retain_min=1, retain_max=1, older_than="0 s")
 
     def _clean(self, table: Table) -> None:
-        table.remove_orphan_files(older_than=NO_AGE, dry_run=False, allow_young=True)
+        table.upkeep.remove_orphan_files(older_than=NO_AGE, dry_run=False, allow_young=True)
 
 
 def without_log(line: Table) -> object:
     """Take the log of a branch away."""
-    return line.remove_log() if line.log is not None else None
+    return line.log_store.remove() if line.log is not None else None
 
 
 def table_of(rows: Sequence[Row]) -> pa.Table:

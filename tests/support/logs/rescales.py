@@ -58,7 +58,7 @@ def dying_rescale(table: Table, buckets: int, *, dies_at: int, die: Callable[[],
     with pytest.MonkeyPatch.context() as patched:
         for owner, name in STEPS:
             patched.setattr(owner, name, counted(getattr(owner, name)))
-        return table.rescale(buckets)
+        return table.upkeep.rescale(buckets)
 
 
 def generations(table: Table) -> Iterator[tuple[Table, int]]:

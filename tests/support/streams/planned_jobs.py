@@ -57,7 +57,7 @@ class PlannedJob:
         self._sink = sink
         self._sources = sources
         self._transform = transform
-        self._schema = catalog.table(sink).to_arrow().schema
+        self._schema = catalog.load_table(sink).to_arrow().schema
         self._options = {"warehouse": catalog.warehouse, **options}
         self.name = name
         self.offsets: list[list[dict[str, Any]]] = []  # the offset log: the ends of each batch
@@ -114,10 +114,10 @@ class PlannedJob:
         self.states[batch + 1 :] = [state]
 
     def _commit(self, batch: int, rows: list[Row], starts: Sequence[Any], ends: Sequence[Any]) -> None:
-        table = self._catalog.table(self._sink)
+        table = self._catalog.load_table(self._sink)
         store = table._files
         sources = [
-            read_between(source_of(self._catalog.table(name)), parsed(start), parsed(end))
+            read_between(source_of(self._catalog.load_table(name)), parsed(start), parsed(end))
             for name, start, end in zip(self._sources, starts, ends, strict=True)
         ]
         record = BatchLineage(job=self.name, query_id=self.name, batch_id=batch, sources=sources)

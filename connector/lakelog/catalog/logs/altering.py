@@ -107,7 +107,7 @@ def check_log_options(old: Mapping[str, str], new: Mapping[str, str]) -> None:
         why = (
             "log and files would hold different rows"
             if has_log
-            else "the table has no log; `lakelog log add` or Table.add_log gives it one, with these options"
+            else "the table has no log; `lakelog log add` or Table.log_store.add gives it one, with these options"
         )
         values = "" if is_of_clients else f" from {old.get(key)} to {new.get(key)}"  # settings of clients may be secret
         raise InvalidRequestError(f"option {key!r} cannot be changed{values}: {why}")

@@ -56,7 +56,7 @@ def add_log(
     kafka: Mapping[str, str],
     bootstrap_servers: str | None,
 ) -> FileStoreTable:
-    """See `Table.add_log`."""
+    """See `Table.log_store.add`."""
     check_not_set_by_lakelog(options)
     check_known(options, LOGSTORE_OPTIONS, PREFIXES)
     given = with_servers(options, bootstrap_servers)
@@ -78,7 +78,7 @@ def _check(schema: TableSchema) -> None:
 def remove_log(
     table: FileStoreTable, *, keep_topic: bool, skip_unreadable: bool, kafka: Mapping[str, str]
 ) -> FileStoreTable:
-    """See `Table.remove_log`."""
+    """See `Table.log_store.remove`."""
     require_kafka_client()
     from lakelog.protocol.life.log_life import remove_log as remove
 
@@ -88,7 +88,7 @@ def remove_log(
 def renew_log(
     table: FileStoreTable, identifier: Identifier, *, keep_topic: bool, skip_unreadable: bool, kafka: Mapping[str, str]
 ) -> FileStoreTable:
-    """See `Table.renew_log`."""
+    """See `Table.log_store.renew`."""
     require_kafka_client()
     from lakelog.protocol.life.log_life import renew_log as renew
 
@@ -98,7 +98,7 @@ def renew_log(
 def rescale_log(
     table: FileStoreTable, identifier: Identifier, buckets: int, *, kafka: Mapping[str, str]
 ) -> FileStoreTable:
-    """See `Table.rescale`, for a table with a log."""
+    """See `Table.upkeep.rescale`, for a table with a log."""
     require_kafka_client()
     from lakelog.protocol.life.log_rescale import rescale
 
@@ -106,7 +106,7 @@ def rescale_log(
 
 
 def drop_ended_logs(table: FileStoreTable, older_than: Age | None, *, kafka: Mapping[str, str]) -> list[str]:
-    """See `Table.drop_ended_logs`."""
+    """See `Table.log_store.drop_ended`."""
     now_millis = system_millis()
     retention = RETENTION.of(table.schema.options)
     age = retention if older_than is None else age_millis(older_than, now_millis=now_millis)

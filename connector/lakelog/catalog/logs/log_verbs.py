@@ -44,7 +44,7 @@ def open_tail(
     key: Mapping[str, object] | None,
     follow: bool,
 ) -> LogTail:
-    """A read of the log that goes on. See `Table.tail_log`."""
+    """A read of the log that goes on. See `Table.log_store.tail`."""
     there = required_log(files, log)
     from lakelog.protocol.reading.log_tail import tail_of
 
@@ -59,7 +59,7 @@ def changes_of(tail: LogTail) -> Iterator[pa.RecordBatch]:
 def verify(
     files: FileStoreTable, log: TableLog | None, *, from_snapshot: int | None, to_snapshot: int | None
 ) -> LogVerification:
-    """Compare log and files. See `Table.verify_log`."""
+    """Compare log and files. See `Table.log_store.verify`."""
     there = required_log(files, log)
     from lakelog.protocol.upkeep.log_verify import verify_log
 
@@ -67,7 +67,7 @@ def verify(
 
 
 def transactions(files: FileStoreTable, log: TableLog | None) -> list[LogTransaction]:
-    """The open transactions. See `Table.open_transactions`."""
+    """The open transactions. See `Table.log_store.open_transactions`."""
     there = required_log(files, log)
     from lakelog.protocol.upkeep.log_transactions import list_transactions
 
@@ -75,7 +75,7 @@ def transactions(files: FileStoreTable, log: TableLog | None) -> list[LogTransac
 
 
 def end(files: FileStoreTable, log: TableLog | None, *, older_than: Age) -> EndedTransactions:
-    """Abort open transactions. See `Table.end_transactions`."""
+    """Abort open transactions. See `Table.log_store.end_transactions`."""
     there = required_log(files, log)
     from lakelog.protocol.upkeep.log_transactions import end_transactions
 
@@ -83,7 +83,7 @@ def end(files: FileStoreTable, log: TableLog | None, *, older_than: Age) -> Ende
 
 
 def examine_table(files: FileStoreTable, log: TableLog | None, role: str, *, may_write: bool) -> Iterator[Finding]:
-    """The findings about a table. See `Table.doctor`."""
+    """The findings about a table. See `Table.upkeep.doctor`."""
     require_kafka_client()
     from lakelog.protocol.upkeep.health_table import examine
 

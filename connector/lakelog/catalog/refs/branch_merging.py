@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def merge_changes(
     table: TableHandle, branch: str, *, base: str | int | None, on_conflict: str | Mapping[str, str], dry_run: bool
 ) -> BranchMerge:
-    """Merge a branch. See `Table.merge_changes`."""
+    """Merge a branch. See `Table.branches.merge`."""
     files = table._files
     if table.log is None or dry_run:
         return files.merge_changes(branch, base=base, on_conflict=on_conflict, dry_run=dry_run)

@@ -1,4 +1,4 @@
-"""The branches of a table: made, renamed, deleted, listed and opened; see `Table.create_branch` and the others."""
+"""The branches of a table: made, renamed, deleted, listed and opened; see `Table.branches.create` and the others."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _VERBS = {
     "fast_forward": BranchVerb.FAST_FORWARD,
-    "merge_branch": BranchVerb.MERGE,
+    "replace_newer": BranchVerb.MERGE,
     "replace_main": BranchVerb.REPLACE,
 }
 
@@ -76,8 +76,8 @@ def _check_may_go(main: FileStoreTable, branch: FileStoreTable) -> None:
     if tags:
         raise InvalidRequestError(
             f"branch {branch.branch!r} has the tag(s) {listed(tags)}, which would be deleted with it: a table with a "
-            "log gets the rows of a branch and not its snapshots. Use merge_branch, after which the branch stays, or "
-            "delete the tags"
+            "log gets the rows of a branch and not its snapshots. Use branches.replace_newer, after which the branch "
+            "stays, or delete the tags"
         )
 
 

@@ -1,4 +1,4 @@
-"""Tags of a table: `Table.create_tag` and the other verbs."""
+"""Tags of a table: `Table.tags.create` and the other verbs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def create_tag(
     files: FileStoreTable, name: str, *, time_retained: Duration | None, replaces: bool, **which: Unpack[SnapshotChoice]
 ) -> Tag:
-    """Create or replace a tag of the chosen snapshot. See `Table.create_tag`."""
+    """Create or replace a tag of the chosen snapshot. See `Table.tags.create`."""
     branch = files.on_branch(which.pop("branch", None))
     snapshot = branch.snapshot(**which)
     if snapshot is None:

@@ -84,13 +84,13 @@ def _rows(catalog: TableOpener, name: str, options: Mapping[str, str]) -> Iterab
 def _opened(catalog: TableOpener) -> Iterator[tuple[str, str, Table]]:
     """The tables of a warehouse, with their names; without the system tables."""
     for database, name, _ in catalog.stores():
-        yield database, name, catalog.table(f"{database}.{name}", is_to_be_mended=True)
+        yield database, name, catalog.load_table(f"{database}.{name}", is_to_be_mended=True)
 
 
 def _tables(catalog: TableOpener) -> Iterator[Row]:
     for database, name, table in _opened(catalog):
         schema, sums = table.schema, _sums(table)
-        schemas = table.system_table("schemas").to_arrow(columns=["update_time"])["update_time"].cast("int64")
+        schemas = table.system.table("schemas").to_arrow(columns=["update_time"])["update_time"].cast("int64")
         yield (
             database,
             name,
@@ -111,7 +111,7 @@ def _tables(catalog: TableOpener) -> Iterator[Row]:
 
 def _sums(table: Table) -> Sequence[_Sums]:
     """The partitions of the newest snapshot: name, rows in files, bytes, files, and when the last one was made."""
-    found = table.system_table("partitions").to_arrow(columns=["partition", *_SUMS])
+    found = table.system.table("partitions").to_arrow(columns=["partition", *_SUMS])
     times = found["last_update_time"].cast("int64")
     return list(zip(*(column.to_pylist() for column in (*found.columns[:-1], times)), strict=True))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from lakelog.catalog.columns.session_defaults import call_defaults, without_call
 from lakelog.catalog.system.table_lineage import KEEPER
 from lakelog.catalog.verbs.table import Table
 from lakelog.common.clock import system_millis
+from lakelog.common.errors import NotFoundError
 from lakelog.logstore.client_settings import SERVERS
 from lakelog.protocol.access.kafka_profiles import call_settings, without_call_settings
 from lakelog.warehouse.identifier import Identifier
@@ -53,7 +55,7 @@ class TableOpener(Warehouse):
         self._listeners_of = listeners_of
         self._now_millis = now_millis
 
-    def table(self, identifier: str, *, is_to_be_mended: bool = False) -> Table:
+    def load_table(self, identifier: str, *, is_to_be_mended: bool = False) -> Table:
         """Open a table, or with `database.table$branch_<name>` a branch of it.
 
         Raises NotFoundError, naming the tables of its database. Raises OptionError for a table with settings of Kafka
@@ -69,3 +71,21 @@ class TableOpener(Warehouse):
             bootstrap_servers=self._bootstrap_servers,
             is_to_be_mended=is_to_be_mended,
         )
+
+    def table_exists(self, identifier: str) -> bool:
+        """Whether there is a table, or with `database.table$branch_<name>` a branch of one.
+
+        Raises InvalidRequestError for a name that is none.
+        """
+        try:
+            self.store(identifier)
+        except NotFoundError:
+            return False
+        return True
+
+    if not TYPE_CHECKING:
+
+        def table(self, identifier: str) -> Table:
+            """`load_table`, as programs of before 0.1.0 call it."""
+            warnings.warn("Catalog.table is Catalog.load_table from 0.1.0 on", DeprecationWarning, stacklevel=2)
+            return self.load_table(identifier)

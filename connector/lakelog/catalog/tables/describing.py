@@ -110,7 +110,7 @@ def describe_table(table: TableHandle) -> TableDescription:
 
 
 def describe_partitions(table: TableHandle) -> list[PartitionDescription]:
-    """See `Table.describe_partitions`."""
+    """See `Table.system.partitions`."""
     from lakelog.filestore.encoding.key_order import comparable_key
     from lakelog.filestore.metadata.tables.table_files import partition_values
 

@@ -33,7 +33,7 @@ def expire_snapshots(
     retain_min: int | None,
     older_than: Age | None,
 ) -> ExpiredSnapshots:
-    """Expire snapshots, then records of the log. See `Table.expire_snapshots`."""
+    """Expire snapshots, then records of the log. See `Table.upkeep.expire_snapshots`."""
     now_millis = system_millis()
     retention = retention_of(
         Retention.of(files),
@@ -85,7 +85,7 @@ def remove_orphan_files(
 ) -> Orphans:
     """Find or delete orphan files; files that a log of the table or of a branch names are kept.
 
-    See `Table.remove_orphan_files`.
+    See `Table.upkeep.remove_orphan_files`.
     """
     find_named: NamedElsewhere | None = None
     if logs:

@@ -1,26 +1,31 @@
-"""The branches of a table, and older states of it that are brought back."""
+"""The branches of a table."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import builtins
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Unpack
 
 from lakelog.catalog.names.durations import Age, Duration
-from lakelog.catalog.verbs.log import TableLogVerbs
+from lakelog.catalog.names.keywords import naming_keywords
+from lakelog.catalog.verbs.group import AnyTable, VerbGroup
 
 if TYPE_CHECKING:
     from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
     from lakelog.filestore.refs.branches.branches import Branch
     from lakelog.filestore.refs.merges.branch_merge import BranchMerge
-    from lakelog.filestore.refs.restore.restore import Restored
-    from lakelog.filestore.refs.restore.rollback import RolledBack
     from lakelog.filestore.refs.states.travel import SnapshotChoice
 
 
-class TableBranches(TableLogVerbs):
-    """The verbs of branches, and those that bring a state back."""
+@naming_keywords
+class TableBranches(VerbGroup[AnyTable]):
+    """The branches of a table: `table.branches`, which may be iterated; `table.branch(name)` opens one.
 
-    def create_branch(
+    `merge` keeps the changes of both sides. `fast_forward` gives the table the branch where the table has not changed,
+    `replace_newer` and `replace_main` also where it has.
+    """
+
+    def create(
         self,
         name: str,
         *,
@@ -33,34 +38,30 @@ class TableBranches(TableLogVerbs):
 
         Only metadata are copied, so it takes no longer for a large table. A tag `lakelog-fork-*` in the table and in
         the branch keeps the files that they share, until the branch is deleted. A branch begins without a log;
-        `branch(name).add_log()` gives it one of its own. After `time_retained` `expire_branches` deletes it. Raises
+        `branch(name).log_store.add()` gives it one of its own. After `time_retained` `expire` deletes it. Raises
         InvalidRequestError for a name that cannot be: `main`, a number, one with a dot, a dollar sign or a slash;
         ConflictError for a name that is taken.
         """
         from lakelog.catalog.refs.branching import create_branch
 
         return create_branch(
-            self._files, name, empty=empty, time_retained=time_retained, if_not_exists=if_not_exists, **which
+            self._table._files, name, empty=empty, time_retained=time_retained, if_not_exists=if_not_exists, **which
         )
 
-    def rename_branch(self, name: str, new_name: str) -> None:
+    def rename(self, name: str, new_name: str) -> None:
         """Give a branch another name. Raises NotFoundError, ConflictError for a taken name and a running writer."""
-        self._files.rename_branch(name, new_name)
+        self._table._files.rename_branch(name, new_name)
 
-    def delete_branch(self, name: str, *, if_exists: bool = False) -> None:
-        """Delete a branch with its snapshots and tags. `remove_orphan_files` deletes the files that it alone named.
+    def delete(self, name: str, *, if_exists: bool = False) -> None:
+        """Delete a branch with its snapshots and tags; `upkeep.remove_orphan_files` deletes files that it alone named.
 
         Raises NotFoundError, and InvalidRequestError for a branch that `scan.fallback-branch` names.
         """
         from lakelog.catalog.refs.branching import delete_branch
 
-        delete_branch(self, name, if_exists=if_exists)
+        delete_branch(self._table, name, if_exists=if_exists)
 
-    def branches(self) -> list[Branch]:
-        """The branches of the table by name, also those of other engines; without the main one."""
-        return self._files.branches()
-
-    def expire_branches(self, *, older_than: Age | None = None) -> list[str]:
+    def expire(self, *, older_than: Age | None = None) -> builtins.list[str]:
         """Delete the branches whose `time_retained` is over; gives their names.
 
         With `older_than` also those that were neither made nor written since: a timedelta, a duration such as `30 d`,
@@ -68,9 +69,9 @@ class TableBranches(TableLogVerbs):
         """
         from lakelog.catalog.refs.branching import expire_branches
 
-        return expire_branches(self, older_than)
+        return expire_branches(self._table, older_than)
 
-    def merge_changes(
+    def merge(
         self,
         branch: str,
         *,
@@ -99,7 +100,7 @@ class TableBranches(TableLogVerbs):
         """
         from lakelog.catalog.refs.branch_merging import merge_changes
 
-        return merge_changes(self, branch, base=base, on_conflict=on_conflict, dry_run=dry_run)
+        return merge_changes(self._table, branch, base=base, on_conflict=on_conflict, dry_run=dry_run)
 
     def fast_forward(self, branch: str, *, max_bytes: int | None = None) -> Snapshot:
         """Give the table the snapshots, tags and columns that a branch has since it began; gives the newest snapshot.
@@ -116,17 +117,17 @@ class TableBranches(TableLogVerbs):
         """
         return self._take_branch(branch, "fast_forward", max_bytes)
 
-    def merge_branch(self, branch: str, *, max_bytes: int | None = None) -> Snapshot:
+    def replace_newer(self, branch: str, *, max_bytes: int | None = None) -> Snapshot:
         """As `fast_forward`, and the snapshots, tags and columns that the table has since the fork give way.
 
-        `merge_changes` keeps the changes of both. A stream that wrote the table goes on with its next batch; batches
+        `merge` keeps the changes of both. A stream that wrote the table goes on with its next batch; batches
         that gave way do not come again. Writers of other engines must be stopped before. On a table with a log only
         rows give way: its snapshots and tags stay, and older states can be read and restored.
         """
-        return self._take_branch(branch, "merge_branch", max_bytes)
+        return self._take_branch(branch, "replace_newer", max_bytes)
 
     def replace_main(self, branch: str, *, max_bytes: int | None = None) -> Snapshot:
-        """As `merge_branch`, and the branch is deleted: its metadata are the table's.
+        """As `replace_newer`, and the branch is deleted: its metadata are the table's.
 
         On a table with a log, which gets the rows alone, a branch with tags of its own is refused.
         """
@@ -135,10 +136,10 @@ class TableBranches(TableLogVerbs):
     def _take_branch(self, branch: str, method: str, max_bytes: int | None) -> Snapshot:
         from lakelog.catalog.refs.from_branch import take_branch
 
-        return take_branch(self, branch, method, max_bytes=max_bytes)
+        return take_branch(self._table, branch, method, max_bytes=max_bytes)
 
     @property
-    def main_branch(self) -> str:
+    def main(self) -> str:
         """The branch that a file `main-branch` in the table's folder names, `main` without one.
 
         A proposal for Paimon names this file. No released engine writes or follows it, and neither does lakelog: reads
@@ -146,49 +147,14 @@ class TableBranches(TableLogVerbs):
         """
         from lakelog.filestore.refs.branches.branching import main_branch
 
-        return main_branch(self._files)
+        return main_branch(self._table._files)
 
-    def restore(
-        self,
-        *,
-        rewind_writers: bool = False,
-        dry_run: bool = False,
-        max_bytes: int | None = None,
-        **which: Unpack[SnapshotChoice],
-    ) -> Restored:
-        """Bring an older state back: a new snapshot has the rows of the named one, in the table's newest columns.
+    def list(self) -> builtins.list[Branch]:
+        """The branches of the table by name, also those of other engines; without the main one."""
+        return self._table._files.branches()
 
-        It is named by `snapshot_id`, `tag`, `timestamp`, `watermark` or `version`. With `dry_run` nothing is changed;
-        the result says what would be: rows, files, writers. The snapshots between stay. Streams that write the table go
-        on with their next batch, and batches that were undone do not come again; with `rewind_writers` the table takes
-        them again: stop the streams before, and set them back. Who follows the changes of the table gets those of the
-        restore. What others commit meanwhile is undone too.
+    def __iter__(self) -> Iterator[Branch]:
+        return iter(self.list())
 
-        On a table with a log it is a batch statement: the changes are in the log, and what others log meanwhile stays
-        where no change is of the same key. Where files of more than `max_bytes` differ, by default 256 MiB, or with
-        `rewind_writers`, the log is ended, the files are restored, and the table gets a log with a new topic: stop
-        streams that write before; streams that read go on, over the files, when they are started again. A call that was
-        cut off is made again.
-        Raises NotFoundError for a state that has expired, InvalidRequestError for one whose files have another number
-        of buckets or that holds a batch in part, ConflictError when other writers commit all the time.
-        """
-        from lakelog.catalog.refs.restoring import restore
-
-        return restore(self, which, rewind_writers=rewind_writers, dry_run=dry_run, max_bytes=max_bytes)
-
-    def rollback(
-        self, *, rewind_writers: bool = False, dry_run: bool = False, **which: Unpack[SnapshotChoice]
-    ) -> RolledBack:
-        """Delete the snapshots after the named one, with their changelogs and tags; with `dry_run` only say which.
-
-        It is named as in `restore`, which deletes nothing and is to be preferred. Streams that write the table go on
-        with their next batch; with `rewind_writers` the table takes their batches since then again. A call continues
-        one that was cut off. The ids are given again: streams and consumers that have read deleted snapshots fail. Stop
-        writers of other engines before. Data files are deleted by `remove_orphan_files`.
-        Raises InvalidRequestError for a table with a log, NotFoundError for a state that has expired.
-        """
-        from lakelog.filestore.expire.before_expiry import take_lineage_of_deleted
-
-        if not dry_run:
-            take_lineage_of_deleted(self._files)
-        return self._files.rollback(rewind_writers=rewind_writers, dry_run=dry_run, **which)
+    def __contains__(self, name: str) -> bool:
+        return any(branch.name == name for branch in self.list())

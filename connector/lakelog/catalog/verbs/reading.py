@@ -15,15 +15,13 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-    from lakelog.catalog.tables.describing import PartitionDescription, TableDescription
+    from lakelog.catalog.tables.describing import TableDescription
     from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-    from lakelog.filestore.metadata.tables.table_files import TableFile
     from lakelog.filestore.predicate import Predicate
     from lakelog.filestore.read.change_source import ChangeSource
     from lakelog.filestore.refs.states.ranges import RangeName
     from lakelog.filestore.refs.states.travel import SnapshotChoice
     from lakelog.filestore.system.history import History
-    from lakelog.filestore.system.system_table import SystemTable
     from lakelog.filestore.system.table_diff import State, TableDiff
     from lakelog.filestore.verbs.reading import Selection
 
@@ -66,35 +64,6 @@ class TableReads(TableHandle):
         from lakelog.catalog.tables.describing import describe_table
 
         return describe_table(self)
-
-    def describe_partitions(self) -> list[PartitionDescription]:
-        """The partitions of the newest snapshot, in order: files, last change, whether they are compacted and tracked.
-
-        A table without partition columns is one partition. Source: FLIP-188, "DESCRIBE".
-        """
-        from lakelog.catalog.tables.describing import describe_partitions
-
-        return describe_partitions(self)
-
-    def files(self, **which: Unpack[SnapshotChoice]) -> list[TableFile]:
-        """The data files of a snapshot: path, partition, bucket, level, rows, bytes and key range of each."""
-        return self._files.files(**which)
-
-    def system_table(
-        self, name: str, *, after: int | None = None, up_to: int | None = None, **which: Unpack[SnapshotChoice]
-    ) -> SystemTable:
-        """A system table: what the table is made of, with Paimon's columns; `to_arrow`, `to_polars` read it.
-
-        `name` is one of `snapshots`, `schemas`, `options`, `files`, `manifests`, `tags`, `branches`, `partitions`,
-        `buckets`, `consumers`, `audit_log`, `binlog`, `ro`, `statistics`, `aggregation_fields`, `file_key_ranges`,
-        `row_tracking` and `table_indexes`. Those of files and rows show the newest snapshot, or the one that the
-        arguments name; with `branch` all are those of a branch. `audit_log` and `binlog` show with `after` and `up_to`
-        the changes after one snapshot, up to and with another one, deletes among them. Timestamps are in UTC.
-        Raises NotFoundError for an unknown name, InvalidRequestError for an argument that it does not take.
-
-            table.system_table("files").to_polars().collect()
-        """
-        return self._files.system_table(name, after=after, up_to=up_to, **which)
 
     def diff(
         self, from_: State, to: State | None = None, *, columns: str | Sequence[str] | None = None, sample: int = 10

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import builtins
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Unpack
 
-from lakelog.warehouse.handle import TableHandle
+from lakelog.catalog.names.keywords import naming_keywords
+from lakelog.catalog.verbs.group import AnyTable, VerbGroup
 
 if TYPE_CHECKING:
     from lakelog.catalog.names.durations import Duration
@@ -12,10 +15,11 @@ if TYPE_CHECKING:
     from lakelog.filestore.refs.states.travel import SnapshotChoice
 
 
-class TableTags(TableHandle):
-    """The verbs of tags."""
+@naming_keywords
+class TableTags(VerbGroup[AnyTable]):
+    """The tags of a table: `table.tags`. `for tag in table.tags` and `name in table.tags` are those of its own line."""
 
-    def create_tag(
+    def create(
         self,
         name: str,
         *,
@@ -33,52 +37,57 @@ class TableTags(TableHandle):
         """
         from lakelog.catalog.refs.tagging import create_tag
 
-        return create_tag(self._files, name, time_retained=time_retained, replaces=replace, **which)
+        return create_tag(self._table._files, name, time_retained=time_retained, replaces=replace, **which)
 
-    def replace_tag(self, name: str, *, time_retained: Duration | None = None, **which: Unpack[SnapshotChoice]) -> Tag:
-        """Let an existing tag keep another snapshot, see `create_tag`. Raises NotFoundError for an unknown tag."""
-        return self.create_tag(name, time_retained=time_retained, replace=True, **which)
+    def replace(self, name: str, *, time_retained: Duration | None = None, **which: Unpack[SnapshotChoice]) -> Tag:
+        """Let an existing tag keep another snapshot, see `create`. Raises NotFoundError for an unknown tag."""
+        return self.create(name, time_retained=time_retained, replace=True, **which)
 
-    def rename_tag(self, name: str, new_name: str, *, branch: str | None = None) -> Tag:
+    def rename(self, name: str, new_name: str, *, branch: str | None = None) -> Tag:
         """Give a tag another name. Raises NotFoundError for an unknown tag, ConflictError for a name that is taken."""
         from lakelog.filestore.refs.tags.tags import rename_tag
 
-        return rename_tag(self._files.on_branch(branch), name, new_name)
+        return rename_tag(self._table._files.on_branch(branch), name, new_name)
 
-    def delete_tag(self, name: str, *, branch: str | None = None) -> None:
+    def delete(self, name: str, *, branch: str | None = None) -> None:
         """Delete a tag, and the files that nothing else needs. Raises NotFoundError for an unknown tag."""
         from lakelog.filestore.refs.tags.tags import drop_tag
 
-        drop_tag(self._files.on_branch(branch), name)
+        drop_tag(self._table._files.on_branch(branch), name)
 
-    def tags(self, *, branch: str | None = None) -> list[Tag]:
-        """The tags of the table or of a branch, by their snapshots."""
-        from lakelog.filestore.refs.tags.tags import tags_of
-
-        return tags_of(self._files.on_branch(branch))
-
-    def tag(self, name: str, *, branch: str | None = None) -> Tag:
+    def get(self, name: str, *, branch: str | None = None) -> Tag:
         """One tag. Raises NotFoundError, naming the tags."""
-        return self._files.on_branch(branch).snapshots.tag(name)
+        return self._table._files.on_branch(branch).snapshots.tag(name)
 
-    def has_tag(self, name: str, *, branch: str | None = None) -> bool:
-        """Whether there is a tag of this name."""
-        return self._files.on_branch(branch).snapshots.find_tag(name) is not None
-
-    def previous_tag(self, name: str, *, branch: str | None = None) -> Tag | None:
+    def previous(self, name: str, *, branch: str | None = None) -> Tag | None:
         """The tag of the largest snapshot before that of the tag `name`; None for the oldest."""
         from lakelog.filestore.refs.tags.tags import previous_tag
 
-        return previous_tag(self._files.on_branch(branch), name)
+        return previous_tag(self._table._files.on_branch(branch), name)
 
-    def next_tag(self, name: str, *, branch: str | None = None) -> Tag | None:
+    def next(self, name: str, *, branch: str | None = None) -> Tag | None:
         """The tag of the smallest snapshot behind that of the tag `name`; None for the youngest."""
         from lakelog.filestore.refs.tags.tags import next_tag
 
-        return next_tag(self._files.on_branch(branch), name)
+        return next_tag(self._table._files.on_branch(branch), name)
 
-    def expire_tags(self, *, branch: str | None = None) -> list[str]:
+    def expire(self, *, branch: str | None = None) -> builtins.list[str]:
         """Delete the tags whose `time_retained` is over; gives their names. Writers do so after their commits too."""
         from lakelog.filestore.refs.tags.tags import expire_tags
 
-        return expire_tags(self._files.on_branch(branch))
+        return expire_tags(self._table._files.on_branch(branch))
+
+    def list(self, *, branch: str | None = None) -> builtins.list[Tag]:
+        """The tags of the table or of a branch, by their snapshots."""
+        from lakelog.filestore.refs.tags.tags import tags_of
+
+        return tags_of(self._table._files.on_branch(branch))
+
+    def __iter__(self) -> Iterator[Tag]:
+        return iter(self.list())
+
+    def __contains__(self, name: str) -> bool:
+        return self._table._files.snapshots.find_tag(name) is not None
+
+    def __getitem__(self, name: str) -> Tag:
+        return self.get(name)

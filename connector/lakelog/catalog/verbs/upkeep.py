@@ -1,50 +1,47 @@
-"""The upkeep of a table: compaction, expiry, consumers, and checks."""
+"""The upkeep of a table: expiry, other buckets, deleted snapshots, and checks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Unpack
 
 from lakelog.catalog.names.durations import Age
+from lakelog.catalog.names.keywords import naming_keywords
 from lakelog.catalog.tables.upkeep import ExpiredSnapshots, expire_snapshots, remove_orphan_files
-from lakelog.catalog.verbs.branches import TableBranches
+from lakelog.catalog.verbs.group import AnyTable, VerbGroup
 
 if TYPE_CHECKING:
     from lakelog.filestore.commit.outcomes import FoundCommit
     from lakelog.filestore.expire.orphans import Orphans
     from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-    from lakelog.filestore.metadata.tables.consumers import Consumer
+    from lakelog.filestore.predicate import Predicate
+    from lakelog.filestore.refs.restore.rollback import RolledBack
+    from lakelog.filestore.refs.states.travel import SnapshotChoice
     from lakelog.protocol.upkeep.health import Finding, HealthReport
 
 
-class TableUpkeep(TableBranches):
-    """The verbs of upkeep."""
+@naming_keywords
+class TableUpkeep(VerbGroup[AnyTable]):
+    """What keeps a table in order: `table.upkeep`."""
 
-    def compact(self, *, full: bool = False) -> Snapshot | None:
-        """Merge the runs that are due by the table's options, or with `full` all runs of every bucket; then expire.
-
-        None when nothing was due. Raises ConflictError when another compaction of the same files came first.
-        """
-        return self._files.compact(full=full)
-
-    def rescale(self, buckets: int) -> Self:
+    def rescale(self, buckets: int) -> AnyTable:
         """Change the number of buckets, and give the changed table. Every row is rewritten.
 
         Writers that opened the table before are refused afterwards. A call continues a rescale that was cut off. A log
         goes on in a new topic with as many partitions: streams that write or read the table end with an error, and
         continue exactly once when they are started again. The older topic stays for those that have not read it to its
-        end, until `drop_ended_logs`, or with the table.
+        end, until `log_store.drop_ended`, or with the table.
         Raises InvalidRequestError and UnsupportedError for tables whose rows cannot move, and those with
         `log.consistency=eventual`; ConflictError when other writers commit all the time, or a stream writes the table;
-        NotFoundError without the topic of a log, see `renew_log`; UnavailableError.
+        NotFoundError without the topic of a log, see `log_store.renew`; UnavailableError.
         """
-        if self.log is None:
-            return self._of(self._files.rescale(buckets))
+        if self._table.log is None:
+            return self._table._of(self._table._files.rescale(buckets))
         from lakelog.catalog.logs.log_life import identifier_for_topics, rescale_log
 
-        name = identifier_for_topics(self.identifier, self.path, self._files.branch)
-        return self._of(rescale_log(self._files, name, buckets, kafka=self.kafka))
+        name = identifier_for_topics(self._table.identifier, self._table.path, self._table._files.branch)
+        return self._table._of(rescale_log(self._table._files, name, buckets, kafka=self._table.kafka))
 
     def expire_snapshots(
         self, *, retain_max: int | None = None, retain_min: int | None = None, older_than: Age | None = None
@@ -58,8 +55,39 @@ class TableUpkeep(TableBranches):
         bounds that cannot both hold, UnavailableError without Kafka.
         """
         return expire_snapshots(
-            self._files, self.log, retain_max=retain_max, retain_min=retain_min, older_than=older_than
+            self._table._files, self._table.log, retain_max=retain_max, retain_min=retain_min, older_than=older_than
         )
+
+    def expire_partitions(self) -> Snapshot | None:
+        """Delete the partitions that are older than `partition.expiration-time`; None when no partition is.
+
+        Partitions whose values are not times stay. Raises as `drop_partitions`, and InvalidRequestError without the
+        option.
+        """
+        if self._table.log is None:
+            return self._table._files.expire_partitions()
+        from lakelog.catalog.logs.statements import run_statement
+        from lakelog.filestore.write.clearing import drop_plan
+
+        return run_statement(
+            self._table,
+            "EXPIRE PARTITIONS",
+            drop_plan(self._table._files, self._table._files._expired_partitions()),
+        )
+
+    def drop_partitions(self, where: str | Predicate) -> Snapshot | None:
+        """Delete the partitions that meet a condition on partition columns; None when no partition does.
+
+        On a table with a log it is a batch statement, one delete a row in the log. Raises InvalidRequestError for a
+        condition on other columns, ConflictError for a table without a log that changed meanwhile.
+        """
+        if self._table.log is None:
+            return self._table._files.drop_partitions(where)
+        from lakelog.catalog.logs.statements import run_statement
+        from lakelog.filestore.write.clearing import drop_plan
+
+        choose = self._table._files._partitions_where(where).matching
+        return run_statement(self._table, "DROP PARTITION", drop_plan(self._table._files, choose))
 
     def remove_orphan_files(
         self, *, older_than: Age = timedelta(days=1), dry_run: bool = True, allow_young: bool = False
@@ -73,24 +101,47 @@ class TableUpkeep(TableBranches):
         from lakelog.catalog.refs.branching import logs_of_lines
 
         return remove_orphan_files(
-            self._files, logs_of_lines(self), older_than=older_than, dry_run=dry_run, allow_young=allow_young
+            self._table._files,
+            logs_of_lines(self._table),
+            older_than=older_than,
+            dry_run=dry_run,
+            allow_young=allow_young,
         )
 
-    def consumers(self) -> list[Consumer]:
-        """The consumers of the table: no snapshot that one of them has not read expires."""
-        return self._files.consumers()
+    def rollback(
+        self, *, rewind_writers: bool = False, dry_run: bool = False, **which: Unpack[SnapshotChoice]
+    ) -> RolledBack:
+        """Delete the snapshots after the named one, with their changelogs and tags; with `dry_run` only say which.
 
-    def reset_consumer(self, consumer_id: str, next_snapshot: int) -> None:
-        """Set the next snapshot of a consumer, or create it. Raises InvalidRequestError for an expired snapshot."""
-        self._files.reset_consumer(consumer_id, next_snapshot)
+        It is named as in `restore`, which deletes nothing and is to be preferred. Streams that write the table go on
+        with their next batch; with `rewind_writers` the table takes their batches since then again. A call continues
+        one that was cut off. The ids are given again: streams and consumers that have read deleted snapshots fail. Stop
+        writers of other engines before. Data files are deleted by `remove_orphan_files`.
+        Raises InvalidRequestError for a table with a log, NotFoundError for a state that has expired.
+        """
+        from lakelog.filestore.expire.before_expiry import take_lineage_of_deleted
 
-    def delete_consumer(self, consumer_id: str) -> None:
-        """Delete a consumer, so that snapshots it has not read can expire. Raises NotFoundError for an unknown one."""
-        self._files.delete_consumer(consumer_id)
+        if not dry_run:
+            take_lineage_of_deleted(self._table._files)
+        return self._table._files.rollback(rewind_writers=rewind_writers, dry_run=dry_run, **which)
 
     def find_commit(self, commit_uuid: str, *, snapshot_id: int | None = None) -> FoundCommit:
         """The outcome of a commit that ended with UnknownOutcomeError, which names its uuid and its snapshot."""
-        return self._files.find_commit(commit_uuid, snapshot_id=snapshot_id)
+        return self._table._files.find_commit(commit_uuid, snapshot_id=snapshot_id)
+
+    def new_identity(self) -> AnyTable:
+        """Give the table a new uuid and, where it has a log, a new topic; gives the changed table.
+
+        For a copied folder, which would otherwise share the log of its original, and for a table that has lost
+        lakelog's state of its writers. The rows stay as they are; records of the old log that are in no snapshot are
+        left out, and streams that read the table need new checkpoint locations. Raises UnavailableError when Kafka does
+        not answer; then nothing was changed.
+        """
+        from lakelog.catalog.logs.log_life import identifier_for_topics
+        from lakelog.protocol.life.new_identity import new_identity
+
+        name = identifier_for_topics(self._table.identifier, self._table.path, self._table._files.branch)
+        return self._table._of(new_identity(self._table._files, topic_of=name.topic, kafka=self._table.kafka))
 
     def doctor(self, *, role: str = "writer", read_only: bool = False) -> HealthReport:
         """Check the table and, with a log, its Kafka: broker, rights, transactions, clock, topic, retention, log.
@@ -106,4 +157,4 @@ class TableUpkeep(TableBranches):
     def _examine(self, role: str, *, may_write: bool) -> Iterator[Finding]:
         from lakelog.catalog.logs.log_verbs import examine_table
 
-        return examine_table(self._files, self.log, role, may_write=may_write)
+        return examine_table(self._table._files, self._table.log, role, may_write=may_write)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from lakelog.filestore.alter.schema_changes import SchemaChange
     from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
     from lakelog.filestore.predicate import Predicate
+    from lakelog.filestore.refs.restore.restore import Restored
+    from lakelog.filestore.refs.states.travel import SnapshotChoice
     from lakelog.filestore.verbs.writing import WriteMode
     from lakelog.filestore.write.row_kinds import RowKinds
     from lakelog.filestore.write.row_source import Rows
@@ -142,32 +144,40 @@ class TableWrites(TableHandle):
             return None if files.snapshot() is None else files.write(empty, mode="overwrite")
         return run_statement(self, "TRUNCATE", truncate_plan(self._files))
 
-    def drop_partitions(self, where: str | Predicate) -> Snapshot | None:
-        """Delete the partitions that meet a condition on partition columns; None when no partition does.
+    def compact(self, *, full: bool = False) -> Snapshot | None:
+        """Merge the runs that are due by the table's options, or with `full` all runs of every bucket; then expire.
 
-        On a table with a log it is a batch statement, one delete a row in the log. Raises InvalidRequestError for a
-        condition on other columns, ConflictError for a table without a log that changed meanwhile.
+        None when nothing was due. Raises ConflictError when another compaction of the same files came first.
         """
-        if self.log is None:
-            return self._files.drop_partitions(where)
-        from lakelog.catalog.logs.statements import run_statement
-        from lakelog.filestore.write.clearing import drop_plan
+        return self._files.compact(full=full)
 
-        choose = self._files._partitions_where(where).matching
-        return run_statement(self, "DROP PARTITION", drop_plan(self._files, choose))
+    def restore(
+        self,
+        *,
+        rewind_writers: bool = False,
+        dry_run: bool = False,
+        max_bytes: int | None = None,
+        **which: Unpack[SnapshotChoice],
+    ) -> Restored:
+        """Bring an older state back: a new snapshot has the rows of the named one, in the table's newest columns.
 
-    def expire_partitions(self) -> Snapshot | None:
-        """Delete the partitions that are older than `partition.expiration-time`; None when no partition is.
+        It is named by `snapshot_id`, `tag`, `timestamp`, `watermark` or `version`. With `dry_run` nothing is changed;
+        the result says what would be: rows, files, writers. The snapshots between stay. Streams that write the table go
+        on with their next batch, and batches that were undone do not come again; with `rewind_writers` the table takes
+        them again: stop the streams before, and set them back. Who follows the changes of the table gets those of the
+        restore. What others commit meanwhile is undone too.
 
-        Partitions whose values are not times stay. Raises as `drop_partitions`, and InvalidRequestError without the
-        option.
+        On a table with a log it is a batch statement: the changes are in the log, and what others log meanwhile stays
+        where no change is of the same key. Where files of more than `max_bytes` differ, by default 256 MiB, or with
+        `rewind_writers`, the log is ended, the files are restored, and the table gets a log with a new topic: stop
+        streams that write before; streams that read go on, over the files, when they are started again. A call that was
+        cut off is made again.
+        Raises NotFoundError for a state that has expired, InvalidRequestError for one whose files have another number
+        of buckets or that holds a batch in part, ConflictError when other writers commit all the time.
         """
-        if self.log is None:
-            return self._files.expire_partitions()
-        from lakelog.catalog.logs.statements import run_statement
-        from lakelog.filestore.write.clearing import drop_plan
+        from lakelog.catalog.refs.restoring import restore
 
-        return run_statement(self, "EXPIRE PARTITIONS", drop_plan(self._files, self._files._expired_partitions()))
+        return restore(self, which, rewind_writers=rewind_writers, dry_run=dry_run, max_bytes=max_bytes)
 
     def alter(self, *changes: SchemaChange) -> Self:
         """Change columns, options or comments, all or none; gives the table with the new schema.

@@ -52,4 +52,4 @@ def _findings(table: str | None, warehouse: str, role: str, *, may_write: bool) 
         from lakelog.catalog import Catalog
 
         return Catalog(warehouse)._examine(role, may_write=may_write)
-    return find_table(table, warehouse)._examine(role, may_write=may_write)
+    return find_table(table, warehouse).upkeep._examine(role, may_write=may_write)

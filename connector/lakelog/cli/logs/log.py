@@ -122,7 +122,7 @@ def abandon(
     batch that is in the table stays. Should the writer come back, it completes the batch in a later snapshot.
     """
     opened = find_table(table, warehouse)
-    snapshot = opened.abandon_writer(user)
+    snapshot = opened.log_store.abandon_writer(user)
     say(
         as_json,
         f"{opened.name}: streams no longer wait for the unfinished batch of {user}, from snapshot {snapshot.id} on",
@@ -145,7 +145,7 @@ def add(table: TableName, option: Options = None, as_json: AsJson = False, wareh
 
     It begins at the newest snapshot. Start streams that write or read the table again.
     """
-    changed = find_table(table, warehouse).add_log(dict(key_value(text) for text in option or ()))
+    changed = find_table(table, warehouse).log_store.add(dict(key_value(text) for text in option or ()))
     _say_log(changed, as_json=as_json)
 
 
@@ -161,7 +161,7 @@ def remove(
 
     Stop streams that write the table before; start those that read it again.
     """
-    changed = find_table(table, warehouse).remove_log(keep_topic=keep_topic, skip_unreadable=skip_unreadable)
+    changed = find_table(table, warehouse).log_store.remove(keep_topic=keep_topic, skip_unreadable=skip_unreadable)
     say(as_json, f"table {changed.name} has no log", name=changed.name, topic=None)
 
 
@@ -177,7 +177,7 @@ def renew(
 
     For a topic that was lost. It begins at the newest snapshot. Start streams that write or read the table again.
     """
-    changed = find_table(table, warehouse).renew_log(keep_topic=keep_topic, skip_unreadable=skip_unreadable)
+    changed = find_table(table, warehouse).log_store.renew(keep_topic=keep_topic, skip_unreadable=skip_unreadable)
     _say_log(changed, as_json=as_json)
 
 
@@ -195,7 +195,7 @@ def drop_ended(
     A rescale leaves the older topic for streams that have not read it to its end.
     """
     opened = find_table(table, warehouse)
-    dropped = opened.drop_ended_logs(older_than=older_than)
+    dropped = opened.log_store.drop_ended(older_than=older_than)
     text = f"deleted {listed(dropped)}" if dropped else "no topic to delete"
     say(as_json, f"table {opened.name}: {text}", name=opened.name, topics=dropped)
 

@@ -138,7 +138,7 @@ def verify(
     """
     opened = find_table(table, warehouse)
     with progress(f"verifying the log of {opened.name}"):
-        found = opened.verify_log(from_snapshot=from_snapshot, to_snapshot=to_snapshot)
+        found = opened.log_store.verify(from_snapshot=from_snapshot, to_snapshot=to_snapshot)
     what = f"snapshots {found.from_snapshot} to {found.to_snapshot}"
     counts = f"{found.change_count} changes, {found.row_count} rows"
     text = f"{what}: log and files are equal ({counts})"
@@ -196,12 +196,12 @@ def transactions(
     opened = find_table(table, warehouse)
     old_millis = duration_millis(older_than, argument="older_than")
     if end:
-        done = opened.end_transactions(older_than=older_than)
+        done = opened.log_store.end_transactions(older_than=older_than)
         for one in done.ended:
             say(as_json, f"aborted: {_transaction(one)}", ended=True, **_transaction_fields(one))
         left = list(done.left)
     else:
-        left = opened.open_transactions()
+        left = opened.log_store.open_transactions()
     for one in left:
         say(as_json, _transaction(one), ended=False, **_transaction_fields(one))
         if not as_json:

@@ -54,7 +54,7 @@ def create(  # noqa: PLR0917  # typer's arguments are the command line's
 ) -> None:
     """Make a branch of the newest snapshot, of the one that an option names, or an empty one."""
     found = find_table(table, warehouse)
-    made = found.create_branch(
+    made = found.branches.create(
         branch,
         empty=empty,
         time_retained=time_retained,
@@ -73,7 +73,7 @@ def rename(
     warehouse: Warehouse = HERE,
 ) -> None:
     """Give a branch another name."""
-    find_table(table, warehouse).rename_branch(branch, new_name)
+    find_table(table, warehouse).branches.rename(branch, new_name)
 
 
 def delete(
@@ -84,12 +84,12 @@ def delete(
     warehouse: Warehouse = HERE,
 ) -> None:
     """Delete a branch with its snapshots and tags; its files are orphans then."""
-    find_table(table, warehouse).delete_branch(branch, if_exists=if_exists)
+    find_table(table, warehouse).branches.delete(branch, if_exists=if_exists)
 
 
 def list_branches(table: TableName, as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
     """Print the branches, and where each began."""
-    branches = find_table(table, warehouse).branches()
+    branches = find_table(table, warehouse).branches.list()
     if as_json:
         print_lines(to_json(_fields(branch)) for branch in branches)
     elif branches:
@@ -101,23 +101,23 @@ def expire(
     table: TableName, older_than: OlderThan = None, as_json: AsJson = False, warehouse: Warehouse = HERE
 ) -> None:
     """Delete the branches whose time is over, and print their names."""
-    for name in find_table(table, warehouse).expire_branches(older_than=older_than):
+    for name in find_table(table, warehouse).branches.expire(older_than=older_than):
         say(as_json, name, branch=name)
 
 
 def fast_forward(table: TableName, branch: Name, as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
     """Give the table what a branch has since it began; refused where the table has changed since."""
-    _say(find_table(table, warehouse).fast_forward(branch), as_json)
+    _say(find_table(table, warehouse).branches.fast_forward(branch), as_json)
 
 
 def merge(table: TableName, branch: Name, as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
     """Give the table what a branch has since it began; what the table has since gives way."""
-    _say(find_table(table, warehouse).merge_branch(branch), as_json)
+    _say(find_table(table, warehouse).branches.replace_newer(branch), as_json)
 
 
 def replace_main(table: TableName, branch: Name, as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
     """As `merge`, and the branch is deleted."""
-    _say(find_table(table, warehouse).replace_main(branch), as_json)
+    _say(find_table(table, warehouse).branches.replace_main(branch), as_json)
 
 
 def _say(snapshot: Snapshot, as_json: bool) -> None:

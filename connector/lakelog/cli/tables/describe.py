@@ -91,7 +91,7 @@ def _time(millis: int | None) -> str | None:
 
 
 def _print_partitions(table: Table, *, as_json: bool) -> None:
-    found = table.describe_partitions()
+    found = table.system.partitions()
     if as_json:
         print_lines(to_json(_partition_fields(one)) for one in found)
         return

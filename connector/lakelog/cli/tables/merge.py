@@ -44,7 +44,7 @@ def merge(  # noqa: PLR0917  # typer's arguments are the command line's
     """
     found = find_table(table, warehouse)
     with progress(f"merging branch {branch} into {found.name}"):
-        merged = found.merge_changes(branch, base=_base(base), on_conflict=_rules(on_conflict or ()), dry_run=dry_run)
+        merged = found.branches.merge(branch, base=_base(base), on_conflict=_rules(on_conflict or ()), dry_run=dry_run)
     if as_json:
         print_lines([to_json(_fields(merged, is_dry_run=dry_run))])
     else:

@@ -69,7 +69,7 @@ def rollback(  # noqa: PLR0917  # likewise
     found = find_table(table, warehouse)
     which = state(snapshot_id, timestamp, tag, watermark)
     with progress(f"rolling back {found.name}"):
-        done = found.rollback(rewind_writers=rewind_writers, dry_run=dry_run, **which)
+        done = found.upkeep.rollback(rewind_writers=rewind_writers, dry_run=dry_run, **which)
     if as_json:
         deleted = {"snapshots": done.snapshot_ids, "changelogs": done.changelog_ids, "tags": done.tags}
         print_lines([to_json({"target": done.target.id, "deleted": deleted, **_effects(done)})])

@@ -144,7 +144,7 @@ def files(  # noqa: PLR0917  # likewise
 ) -> None:
     """Print the data files with their rows, bytes and keys."""
     found = find_table(table, warehouse, branch=branch)
-    listed = found.files(**state(snapshot_id, timestamp, tag, watermark, version))
+    listed = found.system.files(**state(snapshot_id, timestamp, tag, watermark, version))
     if as_json:
         print_lines(to_json(_file_fields(file)) for file in listed)
         return

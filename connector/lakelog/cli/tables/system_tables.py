@@ -87,7 +87,7 @@ def _opened(full_name: str, warehouse: str, after: int | None, up_to: int | None
     parts = split_name(full_name)
     if parts.system is not None and "/" in full_name:
         table = find_table(parts.table, warehouse, branch=parts.branch)
-        return table.system_table(parts.system, after=after, up_to=up_to, **which)
+        return table.system.table(parts.system, after=after, up_to=up_to, **which)
     if parts.system is None and not full_name.startswith(f"{SYSTEM_DATABASE}."):
         raise InvalidRequestError(
             f"{full_name} names no system table; expected a name such as '{full_name}$files', "

@@ -49,7 +49,7 @@ def create(  # noqa: PLR0917  # typer's arguments are the command line's
 ) -> None:
     """Give the newest snapshot, or the one that options name, a name under which it stays."""
     which = state(snapshot_id, timestamp, of_tag, watermark)
-    made = find_table(table, warehouse, branch=branch).create_tag(tag, time_retained=time_retained, **which)
+    made = find_table(table, warehouse, branch=branch).tags.create(tag, time_retained=time_retained, **which)
     _say(made, as_json)
 
 
@@ -67,7 +67,7 @@ def replace(  # noqa: PLR0917  # likewise
 ) -> None:
     """Let an existing tag keep another snapshot."""
     which = state(snapshot_id, timestamp, of_tag, watermark)
-    _say(find_table(table, warehouse, branch=branch).replace_tag(tag, time_retained=time_retained, **which), as_json)
+    _say(find_table(table, warehouse, branch=branch).tags.replace(tag, time_retained=time_retained, **which), as_json)
 
 
 def rename(  # noqa: PLR0917  # likewise
@@ -79,7 +79,7 @@ def rename(  # noqa: PLR0917  # likewise
     warehouse: Warehouse = HERE,
 ) -> None:
     """Give a tag another name."""
-    _say(find_table(table, warehouse, branch=branch).rename_tag(tag, new_name), as_json)
+    _say(find_table(table, warehouse, branch=branch).tags.rename(tag, new_name), as_json)
 
 
 def delete(
@@ -90,12 +90,12 @@ def delete(
     warehouse: Warehouse = HERE,
 ) -> None:
     """Delete a tag, and the files that nothing else needs."""
-    find_table(table, warehouse, branch=branch).delete_tag(tag)
+    find_table(table, warehouse, branch=branch).tags.delete(tag)
 
 
 def list_tags(table: TableName, branch: InBranch = None, as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
     """Print the tags, by their snapshots."""
-    tags = find_table(table, warehouse, branch=branch).tags()
+    tags = find_table(table, warehouse, branch=branch).tags.list()
     if as_json:
         print_lines(to_json(_fields(tag)) for tag in tags)
     elif tags:
@@ -105,7 +105,7 @@ def list_tags(table: TableName, branch: InBranch = None, as_json: AsJson = False
 
 def expire(table: TableName, branch: InBranch = None, as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
     """Delete the tags whose time is over, and print their names."""
-    for name in find_table(table, warehouse, branch=branch).expire_tags():
+    for name in find_table(table, warehouse, branch=branch).tags.expire():
         say(as_json, name, tag=name)
 
 

@@ -43,7 +43,7 @@ def expire(  # noqa: PLR0917  # typer's arguments are the command line's
     """
     found = find_table(table, warehouse)
     with progress(f"expiring snapshots of {found.name}"):
-        expired = found.expire_snapshots(retain_max=retain_max, retain_min=retain_min, older_than=older_than)
+        expired = found.upkeep.expire_snapshots(retain_max=retain_max, retain_min=retain_min, older_than=older_than)
     if as_json:
         print_lines([to_json(asdict(expired))])
         return
@@ -72,7 +72,7 @@ def remove_orphan_files(  # noqa: PLR0917  # likewise
     """
     opened = find_table(table, warehouse)
     with progress(f"orphan files of {opened.name}"):
-        found = opened.remove_orphan_files(older_than=older_than, dry_run=not delete, allow_young=allow_young)
+        found = opened.upkeep.remove_orphan_files(older_than=older_than, dry_run=not delete, allow_young=allow_young)
     print_lines(to_json(asdict(file)) if as_json else file.path for file in found.files)
     print_lines(to_json({"path": f"{folder}/"}) if as_json else f"{folder}/" for folder in found.folders)
     if not as_json:
@@ -82,7 +82,7 @@ def remove_orphan_files(  # noqa: PLR0917  # likewise
 
 def consumers(table: TableName, as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
     """Print consumers and the snapshot that each reads next."""
-    for consumer in find_table(table, warehouse).consumers():
+    for consumer in find_table(table, warehouse).consumers.list():
         fields = {"id": consumer.consumer_id, "next_snapshot": consumer.next_snapshot, "is_own": consumer.is_own}
         remark = " (lakelog's own, not a reader: see the guide)" if consumer.is_own else ""
         say(as_json, f"{consumer.consumer_id} {consumer.next_snapshot}{remark}", **fields)
@@ -96,7 +96,7 @@ def reset_consumer(
     warehouse: Warehouse = HERE,
 ) -> None:
     """Set the snapshot that a consumer reads next."""
-    find_table(table, warehouse).reset_consumer(consumer_id, next_snapshot)
+    find_table(table, warehouse).consumers.reset(consumer_id, next_snapshot)
 
 
 def delete_consumer(
@@ -106,7 +106,7 @@ def delete_consumer(
     warehouse: Warehouse = HERE,
 ) -> None:
     """Delete a consumer; unread snapshots may expire."""
-    find_table(table, warehouse).delete_consumer(consumer_id)
+    find_table(table, warehouse).consumers.delete(consumer_id)
 
 
 def new_identity(table: TableName, as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
@@ -114,7 +114,7 @@ def new_identity(table: TableName, as_json: AsJson = False, warehouse: Warehouse
 
     Also for a table that has lost lakelog's state of its writers.
     """
-    renewed = find_table(table, warehouse).new_identity()
+    renewed = find_table(table, warehouse).upkeep.new_identity()
     say(as_json, f"table {renewed.path} has the uuid {renewed.uuid}", path=renewed.path, uuid=renewed.uuid)
 
 
@@ -128,7 +128,7 @@ def drop_partitions(
 
     Older snapshots still show them.
     """
-    snapshot = find_table(table, warehouse).drop_partitions(where)
+    snapshot = find_table(table, warehouse).upkeep.drop_partitions(where)
     number = None if snapshot is None else snapshot.id
     say(as_json, "no partition meets the condition" if number is None else f"snapshot {number}", snapshot_id=number)
 
@@ -143,7 +143,7 @@ def rescale(
 
     A log goes on in a new topic: stop streams that write before; start them, and those that read, again.
     """
-    rescaled = find_table(table, warehouse).rescale(buckets).schema
+    rescaled = find_table(table, warehouse).upkeep.rescale(buckets).schema
     say(as_json, f"{rescaled.bucket_count} buckets", bucket_count=rescaled.bucket_count)
 
 
@@ -157,7 +157,7 @@ def find_commit(
     warehouse: Warehouse = HERE,
 ) -> None:
     """Print whether a commit without an answer took effect."""
-    found = find_table(table, warehouse).find_commit(uuid, snapshot_id=snapshot_id)
+    found = find_table(table, warehouse).upkeep.find_commit(uuid, snapshot_id=snapshot_id)
     if as_json:
         text = to_json(asdict(found))
     elif found.snapshot_id is not None:

@@ -31,7 +31,7 @@ _MARK = "@"
 def made_from(table: AnyTable, *sources: str, job: str | None = None) -> AnyTable:
     """The table, by a handle whose writes and statements record that they were made from `sources`, by a job.
 
-        made_from(catalog.table("db.report"), "db.orders@12", job="nightly").write(rows)
+        made_from(catalog.load_table("db.report"), "db.orders@12", job="nightly").write(rows)
 
     `db.orders@12` is snapshot 12 of a table of the same warehouse; a folder names a table elsewhere. Without a number
     it is recorded that the snapshot is not known. Raises InvalidRequestError for a name that is none, NotFoundError.

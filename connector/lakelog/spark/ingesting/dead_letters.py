@@ -126,7 +126,7 @@ def letter_box(target: Table, name: Table | str | None, *, catalog: Catalog | No
     identifier = name or f"{target.identifier}{SUFFIX}"
     warehouse = catalog or Catalog(target.warehouse)
     try:
-        found = warehouse.table(identifier)
+        found = warehouse.load_table(identifier)
     except NotFoundError:
         if not creates:
             raise

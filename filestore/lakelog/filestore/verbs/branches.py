@@ -93,7 +93,7 @@ class BranchedTable(WritableTable):
     ) -> BranchMerge:
         """Merge what changed in a branch since it began, or since the last merge, into the table, in one snapshot.
 
-        See `lakelog.catalog.Table.merge_changes`. Raises InvalidRequestError for tables with a log.
+        See `lakelog.catalog.Table.branches.merge`. Raises InvalidRequestError for tables with a log.
         """
         from lakelog.filestore.refs.merges.merge_commit import MergeCommit
         from lakelog.filestore.refs.merges.merging import BranchMerger
@@ -147,7 +147,7 @@ class BranchedTable(WritableTable):
     def rollback(
         self, *, rewind_writers: bool = False, dry_run: bool = False, **which: Unpack[SnapshotChoice]
     ) -> RolledBack:
-        """Delete all that is younger than a snapshot or tag. See `lakelog.catalog.Table.rollback`."""
+        """Delete all that is younger than a snapshot or tag. See `lakelog.catalog.Table.upkeep.rollback`."""
         from lakelog.filestore.refs.restore.rollback import roll_back
         from lakelog.filestore.verbs.restore_target import target_of
 

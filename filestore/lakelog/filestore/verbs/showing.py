@@ -21,7 +21,7 @@ class ShownTable(ReadableTable):
     def system_table(
         self, name: str, *, after: int | None = None, up_to: int | None = None, **which: Unpack[SnapshotChoice]
     ) -> SystemTable:
-        """A system table, such as `files`, `snapshots` or `tags`. See `lakelog.catalog.Table.system_table`."""
+        """A system table, such as `files`, `snapshots` or `tags`. See `lakelog.catalog.Table.system.table`."""
         from lakelog.filestore.system.opening import Shown, open_system_table
 
         named = tuple(key for key, value in which.items() if value is not None and key != "branch")

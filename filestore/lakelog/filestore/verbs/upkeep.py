@@ -121,7 +121,7 @@ class KeptTable(ReadableTable):
         return expired
 
     def find_commit(self, commit_uuid: str, *, snapshot_id: int | None = None) -> FoundCommit:
-        """What became of a commit. See `lakelog.catalog.Table.find_commit`."""
+        """What became of a commit. See `lakelog.catalog.Table.upkeep.find_commit`."""
         from lakelog.filestore.commit.outcomes import find_commit
 
         return find_commit(self, commit_uuid, snapshot_id=snapshot_id)
@@ -131,7 +131,7 @@ class KeptTable(ReadableTable):
         return ConsumerManager(self.file_io, self.paths).all()
 
     def reset_consumer(self, consumer_id: str, next_snapshot: int) -> None:
-        """Set or create a consumer. See `lakelog.catalog.Table.reset_consumer`."""
+        """Set or create a consumer. See `lakelog.catalog.Table.consumers.reset`."""
         check_reader_id(consumer_id)
         first = ChangelogManager(self.file_io, self.paths).earliest_id() or self.snapshots.earliest_id() or 1
         last = (self.snapshots.latest_id() or 0) + 1
@@ -145,7 +145,7 @@ class KeptTable(ReadableTable):
         ConsumerManager(self.file_io, self.paths).put(consumer_id, next_snapshot, commit=commit)
 
     def delete_consumer(self, consumer_id: str) -> None:
-        """Delete a consumer. See `lakelog.catalog.Table.delete_consumer`."""
+        """Delete a consumer. See `lakelog.catalog.Table.consumers.delete`."""
         consumers = ConsumerManager(self.file_io, self.paths)
         if consumer_id not in consumers.ids():
             known = listed(consumers.ids()) or "none"

@@ -136,7 +136,7 @@ class WritableTable(KeptTable):
         return self._drop(self._partitions_where(where).matching, clock)
 
     def expire_partitions(self, *, now_millis: int | None = None, clock: CommitClock | None = None) -> Snapshot | None:
-        """Delete partitions by their age. See `lakelog.catalog.Table.expire_partitions`."""
+        """Delete partitions by their age. See `lakelog.catalog.Table.upkeep.expire_partitions`."""
         self._check_has_no_log()
         return self._drop(self._expired_partitions(now_millis=now_millis), clock)
 

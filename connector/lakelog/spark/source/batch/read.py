@@ -50,7 +50,7 @@ def read(
     snapshot, `branch.tag`, `branch.snapshot` or a branch; with `branch` one of that branch. A timestamp is a datetime,
     a string, or an int, milliseconds since 1970; without a zone it is in the session's. The snapshot is chosen now: all
     queries of the DataFrame see that one. A name such as `db.t$files` is that of a system table, see
-    `Table.system_table`; its rows are read now. Raises NotFoundError and InvalidRequestError at once.
+    `Table.system.table`; its rows are read now. Raises NotFoundError and InvalidRequestError at once.
 
     With `consistent_with`, names of other tables, read is the newest snapshot, also at `timestamp`, that was made from
     the same versions of what the tables share. Two such reads may choose differently, as their tables move: reads that

@@ -23,7 +23,7 @@ def open_group(group: GroupOptions, alignment: Alignment, table: Table, given: M
     folder = Location.of(group.folder, stores)
 
     def open_tables() -> Mapping[str, TableStore]:
-        opened = [catalog.table(name)._files for name in group.tables]
+        opened = [catalog.load_table(name)._files for name in group.tables]
         return {identity_of(one): one for one in opened}
 
     return StreamGroup(

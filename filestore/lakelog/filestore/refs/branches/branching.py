@@ -40,7 +40,7 @@ def make_branch(
         raise InvalidRequestError(
             f"{table.name} is a branch, and a branch has no branches: those of a table are side by side, and each "
             f"begins at a snapshot of the table. Make {shown(name)} of the table, without the branch; to begin with "
-            f"the rows of {shown(table.branch)}, merge them into the table before (merge_changes), or write them"
+            f"the rows of {shown(table.branch)}, merge them into the table before (branches.merge), or write them"
         )
     check_branch_name(name)
     if retained_millis is not None and not 1 <= retained_millis <= LONG_MAX:

@@ -52,7 +52,7 @@ def _check_loses_nothing(lines: Lines) -> None:
     """Raise ConflictError where the table has something that the branch has not."""
     table, branch = lines.main, lines.branch
     ways = (
-        "merge_changes (`lakelog table merge`) keeps the changes of both, merge_branch and replace_main "
+        "branches.merge (`lakelog table merge`) keeps the changes of both, branches.replace_newer and replace_main "
         "(`lakelog table branch merge`, `replace-main`) let those of the table give way"
     )
     lost = lines.lost_base()

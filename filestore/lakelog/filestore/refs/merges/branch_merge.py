@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BranchMerge:
-    """What a merge of a branch does, or did: see `Table.merge_changes`.
+    """What a merge of a branch does, or did: see `Table.branches.merge`.
 
     `base_id` is the snapshot that both sides come from, 0 for the state before the first one; `branch_id` the branch's
     snapshot that is merged, 0 for a branch without any. `snapshot_id` is the one that has the merge, None for a dry run

@@ -2,7 +2,7 @@
 
 In such a table the log decides what is committed, and readers have read it, so snapshots of the table never give way:
 the rows of the branch become a new state on top of the table's history. The table's snapshots, tags and columns stay.
-The commit records the branch's snapshot as `merge_changes` does, so that the next merge or fast-forward begins there.
+The commit records the branch's snapshot as a three-way merge does, so that the next merge or fast-forward begins there.
 Source: docs/rfcs/0035-branches.md, "Tables with a log".
 """
 
@@ -51,7 +51,7 @@ class WholeBranch:
         """From the table as of `latest` to the branch. Raises InvalidRequestError, ConflictError as `check_base`."""
         if latest is None:
             raise InvalidRequestError(
-                f"table {self.main.name} has no snapshot yet: merge_changes({self.line.name!r}) brings the rows"
+                f"table {self.main.name} has no snapshot yet: branches.merge({self.line.name!r}) brings the rows"
             )
         found = StateDifference(self.main, latest, self.snapshot, self.line.branch)
         found.check()
@@ -74,9 +74,9 @@ class WholeBranch:
         if is_changed:
             raise ConflictError(
                 f"{self.main.name} has other rows than those at which {self.line.branch.name} began or was last taken "
-                "over, and a fast-forward would lose changes: merge_changes (`lakelog table merge`) keeps the changes "
-                "of both, merge_branch and replace_main (`lakelog table branch merge`, `replace-main`) let those of "
-                "the table give way"
+                "over, and a fast-forward would lose changes: branches.merge (`lakelog table merge`) keeps the changes "
+                "of both, branches.replace_newer and replace_main (`lakelog table branch merge`, `replace-main`) let "
+                "those of the table give way"
             )
 
     def check_writers(self, began: Snapshot | None, latest: Snapshot | None) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from lakelog.catalog.names.durations import Age
+from lakelog.catalog.names.keywords import naming_keywords
+from lakelog.catalog.verbs.group import AnyTable, VerbGroup
 from lakelog.common.errors import InvalidRequestError
-from lakelog.warehouse.handle import TableHandle
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,10 +20,11 @@ if TYPE_CHECKING:
     from lakelog.protocol.upkeep.log_verify import LogVerification
 
 
-class TableLogVerbs(TableHandle):
-    """The verbs of logs."""
+@naming_keywords
+class TableLogStore(VerbGroup[AnyTable]):
+    """The log of a table in Kafka: `table.log_store`. `table.log` says which topic it has."""
 
-    def tail_log(
+    def tail(
         self,
         *,
         start: Timestamp | Mapping[int, int] = "now",
@@ -39,9 +41,9 @@ class TableLogVerbs(TableHandle):
         """
         from lakelog.catalog.logs.log_verbs import changes_of, open_tail
 
-        return changes_of(open_tail(self._files, self.log, start=start, key=key, follow=follow))
+        return changes_of(open_tail(self._table._files, self._table.log, start=start, key=key, follow=follow))
 
-    def verify_log(self, *, from_snapshot: int | None = None, to_snapshot: int | None = None) -> LogVerification:
+    def verify(self, *, from_snapshot: int | None = None, to_snapshot: int | None = None) -> LogVerification:
         """Compare log and files: the rows of one snapshot and the changes up to another one must be the other's rows.
 
         By default from the oldest snapshot of the log that the table has now to the newest; 0 is the state before the
@@ -52,7 +54,7 @@ class TableLogVerbs(TableHandle):
         """
         from lakelog.catalog.logs.log_verbs import verify
 
-        return verify(self._files, self.log, from_snapshot=from_snapshot, to_snapshot=to_snapshot)
+        return verify(self._table._files, self._table.log, from_snapshot=from_snapshot, to_snapshot=to_snapshot)
 
     def open_transactions(self) -> list[LogTransaction]:
         """The oldest open transaction of each bucket, which hides the records behind it from readers.
@@ -61,7 +63,7 @@ class TableLogVerbs(TableHandle):
         """
         from lakelog.catalog.logs.log_verbs import transactions
 
-        return transactions(self._files, self.log)
+        return transactions(self._table._files, self._table.log)
 
     def end_transactions(self, *, older_than: Age = timedelta(minutes=15)) -> EndedTransactions:
         """Abort the open transactions that are older; gives those that were aborted, and those that are left.
@@ -71,7 +73,7 @@ class TableLogVerbs(TableHandle):
         """
         from lakelog.catalog.logs.log_verbs import end
 
-        return end(self._files, self.log, older_than=older_than)
+        return end(self._table._files, self._table.log, older_than=older_than)
 
     def abandon_writer(self, user: str) -> Snapshot:
         """Let streams with `stream.align=snapshot` wait no more for a writer that never comes back; gives a snapshot.
@@ -82,11 +84,11 @@ class TableLogVerbs(TableHandle):
         """
         from lakelog.protocol.statements.unfinished import abandon_writer
 
-        if self.log is None:
-            raise InvalidRequestError(f"table {self.name} has no log: its snapshots hold no batch in part")
-        return abandon_writer(self._files, self.log.topic_id, user)
+        if self._table.log is None:
+            raise InvalidRequestError(f"table {self._table.name} has no log: its snapshots hold no batch in part")
+        return abandon_writer(self._table._files, self._table.log.topic_id, user)
 
-    def add_log(self, options: Mapping[str, str] | None = None) -> Self:
+    def add(self, options: Mapping[str, str] | None = None) -> AnyTable:
         """Give the table a log, which begins at its newest snapshot; gives the changed table.
 
         `options` are those of the log: `log.*` and `change-tracking`. Its topic has a partition a bucket. Writers and
@@ -98,12 +100,18 @@ class TableLogVerbs(TableHandle):
         """
         from lakelog.catalog.logs.log_life import add_log, identifier_for_topics
 
-        name = identifier_for_topics(self.identifier, self.path, self._files.branch)
-        return self._of(
-            add_log(self._files, name, options or {}, kafka=self.kafka, bootstrap_servers=self._bootstrap_servers)
+        name = identifier_for_topics(self._table.identifier, self._table.path, self._table._files.branch)
+        return self._table._of(
+            add_log(
+                self._table._files,
+                name,
+                options or {},
+                kafka=self._table.kafka,
+                bootstrap_servers=self._table._bootstrap_servers,
+            )
         )
 
-    def remove_log(self, *, keep_topic: bool = False, skip_unreadable: bool = False) -> Self:
+    def remove(self, *, keep_topic: bool = False, skip_unreadable: bool = False) -> AnyTable:
         """End the log of the table, and delete its topic unless `keep_topic`; gives the changed table.
 
         What is logged and in no snapshot yet is taken into one first. Writers and streams that opened the table before
@@ -113,53 +121,47 @@ class TableLogVerbs(TableHandle):
         follows them in their bucket are left out, and all that is in no snapshot where the topic is lost; a warning
         has the offsets. Raises CorruptDataError for such records, InvalidRequestError for a table without a log, and
         while a batch is logged in a part of the buckets alone, which only its stream can finish; ConflictError while a
-        stream writes the table; NotFoundError without the topic, see `renew_log`; UnavailableError.
+        stream writes the table; NotFoundError without the topic, see `renew`; UnavailableError.
         """
         from lakelog.catalog.logs.log_life import remove_log
 
-        return self._of(
-            remove_log(self._files, keep_topic=keep_topic, skip_unreadable=skip_unreadable, kafka=self.kafka)
+        return self._table._of(
+            remove_log(
+                self._table._files, keep_topic=keep_topic, skip_unreadable=skip_unreadable, kafka=self._table.kafka
+            )
         )
 
-    def renew_log(self, *, keep_topic: bool = False, skip_unreadable: bool = False) -> Self:
+    def renew(self, *, keep_topic: bool = False, skip_unreadable: bool = False) -> AnyTable:
         """Give the table a new topic, which begins at its newest snapshot; gives the changed table.
 
         For a topic that was lost, or that is to be made with other settings. The older topic is ended and deleted as by
-        `remove_log`. Where it does not exist, batches that were logged and in no snapshot are lost with it, and their
-        streams write them again; the same holds for what `skip_unreadable` leaves out, see `remove_log`. Raises
+        `remove`. Where it does not exist, batches that were logged and in no snapshot are lost with it, and their
+        streams write them again; the same holds for what `skip_unreadable` leaves out, see `remove`. Raises
         CorruptDataError for records that cannot be taken in, InvalidRequestError for a table without a log,
         ConflictError while a stream writes the table, UnavailableError.
         """
         from lakelog.catalog.logs.log_life import identifier_for_topics, renew_log
 
-        name = identifier_for_topics(self.identifier, self.path, self._files.branch)
-        return self._of(
-            renew_log(self._files, name, keep_topic=keep_topic, skip_unreadable=skip_unreadable, kafka=self.kafka)
+        name = identifier_for_topics(self._table.identifier, self._table.path, self._table._files.branch)
+        return self._table._of(
+            renew_log(
+                self._table._files,
+                name,
+                keep_topic=keep_topic,
+                skip_unreadable=skip_unreadable,
+                kafka=self._table.kafka,
+            )
         )
 
-    def drop_ended_logs(self, *, older_than: Age | None = None) -> list[str]:
+    def drop_ended(self, *, older_than: Age | None = None) -> list[str]:
         """Delete the topics that the table had before, and that are still in Kafka; gives their names.
 
-        A rescale leaves the older topic for streams that have not read it to its end, and so do `renew_log` and
-        `remove_log` when they are asked to. Those that ended before `older_than` are deleted, by default before
+        A rescale leaves the older topic for streams that have not read it to its end, and so do `renew` and
+        `remove` when they are asked to. Those that ended before `older_than` are deleted, by default before
         `log.retention`: a timedelta, a duration such as `2 h`, or a datetime. What a stream that runs, or ended less
         than a day ago, has still to read stays. Streams that come back later go on in the files, where they had read
         up to a living snapshot. Raises InvalidRequestError while a log is half ended, UnavailableError.
         """
         from lakelog.catalog.logs.log_life import drop_ended_logs
 
-        return drop_ended_logs(self._files, older_than, kafka=self.kafka)
-
-    def new_identity(self) -> Self:
-        """Give the table a new uuid and, where it has a log, a new topic; gives the changed table.
-
-        For a copied folder, which would otherwise share the log of its original, and for a table that has lost
-        lakelog's state of its writers. The rows stay as they are; records of the old log that are in no snapshot are
-        left out, and streams that read the table need new checkpoint locations. Raises UnavailableError when Kafka does
-        not answer; then nothing was changed.
-        """
-        from lakelog.catalog.logs.log_life import identifier_for_topics
-        from lakelog.protocol.life.new_identity import new_identity
-
-        name = identifier_for_topics(self.identifier, self.path, self._files.branch)
-        return self._of(new_identity(self._files, topic_of=name.topic, kafka=self.kafka))
+        return drop_ended_logs(self._table._files, older_than, kafka=self._table.kafka)

@@ -1,0 +1,33 @@
+"""The consumers of a table."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from lakelog.catalog.names.keywords import naming_keywords
+from lakelog.catalog.verbs.group import AnyTable, VerbGroup
+
+if TYPE_CHECKING:
+    from lakelog.filestore.metadata.tables.consumers import Consumer
+
+
+@naming_keywords
+class TableConsumers(VerbGroup[AnyTable]):
+    """The consumers of a table: `table.consumers`. No snapshot that one of them has not read expires."""
+
+    def reset(self, consumer_id: str, next_snapshot: int) -> None:
+        """Set the next snapshot of a consumer, or create it. Raises InvalidRequestError for an expired snapshot."""
+        self._table._files.reset_consumer(consumer_id, next_snapshot)
+
+    def delete(self, consumer_id: str) -> None:
+        """Delete a consumer, so that snapshots it has not read can expire. Raises NotFoundError for an unknown one."""
+        self._table._files.delete_consumer(consumer_id)
+
+    def list(self) -> builtins.list[Consumer]:
+        """The consumers of the table."""
+        return self._table._files.consumers()
+
+    def __iter__(self) -> Iterator[Consumer]:
+        return iter(self.list())

@@ -1,0 +1,24 @@
+"""Verbs of a table that belong together: `table.tags`, `table.branches` and others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from lakelog.catalog.verbs.older_names import list_of_older_call
+from lakelog.warehouse.handle import TableHandle
+
+AnyTable = TypeVar("AnyTable", bound=TableHandle)
+
+
+class VerbGroup(Generic[AnyTable]):
+    """Verbs of one table, which is their only state."""
+
+    def __init__(self, table: AnyTable) -> None:
+        """The verbs of a table."""
+        self._table = table
+
+    if not TYPE_CHECKING:
+        __call__ = list_of_older_call
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__} of {self._table.name}"

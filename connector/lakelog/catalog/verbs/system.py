@@ -1,0 +1,51 @@
+"""What a table is made of: files, partitions, and the system tables of Paimon."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Unpack
+
+from lakelog.catalog.names.keywords import naming_keywords
+from lakelog.catalog.verbs.group import AnyTable, VerbGroup
+
+if TYPE_CHECKING:
+    from lakelog.catalog.tables.describing import PartitionDescription
+    from lakelog.filestore.metadata.tables.table_files import TableFile
+    from lakelog.filestore.refs.states.travel import SnapshotChoice
+    from lakelog.filestore.system.system_table import SystemTable
+
+
+@naming_keywords
+class TableSystem(VerbGroup[AnyTable]):
+    """What a table is made of: `table.system`. `table.system["files"]` is the system table `files` as it is now."""
+
+    def files(self, **which: Unpack[SnapshotChoice]) -> list[TableFile]:
+        """The data files of a snapshot: path, partition, bucket, level, rows, bytes and key range of each."""
+        return self._table._files.files(**which)
+
+    def partitions(self) -> list[PartitionDescription]:
+        """The partitions of the newest snapshot, in order: files, last change, whether they are compacted and tracked.
+
+        A table without partition columns is one partition. Source: FLIP-188, "DESCRIBE".
+        """
+        from lakelog.catalog.tables.describing import describe_partitions
+
+        return describe_partitions(self._table)
+
+    def table(
+        self, name: str, *, after: int | None = None, up_to: int | None = None, **which: Unpack[SnapshotChoice]
+    ) -> SystemTable:
+        """A system table: what the table is made of, with Paimon's columns; `to_arrow`, `to_polars` read it.
+
+        `name` is one of `snapshots`, `schemas`, `options`, `files`, `manifests`, `tags`, `branches`, `partitions`,
+        `buckets`, `consumers`, `audit_log`, `binlog`, `ro`, `statistics`, `aggregation_fields`, `file_key_ranges`,
+        `row_tracking` and `table_indexes`. Those of files and rows show the newest snapshot, or the one that the
+        arguments name; with `branch` all are those of a branch. `audit_log` and `binlog` show with `after` and `up_to`
+        the changes after one snapshot, up to and with another one, deletes among them. Timestamps are in UTC.
+        Raises NotFoundError for an unknown name, InvalidRequestError for an argument that it does not take.
+
+            table.system["files"].to_polars().collect()
+        """
+        return self._table._files.system_table(name, after=after, up_to=up_to, **which)
+
+    def __getitem__(self, name: str) -> SystemTable:
+        return self.table(name)
