@@ -115,7 +115,11 @@ def test_a_wrong_warehouse_is_no_empty_one(here: Path, capsys: pytest.CaptureFix
         (made.path, "is not a warehouse: it holds schema and no database"),
     ):
         catalog = Catalog(wrong)
-        for ask in (catalog.list_databases, lambda c=catalog: c.list_tables("db"), lambda c=catalog: c.table("db.t")):
+        for ask in (
+            catalog.list_databases,
+            lambda c=catalog: c.list_tables("db"),
+            lambda c=catalog: c.load_table("db.t"),
+        ):
             with pytest.raises(NotFoundError, match=text):
                 ask()
         with pytest.raises(SystemExit):

@@ -78,5 +78,5 @@ def test_a_catalog_says_whether_a_table_or_a_branch_is_there(tmp_path: Path) -> 
 
     names = ("db.t", "db.t$branch_dev", "db.t$branch_no", "db.no", "no.t")
     assert [catalog.table_exists(name) for name in names] == [True, True, False, False, False]
-    with pytest.raises(InvalidRequestError, match="'t' is not a table's name"):
+    with pytest.raises(InvalidRequestError, match="'t' does not name a table"):
         catalog.table_exists("t")

@@ -95,8 +95,8 @@ def test_a_name_that_is_taken_is_refused_and_nothing_is_renamed(catalog: Catalog
         lambda table: table.delete("id = 1"),
         lambda table: table.compact(full=True),
         lambda table: table.alter(AddColumn("more", "INT")),
-        lambda table: table.rescale(2),
-        lambda table: table.reset_consumer("reader", 1),
+        lambda table: table.upkeep.rescale(2),
+        lambda table: table.consumers.reset("reader", 1),
     ],
 )
 @pytest.mark.parametrize("has_snapshots", [True, False])

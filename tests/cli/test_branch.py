@@ -69,4 +69,4 @@ def test_a_fast_forward_that_would_lose_something_is_an_error(table: Table, caps
     with pytest.raises(SystemExit) as ended:
         main(["table", "branch", "fast-forward", table.path, "dev"])
     assert ended.value.code == 1
-    assert "merge_branch" in capsys.readouterr().err
+    assert "branches.replace_newer" in capsys.readouterr().err

@@ -38,12 +38,11 @@ def take_branch(table: TableHandle, name: str, method: str, *, max_bytes: int | 
     left.finish_cut_off()
     take_lineage_of_deleted(table.branch(name)._files)
     take_lineage_of_deleted(table._files)
+    verb = _VERBS[method]
     if table.log is None and left.read() is None:
-        of_files: Snapshot = getattr(table._files, method)(name)
-        return of_files
+        return _take_files(table._files, verb, name)
     from lakelog.filestore.refs.merges.whole_branch import WholeBranch
 
-    verb = _VERBS[method]
     branch = table.branch(name)
     if verb is BranchVerb.REPLACE:
         _check_may_go(table._files, branch._files)
@@ -59,6 +58,16 @@ def take_branch(table: TableHandle, name: str, method: str, *, max_bytes: int | 
     newest = latest_of(table._files)
     assert newest is not None, "the rows of a branch are in a snapshot"
     return newest
+
+
+def _take_files(files: FileStoreTable, verb: BranchVerb, name: str) -> Snapshot:
+    match verb:
+        case BranchVerb.FAST_FORWARD:
+            return files.fast_forward(name)
+        case BranchVerb.MERGE:
+            return files.merge_branch(name)
+        case BranchVerb.REPLACE:
+            return files.replace_main(name)
 
 
 def _check_may_go(main: FileStoreTable, branch: FileStoreTable) -> None:
