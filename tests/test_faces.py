@@ -46,10 +46,10 @@ FACES = {
     "lakelog.filestore": {"CommitKind", "FileStoreTable", "Snapshot", "TableSchema", "build_schema"},
     "lakelog.lineage": {
         "ConsistentSnapshots",
-        "Fed",
+        "FeedResult",
         "Job",
         "NotConsistentError",
-        "Rebuilt",
+        "RebuildResult",
         "Tainted",
         "UnreadableTable",
         "consistent_snapshots",

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakelog.catalog import Catalog, Table, open_table
+from lakelog.catalog.catalog import open_to_mend
 from lakelog.cli.main import main
 from lakelog.common.errors import InvalidRequestError, LakelogError, NotFoundError, OptionError
 from lakelog.filestore.alter.schema_changes import RemoveOption, SetOption
@@ -218,7 +219,7 @@ def test_the_way_out_that_the_error_names_works(tmp_path: Path, capsys: pytest.C
 
 def test_one_of_several_cannot_stay(tmp_path: Path) -> None:
     made = with_options(tmp_path, {"log.kafka.plugin.library.paths": "x", "log.kafka.sasl.password": "hunter2"})
-    opened = open_table(made.path, is_to_be_mended=True)
+    opened = open_to_mend(made.path, None)
     with pytest.raises(OptionError, match="plugin"):
         opened.alter(RemoveOption("log.kafka.sasl.password"))
     with pytest.raises(OptionError, match="plugin"):

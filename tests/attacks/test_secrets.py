@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakelog.catalog import Catalog, open_table
+from lakelog.catalog.catalog import open_to_mend
 from lakelog.common.errors import LakelogError, OptionError
 from lakelog.filestore.table import FileStoreTable
 from lakelog.spark.options import open_from_options
@@ -43,7 +44,7 @@ def test_a_password_in_a_table_of_others_is_never_shown(tmp_path: Path) -> None:
     store = FileStoreTable.open(made.path)
     assert store.options["log.kafka.sasl.password"] == SECRET
     assert SECRET not in shown(store) + shown(store.schema)
-    opened = open_table(made.path, is_to_be_mended=True)
+    opened = open_to_mend(made.path, None)
     assert SECRET not in shown(opened) + shown(vars(opened))
     with pytest.raises(OptionError) as caught:
         open_table(made.path)

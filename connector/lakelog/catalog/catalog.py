@@ -13,6 +13,7 @@ from lakelog.catalog.logs.log_life import check_not_set_by_lakelog, with_servers
 from lakelog.catalog.system.table_lineage import KEEPER
 from lakelog.catalog.system.table_opener import TableOpener
 from lakelog.catalog.verbs.table import Table
+from lakelog.common.clock import system_millis
 from lakelog.common.errors import (
     ConflictError,
     InvalidRequestError,
@@ -288,7 +289,7 @@ class Catalog(TableOpener):
             partition_keys=partition_keys,
             options=options,
             comment=comment,
-            time_millis=self._now_millis(),
+            time_millis=system_millis(),
             also=LOGSTORE_OPTIONS,
             also_prefixes=PREFIXES,
         )
@@ -360,21 +361,29 @@ def open_table(
     *,
     branch: str = MAIN_BRANCH,
     options: Mapping[str, str] | None = None,
-    is_to_be_mended: bool = False,
 ) -> Table:
-    """Open a table by its folder, or with `warehouse` by its identifier; or a branch of it. Raises NotFoundError.
+    """Open a table by its folder, or with `warehouse` by its identifier; or a branch of it.
 
-    A branch is named by `branch`, or behind the table: `t$branch_<name>`.
-    `options` and `is_to_be_mended` are those of `Catalog` and `Catalog.load_table`.
+    A branch is named by `branch`, or behind the table: `t$branch_<name>`. `options` are those of `Catalog`. Raises
+    NotFoundError; OptionError as `Catalog.load_table`.
     """
+    return _opened(path_or_identifier, warehouse, branch, options or {}, is_to_be_mended=False)
+
+
+def open_to_mend(path_or_identifier: str | Path, warehouse: str | Path | None, *, branch: str = MAIN_BRANCH) -> Table:
+    """As `open_table`, also a table with settings of Kafka clients that no table may hold: for an alter."""
+    return _opened(path_or_identifier, warehouse, branch, {}, is_to_be_mended=True)
+
+
+def _opened(
+    place: str | Path, warehouse: str | Path | None, branch: str, options: Mapping[str, str], *, is_to_be_mended: bool
+) -> Table:
     if warehouse is not None:
-        found = Catalog(warehouse, options=options).load_table(str(path_or_identifier), is_to_be_mended=is_to_be_mended)
-        if branch == MAIN_BRANCH or split_name(str(path_or_identifier)).branch is not None:
+        found = Catalog(warehouse, options=options)._opened(str(place), is_to_be_mended=is_to_be_mended)
+        if branch == MAIN_BRANCH or split_name(str(place)).branch is not None:
             return found
-        path_or_identifier = found.path
-    given = options or {}
-    kafka = call_settings(given)
-    access = without_lineage_options(without_call_settings(given))
-    store = open_store(path_or_identifier, branch=branch, options=access)
-    store = store.in_catalog(KEEPER, lineage_options=switched_on(lineage_options(given)))
+        place = found.path
+    kafka = call_settings(options)  # raises before anything is opened
+    store = open_store(place, branch=branch, options=without_lineage_options(without_call_settings(options)))
+    store = store.in_catalog(KEEPER, lineage_options=switched_on(lineage_options(options)))
     return Table(store, kafka=kafka, is_to_be_mended=is_to_be_mended)

@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from lakelog.lineage.pictures.around import table_graph
     from lakelog.lineage.records.declared import made_from
     from lakelog.lineage.records.unreadable import UnreadableTable, unreadable_tables
-    from lakelog.lineage.tables.feeding import Fed, feed
+    from lakelog.lineage.tables.feeding import FeedResult, feed
     from lakelog.lineage.tables.job_verbs import Job, delete_job, end_job, jobs
     from lakelog.lineage.tables.known import known_edges
-    from lakelog.lineage.tables.rebuilding import Rebuilt, rebuild
+    from lakelog.lineage.tables.rebuilding import RebuildResult, rebuild
 
 __all__ = [
     "ConsistentSnapshots",
-    "Fed",
+    "FeedResult",
     "Job",
     "NotConsistentError",
-    "Rebuilt",
+    "RebuildResult",
     "Tainted",
     "UnreadableTable",
     "consistent_snapshots",
@@ -55,9 +55,9 @@ _HOMES = {
     "UnreadableTable": "lakelog.lineage.records.unreadable",
     "unreadable_tables": "lakelog.lineage.records.unreadable",
     "upstream": "lakelog.lineage.answers.questions",
-    "Fed": "lakelog.lineage.tables.feeding",
+    "FeedResult": "lakelog.lineage.tables.feeding",
     "Job": "lakelog.lineage.tables.job_verbs",
-    "Rebuilt": "lakelog.lineage.tables.rebuilding",
+    "RebuildResult": "lakelog.lineage.tables.rebuilding",
     "delete_job": "lakelog.lineage.tables.job_verbs",
     "end_job": "lakelog.lineage.tables.job_verbs",
     "feed": "lakelog.lineage.tables.feeding",

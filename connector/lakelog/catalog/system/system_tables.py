@@ -84,7 +84,7 @@ def _rows(catalog: TableOpener, name: str, options: Mapping[str, str]) -> Iterab
 def _opened(catalog: TableOpener) -> Iterator[tuple[str, str, Table]]:
     """The tables of a warehouse, with their names; without the system tables."""
     for database, name, _ in catalog.stores():
-        yield database, name, catalog.load_table(f"{database}.{name}", is_to_be_mended=True)
+        yield database, name, catalog._opened(f"{database}.{name}", is_to_be_mended=True)
 
 
 def _tables(catalog: TableOpener) -> Iterator[Row]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakelog.catalog.columns.session_defaults import call_defaults, without_call_defaults
 from lakelog.catalog.system.table_lineage import KEEPER
 from lakelog.catalog.verbs.table import Table
-from lakelog.common.clock import system_millis
 from lakelog.common.errors import NotFoundError
 from lakelog.logstore.client_settings import SERVERS
 from lakelog.protocol.access.kafka_profiles import call_settings, without_call_settings
@@ -33,7 +32,6 @@ class TableOpener(Warehouse):
         *,
         options: Mapping[str, str] | None = None,
         listeners_of: ListenersOf | None = None,
-        now_millis: Callable[[], int] = system_millis,
     ) -> None:
         """A catalog of the warehouse; does no I/O.
 
@@ -53,14 +51,17 @@ class TableOpener(Warehouse):
             self._kafka.setdefault(SERVERS, bootstrap_servers)
         self._bootstrap_servers = bootstrap_servers or self._kafka.get(SERVERS)
         self._listeners_of = listeners_of
-        self._now_millis = now_millis
 
-    def load_table(self, identifier: str, *, is_to_be_mended: bool = False) -> Table:
+    def load_table(self, identifier: str) -> Table:
         """Open a table, or with `database.table$branch_<name>` a branch of it.
 
-        Raises NotFoundError, naming the tables of its database. Raises OptionError for a table with settings of Kafka
-        clients that no table may hold, unless it `is_to_be_mended` by an alter that removes them.
+        Raises NotFoundError, naming the tables of its database; OptionError for a table with settings of Kafka clients
+        that no table may hold, with the command that removes them.
         """
+        return self._opened(identifier)
+
+    def _opened(self, identifier: str, *, is_to_be_mended: bool = False) -> Table:
+        """As `load_table`, also where such settings are to be removed."""
         store = self.store(identifier)
         name = Identifier.parse(split_name(identifier).table)
         switches = switched_on(self.lineage_options)

@@ -55,14 +55,14 @@ Where = Annotated[str | None, typer.Option("--where", help="Only rows that meet 
 def find_table(name: str, warehouse: str, *, branch: str | None = None, is_to_be_mended: bool = False) -> Table:
     """The table in the folder `name`, or of that identifier; or a branch of it. Raises NotFoundError.
 
-    `is_to_be_mended` is that of `open_table`.
+    One that `is_to_be_mended` may have settings of Kafka clients that no table may hold.
     """
-    from lakelog.catalog import open_table
+    from lakelog.catalog.catalog import open_table, open_to_mend
     from lakelog.filestore.schema.paths import MAIN_BRANCH
 
     is_folder = "/" in name or _is_folder(name)
     place = None if is_folder else warehouse
-    return open_table(name, place, branch=branch or MAIN_BRANCH, is_to_be_mended=is_to_be_mended)
+    return (open_to_mend if is_to_be_mended else open_table)(name, place, branch=branch or MAIN_BRANCH)
 
 
 def state(

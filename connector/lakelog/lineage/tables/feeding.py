@@ -47,7 +47,7 @@ _held: set[tuple[object, ...]] = set()  # lines that this process has held
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fed:
+class FeedResult:
     """What a feed took from the snapshots of tables: how many tables, batches and edges had something new."""
 
     tables: int = 0
@@ -55,7 +55,7 @@ class Fed:
     edges: int = 0
 
 
-def feed(catalog: Warehouse) -> Fed:
+def feed(catalog: Warehouse) -> FeedResult:
     """Put what the snapshots of a warehouse's tables record into its system tables, as far as it was not fed.
 
     What is recorded say the catalog's options `table-lineage` and `data-lineage`, given here or at an earlier feed.
@@ -67,12 +67,12 @@ def feed(catalog: Warehouse) -> Fed:
     return feed_catalog(catalog)
 
 
-def feed_catalog(catalog: Warehouse, on_step: OnStep = lambda _: None) -> Fed:
+def feed_catalog(catalog: Warehouse, on_step: OnStep = lambda _: None) -> FeedResult:
     """As `feed`; `on_step` is called after each step, with its name."""
     database = SystemDatabase.of(catalog)
     if database.given and database.is_made() and not database.switches().is_on:
         _switch_off(catalog, database)
-        return Fed()
+        return FeedResult()
     return feed_tables(catalog, database, on_step).fed
 
 
@@ -175,7 +175,7 @@ class Feeder:
     has_data: bool
     on_step: OnStep = lambda _: None
     dropped: Collection[str] = ()
-    fed: Fed = field(default_factory=Fed)
+    fed: FeedResult = field(default_factory=FeedResult)
     _edges: list[Edge] = field(default_factory=list)
     _moves: list[tuple[Line, Unfed]] = field(default_factory=list)
 
@@ -218,7 +218,7 @@ class Feeder:
                 else:
                     note_unreadable(replace(table, branch=line.branch).name, table.path, error)
         self.take_forks(table)
-        self.fed = Fed(
+        self.fed = FeedResult(
             tables=self.fed.tables + (self.fed.batches > before), batches=self.fed.batches, edges=self.fed.edges
         )
         if own is not None:
@@ -229,7 +229,7 @@ class Feeder:
         for unfed in line.unfed(start=start, edges_max=GROUP_EDGES):
             self._edges += unfed.edges
             self._moves.append((line, unfed))
-            self.fed = Fed(
+            self.fed = FeedResult(
                 tables=self.fed.tables,
                 batches=self.fed.batches + unfed.batch_count,
                 edges=self.fed.edges + len(unfed.edges),

@@ -24,7 +24,7 @@ _SNAPSHOT = ("sink_uuid", "sink_line", "sink_snapshot", "sink_commit")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rebuilt:
+class RebuildResult:
     """What a rebuild read from snapshots, and what it left as it was.
 
     `kept` are the tables with batches whose snapshots were expired, rolled back or dropped with their branch, and how
@@ -37,7 +37,7 @@ class Rebuilt:
     kept: Mapping[str, int] = field(default_factory=dict)
 
 
-def rebuild(catalog: Warehouse) -> Rebuilt:
+def rebuild(catalog: Warehouse) -> RebuildResult:
     """Read the lineage of all living snapshots again into the system tables, as if none was fed.
 
     Lineage of snapshots that do not live any more is kept, and reported. What is recorded say the options, as for
@@ -46,7 +46,7 @@ def rebuild(catalog: Warehouse) -> Rebuilt:
     return rebuild_catalog(catalog)
 
 
-def rebuild_catalog(catalog: Warehouse, on_step: Callable[[str], None] = lambda _: None) -> Rebuilt:
+def rebuild_catalog(catalog: Warehouse, on_step: Callable[[str], None] = lambda _: None) -> RebuildResult:
     """As `rebuild`; `on_step` is called after each step, with its name."""
     database = SystemDatabase.of(catalog)
     fed = feed_tables(catalog, database, on_step, start=1).fed
@@ -60,7 +60,9 @@ def rebuild_catalog(catalog: Warehouse, on_step: Callable[[str], None] = lambda 
             except LakelogError as error:
                 note_unreadable(replace(table, branch=line.branch).name, table.path, error)
                 unreadable.add(key)
-    return Rebuilt(tables=fed.tables, batches=fed.batches, edges=fed.edges, kept=_kept(database, living, unreadable))
+    return RebuildResult(
+        tables=fed.tables, batches=fed.batches, edges=fed.edges, kept=_kept(database, living, unreadable)
+    )
 
 
 def _living(line: Line) -> list[tuple[object, ...]]:
