@@ -30,7 +30,9 @@ _MANY_FORMS = _BINARY_ROOTS | _TIMESTAMP_ROOTS | {TypeRoot.DATE, TypeRoot.TIME, 
 Unknown = Literal["ignore", "infer", "error"]
 
 _NUL = re.compile(rb"\0")
-_CONSTANTS = {word: re.compile(rb"%b(?<=[:\[,\s-]%b)(?=\s*[,}\]])" % (word, word)) for word in (b"NaN", b"Infinity")}
+_CONSTANTS = tuple(
+    (re.compile(word), re.compile(rb"%b(?<=[:\[,\s-]%b)(?=\s*[,}\]])" % (word, word))) for word in (b"NaN", b"Infinity")
+)
 
 
 class NotColumnarError(Exception):
@@ -74,7 +76,7 @@ def parse_lines(text: pa.Buffer, count: int, schema: pa.Schema, *, unknown: Unkn
     """
     if not count:
         return schema.empty_table()
-    if _NUL.search(text) or _may_have_constants(text.to_pybytes()):  # the parser would stop there, or take them
+    if _NUL.search(text) or _may_have_constants(text):  # the parser would stop there, or take them
         raise NotColumnarError
     _check_decimals_are_numbers(text, schema)
     try:
@@ -94,9 +96,12 @@ def parse_lines(text: pa.Buffer, count: int, schema: pa.Schema, *, unknown: Unkn
     return table
 
 
-def _may_have_constants(text: bytes) -> bool:
-    """Whether NaN or Infinity may be there without quotes, which is not JSON; also inside of a string."""
-    return any(word in text and pattern.search(text) is not None for word, pattern in _CONSTANTS.items())
+def _may_have_constants(text: pa.Buffer) -> bool:
+    """Whether NaN or Infinity may be there without quotes, which is not JSON; also inside of a string.
+
+    A search for a plain word needs no copy of the text, and takes half the time of one for bytes in a copy.
+    """
+    return any(word.search(text) and constant.search(text) for word, constant in _CONSTANTS)
 
 
 def _has_overflown(table: pa.Table, text: pa.Buffer) -> bool:
