@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -94,28 +95,35 @@ OWNERS = {
 DISCOVERED = ROOT / "connector" / "pyspark_lakelog.py"
 
 
-def modules() -> Iterator[tuple[str, Path]]:
+@cache
+def modules() -> tuple[tuple[str, Path], ...]:
     """Every source file with the part that it belongs to."""
-    for root in SOURCE_ROOTS:
-        for part in sorted((ROOT / root / "lakelog").iterdir()):
-            for path in sorted(part.rglob("*.py")):
-                yield part.name, path
-    if DISCOVERED.exists():
-        yield "spark", DISCOVERED
+    folders = [part for root in SOURCE_ROOTS for part in sorted((ROOT / root / "lakelog").iterdir())]
+    found = [(part.name, path) for part in folders for path in sorted(part.rglob("*.py"))]
+    return (*found, *([("spark", DISCOVERED)] if DISCOVERED.exists() else []))
 
 
 def folder_of(part: str) -> Path:
     return next(ROOT / root / "lakelog" / part for root in SOURCE_ROOTS if (ROOT / root / "lakelog" / part).is_dir())
 
 
-def imports(path: Path) -> Iterator[str]:
+@cache
+def tree_of(path: Path) -> ast.Module:
+    """The syntax of a file, which is parsed once."""
+    return ast.parse(path.read_text("utf-8"))
+
+
+@cache
+def imports(path: Path) -> tuple[str, ...]:
     """The dotted names that a file imports, at any depth of its code."""
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    found: list[str] = []
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found += (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path} imports relatively"
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            found += (f"{node.module}.{alias.name}" for alias in node.names)
+    return tuple(found)
 
 
 def test_every_part_has_its_arrows() -> None:
@@ -172,6 +180,20 @@ def test_every_room_has_its_place(package: str) -> None:
     assert folders == set(ROOMS[package])
 
 
+@pytest.mark.parametrize("part", [*PARTS[:-3], "spark", "cli"])
+def test_a_name_means_one_thing_in_a_part(part: str) -> None:
+    """Of modules, but for the faces of rooms, and of classes that other modules may import."""
+    paths = [path for path in folder_of(part).rglob("*.py") if path.name != "__init__.py"]
+    classes = [
+        node.name
+        for path in paths
+        for node in tree_of(path).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    ]
+    names = Counter([*(path.stem for path in paths), *classes])
+    assert [name for name, count in names.items() if count > 1] == []
+
+
 def test_a_folder_has_few_modules() -> None:
     counts = Counter(path.parent for _, path in modules() if path.name != "__init__.py")
     assert {str(folder.relative_to(ROOT)): count for folder, count in counts.items() if count > MODULES_MAX} == {}
@@ -182,7 +204,7 @@ def test_a_function_fits_a_screen() -> None:
     functions = (
         (path, node)
         for _, path in modules()
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for node in ast.walk(tree_of(path))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     )
     long = [(path, node.name) for path, node in functions if _lines_of(node) > FUNCTION_LINES_MAX]

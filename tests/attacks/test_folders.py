@@ -16,7 +16,7 @@ from lakelog.cli.main import main
 from lakelog.common.errors import CorruptDataError, InvalidRequestError
 from lakelog.filestore.alter.schema_applying import apply_changes
 from lakelog.filestore.alter.schema_changes import AddColumn
-from lakelog.filestore.expire.retention import Retention
+from lakelog.filestore.expire.retention_rules import Retention
 from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable

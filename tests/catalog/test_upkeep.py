@@ -11,7 +11,7 @@ import pytest
 
 from lakelog.catalog import Catalog
 from lakelog.catalog.names.durations import Age, age_millis
-from lakelog.catalog.tables.upkeep import retention_of
+from lakelog.catalog.tables.expiring import retention_of
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.expire.expiry import Retention
 from lakelog.filestore.options import check_options

@@ -11,7 +11,7 @@ import pytest
 
 from lakelog.common.errors import ConflictError, CorruptDataError, LakelogError
 from lakelog.filestore.compact import buckets
-from lakelog.filestore.expire.retention import Retention
+from lakelog.filestore.expire.retention_rules import Retention
 from lakelog.filestore.table import FileStoreTable
 from tests.support.tables.small_tables import UNSYNCED, make_table, rows_of
 

@@ -13,7 +13,7 @@ import pytest
 from lakelog.catalog import Catalog, InvalidRequestError, Table, open_table
 from lakelog.catalog.system.table_lineage import TableLineage
 from lakelog.common.errors import UnavailableError
-from lakelog.filestore.expire.retention import Retention
+from lakelog.filestore.expire.retention_rules import Retention
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.table import FileStoreTable
 from lakelog.lineage import feed, jobs, known_edges

@@ -16,7 +16,7 @@ from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.lineage.records.record import ReadMode
 from lakelog.lineage.tables.feeding import Feeder
-from lakelog.lineage.tables.progress import Line
+from lakelog.lineage.tables.progress import FedLine
 from lakelog.logstore.options import LOGSTORE_OPTIONS
 from lakelog.protocol.state.state import LogState, TakenBatch
 from lakelog.warehouse.lineage_tables import SNAPSHOT_EDGES
@@ -60,7 +60,7 @@ def feed(table: FileStoreTable) -> list[tuple[object, ...]]:
     """Feed the line; the source's snapshots and the batches that are stored then."""
     database = SystemDatabase(warehouse=table.path.removesuffix("/db.db/t"), file_io=LocalFileIO(), given=LINEAGE_ON)
     feeder = Feeder.of(database)
-    feeder.take_line(Line(table, "main"))
+    feeder.take_line(FedLine(table, "main"))
     feeder.flush()
     return sorted((row["user"], row["source_to"], row["sink_snapshot"]) for row in database.found(SNAPSHOT_EDGES))
 

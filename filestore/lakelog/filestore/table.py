@@ -19,8 +19,8 @@ from lakelog.filestore.options.layout import TABLE_UUID
 from lakelog.filestore.refs.states.travel import check_not_in_step
 from lakelog.filestore.schema.paths import MAIN_BRANCH, TablePaths
 from lakelog.filestore.schema.schema_manager import SchemaManager
-from lakelog.filestore.verbs.branches import BranchedTable
-from lakelog.filestore.verbs.showing import ShownTable
+from lakelog.filestore.verbs.branch_verbs import BranchedTable
+from lakelog.filestore.verbs.show_verbs import ShownTable
 
 if TYPE_CHECKING:
     from lakelog.filestore.alter.schema_changes import SchemaChange

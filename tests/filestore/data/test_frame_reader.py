@@ -16,7 +16,7 @@ from lakelog.common.errors import CorruptDataError
 from lakelog.filestore.alter.schema_changes import AddColumn, SetOption
 from lakelog.filestore.data import frame_reader
 from lakelog.filestore.data.frame_reader import _runs
-from lakelog.filestore.formats import writing
+from lakelog.filestore.formats import file_writing
 from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
@@ -82,7 +82,7 @@ def test_a_local_file_larger_than_the_budget_allows_is_decoded_in_pieces(
     tmp_path: Path, decoded: list[int], monkeypatch: pytest.MonkeyPatch, file_io: FileIO, is_decoded: bool
 ) -> None:
     """Of its row groups of 32 rows some fit; a copy of it in memory would be of the whole file."""
-    monkeypatch.setattr(writing, "ROW_GROUP_ROWS", 32)
+    monkeypatch.setattr(file_writing, "ROW_GROUP_ROWS", 32)
     table = table_with(tmp_path, PLAIN, file_io)
     table.alter(SetOption("read.memory-budget", "48 kb"))
     check_rows(FileStoreTable.open(tmp_path / "t", file_io))

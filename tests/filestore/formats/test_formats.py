@@ -20,9 +20,9 @@ from lakelog.common.types import DataField, parse_type
 from lakelog.filestore.data.data_writer import file_fields
 from lakelog.filestore.formats.avro.avro_writing import avro_schema
 from lakelog.filestore.formats.blocks.checked import BLOCK_BYTES
+from lakelog.filestore.formats.file_writing import create_data_file
 from lakelog.filestore.formats.opening import open_data_file
 from lakelog.filestore.formats.orc.orc_writing import orc_schema
-from lakelog.filestore.formats.writing import create_data_file
 from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.schema.new_schema import build_schema, number_fields
 from lakelog.filestore.schema.schema import TableSchema

@@ -21,7 +21,7 @@ from lakelog.filestore.commit.commit_tries import CommitTries
 from lakelog.filestore.commit.conflicts import OvertakenError
 from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.metadata.snapshots import commit_line
-from lakelog.filestore.metadata.snapshots.commit_line import LOOK_EVERY, CommitLine, CommitTurn, Place
+from lakelog.filestore.metadata.snapshots.commit_line import LOOK_EVERY, CommitLine, CommitTurn, LinePlace
 from lakelog.filestore.schema.paths import TablePaths
 from lakelog.filestore.table import FileStoreTable
 from tests.support.tables.small_tables import (
@@ -146,7 +146,7 @@ def turn_of(line: CommitLine, world: World) -> CommitTurn:
 def test_a_place_whose_process_was_killed_is_passed_after_its_patience() -> None:
     world = World()
     line = CommitLine(world.files, TablePaths("/t"))
-    line.add(Place(1, "0" * 32, 2_000))
+    line.add(LinePlace(1, "0" * 32, 2_000))
     ended: list[float] = []
 
     def later() -> None:
@@ -161,14 +161,14 @@ def test_a_place_whose_process_was_killed_is_passed_after_its_patience() -> None
 
 
 def test_a_patience_of_a_stranger_has_a_bound() -> None:
-    assert Place.of(f"1-999999-{'0' * 32}") == Place(1, "0" * 32, 60_000)
+    assert LinePlace.of(f"1-999999-{'0' * 32}") == LinePlace(1, "0" * 32, 60_000)
 
 
 @pytest.mark.parametrize(
     "name", ["", "x", "1-2000-..", "../1-2-" + "0" * 32, f"-1-2-{'0' * 32}", f"1-2-{'0' * 32}.tmp"]
 )
 def test_other_files_are_no_places(name: str) -> None:
-    assert Place.of(name) is None
+    assert LinePlace.of(name) is None
 
 
 def test_a_place_that_others_deleted_is_taken_again_with_more_patience() -> None:
@@ -181,7 +181,7 @@ def test_a_place_that_others_deleted_is_taken_again_with_more_patience() -> None
         (first,) = line.places()
         line.delete(first)
         turn.wait(try_millis=1_000, limit_millis=1)
-        assert line.places() == [Place(first.number, first.uuid, 2 * first.patience_millis)]
+        assert line.places() == [LinePlace(first.number, first.uuid, 2 * first.patience_millis)]
 
     world.run(process)
 
@@ -237,8 +237,8 @@ def test_an_overtaken_commit_keeps_its_place_for_its_rows_written_again(tmp_path
     commit_batch(in_new_process(table.path), 1)
     turn = table.commit_line
     turn.note_others(CommitClock().seconds())
-    turn.add(Place(1, "0" * 32, 2_000))
-    turn.keep(Place(1, "0" * 32, 2_000))
+    turn.add(LinePlace(1, "0" * 32, 2_000))
+    turn.keep(LinePlace(1, "0" * 32, 2_000))
     with pytest.raises(OvertakenError):
         append_commit(table, user="late", identifier=7, digest=None, entries=entries)
     assert [name[:2] for name in names_in_line(table)] == ["1-"]

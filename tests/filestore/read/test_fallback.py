@@ -14,7 +14,7 @@ from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.schema.schema_manager import SchemaManager
 from lakelog.filestore.table import FileStoreTable
-from lakelog.filestore.verbs.reading import Selection
+from lakelog.filestore.verbs.read_verbs import Selection
 from tests.support.tables.paimon_branches import take_as_branch
 
 IO = LocalFileIO(sync_data=False)

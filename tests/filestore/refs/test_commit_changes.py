@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.filestore.commit.commit import CommitRequest, TableCommit
-from lakelog.filestore.expire.retention import Retention
+from lakelog.filestore.expire.retention_rules import Retention
 from lakelog.filestore.metadata.manifests.manifest import FileKind, ManifestEntry
 from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakelog.filestore.refs.merges import sides

@@ -16,7 +16,7 @@ from lakelog.filestore.alter.schema_changes import AddColumn
 from lakelog.filestore.compact.bucket_work import due_work, pick_unit
 from lakelog.filestore.compact.buckets import compact_buckets
 from lakelog.filestore.compact.committing import commit_results
-from lakelog.filestore.expire.retention import Retention
+from lakelog.filestore.expire.retention_rules import Retention
 from lakelog.filestore.refs.merges.branch_merge import BranchConflictError, BranchMerge
 from lakelog.filestore.refs.tags.tags import write_tag
 from lakelog.filestore.schema.new_schema import build_schema

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError
-from lakelog.filestore.expire.retention import Retention
+from lakelog.filestore.expire.retention_rules import Retention
 from lakelog.filestore.refs.tags.tags import write_tag
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable

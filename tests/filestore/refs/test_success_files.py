@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lakelog.common.errors import InvalidRequestError
-from lakelog.filestore.expire.retention import Retention
+from lakelog.filestore.expire.retention_rules import Retention
 from lakelog.filestore.refs.tags import auto_tags
 from lakelog.filestore.refs.tags.auto_tags import create_due_tags
 from lakelog.filestore.refs.tags.tags import drop_tag, rename_tag, tags_of, write_tag

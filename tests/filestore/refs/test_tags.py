@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from lakelog.common.errors import ConflictError, CorruptDataError, InvalidRequestError, NotFoundError
-from lakelog.filestore.expire.retention import Retention
+from lakelog.filestore.expire.retention_rules import Retention
 from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.refs.tags.tags import (
     drop_tag,

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError
-from lakelog.filestore.expire.retention import Retention
+from lakelog.filestore.expire.retention_rules import Retention
 from lakelog.filestore.refs.tags.tags import write_tag
 from lakelog.filestore.table import FileStoreTable
 from tests.support.tables.paimon_branches import take_as_branch

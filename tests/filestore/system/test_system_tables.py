@@ -14,8 +14,8 @@ import pytest
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
 from lakelog.filestore.metadata.manifests.manifest import COLUMNS_CACHE, ENTRY_CACHE
 from lakelog.filestore.schema.new_schema import build_schema
-from lakelog.filestore.system.columns import SYSTEM_COLUMNS
 from lakelog.filestore.system.live_columns import live_columns
+from lakelog.filestore.system.system_columns import SYSTEM_COLUMNS
 from lakelog.filestore.table import FileStoreTable
 from tests.support.tables.small_tables import make_table, rows_of
 

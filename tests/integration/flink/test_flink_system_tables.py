@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakelog.catalog import Catalog
-from lakelog.filestore.system.columns import SYSTEM_NAMES
+from lakelog.filestore.system.system_columns import SYSTEM_NAMES
 from tests.support.servers.flink import running_flink
 
 pytestmark = [pytest.mark.integration, pytest.mark.full, pytest.mark.timeout(900)]

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog, Table
-from lakelog.filestore.refs.merges.merging import BranchMerger
+from lakelog.filestore.refs.merges.branch_merger import BranchMerger
 from lakelog.protocol.state.steps import Step
 from lakelog.protocol.statements import branch_merging, statements
 from lakelog.protocol.statements.branch_merging import LoggedMerge

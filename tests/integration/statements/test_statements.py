@@ -25,7 +25,7 @@ from lakelog.common.types import ROW_KIND_TEXTS
 from lakelog.filestore.predicate import required_predicate
 from lakelog.filestore.write.changing import Plan, delete_plan, update_plan, write_plan
 from lakelog.filestore.write.clearing import overwrite_plan
-from lakelog.filestore.write.merging import MergeClauses, merge_plan
+from lakelog.filestore.write.merge_clauses import MergeClauses, merge_plan
 from lakelog.filestore.write.row_source import row_source
 from lakelog.filestore.write.table_write import Overwrite
 from lakelog.protocol.access.kafka_profiles import BOOTSTRAP_KEY

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.catalog import Table, open_table
 from lakelog.common.errors import NotFoundError
-from lakelog.filestore.expire.retention import Retention
+from lakelog.filestore.expire.retention_rules import Retention
 from lakelog.filestore.refs.tags.tags import write_tag
 from lakelog.spark.source.phases import stream_head
 from lakelog.spark.source.reading.admission import Limits

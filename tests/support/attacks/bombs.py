@@ -29,9 +29,9 @@ from lakelog.common.types import DataField, parse_type
 from lakelog.filestore.encoding.roaring import encode_roaring
 from lakelog.filestore.formats.avro.avro import encode_container
 from lakelog.filestore.formats.avro.avro_blocks import MAGIC, SYNC_BYTES, AvroBlocks
+from lakelog.filestore.formats.file_writing import create_data_file
 from lakelog.filestore.formats.opening import open_data_file
 from lakelog.filestore.formats.records import read_records
-from lakelog.filestore.formats.writing import create_data_file
 from lakelog.filestore.index.deletion_vectors import DeletionFile, encode_vectors, read_positions
 from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.metadata.manifests.manifest import ENTRY_CACHE, ManifestFiles

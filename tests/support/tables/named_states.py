@@ -11,7 +11,7 @@ from typing import Any  # Any: keywords of reads
 import pyarrow as pa
 
 from lakelog.filestore.alter.schema_changes import AddColumn
-from lakelog.filestore.expire.retention import Retention
+from lakelog.filestore.expire.retention_rules import Retention
 from lakelog.filestore.refs.tags.tags import write_tag
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable

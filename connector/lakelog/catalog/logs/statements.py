@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from lakelog.filestore.predicate import Predicate
     from lakelog.filestore.table import FileStoreTable
     from lakelog.filestore.write.changing import Plan
-    from lakelog.filestore.write.merging import MergeClauses
-    from lakelog.filestore.write.row_source import RowSource
+    from lakelog.filestore.write.merge_clauses import MergeClauses
+    from lakelog.filestore.write.row_source import RowInput
     from lakelog.protocol.statements.statement_runs import LoggedTable
     from lakelog.warehouse.handle import TableHandle
 
@@ -91,7 +91,7 @@ class TableMerge:
     """
 
     _table: TableHandle
-    _source: RowSource = field(repr=False)
+    _source: RowInput = field(repr=False)
     _on: Sequence[str]
     _clauses: MergeClauses
 
@@ -119,7 +119,7 @@ class TableMerge:
         Raises InvalidRequestError for rows that do not fit, and for several source rows that match one row of the
         table.
         """
-        from lakelog.filestore.write.merging import merge_plan
+        from lakelog.filestore.write.merge_clauses import merge_plan
 
         plan = merge_plan(self._table._files, self._source, self._on, self._clauses)
         return run_statement(self._table, "MERGE", plan)

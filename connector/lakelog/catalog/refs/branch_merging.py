@@ -19,8 +19,8 @@ def merge_changes(
     if table.log is None or dry_run:
         return files.merge_changes(branch, base=base, on_conflict=on_conflict, dry_run=dry_run)
     from lakelog.catalog.logs.statements import after_statement, logged_table
+    from lakelog.filestore.refs.merges.branch_merger import BranchMerger
     from lakelog.filestore.refs.merges.merge_commit import release
-    from lakelog.filestore.refs.merges.merging import BranchMerger
     from lakelog.protocol.statements.branch_merging import LoggedMerge
 
     logged = logged_table(table)

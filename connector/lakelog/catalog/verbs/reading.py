@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lakelog.filestore.refs.states.travel import SnapshotChoice
     from lakelog.filestore.system.history import History
     from lakelog.filestore.system.table_diff import State, TableDiff
-    from lakelog.filestore.verbs.reading import Selection
+    from lakelog.filestore.verbs.read_verbs import Selection
 
 
 class TableReads(TableHandle):

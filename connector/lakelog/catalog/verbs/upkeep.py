@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from lakelog.catalog.names.durations import Age
 from lakelog.catalog.names.keywords import naming_keywords
-from lakelog.catalog.tables.upkeep import ExpiredSnapshots, expire_snapshots, remove_orphan_files
+from lakelog.catalog.tables.expiring import ExpiredSnapshots, expire_snapshots, remove_orphan_files
 from lakelog.catalog.verbs.group import AnyTable, VerbGroup
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lakelog.filestore.predicate import Predicate
     from lakelog.filestore.refs.restore.restore import Restored
     from lakelog.filestore.refs.states.travel import SnapshotChoice
-    from lakelog.filestore.verbs.writing import WriteMode
+    from lakelog.filestore.verbs.write_verbs import WriteMode
     from lakelog.filestore.write.row_kinds import RowKinds
     from lakelog.filestore.write.row_source import Rows
 
@@ -120,7 +120,7 @@ class TableWrites(TableHandle):
             table.merge(rows).when_matched_update_all().when_not_matched_insert_all().execute()
         """
         from lakelog.catalog.logs.statements import TableMerge
-        from lakelog.filestore.write.merging import MergeClauses
+        from lakelog.filestore.write.merge_clauses import MergeClauses
         from lakelog.filestore.write.row_source import row_source
 
         columns = self.schema.primary_keys if on is None else (on,) if isinstance(on, str) else tuple(on)

@@ -35,7 +35,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class LayoutLine:
     """A line from a box to another: level from the first point to the second, curved to the third, level, and so on."""
 
     source: int
@@ -48,7 +48,7 @@ class Layout:
     """The top left corner of each box, the lines, and the size of the whole."""
 
     corners: Sequence[Point]
-    lines: Sequence[Line]
+    lines: Sequence[LayoutLine]
     width: float
     height: float
 
@@ -75,13 +75,13 @@ def layout(boxes: Sequence[Box], arrows: Sequence[tuple[int, int]]) -> Layout:
     tops = _tops(columns, sizes, chains)
     ends = _ends(columns, sizes)
     corners = [Point(x=(sum(ends[layers[node]]) - sizes[node].width) / 2, y=tops[node]) for node in range(len(sizes))]
-    lines: list[Line] = []
+    lines: list[LayoutLine] = []
     for place, ((one, other), chain) in enumerate(zip(arrows, chains, strict=True)):
         levels = [tops[node] + sizes[node].height / 2 for node in chain]
         xs = [x for node in chain for x in ends[layers[node]]]
         xs[0], xs[-1] = corners[chain[0]].x + sizes[chain[0]].width, corners[chain[-1]].x
         points = [Point(x=x, y=levels[number // 2]) for number, x in enumerate(xs)]
-        lines.append(Line(source=one, target=other, points=points[::-1] if place in back else points))
+        lines.append(LayoutLine(source=one, target=other, points=points[::-1] if place in back else points))
     return Layout(
         corners=corners[: len(boxes)],
         lines=lines,

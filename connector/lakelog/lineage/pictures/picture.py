@@ -13,7 +13,7 @@ from html import escape
 
 from lakelog.common.quoting import cut, printable
 from lakelog.lineage.pictures.graph_parts import LineageJob, LineageLink, LineageNode
-from lakelog.lineage.pictures.layout import Box, Layout, Line, layout
+from lakelog.lineage.pictures.layout import Box, Layout, LayoutLine, layout
 from lakelog.lineage.pictures.wording import job_lines, node_lines, reasons_of
 
 NAME_MAX = 40  # characters of a name
@@ -113,7 +113,7 @@ def _box(drawn: _Drawn, x: float, y: float) -> Iterator[str]:
     yield "    </g>"
 
 
-def _path(line: Line) -> str:
+def _path(line: LayoutLine) -> str:
     """A curve, level at its ends and through the layers between them."""
     parts: list[str] = []
     for number, point in enumerate(line.points):

@@ -22,7 +22,7 @@ from lakelog.lineage.records.unreadable import note_unreadable, readable_tables
 from lakelog.lineage.tables.edges import Edge
 from lakelog.lineage.tables.following import follow_tables
 from lakelog.lineage.tables.forking import fork_edge, fork_key, fork_keys, readable_forks
-from lakelog.lineage.tables.progress import Line, Unfed, lines_of
+from lakelog.lineage.tables.progress import FedLine, Unfed, lines_of
 from lakelog.lineage.tables.projecting import (
     OF_JOBS,
     OF_SNAPSHOTS,
@@ -119,7 +119,7 @@ def feed_line(table: TableStore) -> None:
     Before the first feed of a warehouse it is switched on by the handle's catalog, or by the one that held the line.
     """
     database = SystemDatabase.beside(table, warehouse_of(table.path))
-    line = Line(table, table.branch)
+    line = FedLine(table, table.branch)
     if not database.is_made():
         database = replace(database, given={**line.held_options(), **database.given})
     if not database.switches().is_on:
@@ -142,7 +142,7 @@ def hold_lineage(table: TableStore) -> None:
     """
     try:
         if replace(SystemDatabase.beside(table, warehouse_of(table.path)), given={}).switches().is_on:
-            Line(table, table.branch).hold()
+            FedLine(table, table.branch).hold()
     except LakelogError as error:
         logger.warning("%s: its snapshots are not held until their lineage is fed: %s", table.name, error)
 
@@ -156,7 +156,7 @@ def hold_once(table: TableStore) -> None:
     if key in _held:
         return
     try:
-        Line(table, table.branch).hold(table.lineage_options)
+        FedLine(table, table.branch).hold(table.lineage_options)
         _held.add(key)
     except LakelogError as error:
         logger.warning("%s: its snapshots are not held until their lineage is fed: %s", table.name, error)
@@ -177,7 +177,7 @@ class Feeder:
     dropped: Collection[str] = ()
     fed: FeedResult = field(default_factory=FeedResult)
     _edges: list[Edge] = field(default_factory=list)
-    _moves: list[tuple[Line, Unfed]] = field(default_factory=list)
+    _moves: list[tuple[FedLine, Unfed]] = field(default_factory=list)
 
     @classmethod
     def of(cls, database: SystemDatabase, on_step: OnStep = lambda _: None) -> Feeder:
@@ -224,7 +224,7 @@ class Feeder:
         if own is not None:
             raise own
 
-    def take_line(self, line: Line, *, start: int | None = None) -> None:
+    def take_line(self, line: FedLine, *, start: int | None = None) -> None:
         """Take what a line has that was not fed, or what it has from a snapshot on; commits when a group is full."""
         for unfed in line.unfed(start=start, edges_max=GROUP_EDGES):
             self._edges += unfed.edges

@@ -40,7 +40,7 @@ class Unfed:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class FedLine:
     """One line of a table."""
 
     table: TableStore
@@ -110,9 +110,9 @@ class Line:
             self.consumers.delete(consumer_id)
 
 
-def lines_of(table: TableStore) -> list[Line]:
+def lines_of(table: TableStore) -> list[FedLine]:
     """The lines of a table, the main one first. Lists a folder."""
-    return [Line(table, branch) for branch in table.branch_names()]
+    return [FedLine(table, branch) for branch in table.branch_names()]
 
 
 def _parts_from(batches: LineBatches, log: str) -> int | None:

@@ -13,7 +13,7 @@ from lakelog.filestore.schema.paths import TablePaths
 from lakelog.lineage.records.unreadable import note_unreadable
 from lakelog.lineage.tables.feeding import feed_tables
 from lakelog.lineage.tables.forking import FORK_OPERATION
-from lakelog.lineage.tables.progress import Line, lines_of
+from lakelog.lineage.tables.progress import FedLine, lines_of
 from lakelog.warehouse.lineage_tables import SNAPSHOT_EDGES
 from lakelog.warehouse.system_database import SystemDatabase
 
@@ -65,7 +65,7 @@ def rebuild_catalog(catalog: Warehouse, on_step: Callable[[str], None] = lambda 
     )
 
 
-def _living(line: Line) -> list[tuple[object, ...]]:
+def _living(line: FedLine) -> list[tuple[object, ...]]:
     snapshots = SnapshotManager(line.table.file_io, TablePaths(line.table.path, line.branch))
     found: list[tuple[object, ...]] = []
     first = 1

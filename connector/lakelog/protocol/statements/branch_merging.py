@@ -19,8 +19,8 @@ from lakelog.common.errors import ConflictError, NotFoundError
 from lakelog.common.stopwatch import Stopwatch
 from lakelog.filestore.metadata.snapshots.snapshot import MERGE_OPERATION, Snapshot
 from lakelog.filestore.metadata.snapshots.users import users_to_json
+from lakelog.filestore.refs.merges.branch_merger import BranchMerger
 from lakelog.filestore.refs.merges.merge_plan import MergePlan
-from lakelog.filestore.refs.merges.merging import BranchMerger
 from lakelog.filestore.refs.merges.whole_branch import WholeBranch
 from lakelog.filestore.write.changing import Changes
 from lakelog.protocol.access.place import check_no_copy

@@ -20,8 +20,8 @@ from lakelog.logstore.kafka.records.foreign_topic import describe_foreign
 from lakelog.protocol.access.kafka_profiles import BOOTSTRAP_KEY, CALL_PREFIX, call_settings, user_settings
 from lakelog.protocol.access.servers import require_kafka_client
 from lakelog.spark.ingesting.dead_letters import letter_box
+from lakelog.spark.ingesting.ingest_sink import IngestSink, MakeRules, OnError
 from lakelog.spark.ingesting.rules import RulesOf, parse_binary_form, parse_size
-from lakelog.spark.ingesting.sink import IngestSink, MakeRules, OnError
 from lakelog.spark.session import prepare_session, session_kafka_settings
 from lakelog.spark.sink.sink import LakelogSink, start_stream
 from lakelog.spark.source.streams.kafka_records import STARTS, KafkaRecords

@@ -25,7 +25,7 @@ from lakelog.filestore.write.changing import Changes, check_replaceable, checked
 from lakelog.filestore.write.clearing import deleting_replaced
 from lakelog.filestore.write.columns import places_of_columns
 from lakelog.filestore.write.row_kinds import with_kind_numbers
-from lakelog.filestore.write.row_source import RowSource
+from lakelog.filestore.write.row_source import RowInput
 from lakelog.filestore.write.table_write import PartitionFilter, Replaced
 from lakelog.logstore.kafka.clients.record_limit import RecordLimit, record_limit
 from lakelog.protocol.access.place import check_no_copy
@@ -128,7 +128,7 @@ class StatementPlan:
         row_count = 0
         after = (_DELETES if self.is_overwrite else 0) + task * SEQUENCES_PER_TASK
         for piece in pieces_of(batches, _PIECE_BYTES):
-            changes = checked_changes(self.table, RowSource(schema=piece.schema, table=piece), None)
+            changes = checked_changes(self.table, RowInput(schema=piece.schema, table=piece), None)
             schema = self.table.schema
             self.limit.check_changes(changes.rows, changes.kinds, schema.fields, schema.primary_keys, self.target.mode)
             staged.append(stage(self.table, changes, self.state, skipped=after + row_count))

@@ -15,7 +15,7 @@ from lakelog.catalog.logs.statements import check_takes_statements
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.predicate import Predicate
-from lakelog.filestore.verbs.writing import WriteMode
+from lakelog.filestore.verbs.write_verbs import WriteMode
 from lakelog.lineage.records.declared import checked_sources, declared_sources, with_lineage
 from lakelog.lineage.records.record import BatchLineage
 from lakelog.protocol.access.table_log import await_topic

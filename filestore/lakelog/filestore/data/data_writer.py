@@ -18,8 +18,8 @@ from lakelog.filestore.data.key_bounds import KeyBounds, bounds_of_keys, joined_
 from lakelog.filestore.data.row_pieces import StoredRows, joined_pieces
 from lakelog.filestore.data.value_stats import StatsCollector, columns_with_nan, has_comparable_bounds
 from lakelog.filestore.encoding.binary_row import StoredValue, serialize_row, stored_row
+from lakelog.filestore.formats.file_writing import create_data_file
 from lakelog.filestore.formats.parquet.parquet_writing import ROW_GROUP_BYTES
-from lakelog.filestore.formats.writing import create_data_file
 from lakelog.filestore.merge.deduplicate import are_adds
 from lakelog.filestore.merge.lookups import is_looked_up
 from lakelog.filestore.merge.order import to_series

@@ -29,7 +29,7 @@ from lakelog.filestore.expire.references import (
     names_of,
 )
 from lakelog.filestore.expire.removed_files import entries_left, index_left, names_left, net_removed, removed_by
-from lakelog.filestore.expire.retention import Expired, Retention, first_kept
+from lakelog.filestore.expire.retention_rules import Expired, Retention, first_kept
 from lakelog.filestore.metadata.manifests.manifest import ManifestEntry
 from lakelog.filestore.metadata.origins.restored import parse_restored
 from lakelog.filestore.metadata.snapshots.commit_times import CommitTimes

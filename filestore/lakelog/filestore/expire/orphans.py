@@ -20,7 +20,7 @@ from lakelog.common.clock import system_millis
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.progress import counted
 from lakelog.filestore.expire.references import BranchHistory, References, history_of
-from lakelog.filestore.expire.retention import DEFAULT_AGE_MILLIS
+from lakelog.filestore.expire.retention_rules import DEFAULT_AGE_MILLIS
 from lakelog.filestore.io.fileio import FileEntry
 from lakelog.filestore.metadata.snapshots.snapshot_manager import read_hint
 from lakelog.filestore.metadata.tables.store import TableStore

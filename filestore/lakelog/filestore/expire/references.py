@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from lakelog.common.errors import CorruptDataError, NotFoundError
-from lakelog.filestore.expire.retention import Retention
+from lakelog.filestore.expire.retention_rules import Retention
 from lakelog.filestore.index.index_manifest import read_index
 from lakelog.filestore.io.name_cache import NameCache
 from lakelog.filestore.metadata.manifests.data_file import FileSource

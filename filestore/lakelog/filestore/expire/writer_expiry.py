@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import LakelogError
 from lakelog.filestore.expire.expiry import commit_times, expire_snapshots
-from lakelog.filestore.expire.retention import Retention
+from lakelog.filestore.expire.retention_rules import Retention
 from lakelog.filestore.metadata.snapshots.changelogs import ChangelogManager
 from lakelog.filestore.metadata.snapshots.commit_times import CLOCK_SKEW_MAX_MILLIS
 from lakelog.filestore.metadata.tables.store import TableStore

@@ -12,9 +12,9 @@ from lakelog.common.arrow import to_arrow_schema
 from lakelog.filestore.index.index_manifest import read_index
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.tables.store import TableStore
-from lakelog.filestore.system.columns import SYSTEM_COLUMNS
 from lakelog.filestore.system.file_columns import FileColumns, created, mapped
 from lakelog.filestore.system.live_columns import live_columns, manifests_of
+from lakelog.filestore.system.system_columns import SYSTEM_COLUMNS
 from lakelog.filestore.system.texts import partition_name, row_text
 
 

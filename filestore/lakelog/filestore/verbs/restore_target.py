@@ -6,7 +6,7 @@ from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.common.quoting import listed
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.refs.states.travel import SnapshotChoice
-from lakelog.filestore.verbs.reading import ReadableTable
+from lakelog.filestore.verbs.read_verbs import ReadableTable
 
 _WAYS = ("snapshot_id", "tag", "timestamp", "watermark", "version")
 

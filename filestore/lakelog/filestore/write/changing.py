@@ -24,7 +24,7 @@ from lakelog.filestore.read.waiting_rows import with_waiting_rows
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.write.columns import names_of
 from lakelog.filestore.write.row_kinds import rows_and_kinds, written_kinds
-from lakelog.filestore.write.row_source import RowSource
+from lakelog.filestore.write.row_source import RowInput
 from lakelog.filestore.write.validate import validate_rows
 from lakelog.filestore.write.write import check_kinds_taken, check_table_writable
 
@@ -52,13 +52,13 @@ Plan = Callable[[Snapshot | None], Changes]
 """Works a statement out on a snapshot, None before the first."""
 
 
-def write_plan(table: TableStore, source: RowSource, kinds: pa.Array | int | None) -> Plan:
+def write_plan(table: TableStore, source: RowInput, kinds: pa.Array | int | None) -> Plan:
     """Rows are added or upserted, or are the changes that their kinds say. Raises InvalidRequestError."""
     given = checked_changes(table, source, kinds)
     return lambda _base: given
 
 
-def checked_changes(table: TableStore, source: RowSource, kinds: pa.Array | int | None) -> Changes:
+def checked_changes(table: TableStore, source: RowInput, kinds: pa.Array | int | None) -> Changes:
     """The rows of a source, all in memory, as changes. Raises InvalidRequestError."""
     check_table_writable(table)
     held = source.table

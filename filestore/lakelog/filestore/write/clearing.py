@@ -21,12 +21,12 @@ from lakelog.filestore.write.changing import (
     rows_of,
 )
 from lakelog.filestore.write.places import places_of
-from lakelog.filestore.write.row_source import RowSource
+from lakelog.filestore.write.row_source import RowInput
 from lakelog.filestore.write.table_write import Overwrite, PartitionFilter, Replaced, partitions_of
 from lakelog.filestore.write.write import check_table_writable
 
 
-def overwrite_plan(table: TableStore, source: RowSource, kinds: pa.Array | int | None, replaces: Replaced) -> Plan:
+def overwrite_plan(table: TableStore, source: RowInput, kinds: pa.Array | int | None, replaces: Replaced) -> Plan:
     """The rows of the replaced partitions are deleted, then those of the source are written.
 
     Raises InvalidRequestError for rows outside of the partitions that a condition selects, UnsupportedError for

@@ -47,7 +47,7 @@ class ArrowArray(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RowSource:
+class RowInput:
     """Rows to write: a table in memory, or a stream.
 
     `opened` starts the stream, which may give its rows once.
@@ -70,15 +70,15 @@ class RowSource:
         return self.opened()
 
 
-Rows = ArrowStream | ArrowArray | pl.LazyFrame | RowSource  # a pandas DataFrame is an ArrowStream
+Rows = ArrowStream | ArrowArray | pl.LazyFrame | RowInput  # a pandas DataFrame is an ArrowStream
 
 
-def row_source(rows: Rows) -> RowSource:
+def row_source(rows: Rows) -> RowInput:
     """The rows as Arrow; a stream is not started. Raises InvalidRequestError for other objects."""
-    if isinstance(rows, RowSource):
+    if isinstance(rows, RowInput):
         return rows
     if isinstance(rows, pa.Table):
-        return RowSource(schema=rows.schema, table=rows)
+        return RowInput(schema=rows.schema, table=rows)
     if isinstance(rows, pl.LazyFrame):
         return _of_lazy_frame(rows)
     if _is_pandas_frame(rows):
@@ -92,8 +92,8 @@ def row_source(rows: Rows) -> RowSource:
     raise _not_rows(rows)
 
 
-def _in_memory(table: pa.Table) -> RowSource:
-    return RowSource(schema=table.schema, table=table)
+def _in_memory(table: pa.Table) -> RowInput:
+    return RowInput(schema=table.schema, table=table)
 
 
 def _of_array(rows: Any) -> pa.Table:
@@ -118,7 +118,7 @@ def _of_pandas(frame: pd.DataFrame) -> pa.Table:
         raise InvalidRequestError(f"the pandas DataFrame cannot become an Arrow table: {error}") from error
 
 
-def _of_lazy_frame(frame: pl.LazyFrame) -> RowSource:
+def _of_lazy_frame(frame: pl.LazyFrame) -> RowInput:
     """The rows of a query, which runs while they are read, in their order."""
 
     def opened() -> Iterator[pa.RecordBatch]:
@@ -126,10 +126,10 @@ def _of_lazy_frame(frame: pl.LazyFrame) -> RowSource:
             yield from piece.to_arrow(compat_level=_OLDEST).to_batches()
 
     empty = pl.DataFrame(schema=frame.collect_schema())
-    return RowSource(schema=empty.to_arrow(compat_level=_OLDEST).schema, opened=opened)
+    return RowInput(schema=empty.to_arrow(compat_level=_OLDEST).schema, opened=opened)
 
 
-def _of_stream(rows: ArrowStream) -> RowSource:
+def _of_stream(rows: ArrowStream) -> RowInput:
     try:
         reader = pa.RecordBatchReader.from_stream(rows)
     except (pa.ArrowInvalid, TypeError, ValueError) as error:  # a stream of single values
@@ -139,7 +139,7 @@ def _of_stream(rows: ArrowStream) -> RowSource:
         with reader as started:
             yield from started
 
-    return RowSource(schema=reader.schema, opened=opened)
+    return RowInput(schema=reader.schema, opened=opened)
 
 
 def _not_rows(found: object) -> InvalidRequestError:

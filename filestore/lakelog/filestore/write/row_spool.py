@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from lakelog.filestore.write.row_file import RowFile
-from lakelog.filestore.write.row_source import RowSource
+from lakelog.filestore.write.row_source import RowInput
 
 
 class RowSpool:
@@ -40,11 +40,11 @@ class RowSpool:
         """All rows, in memory. Raises UnavailableError."""
         return pa.Table.from_batches(self._batches(), self.schema)
 
-    def source(self) -> RowSource:
+    def source(self) -> RowInput:
         """All rows, as a stream where they are not in memory."""
         if self._file is None:
-            return RowSource(schema=self.schema, table=self.table())
-        return RowSource(schema=self.schema, opened=self._batches)
+            return RowInput(schema=self.schema, table=self.table())
+        return RowInput(schema=self.schema, opened=self._batches)
 
     def close(self) -> None:
         """Free the temporary file, if there is one."""

@@ -40,7 +40,7 @@ _NAME = re.compile(r"([0-9]{1,15})-([0-9]{1,6})-([0-9a-f]{32})")
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Place:
+class LinePlace:
     """One file of the line. Places are ordered by their numbers; of two that were taken at once, by the uuid."""
 
     number: int
@@ -53,7 +53,7 @@ class Place:
         return f"{self.number}-{self.patience_millis}-{self.uuid}"
 
     @classmethod
-    def of(cls, name: str) -> Place | None:
+    def of(cls, name: str) -> LinePlace | None:
         """The place with this name; None for a file that is no place."""
         found = _NAME.fullmatch(name)
         if found is None:
@@ -68,18 +68,18 @@ class CommitLine:
         self._file_io = file_io
         self._folder = f"{paths.own_root}/lakelog/line"
         self._met_seconds: float | None = None
-        self._kept: list[Place] = []
+        self._kept: list[LinePlace] = []
 
-    def places(self) -> list[Place]:
+    def places(self) -> list[LinePlace]:
         """The places, the first one first. One listing."""
-        found = (Place.of(name) for name in self._file_io.list_names(self._folder))
+        found = (LinePlace.of(name) for name in self._file_io.list_names(self._folder))
         return sorted(place for place in found if place is not None)
 
-    def add(self, place: Place) -> None:
+    def add(self, place: LinePlace) -> None:
         """Create the file of a place. It need not outlive a crash of the machine."""
         self._file_io.write_bytes(f"{self._folder}/{place.name}", b"")
 
-    def delete(self, place: Place) -> None:
+    def delete(self, place: LinePlace) -> None:
         """Delete the file of a place; a missing one is fine."""
         self._file_io.delete(f"{self._folder}/{place.name}")
 
@@ -95,11 +95,11 @@ class CommitLine:
         """Whether there may be a line. Lists nothing."""
         return self._file_io.exists(f"{self._folder}/{_MARK}")
 
-    def keep(self, place: Place) -> None:
+    def keep(self, place: LinePlace) -> None:
         """Let the next commit of this handle have a place."""
         self._kept.append(place)
 
-    def take_kept(self) -> Place | None:
+    def take_kept(self) -> LinePlace | None:
         """A place that a commit of this handle has left to the next one."""
         try:
             return self._kept.pop()
@@ -196,7 +196,7 @@ class CommitTurn:
             self._line.note_others(self._seconds())
         return self._has_others
 
-    def _ahead(self, try_millis: int) -> list[Place]:
+    def _ahead(self, try_millis: int) -> list[LinePlace]:
         """The places before the commit's own, which is taken where it has none.
 
         A place whose file was deleted by others is put back, with twice the patience.
@@ -204,7 +204,7 @@ class CommitTurn:
         places, own = self._line.places(), self._place
         if own is None or own not in places:
             wanted = try_millis * _TRIES_OF_PATIENCE if own is None else own.patience_millis * 2
-            own = self._place = Place(
+            own = self._place = LinePlace(
                 number=_next_number(places) if own is None else own.number,
                 uuid=uuid.uuid4().hex if own is None else own.uuid,
                 patience_millis=max(_PATIENCE_MIN_MILLIS, min(wanted, _PATIENCE_MAX_MILLIS)),
@@ -215,7 +215,7 @@ class CommitTurn:
         return [place for place in places if place < own]
 
 
-def _next_number(places: Sequence[Place]) -> int:
+def _next_number(places: Sequence[LinePlace]) -> int:
     return min(max((place.number for place in places), default=0) + 1, _NUMBER_MAX)
 
 

@@ -24,9 +24,9 @@ from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIE
 from lakelog.filestore.metadata.snapshots.users import lineage_property
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.refs.merges.branch_merge import BranchMerge
+from lakelog.filestore.refs.merges.branch_merger import BranchMerger
 from lakelog.filestore.refs.merges.merge_base import BranchLine
 from lakelog.filestore.refs.merges.merge_plan import MergePlan
-from lakelog.filestore.refs.merges.merging import BranchMerger
 from lakelog.filestore.refs.merges.taking_out import without_rows
 from lakelog.filestore.refs.states.table_state import TableState
 from lakelog.filestore.write.deleting import TableChange

@@ -34,7 +34,7 @@ from lakelog.filestore.read.scan import plan
 from lakelog.filestore.refs.merges.whole_branch import WholeBranch
 from lakelog.filestore.refs.restore.restore import write_changes
 from lakelog.filestore.refs.restore.restored_state import StateDifference
-from lakelog.filestore.write.row_source import RowSource
+from lakelog.filestore.write.row_source import RowInput
 from lakelog.filestore.write.table_write import Overwrite, TableWrite
 
 
@@ -82,7 +82,7 @@ class WholeBranchCommit:
     def _prepare(self, found: StateDifference) -> None:
         """Write the rows of the partitions that differ, and the changes of the rows."""
         partitions = {bucket.partition for bucket in found.buckets}
-        rows = RowSource(schema=self._table.schema.arrow_schema, opened=lambda: self._rows(partitions))
+        rows = RowInput(schema=self._table.schema.arrow_schema, opened=lambda: self._rows(partitions))
         self._write = TableWrite(self._table, rows, replaces=Overwrite.WRITTEN_PARTITIONS)
         written = {entry.partition for entry in self._write.entries}
         live = self._table.live_files.of(found.base)

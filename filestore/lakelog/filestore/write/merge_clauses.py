@@ -26,7 +26,7 @@ from lakelog.filestore.write.changing import (
     rows_of,
 )
 from lakelog.filestore.write.columns import names_of
-from lakelog.filestore.write.row_source import RowSource
+from lakelog.filestore.write.row_source import RowInput
 from lakelog.filestore.write.validate import converted, validate_rows
 
 _TARGET, _SOURCE = "target", "source"
@@ -55,7 +55,7 @@ class MergeClauses:
         )
 
 
-def merge_plan(table: TableStore, source: RowSource, on: Sequence[str], clauses: MergeClauses) -> Plan:
+def merge_plan(table: TableStore, source: RowInput, on: Sequence[str], clauses: MergeClauses) -> Plan:
     """A merge of a source, which is held in memory, as are the table's rows.
 
     Rows match where their columns `on` are equal; a null equals nothing. Raises InvalidRequestError for columns that do
@@ -89,7 +89,7 @@ def _match_fields(table: TableStore, on: Sequence[str]) -> list[DataField]:
     return [table.schema.field(str(column)) for _, column in columns]
 
 
-def _given(table: TableStore, source: RowSource, fields: Sequence[DataField]) -> pa.Table:
+def _given(table: TableStore, source: RowInput, fields: Sequence[DataField]) -> pa.Table:
     """The source's rows: those columns of the table that it has, in its types. Raises InvalidRequestError."""
     rows = source.table if source.table is not None else pa.Table.from_batches(list(source.batches()), source.schema)
     column_of = names_of(table.schema)

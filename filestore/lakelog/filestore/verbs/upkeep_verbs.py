@@ -11,7 +11,7 @@ from lakelog.common.errors import InvalidRequestError, LakelogError, NotFoundErr
 from lakelog.common.log_system import LOG_SYSTEM_KEY
 from lakelog.common.quoting import listed
 from lakelog.common.stopwatch import Stopwatch
-from lakelog.filestore.expire.retention import DEFAULT_AGE_MILLIS
+from lakelog.filestore.expire.retention_rules import DEFAULT_AGE_MILLIS
 from lakelog.filestore.metadata.origins.restored import RESTORED_KEY
 from lakelog.filestore.metadata.snapshots.changelogs import ChangelogManager
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
@@ -20,14 +20,14 @@ from lakelog.filestore.metadata.tables.identity import latest_of
 from lakelog.filestore.options.writing import WRITE_ONLY
 from lakelog.filestore.schema.paths import TablePaths
 from lakelog.filestore.schema.schema_manager import SchemaManager
-from lakelog.filestore.verbs.reading import ReadableTable
+from lakelog.filestore.verbs.read_verbs import ReadableTable
 
 if TYPE_CHECKING:
     from lakelog.filestore.commit.commit_clock import CommitClock
     from lakelog.filestore.commit.outcomes import FoundCommit
     from lakelog.filestore.compact.picking import CompactUnit
     from lakelog.filestore.expire.orphans import NamedElsewhere, Orphans
-    from lakelog.filestore.expire.retention import Expired, Retention
+    from lakelog.filestore.expire.retention_rules import Expired, Retention
     from lakelog.filestore.metadata.manifests.data_file import DataFileMeta
     from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 

@@ -16,8 +16,8 @@ from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.system import file_tables, metadata_tables, row_tables
 from lakelog.filestore.system.audit_range import audit_changes
-from lakelog.filestore.system.columns import ROW_TABLES, SYSTEM_COLUMNS, SYSTEM_NAMES
 from lakelog.filestore.system.row_tables import row_table_fields
+from lakelog.filestore.system.system_columns import ROW_TABLES, SYSTEM_COLUMNS, SYSTEM_NAMES
 from lakelog.filestore.system.system_table import RowsOf, SystemTable
 
 # Those that show the newest state, or the one of a snapshot.

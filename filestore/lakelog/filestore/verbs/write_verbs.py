@@ -13,7 +13,7 @@ from lakelog.common.quoting import shown
 from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakelog.filestore.metadata.tables.identity import latest_of
 from lakelog.filestore.options.layout import PARTITION_EXPIRATION_TIME
-from lakelog.filestore.verbs.upkeep import KeptTable
+from lakelog.filestore.verbs.upkeep_verbs import KeptTable
 
 if TYPE_CHECKING:
     from lakelog.filestore.commit.commit_clock import CommitClock

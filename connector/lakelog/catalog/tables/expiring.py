@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lakelog.catalog.names.durations import Age, age_millis
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import InvalidRequestError
-from lakelog.filestore.expire.retention import Expired, Retention
+from lakelog.filestore.expire.retention_rules import Expired, Retention
 from lakelog.protocol.access.servers import require_kafka_client
 
 if TYPE_CHECKING:

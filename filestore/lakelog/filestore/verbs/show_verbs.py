@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from lakelog.filestore.refs.states.travel import SnapshotChoice
 from lakelog.filestore.schema.paths import MAIN_BRANCH
-from lakelog.filestore.verbs.reading import ReadableTable
+from lakelog.filestore.verbs.read_verbs import ReadableTable
 
 if TYPE_CHECKING:
     from lakelog.filestore.system.history import History
@@ -22,7 +22,7 @@ class ShownTable(ReadableTable):
         self, name: str, *, after: int | None = None, up_to: int | None = None, **which: Unpack[SnapshotChoice]
     ) -> SystemTable:
         """A system table, such as `files`, `snapshots` or `tags`. See `lakelog.catalog.Table.system.table`."""
-        from lakelog.filestore.system.opening import Shown, open_system_table
+        from lakelog.filestore.system.system_opening import Shown, open_system_table
 
         named = tuple(key for key, value in which.items() if value is not None and key != "branch")
         table, found = self.travelled(**which)

@@ -10,7 +10,7 @@ from lakelog.common.quoting import listed, shown
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.tables.identity import latest_of
 from lakelog.filestore.refs.states.travel import SnapshotChoice
-from lakelog.filestore.verbs.writing import WritableTable
+from lakelog.filestore.verbs.write_verbs import WritableTable
 
 if TYPE_CHECKING:
     from lakelog.filestore.commit.commit_clock import CommitClock
@@ -95,8 +95,8 @@ class BranchedTable(WritableTable):
 
         See `lakelog.catalog.Table.branches.merge`. Raises InvalidRequestError for tables with a log.
         """
+        from lakelog.filestore.refs.merges.branch_merger import BranchMerger
         from lakelog.filestore.refs.merges.merge_commit import MergeCommit
-        from lakelog.filestore.refs.merges.merging import BranchMerger
 
         merger = BranchMerger.of(self, self.on_branch(branch), base=base, on_conflict=on_conflict)
         if dry_run:
