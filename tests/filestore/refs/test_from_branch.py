@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -258,6 +259,38 @@ def test_a_crash_before_any_change_of_a_file_is_finished_by_the_next_writer(
         assert table.branches() == []
         clean(in_new_process(path))
         assert len(in_new_process(path).snapshots.ids()) >= 2 + theirs
+    assert ends == {False, True}
+
+
+def age(path: str, *, days: int) -> None:
+    """Let every file of a table look older."""
+    for file in (one for one in Path(path).rglob("*") if one.is_file()):
+        then = file.stat().st_mtime - days * 86_400
+        os.utime(file, (then, then))
+
+
+@pytest.mark.parametrize("finish", [clean, lambda table: table.expire_branches(), lambda table: put(table, 700)])
+def test_a_change_that_was_cut_off_days_ago_is_finished_as_it_was_decided(
+    tmp_path: Path, finish: Callable[[FileStoreTable], object]
+) -> None:
+    calls = changing_calls(lines(tmp_path / "count", ours=3, theirs=2).path, lambda one: one.replace_main("b"))
+    old, new = of_table(3), of_branch(2)
+    ends = set()
+    for dies_at in calls:
+        path = lines(tmp_path / str(dies_at), ours=3, theirs=2).path
+        with pytest.raises(InjectedCrash):
+            in_new_process(path, FaultyFileIO(UNSYNCED, fails_at=dies_at)).replace_main("b")
+        is_decided = any(Path(path, "lakelog").glob("main-change-*"))
+        age(path, days=2)
+        with contextlib.suppress(ConflictError):
+            finish(in_new_process(path))
+        clean(in_new_process(path))
+        found = {key: batch for key, batch in content(in_new_process(path)).items() if key != 700}
+        assert found == (new if is_decided or found == new else old)
+        table = in_new_process(path)
+        assert all(table.to_arrow(snapshot_id=number).num_rows for number in table.snapshots.ids())
+        assert not Path(path, "lakelog", "main-change").exists()
+        ends.add(found == new)
     assert ends == {False, True}
 
 

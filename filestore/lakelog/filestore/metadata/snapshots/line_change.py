@@ -156,18 +156,21 @@ def end_change(file_io: FileIO, root: str, change: LineChange) -> None:
 
 
 def settle_change(file_io: FileIO, root: str, *, now_millis: int) -> None:
-    """Finish the change that was begun if it is decided, else cancel it; delete decisions that are older than a day."""
-    folder, _, name = change_path(root).rpartition("/")
-    for entry in file_io.list_entries(folder):
-        if entry.name.startswith(f"{name}-") and entry.modified_millis < now_millis - _DECISION_MILLIS:
-            file_io.delete(f"{folder}/{entry.name}")
+    """Finish the change that was begun if it is decided, else cancel it; delete decisions that are older than a day.
+
+    That of the change itself stays, however old it is: without it a change of which half was done would be cancelled.
+    """
     change = read_change(file_io, root)
-    if change is None:
-        return
-    if decide(file_io, root, change, goes=False):
+    if change is not None and decide(file_io, root, change, goes=False):
         finish_change(file_io, root, change)
-    else:
+    elif change is not None:
         end_change(file_io, root, change)
+    folder, _, name = change_path(root).rpartition("/")
+    kept = name if change is None else f"{name}-{change.id}"
+    for entry in file_io.list_entries(folder):
+        is_old = entry.modified_millis < now_millis - _DECISION_MILLIS
+        if is_old and entry.name.startswith(f"{name}-") and entry.name != kept:
+            file_io.delete(f"{folder}/{entry.name}")
 
 
 def _commit_in(file_io: FileIO, path: str) -> str | None:
