@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
