@@ -25,20 +25,13 @@ if TYPE_CHECKING:
     from lakelog.filestore.table import FileStoreTable
     from lakelog.warehouse.handle import TableHandle
 
-_VERBS = {
-    "fast_forward": BranchVerb.FAST_FORWARD,
-    "replace_newer": BranchVerb.MERGE,
-    "replace_main": BranchVerb.REPLACE,
-}
 
-
-def take_branch(table: TableHandle, name: str, method: str, *, max_bytes: int | None) -> Snapshot:
-    """Give the table what a branch has, as the `method` of `Table` says."""
+def take_branch(table: TableHandle, name: str, verb: BranchVerb, *, max_bytes: int | None) -> Snapshot:
+    """Give the table what a branch has. See `Table.branches`."""
     left = LogToAdd(table)
     left.finish_cut_off()
     take_lineage_of_deleted(table.branch(name)._files)
     take_lineage_of_deleted(table._files)
-    verb = _VERBS[method]
     if table.log is None and left.read() is None:
         return _take_files(table._files, verb, name)
     from lakelog.filestore.refs.merges.whole_branch import WholeBranch

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Unpack
 from lakelog.catalog.names.durations import Age, Duration
 from lakelog.catalog.names.keywords import naming_keywords
 from lakelog.catalog.verbs.group import AnyTable, VerbGroup
+from lakelog.filestore.metadata.snapshots.snapshot import BranchVerb
 
 if TYPE_CHECKING:
     from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
@@ -115,7 +116,7 @@ class TableBranches(VerbGroup[AnyTable]):
         `stream.on-restore=fail`. A call that was cut off is made again. Columns must be the same on both sides. Writers
         of the table and of the branch must be stopped before: ConflictError names the batch of one that runs.
         """
-        return self._take_branch(branch, "fast_forward", max_bytes)
+        return self._take(branch, BranchVerb.FAST_FORWARD, max_bytes)
 
     def replace_newer(self, branch: str, *, max_bytes: int | None = None) -> Snapshot:
         """As `fast_forward`, and the snapshots, tags and columns that the table has since the fork give way.
@@ -124,19 +125,19 @@ class TableBranches(VerbGroup[AnyTable]):
         that gave way do not come again. Writers of other engines must be stopped before. On a table with a log only
         rows give way: its snapshots and tags stay, and older states can be read and restored.
         """
-        return self._take_branch(branch, "replace_newer", max_bytes)
+        return self._take(branch, BranchVerb.MERGE, max_bytes)
 
     def replace_main(self, branch: str, *, max_bytes: int | None = None) -> Snapshot:
         """As `replace_newer`, and the branch is deleted: its metadata are the table's.
 
         On a table with a log, which gets the rows alone, a branch with tags of its own is refused.
         """
-        return self._take_branch(branch, "replace_main", max_bytes)
+        return self._take(branch, BranchVerb.REPLACE, max_bytes)
 
-    def _take_branch(self, branch: str, method: str, max_bytes: int | None) -> Snapshot:
+    def _take(self, branch: str, verb: BranchVerb, max_bytes: int | None) -> Snapshot:
         from lakelog.catalog.refs.from_branch import take_branch
 
-        return take_branch(self._table, branch, method, max_bytes=max_bytes)
+        return take_branch(self._table, branch, verb, max_bytes=max_bytes)
 
     @property
     def main(self) -> str:
