@@ -72,11 +72,13 @@ def line_buffer(lines: pl.Series) -> pa.Buffer:
 def parse_lines(text: pa.Buffer, count: int, schema: pa.Schema, *, unknown: Unknown = "ignore") -> pa.Table:
     """One row a line. Raises NotColumnarError.
 
-    Members that the schema lacks are left out, or with `infer` follow those that it has, or with `error` are refused.
+    Members that the schema lacks are left out, whatever they hold, or with `infer` follow those that it has, or with
+    `error` are refused.
     """
     if not count:
         return schema.empty_table()
-    if _NUL.search(text) or _may_have_constants(text):  # the parser would stop there, or take them
+    given, ignores = text, unknown == "ignore"
+    if _NUL.search(text) or (not ignores and _may_have_constants(text)):  # the parser would stop there, or take them
         raise NotColumnarError
     _check_decimals_are_numbers(text, schema)
     try:
@@ -93,20 +95,19 @@ def parse_lines(text: pa.Buffer, count: int, schema: pa.Schema, *, unknown: Unkn
             raise NotColumnarError from again
     if table.num_rows != count or _has_overflown(table, text):
         raise NotColumnarError
+    if ignores and _count_floats(table, _is_constant) and _may_have_constants(given):
+        raise NotColumnarError
     return table
 
 
 def _may_have_constants(text: pa.Buffer) -> bool:
-    """Whether NaN or Infinity may be there without quotes, which is not JSON; also inside of a string.
-
-    A search for a plain word needs no copy of the text, and takes half the time of one for bytes in a copy.
-    """
+    """Whether NaN or Infinity may be there without quotes, which is not JSON; also inside of a string."""
     return any(word.search(text) and constant.search(text) for word, constant in _CONSTANTS)
 
 
 def _has_overflown(table: pa.Table, text: pa.Buffer) -> bool:
     """Whether more numbers are infinite than are named Infinity: the parser makes too large numbers infinite."""
-    infinite = sum(_count_infinite(chunk) for column in table.columns for chunk in column.chunks)
+    infinite = _count_floats(table, pc.is_inf)
     if not infinite:
         return False
     lines = text.to_pybytes()
@@ -115,12 +116,22 @@ def _has_overflown(table: pa.Table, text: pa.Buffer) -> bool:
     return bool(infinite != sum(lines.count(opening) for opening in openings))
 
 
-def _count_infinite(array: pa.Array) -> int:
+def _is_constant(floats: pa.Array) -> pa.Array:
+    """Which are NaN or infinite: what the parser makes of the words, too."""
+    return pc.invert(pc.is_finite(floats))
+
+
+def _count_floats(table: pa.Table, test: Callable[[pa.Array], pa.Array]) -> int:
+    """How many floating numbers of a table meet a test, at any depth."""
+    return sum(_count_in(chunk, test) for column in table.columns for chunk in column.chunks)
+
+
+def _count_in(array: pa.Array, test: Callable[[pa.Array], pa.Array]) -> int:
     if pa.types.is_floating(array.type):
-        return pc.sum(pc.is_inf(array)).as_py() or 0
+        return pc.sum(test(array)).as_py() or 0
     if pa.types.is_struct(array.type):
-        return sum(_count_infinite(child) for child in array.flatten())
-    return _count_infinite(array.flatten()) if pa.types.is_list(array.type) else 0
+        return sum(_count_in(child, test) for child in array.flatten())
+    return _count_in(array.flatten(), test) if pa.types.is_list(array.type) else 0
 
 
 def _parse(text: pa.Buffer, schema: pa.Schema, *, unknown: Unknown) -> pa.Table:
