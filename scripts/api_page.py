@@ -23,8 +23,8 @@ from lakelog.catalog.verbs.older_names import OLDER_NAMES
 FACES = ("lakelog.catalog", "lakelog.spark", "lakelog.lineage", "lakelog.lineage.openlineage", "lakelog.filestore")
 HANDLES = {"FileStoreTable"}
 SAME_AS_TABLE = {("FileStoreTable", name) for name in (*dir(Table), *OLDER_NAMES)}
-INTERNAL = {"TableStore", "VerbGroup"}  # bases: what the file store's own modules use, and older calls
-INTERNAL_MEMBERS = {"Catalog.store", "Catalog.stores", "FileStoreTable.in_catalog"}  # what the parts below use
+INTERNAL = {"TableStore", "VerbGroup", "ListedGroup"}  # bases: what the file store's own modules use, and older calls
+INTERNAL_MEMBERS = {"Catalog.store", "Catalog.stores", "Catalog.table", "FileStoreTable.in_catalog"}  # or of before 0.1.0
 DOC_LENGTH_MAX = 120
 LINE_LENGTH_MAX = 100
 HEAD = """# API

@@ -59,6 +59,17 @@ class Warehouse:
             raise NotFoundError(f"table {identifier} does not exist in {self.warehouse}; {there}")
         return FileStoreTable.open(path, self._file_io, options=self._options)
 
+    def table_exists(self, identifier: str) -> bool:
+        """Whether there is a table, or with `database.table$branch_<name>` a branch of a table.
+
+        Raises InvalidRequestError for a text that cannot be the name of a table.
+        """
+        try:
+            self.store(identifier)
+        except NotFoundError:
+            return False
+        return True
+
     def stores(self, *, on_error: OnError | None = None) -> Iterator[tuple[str, str, FileStoreTable]]:
         """The files of all tables, with their databases and names; without the system tables.
 

@@ -17,6 +17,7 @@ from lakelog.filestore.system.system_columns import WAREHOUSE_COLUMNS
 from lakelog.filestore.system.system_opening import arrow_rows
 from lakelog.filestore.system.system_table import RowsOf, SystemTable
 from lakelog.logstore.client_settings import is_secret
+from lakelog.warehouse.identifier import Identifier
 from lakelog.warehouse.lineage_tables import (
     STORED_TABLES,
     VIEW_COLUMNS,
@@ -83,8 +84,8 @@ def _rows(catalog: TableOpener, name: str, options: Mapping[str, str]) -> Iterab
 
 def _opened(catalog: TableOpener) -> Iterator[tuple[str, str, Table]]:
     """The tables of a warehouse, with their names; without the system tables."""
-    for database, name, _ in catalog.stores():
-        yield database, name, catalog._opened(f"{database}.{name}", is_to_be_mended=True)
+    for database, name, store in catalog.stores():
+        yield database, name, catalog._with_log(store, Identifier(database, name), is_to_be_mended=True)
 
 
 def _tables(catalog: TableOpener) -> Iterator[Row]:

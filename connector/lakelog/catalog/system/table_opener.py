@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from lakelog.catalog.columns.session_defaults import call_defaults, without_call_defaults
 from lakelog.catalog.system.table_lineage import KEEPER
 from lakelog.catalog.verbs.table import Table
-from lakelog.common.errors import NotFoundError
 from lakelog.logstore.client_settings import SERVERS
 from lakelog.protocol.access.kafka_profiles import call_settings, without_call_settings
 from lakelog.warehouse.identifier import Identifier
@@ -20,6 +19,7 @@ from lakelog.warehouse.warehouse import Warehouse
 
 if TYPE_CHECKING:
     from lakelog.filestore.metadata.snapshots.listeners import ListenersOf
+    from lakelog.filestore.table import FileStoreTable
 
 
 class TableOpener(Warehouse):
@@ -41,8 +41,8 @@ class TableOpener(Warehouse):
         settings of its clients, or `kafka.profile`), and folders outside of tables that may be read
         (`lakelog.external-paths`); they are never shown or stored. `table-storage.<option>` are the options of new
         tables that do not name them (FLIP-188). `table-lineage` and `data-lineage` switch the tables of lineage.
-        `listeners_of` gives for the name of a table, `db.t` or `db.t$branch_b`, what each commit is told to that
-        handles of this catalog make in this process (None: nothing), see `CommitListener`.
+        `listeners_of` gives the listeners of a table by its name, `db.t` or `db.t$branch_b`: they are told of each
+        commit that a handle of this catalog makes in this process. None is for no listeners; see `CommitListener`.
         """
         self._kafka = call_settings(options or {})
         self._defaults = call_defaults(options or {})
@@ -64,6 +64,10 @@ class TableOpener(Warehouse):
         """As `load_table`, also where such settings are to be removed."""
         store = self.store(identifier)
         name = Identifier.parse(split_name(identifier).table)
+        return self._with_log(store, name, is_to_be_mended=is_to_be_mended)
+
+    def _with_log(self, store: FileStoreTable, name: Identifier, *, is_to_be_mended: bool) -> Table:
+        """The table of files that were opened, with its log, its listeners and its lineage."""
         switches = switched_on(self.lineage_options)
         return Table(
             store.in_catalog(KEEPER, listeners_of=self._listeners_of, lineage_options=switches),
@@ -72,17 +76,6 @@ class TableOpener(Warehouse):
             bootstrap_servers=self._bootstrap_servers,
             is_to_be_mended=is_to_be_mended,
         )
-
-    def table_exists(self, identifier: str) -> bool:
-        """Whether there is a table, or with `database.table$branch_<name>` a branch of one.
-
-        Raises InvalidRequestError for a name that is none.
-        """
-        try:
-            self.store(identifier)
-        except NotFoundError:
-            return False
-        return True
 
     if not TYPE_CHECKING:
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Unpack
 
 from lakelog.catalog.names.durations import Age, Duration
 from lakelog.catalog.names.keywords import naming_keywords
-from lakelog.catalog.verbs.group import AnyTable, VerbGroup
+from lakelog.catalog.verbs.group import AnyTable, ListedGroup
 from lakelog.filestore.metadata.snapshots.snapshot import BranchVerb
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @naming_keywords
-class TableBranches(VerbGroup[AnyTable]):
+class TableBranches(ListedGroup[AnyTable, "Branch"]):
     """The branches of a table: `table.branches`, which may be iterated; `table.branch(name)` opens one.
 
     `merge` keeps the changes of both sides. `fast_forward` gives the table the branch where the table has not changed,
@@ -153,9 +153,6 @@ class TableBranches(VerbGroup[AnyTable]):
     def list(self) -> builtins.list[Branch]:
         """The branches of the table by name, also those of other engines; without the main one."""
         return self._table._files.branches()
-
-    def __iter__(self) -> Iterator[Branch]:
-        return iter(self.list())
 
     def __contains__(self, name: str) -> bool:
         return any(branch.name == name for branch in self.list())

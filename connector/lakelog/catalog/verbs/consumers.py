@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from lakelog.catalog.names.keywords import naming_keywords
-from lakelog.catalog.verbs.group import AnyTable, VerbGroup
+from lakelog.catalog.verbs.group import AnyTable, ListedGroup
 
 if TYPE_CHECKING:
     from lakelog.filestore.metadata.tables.consumers import Consumer
 
 
 @naming_keywords
-class TableConsumers(VerbGroup[AnyTable]):
+class TableConsumers(ListedGroup[AnyTable, "Consumer"]):
     """The consumers of a table: `table.consumers`. No snapshot that one of them has not read expires."""
 
     def reset(self, consumer_id: str, next_snapshot: int) -> None:
@@ -28,6 +27,3 @@ class TableConsumers(VerbGroup[AnyTable]):
     def list(self) -> builtins.list[Consumer]:
         """The consumers of the table."""
         return self._table._files.consumers()
-
-    def __iter__(self) -> Iterator[Consumer]:
-        return iter(self.list())

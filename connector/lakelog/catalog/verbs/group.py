@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import builtins
+from abc import abstractmethod
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from lakelog.catalog.verbs.older_names import list_of_older_call
 from lakelog.warehouse.handle import TableHandle
 
 AnyTable = TypeVar("AnyTable", bound=TableHandle)
+Item = TypeVar("Item")
 
 
 class VerbGroup(Generic[AnyTable]):
@@ -17,8 +21,19 @@ class VerbGroup(Generic[AnyTable]):
         """The verbs of a table."""
         self._table = table
 
-    if not TYPE_CHECKING:
-        __call__ = list_of_older_call
-
     def __repr__(self) -> str:
         return f"{type(self).__name__} of {self._table.name}"
+
+
+class ListedGroup(VerbGroup[AnyTable], Generic[AnyTable, Item]):
+    """A group whose items are listed, and iterated as they are listed."""
+
+    @abstractmethod
+    def list(self) -> builtins.list[Item]:
+        """The items."""
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self.list())
+
+    if not TYPE_CHECKING:
+        __call__ = list_of_older_call

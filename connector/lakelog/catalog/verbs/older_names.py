@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from types import MappingProxyType
+from typing import Any  # Any: a group, which this module is below
 
 OLDER_NAMES = MappingProxyType(
     {
@@ -63,9 +63,8 @@ def member_of_older_name(table: object, name: str) -> object:
     return getattr(getattr(table, group), member)
 
 
-def list_of_older_call(group: object, **which: object) -> object:
+def list_of_older_call(group: Any, **which: object) -> object:
     """What `table.tags()` was before 0.1.0, and `branches()` and `consumers()`."""
     name = type(group).__name__.removeprefix("Table").lower()
     warnings.warn(f"Table.{name}() is Table.{name}.list() from 0.1.0 on", DeprecationWarning, stacklevel=3)
-    found: Callable[..., object] = vars(type(group))["list"]
-    return found(group, **which)
+    return group.list(**which)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Unpack
 
 from lakelog.catalog.names.keywords import naming_keywords
-from lakelog.catalog.verbs.group import AnyTable, VerbGroup
+from lakelog.catalog.verbs.group import AnyTable, ListedGroup
 
 if TYPE_CHECKING:
     from lakelog.catalog.names.durations import Duration
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @naming_keywords
-class TableTags(VerbGroup[AnyTable]):
+class TableTags(ListedGroup[AnyTable, "Tag"]):
     """The tags of a table: `table.tags`. `for tag in table.tags` and `name in table.tags` are those of its own line."""
 
     def create(
@@ -82,9 +81,6 @@ class TableTags(VerbGroup[AnyTable]):
         from lakelog.filestore.refs.tags.tags import tags_of
 
         return tags_of(self._table._files.on_branch(branch))
-
-    def __iter__(self) -> Iterator[Tag]:
-        return iter(self.list())
 
     def __contains__(self, name: str) -> bool:
         return self._table._files.snapshots.find_tag(name) is not None

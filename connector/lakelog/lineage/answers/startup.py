@@ -68,7 +68,7 @@ def made_from_any(catalog: Warehouse, tables: Sequence[str]) -> list[str]:
         pc.is_in(edges["source_uuid"], pa.array(uuids, pa.string())), pc.equal(edges["mode"], ReadMode.STREAM.value)
     )
     found = sorted(set(edges.filter(streams)["sink_table"].to_pylist()) - set(tables))
-    return [name for name in found if _has(catalog, name)]
+    return [name for name in found if catalog.table_exists(name)]
 
 
 def record_startup(catalog: Warehouse, job: str, start: Mapping[str, TableVersion]) -> None:
@@ -81,11 +81,3 @@ def record_startup(catalog: Warehouse, job: str, start: Mapping[str, TableVersio
         row = {"job": job, "database": database, "table": short, "table_uuid": key.uuid, "branch": key.branch}
         rows.append({**row, "snapshot_id": at.snapshot_id, "commit": at.commit})
     SystemDatabase.of(catalog).change(JOB_STARTUP, upserts=rows)
-
-
-def _has(catalog: Warehouse, name: str) -> bool:
-    try:
-        catalog.store(name)
-    except NotFoundError:
-        return False
-    return True

@@ -93,9 +93,10 @@ def parse_lines(text: pa.Buffer, count: int, schema: pa.Schema, *, unknown: Unkn
             table = _parse(text, schema, unknown=unknown)
         except pa.ArrowInvalid as again:
             raise NotColumnarError from again
-    if table.num_rows != count or _has_overflown(table, text):
+    if table.num_rows != count:
         raise NotColumnarError
-    if ignores and _count_floats(table, _is_constant) and _may_have_constants(given):
+    has_constants = _count_floats(table, _is_constant) > 0
+    if has_constants and (_has_overflown(table, text) or (ignores and _may_have_constants(given))):
         raise NotColumnarError
     return table
 
