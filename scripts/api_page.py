@@ -24,7 +24,8 @@ FACES = ("lakelog.catalog", "lakelog.spark", "lakelog.lineage", "lakelog.lineage
 HANDLES = {"FileStoreTable"}
 SAME_AS_TABLE = {("FileStoreTable", name) for name in (*dir(Table), *OLDER_NAMES)}
 INTERNAL = {"TableStore", "VerbGroup", "ListedGroup"}  # bases: what the file store's own modules use, and older calls
-INTERNAL_MEMBERS = {"Catalog.store", "Catalog.stores", "Catalog.table", "FileStoreTable.in_catalog"}  # or of before 0.1.0
+# What the parts below use, and what was before 0.1.0.
+INTERNAL_MEMBERS = {"Catalog.store", "Catalog.stores", "Catalog.table", "FileStoreTable.in_catalog"}
 DOC_LENGTH_MAX = 120
 LINE_LENGTH_MAX = 100
 HEAD = """# API
