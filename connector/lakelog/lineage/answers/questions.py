@@ -20,7 +20,7 @@ from lakelog.lineage.records.record import TableVersion
 from lakelog.lineage.records.unreadable import check_is_read, unreadable_tables
 from lakelog.lineage.tables.edge_arrays import EdgeArrays, Ints
 from lakelog.lineage.tables.edges import EDGE_SCHEMA
-from lakelog.lineage.tables.forking import fork_edges, owning_line
+from lakelog.lineage.tables.forking import fork_edges, living_commit, owning_line
 from lakelog.lineage.tables.known import known_edges
 from lakelog.warehouse.warehouse import Warehouse
 
@@ -100,9 +100,15 @@ class _Start:
         self._store = _opened(catalogs, table)
         if self._store is not None:
             check_is_read(self._store, self.graph.unreadable)
-        if self._store is not None:
-            self._store = owning_line(self._store, snapshot_id)
-        self._key = line_key(self._store) if self._store is not None else named_line(self.graph, table)
+        if self._store is None:
+            self._key = named_line(self.graph, table)
+        else:
+            asked, owner = self._store, owning_line(self._store, snapshot_id)
+            self._key = line_key(owner)
+            if commit is None:
+                commit = living_commit(asked, snapshot_id)
+            is_there = commit is not None and living_commit(owner, snapshot_id) == commit
+            self._store = owner if is_there or living_commit(asked, snapshot_id) != commit else asked
         self.line = self.graph.line(self._key)
         self._living = None if self._store is None else self._store.snapshots.find(snapshot_id)
         if self._living is not None and commit not in {None, self._living.uuid}:

@@ -31,7 +31,7 @@ from lakelog.lineage.lines.lines import Line, Step, line_key
 from lakelog.lineage.records.record import TableVersion
 from lakelog.lineage.records.unreadable import note_unreadable
 from lakelog.lineage.tables.edge_arrays import EdgeArrays
-from lakelog.lineage.tables.forking import owning_line
+from lakelog.lineage.tables.forking import living_commit, owning_line
 from lakelog.warehouse.warehouse import Warehouse
 
 SNAPSHOTS_SCHEMA = pa.schema(
@@ -101,8 +101,11 @@ def tainted(
     """
     found = FoundTables([catalog, *catalogs])
     edges = lineage_graph(catalog, *catalogs) if graph is None else graph
-    store = owning_line(found.named(table), snapshot_id)
+    named_store = found.named(table)
+    store = owning_line(named_store, snapshot_id)
     asked = line_key(store)
+    if commit is None:
+        commit = living_commit(named_store, snapshot_id)
     below = {key: _read(key, name, found, asked) for key, name in edges.lines_below(asked, store.name).items()}
     histories = LineHistories([line for line, _ in below.values()], edges)
     stores = {key: store for key, (_, store) in below.items() if store is not None}

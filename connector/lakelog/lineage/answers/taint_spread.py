@@ -50,6 +50,7 @@ class Spread:
         self._has_partitions = any(one.how is How.PARTITIONS for node in histories.nodes for one in node.cleared)
         self._restored = {node: self._target(node) for node in self._order}
         self._stayed: dict[int, Held] = {}  # in this pass, by node: what was written behind the base of a statement
+        self._all_before: dict[int, set[int]] = {}
         self._wrong: WrongSnapshot | None = None
         self.written: set[int] = set()  # nodes with tainted batches
         self.held: list[Held] = [CLEAN] * len(histories.nodes)
@@ -145,8 +146,15 @@ class Spread:
             return True
         if step.change in {Change.RESTORE, Change.TAKEN}:  # rows that were taken out may come back
             return self._restored[at] is not None and bool(self._brought_back(at))
-        is_rewrite = step.operation in _REWRITES or not node.is_known  # edges do not say what it did
-        return bool(before) and step.changes_rows and is_rewrite
+        if not node.is_known:  # edges do not say what it did
+            return bool(before) or (node.gave_way and any(self.held[one] for one in self._ancestors(at)))
+        return bool(before) and step.changes_rows and step.operation in _REWRITES
+
+    def _ancestors(self, at: int) -> set[int]:
+        """All that a node came after, at any distance: a restore may have brought back what one of them held."""
+        if at not in self._all_before:
+            self._all_before[at] = self._histories.between(self._histories.nodes[at].before, None)
+        return self._all_before[at]
 
     def _added(self, at: int, node: Node) -> Held:
         """Where a tainted node has put its rows."""

@@ -8,25 +8,20 @@ snapshot that a branch and its table both have is one node: a node is a commit, 
 from __future__ import annotations
 
 import bisect
+import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import count
-from typing import Any  # Any: values of edges
-
-import numpy as np
 
 from lakelog.filestore.metadata.origins.cleared_rows import Cleared, parse_cleared
 from lakelog.filestore.metadata.origins.row_sources import LineKey
 from lakelog.lineage.lines.arrivals import OWN, Arrival, Arrivals
 from lakelog.lineage.lines.cleared_steps import with_cleared_steps
-from lakelog.lineage.lines.expired import steps_by_commit
 from lakelog.lineage.lines.line_nodes import LineNodes, Node
-from lakelog.lineage.lines.lines import Change, Line, Step
+from lakelog.lineage.lines.lines import Line, Step
+from lakelog.lineage.lines.named_steps import read_steps, rows_of, written_steps
 from lakelog.lineage.records.record import TableVersion
 from lakelog.lineage.tables.edge_arrays import EdgeArrays
 from lakelog.lineage.tables.forking import FORK_OPERATION
-from lakelog.warehouse.system_database import plain_times
-
-Row = dict[str, Any]
 
 
 class LineHistories:
@@ -44,6 +39,7 @@ class LineHistories:
                 found.arrivals = Arrivals.of(line.key, edges.edges, lines, chain)
             self._beside(found)
         for found in self.lines.values():
+            self._widen(found)
             self._join(found)
 
     def order(self) -> list[int]:
@@ -81,16 +77,24 @@ class LineHistories:
         return self._newest(line, below, time_millis)
 
     def between(self, ends: Sequence[int], start: TableVersion | None) -> set[int]:
-        """The nodes from `ends` back to a snapshot, without that; all of them without one."""
+        """The nodes from `ends` back to a snapshot, without that; all of them without one.
+
+        All of them, too, where the line has another commit under its number: it was rolled back behind the snapshot.
+        """
         first = 0 if start is None else start.snapshot_id
         found: set[int] = set()
+        last: set[str | None] = set()
         waiting = list(ends)
         while waiting:
             node = waiting.pop()
-            if node not in found and self.nodes[node].step.version.snapshot_id > first:
+            version = self._version(node)
+            if version.snapshot_id == first:
+                last.add(version.commit)
+            if node not in found and version.snapshot_id > first:
                 found.add(node)
                 waiting += self.nodes[node].before
-        return found
+        is_gone = start is not None and bool(last) and last.isdisjoint({None, start.commit})
+        return self.between(ends, None) if is_gone and start is not None and start.commit is not None else found
 
     def later(self, key: LineKey, nodes: Sequence[int], time_millis: int) -> list[int]:
         """The newest nodes of a line at a time that came after one of these."""
@@ -128,7 +132,7 @@ class LineHistories:
     def _begin(self, line: LineNodes) -> None:
         """Begin a branch of another engine, or one that was deleted, where an edge says that it began."""
         main = self.lines.get(LineKey(line.line.key.uuid))
-        for row in self._rows(line.line.key, "sink") if main is not None else ():
+        for row in rows_of(self._edges, line.line.key, "sink") if main is not None else ():
             if row["operation"] == FORK_OPERATION:
                 version = TableVersion(snapshot_id=row["source_to"], commit=row["source_to_commit"])
                 found = None if main is None else main.find(version)
@@ -158,11 +162,12 @@ class LineHistories:
 
     def _beside(self, line: LineNodes) -> None:
         """Put the nodes of a line that edges alone name."""
-        steps = [step for step in self._written(line.line.key) if line.find(step.version) is None]
+        steps = [step for step in written_steps(self._edges, line.line.key) if line.find(step.version) is None]
         written = {(step.version.snapshot_id, step.version.commit) for step in steps}
+        committed = {} if line.arrivals is None else line.arrivals.committed
         named = [
             step
-            for step in self._named(line.line.key)
+            for step in read_steps(self._edges, line.line.key, committed)
             if line.find(step.version) is None and (step.version.snapshot_id, step.version.commit) not in written
         ]
         is_written = [*(True for _ in steps), *(False for _ in named)]
@@ -177,6 +182,27 @@ class LineHistories:
             line.gone.append(node)
             line.put(step.version, node)
         self._fill_gaps(line)
+
+    def _widen(self, line: LineNodes) -> None:
+        """Put those that edges name as a source alone behind what the line had between them and what they came after.
+
+        Their times are those of first reads, so others of their kind may be older than these say.
+        """
+        ids = Counter(self._version(at).snapshot_id for at in {*line.chain, *line.gone})
+        newest = self._version(line.chain[-1]).snapshot_id if line.chain else math.inf
+        for at in line.gone:
+            node, number = self.nodes[at], self._version(at).snapshot_id
+            if node.is_known:
+                continue
+            node.gave_way = number > newest or ids[number] > 1
+            floor = max((self._version(one).snapshot_id for one in node.before), default=0)
+            between = [one for one in line.gone if floor < self._version(one).snapshot_id < number]
+            was_there = (
+                one
+                for one in between
+                if not self.nodes[one].is_known or self.nodes[one].step.time_millis <= node.step.time_millis
+            )
+            node.before = tuple(dict.fromkeys((*node.before, *was_there)))
 
     def _join(self, line: LineNodes) -> None:
         """Join a branch and its table, where either has snapshots no longer that came before those of the other."""
@@ -224,19 +250,21 @@ class LineHistories:
         """The last nodes below a number that a line had at a time, of those that it has and of those that it had.
 
         The likeliest comes first. It is not sure to be one of the two where a branch may have brought one later: then
-        those before that one may have been the last ones, too.
+        those before that one may have been the last ones, too. So it is with one that edges name as a source alone,
+        whose time is that of the first read: others may have come behind it.
         """
         found: list[int] = []
         is_sure = True
         for nodes in (line.chain, line.gone):
+            lowest = max((self._version(one).snapshot_id for one in found), default=0)
             for node in self._back(nodes, below, time_millis):
-                if are_known and not self.nodes[node].is_known:
+                if not self.nodes[node].is_known and (are_known or self._version(node).snapshot_id <= lowest):
                     continue
                 arrival = self._arrival(line, node, is_in_chain=nodes is line.chain)
                 if time_millis < arrival.not_before:
                     continue
                 found.append(node)
-                if arrival.since is not None and arrival.since <= time_millis:
+                if self.nodes[node].is_known and arrival.since is not None and arrival.since <= time_millis:
                     break
                 is_sure = False
         return sorted(found, key=self._age, reverse=True), is_sure
@@ -257,36 +285,6 @@ class LineHistories:
 
     def _age(self, node: int) -> tuple[int, int]:
         return _age(self.nodes[node].step)
-
-    def _rows(self, key: LineKey, side: str) -> list[Row]:
-        """The edges that were written to a line, or that read it."""
-        number = self._edges.line(key)
-        if number is None:
-            return []
-        lines = self._edges.sink_line if side == "sink" else self._edges.source_line
-        rows: list[Row] = plain_times(self._edges.edges.take(np.flatnonzero(lines == number))).to_pylist()
-        return rows
-
-    def _written(self, key: LineKey) -> list[Step]:
-        rows = [row for row in self._rows(key, "sink") if row["operation"] != FORK_OPERATION]
-        numbers = count()
-        return steps_by_commit(
-            [{**row, "sink_commit": row["sink_commit"] or "", "source_number": next(numbers)} for row in rows]
-        )
-
-    def _named(self, key: LineKey) -> Iterator[Step]:
-        """The snapshots of a line that edges have read, with the time of the first one that did, or of the commit."""
-        first: dict[TableVersion, int] = {}
-        arrivals = self.lines[key].arrivals
-        committed = {} if arrivals is None else arrivals.committed
-        for row in self._rows(key, "source"):
-            for side in ("source_to", "source_from"):
-                if row[side] is not None and row[f"{side}_commit"] is not None:
-                    version = TableVersion(snapshot_id=row[side], commit=row[f"{side}_commit"])
-                    times = (first.get(version), committed.get(version), row["sink_time"])
-                    first[version] = min(time for time in times if time is not None)
-        for version, time_millis in first.items():
-            yield Step(version=version, time_millis=time_millis, change=Change.NOTHING, is_living=False)
 
 
 def _is_next_living(before: Step, step: Step) -> bool:

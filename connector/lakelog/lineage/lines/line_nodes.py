@@ -18,6 +18,7 @@ class Node:
     before: tuple[int, ...] = ()
     cleared: list[Cleared] = field(default_factory=list)
     is_known: bool = True  # it is in a chain, or edges were written to it; otherwise they name it as a source alone
+    gave_way: bool = False  # it was taken out of a line: its number is in the line, or behind it, or another one has it
     follows_living: bool = False  # a line has it behind the one before, and both live there: no other one can be
 
 

@@ -16,15 +16,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakelog.filestore.metadata.origins.row_sources import LineKey
-from lakelog.lineage.records.record import ReadMode, TableVersion
+from lakelog.lineage.records.record import TableVersion
 from lakelog.lineage.records.unreadable import UnreadableTable
+from lakelog.lineage.tables.edge_columns import NONE, coded_name, codes, int_column, line_column, reads_states
 from lakelog.lineage.tables.generations import Copies, Generations, generations_of, unique_rows
 from lakelog.lineage.tables.line_times import LineTimes, beginnings, truths
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 Living = Callable[[LineKey], Mapping[TableVersion, int]]
-_NONE = -1
 
 
 class EdgeArrays:
@@ -40,15 +40,17 @@ class EdgeArrays:
         self.unreadable = tuple(unreadable)
         self._living = living
         found = self.edges = edges.filter(pc.is_valid(edges["source_kind"])).combine_chunks()
-        sinks, sources, self.lines = _codes(_names(found, "sink"), _names(found, "source"))
-        commits, to_commits, self._commits = _codes(found["sink_commit"], found["source_to_commit"])
+        (sinks, sources), self.lines = codes(line_column(found, "sink"), line_column(found, "source"))
+        (commits, to_commits, from_commits), self._commits = codes(
+            found["sink_commit"], found["source_to_commit"], found["source_from_commit"]
+        )
         self.sink_line = sinks
-        self.source_line = np.where(truths(pc.equal(found["source_kind"], "table")), sources, _NONE)
-        self.sink_id = _ints(found["sink_snapshot"])
-        self.sink_commit, self.to_commit = commits, to_commits
-        self.start, self.end = _ints(found["source_from"]), _ints(found["source_to"])
-        self.time = _ints(found["sink_time"])
-        self.start = np.where(_is_state(found), _NONE, self.start)
+        self.source_line = np.where(truths(pc.equal(found["source_kind"], "table")), sources, NONE)
+        self.sink_id = int_column(found["sink_snapshot"])
+        self.sink_commit, self.to_commit, self._from_commit = commits, to_commits, from_commits
+        self.start, self.end = int_column(found["source_from"]), int_column(found["source_to"])
+        self.time = int_column(found["sink_time"])
+        self.start = np.where(reads_states(found), NONE, self.start)
         self._generations: dict[int, Generations]
         self._by_commit = {commit: code for code, commit in enumerate(self._commits)}
         self._by_line = {name: code for code, name in enumerate(self.lines)}
@@ -56,7 +58,7 @@ class EdgeArrays:
 
     def line(self, key: LineKey) -> int | None:
         """The number of a line; None for one that no edge names."""
-        return self._by_line.get(_line_name(key.uuid, key.branch))
+        return self._by_line.get(coded_name(key.uuid, key.branch))
 
     def lines_of(self, uuid: str) -> list[int]:
         """The numbers of the lines of a table."""
@@ -111,7 +113,7 @@ class EdgeArrays:
         found, waiting = {key: name}, [key]
         for one in waiting:
             number = self.line(one)
-            sinks = self.sink_line[self.source_line == (_NONE - 1 if number is None else number)]
+            sinks = self.sink_line[self.source_line == (NONE - 1 if number is None else number)]
             for line in (*np.unique(sinks).tolist(), *self.lines_of(one.uuid)):
                 below = self.key(line)
                 if below not in found:
@@ -132,7 +134,7 @@ class EdgeArrays:
         for side, lines in (("sink", self.sink_line), ("source", self.source_line)):
             is_table = truths(pc.equal(self.edges[f"{side}_table"], table))
             named = pc.fill_null(self.edges[f"{side}_branch"], "")
-            at = np.flatnonzero(is_table & truths(pc.equal(named, branch or "")) & (lines != _NONE))
+            at = np.flatnonzero(is_table & truths(pc.equal(named, branch or "")) & (lines != NONE))
             if len(at):
                 last = at[np.argmax(self.time[at])]
                 found = int(self.time[last]), self.key(int(lines[last]))
@@ -143,13 +145,13 @@ class EdgeArrays:
         found: Mask = (self.sink_line == line) & (self.sink_id == version.snapshot_id)
         commit = self._commit(version)
         if commit is not None:
-            found &= np.isin(self.sink_commit, (commit, _NONE))
+            found &= np.isin(self.sink_commit, (commit, NONE))
         return found
 
     def commits_of(self, line: int, snapshot_id: int) -> list[str]:
         """The commits under a number of a line that edges name, the newest last."""
-        as_sink = (self.sink_line == line) & (self.sink_id == snapshot_id) & (self.sink_commit != _NONE)
-        as_source = (self.source_line == line) & (self.end == snapshot_id) & (self.to_commit != _NONE)
+        as_sink = (self.sink_line == line) & (self.sink_id == snapshot_id) & (self.sink_commit != NONE)
+        as_source = (self.source_line == line) & (self.end == snapshot_id) & (self.to_commit != NONE)
         times = np.concatenate([self.time[as_sink], self.time[as_source]])
         codes = np.concatenate([self.sink_commit[as_sink], self.to_commit[as_source]])
         return list(dict.fromkeys(self._commits[code] for code in codes[np.argsort(times, kind="stable")]))
@@ -159,8 +161,8 @@ class EdgeArrays:
 
     def names_any(self, line: int, versions: Collection[TableVersion]) -> bool:
         """Whether edges name one of these snapshots in a line."""
-        as_sink = (self.sink_line == line) & (self.sink_commit != _NONE)
-        as_source = (self.source_line == line) & (self.to_commit != _NONE)
+        as_sink = (self.sink_line == line) & (self.sink_commit != NONE)
+        as_source = (self.source_line == line) & (self.to_commit != NONE)
         ids = np.concatenate([self.sink_id[as_sink], self.end[as_source]]).tolist()
         codes = np.concatenate([self.sink_commit[as_sink], self.to_commit[as_source]]).tolist()
         named = set(zip(ids, codes, strict=True))
@@ -192,6 +194,7 @@ class EdgeArrays:
         self._copied = copies.nodes
         self.node_count = len(nodes[0])
         self._reader = self._reader_generations()
+        self.start = np.where(self._begins_elsewhere(), NONE, self.start)
         _, ranks = np.unique(np.concatenate([copies.ids, self.start, self.end]), return_inverse=True)
         count, edges = len(copies.ids), len(self.start)
         width = np.int64(ranks.max(initial=0) + 1)
@@ -199,9 +202,9 @@ class EdgeArrays:
         of_copies = (copies.lines * generations + copies.generation) * width + ranks[:count]
         base = (self.source_line * generations + self._reader) * width
         self.low = np.searchsorted(of_copies, base + ranks[count : count + edges], side="right")
-        self.low = np.where(self.start == _NONE, np.searchsorted(of_copies, base, side="left"), self.low)
+        self.low = np.where(self.start == NONE, np.searchsorted(of_copies, base, side="left"), self.low)
         high = np.searchsorted(of_copies, base + ranks[count + edges :], side="right")
-        self.high = np.maximum(np.where(self.end == _NONE, self.low, high), self.low)
+        self.high = np.maximum(np.where(self.end == NONE, self.low, high), self.low)
 
     def _brought(self, lines: Ints, commits: Ints) -> Mask:
         """Which snapshots of tables were written to a branch, which the table has taken then.
@@ -211,7 +214,7 @@ class EdgeArrays:
         is_branch = np.array([self.key(line).branch is not None for line in range(len(self.lines))] + [False])
         begins, is_taken = beginnings(self.edges)
         written = self.sink_commit[is_branch[self.sink_line] & (~begins | is_taken)]
-        found: Mask = np.isin(commits, written) & (commits != _NONE) & ~is_branch[lines]
+        found: Mask = np.isin(commits, written) & (commits != NONE) & ~is_branch[lines]
         return found
 
     def _living_in(self, line: int) -> dict[tuple[int, int], int]:
@@ -227,6 +230,18 @@ class EdgeArrays:
             for edge in np.flatnonzero(self.source_line == line):
                 version = int(self.end[edge]), int(self.to_commit[edge])
                 found[edge] = generations.of(version, int(self.time[edge]))
+        return found
+
+    def _begins_elsewhere(self) -> Mask:
+        """Which edges begin at a snapshot that the line does not have where they end: it was rolled back behind it."""
+        found = np.zeros(len(self.source_line), dtype=np.bool_)
+        for line, generations in self._generations.items():
+            is_named = (self.source_line == line) & (self.start != NONE) & (self._from_commit != NONE)
+            for edge in np.flatnonzero(is_named):
+                version = int(self.start[edge]), int(self._from_commit[edge])
+                found[edge] = version in generations.born and self._reader[edge] not in generations.readable_in(
+                    version, None
+                )
         return found
 
     def _read_by(self, edges: Mask) -> Mask:
@@ -260,39 +275,11 @@ class EdgeArrays:
         )
         commit = self._commit(version)
         if commit is not None:
-            is_other = (self.end == version.snapshot_id) & (self.to_commit != commit) & (self.to_commit != _NONE)
+            is_other = (self.end == version.snapshot_id) & (self.to_commit != commit) & (self.to_commit != NONE)
             found &= ~is_other
         generations = self._generations.get(line)
         if generations is None:
             return found
-        asked = version.snapshot_id, _NONE if commit is None else commit
+        asked = version.snapshot_id, NONE if commit is None else commit
         found &= np.isin(self._reader, generations.readable_in(asked, time_millis))
         return found
-
-
-def _is_state(edges: pa.Table) -> Mask:
-    """Whether edges read a state: a batch does, but for the merge of a branch, which takes changes of it."""
-    is_batch = truths(pc.equal(edges["mode"], ReadMode.BATCH.value))
-    is_own = truths(pc.equal(edges["source_uuid"], edges["sink_uuid"]))
-    return is_batch & ~(is_own & truths(pc.is_valid(edges["source_branch"])))
-
-
-def _line_name(uuid: str, branch: str | None) -> str:
-    return f"{uuid}\0{branch or ''}"
-
-
-def _names(edges: pa.Table, end: str) -> pa.ChunkedArray:
-    branches = pc.fill_null(edges[f"{end}_branch"], "")
-    return pc.binary_join_element_wise(pc.fill_null(edges[f"{end}_uuid"], ""), branches, "\0")
-
-
-def _codes(one: pa.ChunkedArray, other: pa.ChunkedArray) -> tuple[Ints, Ints, list[str]]:
-    """Two columns of strings as numbers, -1 for null, and the strings."""
-    both = pa.chunked_array([*one.chunks, *other.chunks], type=pa.string()).combine_chunks()
-    coded = both.dictionary_encode()
-    numbers = pc.fill_null(coded.indices.cast("int64"), _NONE).to_numpy(zero_copy_only=False)
-    return numbers[: len(one)], numbers[len(one) :], coded.dictionary.to_pylist()
-
-
-def _ints(column: pa.ChunkedArray) -> Ints:
-    return np.asarray(pc.fill_null(column.cast("int64"), _NONE).to_numpy())

@@ -49,6 +49,15 @@ def owning_line(table: TableStore, snapshot_id: int) -> TableStore:
     return main if is_shared or is_same_commit(own, main.snapshots.find(snapshot_id)) else table
 
 
+def living_commit(table: TableStore, snapshot_id: int) -> str | None:
+    """The commit that a number has in a line; None for one that does not live there.
+
+    A branch has the snapshot at which it began still where its table was rolled back, and gave its number again.
+    """
+    found = table.snapshots.find(snapshot_id)
+    return None if found is None else found.uuid
+
+
 def fork_edges(catalog: Warehouse) -> pa.Table:
     """The edges of the branches of a warehouse, of deleted ones too where they were fed.
 

@@ -1,0 +1,164 @@
+"""What lineage knows of snapshots that were rolled back, where edges name them as sources alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lakelog.catalog import Catalog, Table
+from lakelog.lineage import downstream, feed, made_from, tainted
+from tests.support.lineage.lineage_jobs import commit_rows, read_of
+from tests.support.tables.foreign_engine import fast_forward_as_others_do, roll_back_as_others_do
+
+SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.int64())])
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Catalog:
+    """A warehouse whose lineage is fed before it is deleted."""
+    found = Catalog(tmp_path, options={"data-lineage": "true"})
+    feed(found)
+    return found
+
+
+@pytest.fixture
+def tables(catalog: Catalog) -> tuple[Table, Table, Table]:
+    """Three tables with a snapshot each, of which none was made from another one."""
+    a, b, c = (make(catalog, name) for name in "abc")
+    for table in (a, b, c):
+        table.write(rows(1))
+    return a, b, c
+
+
+def make(catalog: Catalog, name: str) -> Table:
+    options = {"bucket": "1", "write-only": "true", "snapshot.num-retained.min": "1"}
+    return catalog.create_table(f"db.{name}", schema=SCHEMA, primary_keys=["id"], options=options)
+
+
+def rows(*ids: int) -> pa.Table:
+    return pa.table({"id": list(ids), "v": list(ids)}, schema=SCHEMA)
+
+
+def copy(source: Table, sink: Table) -> None:
+    found = source.snapshot()
+    assert found is not None
+    made_from(sink, f"{source.name}@{found.id}", job="copy").write(source.to_arrow())
+
+
+def reached(catalog: Catalog, table: str, snapshot_id: int) -> set[str]:
+    """The tables that hold tainted rows."""
+    found = tainted(catalog, table, snapshot_id).tables.to_pylist()
+    return {row["table"] for row in found if row["holds_tainted_rows"]}
+
+
+def readers(catalog: Catalog, table: str, snapshot_id: int) -> set[str]:
+    """The tables that were made from a snapshot."""
+    return {row["sink_table"] for row in downstream(catalog, table, snapshot_id).to_pylist()}
+
+
+def roll_back(catalog: Catalog, table: Table, snapshot_id: int) -> None:
+    table.upkeep.rollback(snapshot_id=snapshot_id)
+
+
+def roll_back_by_others(catalog: Catalog, table: Table, snapshot_id: int) -> None:
+    feed(catalog)
+    roll_back_as_others_do(table._files, snapshot_id)
+
+
+BACK = pytest.mark.parametrize("back", [roll_back, roll_back_by_others])
+
+
+@BACK
+def test_a_restore_that_was_rolled_back_may_have_brought_wrong_rows_back(
+    catalog: Catalog, tables: tuple[Table, Table, Table], back: Callable[[Catalog, Table, int], None]
+) -> None:
+    """Edges name it as a source alone, and do not say which state it brought back."""
+    a, b, c = tables
+    a.truncate()
+    a.restore(snapshot_id=1)
+    copy(a, b)
+    copy(b, c)
+    back(catalog, a, 2)
+
+    assert reached(catalog, "db.a", 1) == {"db.b", "db.c"}
+
+
+def test_a_snapshot_that_was_read_and_expired_is_no_restore(
+    catalog: Catalog, tables: tuple[Table, Table, Table]
+) -> None:
+    """A table that is loaded anew each night, and added to: none of it gave way."""
+    a, b, _ = tables
+    for number in (7, 8):
+        a.write(rows(number), mode="overwrite")
+        a.write(rows(number + 10))
+        commit_rows(b, rows(number), read_of(a, end=a._files.snapshots.latest_id()), user=f"night-{number}")
+    feed(catalog)
+    wrong = a._files.snapshots.get(2).uuid
+    a.upkeep.expire_snapshots(retain_min=1, retain_max=1)
+
+    found = tainted(catalog, "db.a", 2, commit=wrong).snapshots.to_pylist()
+
+    assert {row["snapshot_id"] for row in found if row["table"] == "db.b"} == {2}
+
+
+@BACK
+def test_what_came_behind_a_snapshot_that_was_read_late_is_not_lost(
+    catalog: Catalog, tables: tuple[Table, Table, Table], back: Callable[[Catalog, Table, int], None]
+) -> None:
+    """Its first read is the only time that is known of it: the branch began later, but behind what came after it."""
+    a, b, c = tables
+    b.write(rows(7))
+    copy(a, b)
+    b.write(rows(8))
+    commit_rows(c, rows(9), read_of(b, end=2), user="late")
+    copy(c, b)
+    b.branches.create("trial")
+    back(catalog, b, 1)
+    b.write(rows(6), mode="overwrite")
+
+    assert "db.b$branch_trial" in reached(catalog, "db.a", 1)
+
+
+@BACK
+def test_a_snapshot_that_a_branch_alone_has_comes_before_what_was_read_behind_it(
+    catalog: Catalog, tables: tuple[Table, Table, Table], back: Callable[[Catalog, Table, int], None]
+) -> None:
+    a, b, _ = tables
+    a.write(rows(7), mode="overwrite")
+    a.update({"v": 8})
+    copy(a, b)
+    a.branches.create("old", snapshot_id=2)
+    a.branches.create("trial", snapshot_id=1)
+    a.branch("trial").write(rows(9), mode="overwrite")
+    back(catalog, a, 1)
+    fast_forward_as_others_do(a._files, "trial")
+
+    assert "db.b" in reached(catalog, "db.a$branch_old", 2)
+    assert readers(catalog, "db.a$branch_old", 2) == {"db.a", "db.b"}  # itself is the beginning of the branch
+
+
+@BACK
+def test_a_merge_of_a_branch_that_was_rolled_back_behind_its_base_has_read_all_that_came_instead(
+    catalog: Catalog, tables: tuple[Table, Table, Table], back: Callable[[Catalog, Table, int], None]
+) -> None:
+    a, b, _ = tables
+    b.branches.create("trial")
+    trial = b.branch("trial")
+    copy(b, trial)
+    copy(b, trial)
+    b.branches.fast_forward("trial")
+    back(catalog, trial, 1)
+    copy(a, trial)
+    trial.write(rows(11))
+    trial.write(rows(12))
+    b.branches.merge("trial")
+
+    merged = b._files.snapshots.latest_id()
+    assert merged is not None
+    assert ("db.b", merged) in {
+        (row["sink_table"], row["sink_snapshot"]) for row in downstream(catalog, "db.a", 1).to_pylist()
+    }
+    assert "db.b" in reached(catalog, "db.a", 1)
