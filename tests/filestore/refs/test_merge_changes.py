@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
+from dataclasses import replace
 from decimal import Decimal
+from itertools import product
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,11 +19,13 @@ from lakelog.filestore.compact.bucket_work import due_work, pick_unit
 from lakelog.filestore.compact.buckets import compact_buckets
 from lakelog.filestore.compact.committing import commit_results
 from lakelog.filestore.expire.retention_rules import Retention
+from lakelog.filestore.metadata.snapshots.users import MERGED_PREFIX
 from lakelog.filestore.refs.merges.branch_merge import BranchConflictError, BranchMerge
 from lakelog.filestore.refs.tags.tags import write_tag
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from tests.support.files.faulty_file_io import FaultyFileIO, InjectedCrash
+from tests.support.tables.foreign_engine import fast_forward_as_others_do
 from tests.support.tables.hand_made_branches import fork
 from tests.support.tables.paimon_tables import unpack
 from tests.support.tables.small_tables import UNSYNCED, in_new_process
@@ -316,6 +320,45 @@ def test_a_branch_that_was_made_again_is_merged_from_its_own_beginning(tmp_path:
 
     assert merged(table).inserted == 1
     assert [row[0] for row in rows(table)] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("take", "is_older"),
+    [
+        *product(("fast_forward", "merge_branch", "replace_main"), (False, True)),
+        ("of another engine", False),  # it copies the branch's own snapshots
+    ],
+)
+def test_a_branch_is_merged_from_where_it_was_merged_before_another_one_took_the_place(
+    tmp_path: Path, take: str, is_older: bool
+) -> None:
+    """The rows of the other one hold what was merged before it began; `is_older`: its copy does not say so."""
+    table = table_of(tmp_path, (1, 1), keys=())
+    put(branch_of(table), (2, 2))
+    merged(table)
+    table.create_branch("other")
+    other = table.on_branch("other")
+    if is_older:
+        forget_merges(other)
+    put(other, (3, 3))
+    if take == "of another engine":
+        fast_forward_as_others_do(table, "other")
+    else:
+        getattr(table, take)("other")
+    put(branch_of(table), (4, 4))
+
+    assert merged(in_new_process(table.path)).inserted == 1
+    assert [row[0] for row in rows(in_new_process(table.path))] == [1, 2, 3, 4]
+
+
+def forget_merges(branch: FileStoreTable) -> None:
+    """Make the snapshots of a branch as those of older versions, which do not have up to where others are merged."""
+    for number in branch.snapshots.ids():
+        found = branch.snapshots.get(number)
+        properties = {key: text for key, text in found.properties.items() if not key.startswith(MERGED_PREFIX)}
+        branch.file_io.write_bytes(
+            branch.paths.snapshot(number), replace(found, properties=properties).to_json().encode()
+        )
 
 
 def test_records_of_deleted_branches_are_not_carried_on(tmp_path: Path) -> None:

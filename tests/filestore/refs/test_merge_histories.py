@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakelog.common.errors import InvalidRequestError, NotFoundError
+from lakelog.common.errors import ConflictError, InvalidRequestError, NotFoundError
 from lakelog.filestore.alter.schema_changes import AddColumn, RenameColumn
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
 from lakelog.filestore.read.scan import plan
@@ -23,8 +23,9 @@ from lakelog.filestore.refs.merges import sides
 from lakelog.filestore.refs.merges.branch_merge import BranchConflictError
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
+from tests.support.tables.foreign_engine import fast_forward_as_others_do
 from tests.support.tables.merge_model import Row, merged_counts, merged_rows
-from tests.support.tables.small_tables import UNSYNCED
+from tests.support.tables.small_tables import UNSYNCED, in_new_process
 
 SCHEMA = pa.schema(
     [
@@ -236,6 +237,36 @@ class History:
         line.take(self.main.state)
         self.forks[name] = line.living()[-1].uuid
 
+    def take_another(self) -> None:
+        """Another branch takes the place of what the table has since: what was merged before it began stays merged."""
+        if not self.main.living():
+            return
+        main = self.main
+        main.files.create_branch("t")
+        taken = Line(self, main.files.on_branch("t"))
+        taken.take(main.state)
+        taken.merged = dict(main.merged)
+        self.branches["t"] = taken
+        for _ in range(self.chance.randrange(3)):
+            self.chance.choice((main, taken)).step()
+        del self.branches["t"]
+        verb = self.chance.choice(("merge_branch", "replace_main", "fast_forward", "others"))
+        self.moves.append(f"{verb} t")
+        try:
+            if verb == "others":
+                fast_forward_as_others_do(main.files, "t")
+            else:
+                getattr(main.files, verb)("t")
+        except ConflictError:
+            assert verb == "fast_forward"
+        else:
+            main.take(taken.state)
+            main.merged = taken.merged
+        main.files = in_new_process(main.files.path)
+        if "t" in main.files.branch_names():
+            main.files.delete_branch("t")
+        main.check()
+
     def add_columns(self) -> None:
         """All lines get a column that others may have: a merge compares lines of equal columns."""
         lines = (self.main, *self.branches.values())
@@ -330,6 +361,8 @@ def run_history(folder: Path, kind: Kind, seed: int) -> History:
             history.branch("c")
         for _ in range(chance.randrange(8)):
             chance.choice((main, *history.branches.values())).step()
+        if chance.random() < 0.3:
+            history.take_another()
         history.merge(chance.choice([*history.branches]), chance.choice(("fail", "branch", "main", "branch")))
     for branch in history.branches.values():
         branch.check()

@@ -40,6 +40,7 @@ from lakelog.filestore.metadata.snapshots.users import (
     FORGOTTEN_KEY,
     LINEAGE_KEY,
     MENDED_KEY,
+    MERGED_PREFIX,
     REPLACES_KEY,
     RESTORES_KEY,
     SOURCES_KEY,
@@ -233,8 +234,13 @@ def with_properties_of_branch(snapshot: Snapshot, found: CarriedProperties, now:
     behind the newest does."""
     carried = {**found.properties, **forked_sources(found, now), **carried_unseen(found)}
     own = {**carried, **snapshot.properties}
-    kept = {key: text for key, text in own.items() if not key.startswith(PROPERTY_PREFIX) or key in _KEPT}
+    kept = {key: text for key, text in own.items() if not key.startswith(PROPERTY_PREFIX) or _is_kept(key, text)}
     return snapshot if kept == snapshot.properties else replace(snapshot, properties=kept)
+
+
+def _is_kept(key: str, text: str) -> bool:
+    """Whether a branch has a property of its table: also up to where others are merged, as it may become the table."""
+    return key in _KEPT or (key.startswith(MERGED_PREFIX) and bool(text))
 
 
 def _without_changelog(snapshot: Snapshot) -> Snapshot:

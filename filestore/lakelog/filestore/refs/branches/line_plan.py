@@ -23,7 +23,14 @@ from lakelog.filestore.metadata.origins.restored import RESTORED_KEY, parse_rest
 from lakelog.filestore.metadata.snapshots.line_change import DELETE, DELETE_TREE, WRITE, Act, LineChange, new_change
 from lakelog.filestore.metadata.snapshots.snapshot import SCHEMA_DIGEST_KEY, Snapshot, is_same_commit
 from lakelog.filestore.metadata.snapshots.tag_file import Tag
-from lakelog.filestore.metadata.snapshots.users import LOG_STATE_KEY, USERS_KEY, later_users, parse_users, users_to_json
+from lakelog.filestore.metadata.snapshots.users import (
+    LOG_STATE_KEY,
+    MERGED_PREFIX,
+    USERS_KEY,
+    later_users,
+    parse_users,
+    users_to_json,
+)
 from lakelog.filestore.metadata.tables.forks import PROTECTING_PREFIX
 from lakelog.filestore.metadata.tables.identity import carried_anyhow
 from lakelog.filestore.metadata.tables.store import TableStore
@@ -93,12 +100,28 @@ def _head(lines: Lines, schema_id: int | None, digest: str | None) -> Snapshot:
     ours = carried_anyhow(lines.main, lines.main.snapshots.latest()).properties
     users = later_users(parse_users(theirs), parse_users(ours))
     kept = {key: ours[key] for key in (LOG_STATE_KEY, _GENERATIONS_KEY) if key in ours}
+    kept |= _merged_at_base(lines)
     properties = {**kept, **theirs, **head.properties, **kept_sources(carried, ours), **_restored(lines, ours, theirs)}
     if users:
         properties[USERS_KEY] = users_to_json(users)
     if schema_id is not None and digest is not None:
         properties[SCHEMA_DIGEST_KEY] = digest
     return replace(head, properties=properties, schema_id=head.schema_id if schema_id is None else schema_id)
+
+
+def _merged_at_base(lines: Lines) -> dict[str, str]:
+    """Up to where other branches were merged into the table when the branch began: its rows hold that.
+
+    The branch's own copy of the base does not say so, and merges of the table since give way.
+    """
+    main, found = lines.main, lines.main.snapshots.find(lines.base_id)
+    if lines.fork is not None and lines.fork.protecting_tag is not None and not is_same_commit(found, lines.base):
+        tag = main.snapshots.find_tag(lines.fork.protecting_tag)
+        found = None if tag is None else tag.snapshot
+    if found is None or not is_same_commit(found, lines.base):
+        return {}
+    carried = carried_anyhow(main, found).properties
+    return {key: text for key, text in carried.items() if key.startswith(MERGED_PREFIX)}
 
 
 def _restored(lines: Lines, ours: Mapping[str, str], theirs: Mapping[str, str]) -> dict[str, str]:
