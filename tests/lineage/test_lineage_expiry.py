@@ -17,7 +17,7 @@ from lakelog.filestore.expire.retention_rules import Retention
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.table import FileStoreTable
 from lakelog.lineage import feed, jobs, known_edges
-from lakelog.lineage.tables.feeding import hold_lineage
+from lakelog.lineage.tables.holding import hold_lineage
 from tests.support.lineage.lineage_records import (
     LINEAGE_ON,
     commit_job,

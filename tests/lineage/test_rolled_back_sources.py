@@ -162,3 +162,54 @@ def test_a_merge_of_a_branch_that_was_rolled_back_behind_its_base_has_read_all_t
         (row["sink_table"], row["sink_snapshot"]) for row in downstream(catalog, "db.a", 1).to_pylist()
     }
     assert "db.b" in reached(catalog, "db.a", 1)
+
+
+@BACK
+def test_a_restore_that_nobody_has_read_may_stand_between_two_that_were_rolled_back(
+    catalog: Catalog, tables: tuple[Table, Table, Table], back: Callable[[Catalog, Table, int], None]
+) -> None:
+    """A stream has read over it: its rows are known from no edge, but its number is missing."""
+    a, b, c = tables
+    a.truncate()
+    copy(c, a)
+    a.restore(snapshot_id=1)
+    copy(c, a)
+    commit_rows(b, rows(7), read_of(a, start=3, end=5), user="stream")
+    back(catalog, a, 2)
+
+    assert "db.b" in reached(catalog, "db.a", 1)
+
+
+@BACK
+def test_what_a_branch_alone_has_came_before_a_later_snapshot_that_has_its_own_edges(
+    catalog: Catalog, tables: tuple[Table, Table, Table], back: Callable[[Catalog, Table, int], None]
+) -> None:
+    a, b, c = tables
+    a.write(rows(7))
+    copy(c, a)
+    a.branches.create("old", snapshot_id=2)
+    copy(a, b)
+    a.branches.create("trial", snapshot_id=1)
+    a.branch("trial").write(rows(9), mode="overwrite")
+    back(catalog, a, 1)
+    fast_forward_as_others_do(a._files, "trial")
+
+    assert "db.b" in reached(catalog, "db.a$branch_old", 2)
+
+
+def test_a_table_has_the_snapshots_of_a_branch_that_replaced_it_since_then(
+    catalog: Catalog, tables: tuple[Table, Table, Table]
+) -> None:
+    """The branch is not there any more, and its snapshot is older than the first read of one that gave way."""
+    a, b, c = tables
+    b.branches.create("trial")
+    copy(a, b)
+    b.branch("trial").write(rows(9))
+    b.write(rows(7))
+    commit_rows(c, rows(8), read_of(b, start=1, end=3), user="before")
+    b.branches.replace_main("trial")
+    b = catalog.load_table("db.b")
+    commit_rows(c, rows(6), read_of(b, start=1, end=2), user="behind")
+
+    assert {row["job"] for row in downstream(catalog, "db.a", 1).to_pylist()} == {"copy", "before"}
+    assert {row["job"] for row in downstream(catalog, "db.b", 2).to_pylist()} == {"behind", None}  # and the branch

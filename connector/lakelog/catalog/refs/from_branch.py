@@ -15,7 +15,7 @@ from lakelog.catalog.refs.branching import check_holds_whole_batches, delete_bra
 from lakelog.catalog.refs.restoring import STATEMENT_BYTES_MAX, LogToAdd, become, size_bytes, without_log
 from lakelog.common.errors import ConflictError, InvalidRequestError
 from lakelog.common.quoting import listed
-from lakelog.filestore.expire.before_expiry import take_lineage_of_deleted
+from lakelog.filestore.expire.before_expiry import take_lineage_of_branch, take_lineage_of_deleted
 from lakelog.filestore.metadata.snapshots.snapshot import BranchVerb, is_same_commit
 from lakelog.filestore.metadata.tables.identity import latest_of
 
@@ -60,7 +60,9 @@ def _take_files(files: FileStoreTable, verb: BranchVerb, name: str) -> Snapshot:
         case BranchVerb.MERGE:
             return files.merge_branch(name)
         case BranchVerb.REPLACE:
-            return files.replace_main(name)
+            snapshot = files.replace_main(name)
+            take_lineage_of_branch(files, name, snapshot)
+            return snapshot
 
 
 def _check_may_go(main: FileStoreTable, branch: FileStoreTable) -> None:

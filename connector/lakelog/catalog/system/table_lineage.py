@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
     from lakelog.filestore.metadata.tables.store import TableStore, TakenBranch
 
 
@@ -13,8 +14,8 @@ class TableLineage:
     """The `LineageKeeper` of tables that a catalog opens, or that are opened by their folder."""
 
     def hold(self, table: TableStore) -> None:
-        """Hold a line whose handle switches lineage on; see `lakelog.lineage.tables.feeding`."""
-        from lakelog.lineage.tables.feeding import hold_once
+        """Hold a line whose handle switches lineage on; see `lakelog.lineage.tables.holding`."""
+        from lakelog.lineage.tables.holding import hold_once
 
         hold_once(table)
 
@@ -23,6 +24,12 @@ class TableLineage:
         from lakelog.lineage.tables.feeding import feed_line
 
         feed_line(table)
+
+    def take_branch(self, table: TableStore, branch: str, snapshot: Snapshot) -> None:
+        """Record that the table has taken a branch as a whole, which is deleted."""
+        from lakelog.lineage.tables.feeding import feed_taken
+
+        feed_taken(table, branch, snapshot)
 
     def of_branch(self, taken: TakenBranch) -> Mapping[str, object]:
         """The reads of the branch's batches; see `lakelog.lineage.answers.brought`."""

@@ -146,9 +146,10 @@ class Spread:
             return True
         if step.change in {Change.RESTORE, Change.TAKEN}:  # rows that were taken out may come back
             return self._restored[at] is not None and bool(self._brought_back(at))
-        if not node.is_known:  # edges do not say what it did
-            return bool(before) or (node.gave_way and any(self.held[one] for one in self._ancestors(at)))
-        return bool(before) and step.changes_rows and step.operation in _REWRITES
+        if node.may_restore and any(self.held[one] for one in self._ancestors(at)):
+            return True
+        is_rewrite = step.operation in _REWRITES or not node.is_known  # edges do not say what it did
+        return bool(before) and step.changes_rows and is_rewrite
 
     def _ancestors(self, at: int) -> set[int]:
         """All that a node came after, at any distance: a restore may have brought back what one of them held."""

@@ -184,25 +184,26 @@ class LineHistories:
         self._fill_gaps(line)
 
     def _widen(self, line: LineNodes) -> None:
-        """Put those that edges name as a source alone behind what the line had between them and what they came after.
+        """Put those that the line had behind all that may have been between them and what they came after.
 
-        Their times are those of first reads, so others of their kind may be older than these say.
+        Of those that edges name as a source alone the first reads are the only times: they may be older. Where numbers
+        are missing still, snapshots gave way that nobody has named.
         """
         ids = Counter(self._version(at).snapshot_id for at in {*line.chain, *line.gone})
         newest = self._version(line.chain[-1]).snapshot_id if line.chain else math.inf
         for at in line.gone:
             node, number = self.nodes[at], self._version(at).snapshot_id
-            if node.is_known:
-                continue
-            node.gave_way = number > newest or ids[number] > 1
-            floor = max((self._version(one).snapshot_id for one in node.before), default=0)
-            between = [one for one in line.gone if floor < self._version(one).snapshot_id < number]
-            was_there = (
+            last = max((self._version(one).snapshot_id for one in node.before), default=0)
+            between = [one for one in line.gone if last < self._version(one).snapshot_id < number]
+            was_there = [
                 one
                 for one in between
                 if not self.nodes[one].is_known or self.nodes[one].step.time_millis <= node.step.time_millis
-            )
+            ]
             node.before = tuple(dict.fromkeys((*node.before, *was_there)))
+            last = max((self._version(one).snapshot_id for one in node.before), default=0)
+            gave_way = number > newest or ids[number] > 1
+            node.may_restore = gave_way and (not node.is_known or last < number - 1)
 
     def _join(self, line: LineNodes) -> None:
         """Join a branch and its table, where either has snapshots no longer that came before those of the other."""

@@ -18,7 +18,7 @@ class Node:
     before: tuple[int, ...] = ()
     cleared: list[Cleared] = field(default_factory=list)
     is_known: bool = True  # it is in a chain, or edges were written to it; otherwise they name it as a source alone
-    gave_way: bool = False  # it was taken out of a line: its number is in the line, or behind it, or another one has it
+    may_restore: bool = False  # it gave way, and itself, or one before it, is not known: an older state may be back
     follows_living: bool = False  # a line has it behind the one before, and both live there: no other one can be
 
 

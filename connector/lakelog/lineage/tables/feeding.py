@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from lakelog.common.clock import system_millis
 from lakelog.common.errors import InvalidRequestError, LakelogError
 from lakelog.common.quoting import escaped
 from lakelog.filestore.io.path_forms import warehouse_of
@@ -21,7 +22,7 @@ from lakelog.lineage.records.job_status import JobStatus, job_statuses
 from lakelog.lineage.records.unreadable import note_unreadable, readable_tables
 from lakelog.lineage.tables.edges import Edge
 from lakelog.lineage.tables.following import follow_tables
-from lakelog.lineage.tables.forking import fork_edge, fork_key, fork_keys, readable_forks
+from lakelog.lineage.tables.forking import fork_edge, fork_key, fork_keys, readable_forks, taken_edge
 from lakelog.lineage.tables.progress import FedLine, Unfed, lines_of
 from lakelog.lineage.tables.projecting import (
     OF_JOBS,
@@ -37,13 +38,13 @@ from lakelog.warehouse.lineage_tables import JOB_STARTUP, SNAPSHOT_EDGES
 from lakelog.warehouse.system_database import SystemDatabase
 
 if TYPE_CHECKING:
+    from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
     from lakelog.warehouse.warehouse import Warehouse
 
 logger = logging.getLogger("lakelog.lineage")
 
 GROUP_EDGES = 20_000  # of a commit, about
 OnStep = Callable[[str], None]
-_held: set[tuple[object, ...]] = set()  # lines that this process has held
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,31 +136,11 @@ def feed_line(table: TableStore) -> None:
         feeder.put_forks([] if began is None or not feeder.has_data else [began])
 
 
-def hold_lineage(table: TableStore) -> None:
-    """Keep the snapshots that a writer is about to make until their lineage is fed, where lineage is recorded.
-
-    Once per query or statement: it reads the options of the warehouse. Errors are logged: no write fails by lineage.
-    """
-    try:
-        if replace(SystemDatabase.beside(table, warehouse_of(table.path)), given={}).switches().is_on:
-            FedLine(table, table.branch).hold()
-    except LakelogError as error:
-        logger.warning("%s: its snapshots are not held until their lineage is fed: %s", table.name, error)
-
-
-def hold_once(table: TableStore) -> None:
-    """Keep the snapshots of a line whose handle switches lineage on, the first time in this process that it is named.
-
-    The consumer has the options, so that an expiry by another program feeds. Errors are logged, and it is tried again.
-    """
-    key = (table.path, table.branch, table.uuid, *sorted(table.lineage_options.items()))
-    if key in _held:
-        return
-    try:
-        FedLine(table, table.branch).hold(table.lineage_options)
-        _held.add(key)
-    except LakelogError as error:
-        logger.warning("%s: its snapshots are not held until their lineage is fed: %s", table.name, error)
+def feed_taken(table: TableStore, branch: str, snapshot: Snapshot) -> None:
+    """Record that a table has taken a branch up to a snapshot, where the branch went with it."""
+    database = SystemDatabase.beside(table, warehouse_of(table.path))
+    if database.is_made() and database.switches().data:
+        Feeder.of(database).put_forks([taken_edge(table, branch, snapshot, taken_millis=system_millis())])
 
 
 @dataclass(kw_only=True)

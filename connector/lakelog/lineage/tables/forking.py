@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lakelog.common.errors import LakelogError
-from lakelog.filestore.metadata.snapshots.snapshot import is_same_commit
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot, is_same_commit
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.schema.paths import MAIN_BRANCH
-from lakelog.lineage.records.record import ReadMode
+from lakelog.lineage.records.record import ReadMode, TableVersion
 from lakelog.lineage.records.sources import uuid_of
 from lakelog.lineage.records.unreadable import note_unreadable, readable_tables
-from lakelog.lineage.tables.beginnings import beginning_of, check_line_name
+from lakelog.lineage.tables.beginnings import Beginning, beginning_of, check_line_name
 from lakelog.lineage.tables.edges import EDGE_SCHEMA, Edge, edge_table
 from lakelog.warehouse.lineage_tables import SNAPSHOT_EDGES
 from lakelog.warehouse.system_database import SystemDatabase, plain_times
@@ -114,6 +114,16 @@ def fork_edge(table: TableStore, branch: str) -> Edge | None:
     began = beginning_of(table, branch)
     if began is None:
         return None
+    return _edge_of(table, branch, began)
+
+
+def taken_edge(table: TableStore, branch: str, snapshot: Snapshot, *, taken_millis: int) -> Edge:
+    """The edge of a branch that its table has taken up to a snapshot, and that is not there any more."""
+    version = TableVersion(snapshot_id=snapshot.id, commit=snapshot.uuid)
+    return _edge_of(table, branch, Beginning(version=version, time_millis=taken_millis, has_taken=True))
+
+
+def _edge_of(table: TableStore, branch: str, began: Beginning) -> Edge:
     version, name = began.version, replace(table, branch=MAIN_BRANCH).name
     return {
         "operation": FORK_OPERATION,

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from lakelog.filestore.metadata.snapshots.listeners import notify
 from lakelog.filestore.metadata.snapshots.users import check_job_is_free
-from lakelog.lineage.tables.feeding import hold_lineage
+from lakelog.lineage.tables.holding import hold_lineage
 from lakelog.protocol.access.place import check_no_copy
 from lakelog.protocol.access.table_log import await_topic
 from lakelog.protocol.life.log_breaks import record_break

@@ -14,6 +14,9 @@ from lakelog.common.quoting import escaped
 from lakelog.filestore.metadata.tables.consumers import LINEAGE_CONSUMER, ConsumerManager
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
     from lakelog.filestore.metadata.tables.store import TableStore
 
 logger = logging.getLogger("lakelog.filestore")
@@ -21,10 +24,21 @@ logger = logging.getLogger("lakelog.filestore")
 
 def take_lineage(table: TableStore, *, so: str = "its snapshots stay") -> None:
     """Have the lineage of a line taken. Errors are logged, with what follows from them: by default snapshots stay."""
-    if table.lineage_keeper is None:
-        return
+    keeper = table.lineage_keeper
+    if keeper is not None:
+        _try(table, lambda: keeper.take(table), so=so)
+
+
+def take_lineage_of_branch(table: TableStore, branch: str, snapshot: Snapshot) -> None:
+    """Have it recorded that the table has taken a branch as a whole, which is deleted. Errors are logged."""
+    keeper = table.lineage_keeper
+    if keeper is not None:
+        _try(table, lambda: keeper.take_branch(table, branch, snapshot), so="when it took the branch is not known")
+
+
+def _try(table: TableStore, take: Callable[[], None], *, so: str) -> None:
     try:
-        table.lineage_keeper.take(table)
+        take()
     except LakelogError as error:
         logger.warning("%s: its lineage was not taken, so %s: %s", escaped(table.name), so, error)
 

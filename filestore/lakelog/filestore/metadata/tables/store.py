@@ -68,7 +68,7 @@ class TakenBranch:
 class LineageKeeper(Protocol):
     """What a catalog does for the lineage of its tables: a port, which a part above the file store fills.
 
-    `hold` and `of_branch` raise nothing, `take` raises a LakelogError where the lineage is not taken.
+    `hold` and `of_branch` raise nothing, the others raise a LakelogError where the lineage is not taken.
     """
 
     def hold(self, table: TableStore) -> None:
@@ -76,6 +76,9 @@ class LineageKeeper(Protocol):
 
     def take(self, table: TableStore) -> None:
         """Take the lineage of a line of which snapshots are to be deleted; moves, makes or deletes its consumer."""
+
+    def take_branch(self, table: TableStore, branch: str, snapshot: Snapshot) -> None:
+        """Record that the table has taken a branch up to a snapshot, and that the branch went with it."""
 
     def of_branch(self, taken: TakenBranch) -> Mapping[str, object]:
         """What the commit of a merge records of where the branch's rows come from: an entry of `lakelog.lineage`."""
