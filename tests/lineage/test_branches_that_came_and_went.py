@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog, Table
-from lakelog.lineage import downstream, feed, known_edges, made_from, tainted
+from lakelog.lineage import downstream, feed, known_edges, made_from, tainted, upstream
 from lakelog.lineage.lines.line_graph import FoundTables, load_lines
 from lakelog.lineage.lines.lines import line_key
 from tests.support.lineage.lineage_jobs import commit_rows, read_of
@@ -403,3 +403,24 @@ def test_a_snapshot_that_a_branch_has_still_was_in_its_table_before_the_branch(
     roll_back_as_others_do(b._files, 1)
 
     assert "db.c" in reached(catalog, "db.b", 2)
+
+
+def test_a_snapshot_of_a_deleted_branch_is_known_where_its_name_was_given_again(
+    catalog: Catalog, tables: tuple[Table, Table, Table]
+) -> None:
+    """Its number is below the beginning of the later branch, which has it of the table."""
+    a, b, c = tables
+    b.branches.create("trial")
+    trial = b.branch("trial")
+    copy(a, trial)
+    commit = trial._files.snapshots.get(2).uuid
+    commit_rows(c, rows(9), read_of(trial, end=2), user="before")
+    b.branches.delete("trial")
+    for number in (7, 8):
+        b.write(rows(number))
+    b.branches.create("trial")
+
+    name = "db.b$branch_trial"
+    assert {row["job"] for row in downstream(catalog, name, 2, commit=commit).to_pylist()} == {"before"}
+    assert {row["source_table"] for row in upstream(catalog, name, 2, commit=commit).to_pylist()} == {"db.a"}
+    assert "db.c" in {row["table"] for row in tainted(catalog, name, 2, commit=commit).tables.to_pylist()}

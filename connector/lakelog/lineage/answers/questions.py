@@ -103,10 +103,9 @@ class _Start:
         if self._store is None:
             self._key = named_line(self.graph, table)
         else:
-            asked, owner = self._store, owning_line(self._store, snapshot_id)
+            asked = self._store
+            owner, commit = asked_line(self.graph, asked, snapshot_id, commit)
             self._key = line_key(owner)
-            if commit is None:
-                commit = living_commit(asked, snapshot_id)
             is_there = commit is not None and living_commit(owner, snapshot_id) == commit
             self._store = owner if is_there or living_commit(asked, snapshot_id) != commit else asked
         self.line = self.graph.line(self._key)
@@ -169,6 +168,22 @@ class _Start:
         depths = np.repeat(np.arange(1, len(found) + 1), [len(one) for one in found])
         edges = self.graph.edges.take(pa.array(rows, pa.int64()))
         return edges.add_column(0, ANSWER_SCHEMA.field(0), pa.array(depths, pa.int64())).cast(ANSWER_SCHEMA)
+
+
+def asked_line(
+    graph: EdgeArrays, table: TableStore, snapshot_id: int, commit: str | None
+) -> tuple[TableStore, str | None]:
+    """The line that has a snapshot as its own, and its commit: by default the one that lives in the line asked for.
+
+    A branch that was deleted has snapshots of its own below the beginning of a later one of its name.
+    """
+    owner = owning_line(table, snapshot_id)
+    found = living_commit(table, snapshot_id) if commit is None else commit
+    lines = (graph.line(line_key(one)) for one in (owner, table))
+    is_owners, is_own = (line is not None and found in graph.commits_of(line, snapshot_id) for line in lines)
+    if found is None or is_owners or not is_own or living_commit(owner, snapshot_id) == found:
+        return owner, found
+    return table, found
 
 
 def named_line(graph: EdgeArrays, name: str) -> LineKey:

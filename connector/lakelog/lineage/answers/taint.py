@@ -22,7 +22,7 @@ from lakelog.filestore.metadata.origins.cleared_rows import WrongSnapshot
 from lakelog.filestore.metadata.origins.row_sources import LineKey
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.schema.line_names import line_name
-from lakelog.lineage.answers.questions import lineage_graph
+from lakelog.lineage.answers.questions import asked_line, lineage_graph
 from lakelog.lineage.answers.taint_spread import ANYWHERE, Held, Spread
 from lakelog.lineage.lines.line_graph import FoundTables, read_line, with_earlier_steps
 from lakelog.lineage.lines.line_history import LineHistories
@@ -31,7 +31,6 @@ from lakelog.lineage.lines.lines import Line, Step, line_key
 from lakelog.lineage.records.record import TableVersion
 from lakelog.lineage.records.unreadable import note_unreadable
 from lakelog.lineage.tables.edge_arrays import EdgeArrays
-from lakelog.lineage.tables.forking import living_commit, owning_line
 from lakelog.warehouse.warehouse import Warehouse
 
 SNAPSHOTS_SCHEMA = pa.schema(
@@ -101,11 +100,8 @@ def tainted(
     """
     found = FoundTables([catalog, *catalogs])
     edges = lineage_graph(catalog, *catalogs) if graph is None else graph
-    named_store = found.named(table)
-    store = owning_line(named_store, snapshot_id)
+    store, commit = asked_line(edges, found.named(table), snapshot_id, commit)
     asked = line_key(store)
-    if commit is None:
-        commit = living_commit(named_store, snapshot_id)
     below = {key: _read(key, name, found, asked) for key, name in edges.lines_below(asked, store.name).items()}
     histories = LineHistories([line for line, _ in below.values()], edges)
     stores = {key: store for key, (_, store) in below.items() if store is not None}
