@@ -76,6 +76,67 @@ def test_a_merge_updates_inserts_and_deletes_by_its_clauses(tmp_path: Path) -> N
     assert content(table) == [(3, None, None)]
 
 
+def test_the_first_clause_of_a_merge_counts_whose_condition_holds(tmp_path: Path) -> None:
+    """Also with columns that the table lacks, which conditions name, as changes of another database have."""
+    table = table_of(tmp_path)
+    source = pl.DataFrame({"k": [1, 2, 3, 5, 6], "v": [11, 5, None, 50, 60], "op": ["u", "d", "u", "c", "d"]})
+    (
+        table.merge(source)
+        .when_matched_delete("source.op = 'd'")
+        .when_matched_update_all("source.v > target.v")
+        .when_matched_update({"name": "kept"})
+        .when_not_matched_insert_all("source.op <> 'd'")
+        .execute()
+    )
+    assert content(table) == [(1, 11, "a"), (3, None, "kept"), (5, 50, None)]
+
+
+def test_clauses_of_a_merge_give_values_over_both_rows(tmp_path: Path) -> None:
+    table = table_of(tmp_path)
+    source = pl.DataFrame({"k": [1, 5], "more": [7, 8]})
+    (
+        table.merge(source)
+        .when_matched_update({"v": pl.sql_expr("target.v + source.more"), "name": "added"})
+        .when_not_matched_insert({"k": pl.sql_expr("source.k * 10"), "v": pl.col("source").struct.field("more")})
+        .when_not_matched_by_source_update({"v": pl.col("v") * 2}, "v >= 20")
+        .when_not_matched_by_source_delete()
+        .execute()
+    )
+    assert content(table) == [(1, 17, "added"), (2, 40, "b"), (50, 8, None)]
+
+
+def test_several_source_rows_may_match_one_row_where_one_of_them_changes_it_or_all_delete_it(tmp_path: Path) -> None:
+    table = table_of(tmp_path)
+    source = pl.DataFrame({"k": [1, 1, 2, 2], "v": [5, 15, 0, 0]})
+    table.merge(source).when_matched_delete("source.v = 0").when_matched_update_all("source.v > target.v").execute()
+    assert content(table) == [(1, 15, "a"), (3, None, None)]
+
+
+@pytest.mark.parametrize(
+    ("where", "values", "words"),
+    [
+        ("source.nope = 1", None, r"'when matched update' of a merge into table db.t failed: .*nope"),
+        ("v = 1", None, "failed: .*v"),
+        ("source.v +", None, "is no SQL that polars reads"),
+        ("source.v + 1", None, "is of type Int32, expected a Boolean"),
+        (7, None, "where=7 is no condition of a merge"),
+        (None, {}, "names no column"),
+        (None, {"nope": 1}, r"nope.*it has k, v, name"),
+        (None, {"k": 1}, "k of the primary key"),
+        (None, {"v": "text"}, "column 'v': the value 'text' does not fit INT"),
+        (None, {"v": pl.sql_expr("source.nope")}, "failed: .*nope"),
+    ],
+)
+def test_conditions_and_values_of_a_merge_that_do_not_fit_are_named(
+    tmp_path: Path, where: str, values: Mapping[str, object] | None, words: str
+) -> None:
+    table = table_of(tmp_path)
+    merge = table.merge(pl.DataFrame({"k": [1], "v": pl.Series([1], dtype=pl.Int32)}))
+    with pytest.raises(InvalidRequestError, match=words):
+        (merge.when_matched_update_all(where) if values is None else merge.when_matched_update(values, where)).execute()
+    assert len(content(table)) == 3
+
+
 def test_a_null_matches_nothing_in_a_merge(tmp_path: Path) -> None:
     table = table_of(tmp_path)
     source = rows_of((7, None, "n"), (8, 10, "m"))
@@ -92,7 +153,7 @@ def test_rows_of_a_merge_that_do_not_fit_are_named(tmp_path: Path) -> None:
         table.merge(pl.DataFrame({"v": [1]})).when_matched_update_all().execute()
     with pytest.raises(InvalidRequestError, match="does nothing: name at least one when_"):
         table.merge(twice).execute()
-    with pytest.raises(InvalidRequestError, match="updated or deleted, not both"):
+    with pytest.raises(InvalidRequestError, match="'when matched delete' comes behind 'when matched update' without"):
         table.merge(twice).when_matched_update_all().when_matched_delete()
     with pytest.raises(InvalidRequestError, match=r"have column.*nope"):
         table.merge(pl.DataFrame({"k": [1], "nope": [1]})).when_matched_update_all().execute()

@@ -6,8 +6,8 @@ A table has files and may have a log. Here are the names that users import: the 
 
 import lakelog.common.allocation  # noqa: F401  # before pyarrow
 from lakelog.catalog.catalog import Catalog, open_table
-from lakelog.catalog.logs.statements import TableMerge
 from lakelog.catalog.verbs.table import Table
+from lakelog.catalog.verbs.table_merge import TableMerge
 from lakelog.common.errors import (
     ConflictError,
     CorruptDataError,

@@ -13,7 +13,7 @@ from lakelog.spark.sink.write import recorded
 from lakelog.spark.tables import TableName, resolve_table
 
 if TYPE_CHECKING:
-    from lakelog.catalog.logs.statements import TableMerge
+    from lakelog.catalog.verbs.table_merge import TableMerge
 
 
 def merge(

@@ -25,7 +25,8 @@ from lakelog.common.types import ROW_KIND_TEXTS
 from lakelog.filestore.predicate import required_predicate
 from lakelog.filestore.write.changing import Plan, delete_plan, update_plan, write_plan
 from lakelog.filestore.write.clearing import overwrite_plan
-from lakelog.filestore.write.merge_clauses import MergeClauses, merge_plan
+from lakelog.filestore.write.merge_clauses import MergeAction, MergeClause, MergeClauses, MergedRows
+from lakelog.filestore.write.merge_statement import merge_plan
 from lakelog.filestore.write.row_source import row_source
 from lakelog.filestore.write.table_write import Overwrite
 from lakelog.protocol.access.kafka_profiles import BOOTSTRAP_KEY
@@ -44,7 +45,27 @@ LOGGED = {"bucket": "2", "log.system": "kafka"}
 Row = tuple[int, int | None]
 Rows = dict[int, Row]
 Change = tuple[str, Row]
-UPSERT = MergeClauses(updates_matched=True, inserts_not_matched=True)
+# Conditions of clauses, with what they say of the value of a source row and of the table's row.
+CONDITIONS: dict[str, Callable[[int | None, int | None], bool]] = {
+    "source.v > target.v": lambda given, old: given is not None and old is not None and given > old,
+    "source.v IS NULL": lambda given, _: given is None,
+    "source.v >= 2": lambda given, _: given is not None and given >= 2,
+    "target.v >= 2": lambda _, old: old is not None and old >= 2,
+}
+
+
+def clauses_of(*given: tuple[MergedRows, MergeAction, str | None]) -> MergeClauses:
+    """Clauses by the rows that they are for, what happens, and their conditions."""
+    made = MergeClauses()
+    for of, action, condition in given:
+        made += MergeClause(of=of, action=action, condition=None if condition is None else pl.sql_expr(condition))
+    return made
+
+
+MATCHED, NOT_MATCHED, BY_SOURCE = MergedRows
+UPDATE, DELETE, INSERT = MergeAction
+Clauses = tuple[tuple[MergedRows, MergeAction, str | None], ...]
+UPSERT: Clauses = ((MATCHED, UPDATE, None), (NOT_MATCHED, INSERT, None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +75,7 @@ class Statement:
     verb: str
     rows: Sequence[Row] = ()
     bound: int = 0
-    clauses: MergeClauses = UPSERT
+    clauses: Clauses = UPSERT
     dies_after: int | None = None
     between: Sequence[Change] = ()
 
@@ -75,7 +96,7 @@ class Statement:
             case "update":
                 return update_plan(files, {"v": pl.col("v") + 10}, where)
             case "merge":
-                return merge_plan(files, source, ["k"], self.clauses)
+                return merge_plan(files, source, ["k"], clauses_of(*self.clauses))
         raise AssertionError(self.verb)
 
     def changes(self, rows: Rows) -> list[Change]:
@@ -95,15 +116,23 @@ class Statement:
                 return [("replaced", (key, value + 10)) for key, value in meets if value is not None]
         made: list[Change] = []
         for key, row in rows.items():
-            if key in given and self.clauses.updates_matched:
-                made.append(("replaced", given[key]))
-            elif (key in given and self.clauses.deletes_matched) or (
-                key not in given and self.clauses.deletes_not_matched_by_source
-            ):
-                made.append(("removed", row))
-        if self.clauses.inserts_not_matched:
-            made += [("+I", row) for key, row in given.items() if key not in rows]
-        return made
+            other = given.get(key)
+            match self.action(MATCHED if other else BY_SOURCE, other, row):
+                case MergeAction.UPDATE:
+                    assert other is not None
+                    made.append(("replaced", other))
+                case MergeAction.DELETE:
+                    made.append(("removed", row))
+        new = [row for key, row in given.items() if key not in rows]
+        return [*made, *(("+I", row) for row in new if self.action(NOT_MATCHED, row, None) is INSERT)]
+
+    def action(self, of: MergedRows, given: Row | None, old: Row | None) -> MergeAction | None:
+        """What the first clause does whose condition holds."""
+        values = [None if row is None else row[1] for row in (given, old)]
+        for which, action, condition in self.clauses:
+            if which is of and (condition is None or CONDITIONS[condition](*values)):
+                return action
+        return None
 
 
 small = st.integers(0, 4)
@@ -113,8 +142,10 @@ batches = st.lists(st.tuples(st.just("+I"), st.tuples(small, st.one_of(st.none()
 clauses = st.sampled_from(
     [
         UPSERT,
-        MergeClauses(deletes_matched=True, inserts_not_matched=True),
-        MergeClauses(updates_matched=True, deletes_not_matched_by_source=True),
+        ((MATCHED, DELETE, None), (NOT_MATCHED, INSERT, "source.v >= 2")),
+        ((MATCHED, UPDATE, None), (BY_SOURCE, DELETE, None)),
+        ((MATCHED, DELETE, "source.v IS NULL"), (MATCHED, UPDATE, "source.v > target.v"), (NOT_MATCHED, INSERT, None)),
+        ((MATCHED, UPDATE, "target.v >= 2"), (BY_SOURCE, DELETE, "target.v >= 2")),
     ]
 )
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lakelog.common.errors import InvalidRequestError
@@ -11,11 +11,8 @@ from lakelog.protocol.access.servers import require_kafka_client
 
 if TYPE_CHECKING:
     from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-    from lakelog.filestore.predicate import Predicate
     from lakelog.filestore.table import FileStoreTable
     from lakelog.filestore.write.changing import Plan
-    from lakelog.filestore.write.merge_clauses import MergeClauses
-    from lakelog.filestore.write.row_source import RowInput
     from lakelog.protocol.statements.statement_runs import LoggedTable
     from lakelog.warehouse.handle import TableHandle
 
@@ -81,51 +78,3 @@ def after_statement(table: TableHandle, snapshot: Snapshot) -> None:
     tag_after_commit(files, snapshot)
     expire_after_commit(files, snapshot.id)
     expire_log_after_commit(files, kafka=table.kafka)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableMerge:
-    """A merge of rows into a table: clauses say what happens, `execute` does it, in one snapshot.
-
-    Each call gives a merge with one clause more. See `Table.merge`.
-    """
-
-    _table: TableHandle
-    _source: RowInput = field(repr=False)
-    _on: Sequence[str]
-    _clauses: MergeClauses
-
-    def when_matched_update_all(self) -> TableMerge:
-        """A row of the table that a source row matches gets its values, in the columns that the source has."""
-        return self._with(updates_matched=True)
-
-    def when_matched_delete(self) -> TableMerge:
-        """A row of the table that a source row matches is deleted."""
-        return self._with(deletes_matched=True)
-
-    def when_not_matched_insert_all(self) -> TableMerge:
-        """A source row that matches no row of the table is inserted; columns that the source lacks are null."""
-        return self._with(inserts_not_matched=True)
-
-    def when_not_matched_by_source_delete(self, where: str | Predicate | None = None) -> TableMerge:
-        """A row of the table that no source row matches is deleted; with a condition only one that meets it."""
-        from lakelog.filestore.predicate import predicate_of
-
-        return self._with(deletes_not_matched_by_source=True, by_source_where=predicate_of(where))
-
-    def execute(self) -> Snapshot | None:
-        """Run the merge; None when it changes nothing.
-
-        Raises InvalidRequestError for rows that do not fit, and for several source rows that match one row of the
-        table.
-        """
-        from lakelog.filestore.write.merge_clauses import merge_plan
-
-        plan = merge_plan(self._table._files, self._source, self._on, self._clauses)
-        return run_statement(self._table, "MERGE", plan)
-
-    def _with(self, **clauses: object) -> TableMerge:
-        wanted = replace(self._clauses, **clauses)  # type: ignore[arg-type]  # members of MergeClauses
-        if wanted.updates_matched and wanted.deletes_matched:
-            raise InvalidRequestError("a matched row is updated or deleted, not both: leave one of the clauses")
-        return replace(self, _clauses=wanted)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lakelog.catalog.logs.added_columns import Found
-    from lakelog.catalog.logs.statements import TableMerge
+    from lakelog.catalog.verbs.table_merge import TableMerge
     from lakelog.filestore.alter.schema_changes import SchemaChange
     from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
     from lakelog.filestore.predicate import Predicate
@@ -119,7 +119,7 @@ class TableWrites(TableHandle):
 
             table.merge(rows).when_matched_update_all().when_not_matched_insert_all().execute()
         """
-        from lakelog.catalog.logs.statements import TableMerge
+        from lakelog.catalog.verbs.table_merge import TableMerge
         from lakelog.filestore.write.merge_clauses import MergeClauses
         from lakelog.filestore.write.row_source import row_source
 

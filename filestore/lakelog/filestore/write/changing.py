@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-import polars as pl
 import pyarrow as pa
 
-from lakelog.common.arrow import to_arrow_field
-from lakelog.common.errors import InvalidRequestError, UnsupportedError
-from lakelog.common.quoting import listed
+from lakelog.common.errors import UnsupportedError
 from lakelog.common.types import RowKind
 from lakelog.filestore.metadata.origins.cleared_rows import Clears
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
@@ -22,7 +19,7 @@ from lakelog.filestore.read.planned_read import PlannedRead
 from lakelog.filestore.read.scan import plan as plan_splits
 from lakelog.filestore.read.waiting_rows import with_waiting_rows
 from lakelog.filestore.schema.schema import TableSchema
-from lakelog.filestore.write.columns import names_of
+from lakelog.filestore.write.row_expressions import named_columns, with_values
 from lakelog.filestore.write.row_kinds import rows_and_kinds, written_kinds
 from lakelog.filestore.write.row_source import RowInput
 from lakelog.filestore.write.validate import validate_rows
@@ -90,64 +87,13 @@ def update_plan(table: TableStore, values: Mapping[str, object], where: Predicat
     check_table_writable(table)
     if where is not None:
         check_filter(where, table.schema.fields)
-    named = _named(table, values)
+    named = named_columns(table, values, "the update")
 
     def plan(base: Snapshot | None) -> Changes:
         old = rows_of(table, base, where)
-        return replacing(table, old, with_values(table, old, named))
+        return replacing(table, old, with_values(table, old, named, what="the update"))
 
     return plan
-
-
-def _named(table: TableStore, values: Mapping[str, object]) -> dict[str, object]:
-    schema, column_of = table.schema, names_of(table.schema)
-    if not values:
-        raise InvalidRequestError(f"an update of table {table.name} names no column; give set={{column: value}}")
-    columns = {name: column_of(name) for name in values}
-    unknown = [name for name, column in columns.items() if column is None]
-    if unknown:
-        raise InvalidRequestError(
-            f"an update names column(s) {listed(unknown)}, which table {table.name} lacks; it has "
-            f"{listed(schema.field_names)}"
-        )
-    keys = [name for name, column in columns.items() if column in schema.primary_keys]
-    if keys:
-        raise InvalidRequestError(
-            f"an update sets column(s) {listed(keys)} of the primary key of table {table.name}: a row with another "
-            "key is "
-            "another row; delete the old rows and write the new ones"
-        )
-    return {str(columns[name]): value for name, value in values.items()}
-
-
-def with_values(table: TableStore, rows: pa.Table, values: Mapping[str, object]) -> pa.Table:
-    """The rows with new values in columns. Raises InvalidRequestError for values that do not fit."""
-    expressions = {name: value for name, value in values.items() if isinstance(value, pl.Expr)}
-    made: dict[str, pa.ChunkedArray] = {}
-    if expressions:
-        try:
-            frame = pl.DataFrame(rows)
-            found = frame.select(**expressions) if frame.height else frame.clear().select(**expressions)
-        except pl.exceptions.PolarsError as error:
-            raise InvalidRequestError(f"an expression of the update of table {table.name} failed: {error}") from error
-        for name in expressions:
-            column = found[name] if len(found[name]) == rows.num_rows else found[name].new_from_index(0, rows.num_rows)
-            made[name] = pa.chunked_array([column.to_arrow(compat_level=pl.CompatLevel.oldest())])
-    for name, value in values.items():
-        if name in made:
-            continue
-        kind = to_arrow_field(table.schema.field(name)).type
-        try:
-            constant = pa.scalar(value, kind)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
-            raise InvalidRequestError(
-                f"table {table.name}, column {name!r}: the value {value!r} does not fit {table.schema.field(name).type}"
-            ) from error
-        made[name] = pa.chunked_array([pa.repeat(constant, rows.num_rows)])
-    changed = rows
-    for name, column in made.items():
-        changed = changed.set_column(changed.column_names.index(name), name, column)
-    return validate_rows(table.schema, changed, table_name=table.name)
 
 
 def deleting(table: TableStore, rows: pa.Table) -> Changes:

@@ -1,0 +1,120 @@
+"""A merge of rows into a table, clause by clause."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from lakelog.catalog.logs.statements import run_statement
+from lakelog.common.errors import InvalidRequestError
+from lakelog.common.quoting import shown
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+    from lakelog.filestore.predicate import Predicate
+    from lakelog.filestore.write.merge_clauses import MergeClauses
+    from lakelog.filestore.write.row_source import RowInput
+    from lakelog.warehouse.handle import TableHandle
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableMerge:
+    """A merge of rows into a table: clauses say what happens, `execute` does it, in one snapshot.
+
+    Each call gives a merge with one clause more. Of several clauses for a row the first one counts whose condition
+    holds; a null is no. In conditions and values the row of the source is `source`, that of the table `target`. A
+    condition is SQL, `"source.price < target.price"`, or a polars expression; a value is plain, or a polars expression
+    such as `pl.sql_expr("source.price * 2")`. Columns that the table lacks may be named in them. See `Table.merge`.
+
+        counted = pl.DataFrame({"id": [1, 2], "pieces": [5, 0]})
+        merge = stock.merge(counted).when_matched_delete("source.pieces = 0")
+        merge.when_matched_update_all().when_not_matched_insert_all("source.pieces > 0").execute()
+
+    Source: Delta, `DeltaTable.merge`; Spark SQL, `MERGE INTO`.
+    """
+
+    _table: TableHandle
+    _source: RowInput = field(repr=False)
+    _on: Sequence[str]
+    _clauses: MergeClauses
+
+    def when_matched_update(self, set: Mapping[str, object], where: str | pl.Expr | None = None) -> TableMerge:
+        """Columns of a row of the table that a source row matches get values: {column: value}."""
+        return self._with("matched", "update", _condition(where), set)
+
+    def when_matched_update_all(self, where: str | pl.Expr | None = None) -> TableMerge:
+        """A row of the table that a source row matches gets its values, in the columns that the source has."""
+        return self._with("matched", "update", _condition(where))
+
+    def when_matched_delete(self, where: str | pl.Expr | None = None) -> TableMerge:
+        """A row of the table that a source row matches is deleted."""
+        return self._with("matched", "delete", _condition(where))
+
+    def when_not_matched_insert(self, set: Mapping[str, object], where: str | pl.Expr | None = None) -> TableMerge:
+        """For a source row that matches no row of the table one with these values is inserted; others are null."""
+        return self._with("not matched", "insert", _condition(where), set)
+
+    def when_not_matched_insert_all(self, where: str | pl.Expr | None = None) -> TableMerge:
+        """A source row that matches no row of the table is inserted; columns that the source lacks are null."""
+        return self._with("not matched", "insert", _condition(where))
+
+    def when_not_matched_by_source_update(
+        self, set: Mapping[str, object], where: str | Predicate | None = None
+    ) -> TableMerge:
+        """Columns of a row of the table that no source row matches get values, as in `Table.update`."""
+        return self._with("not matched by source", "update", _filter(where), set)
+
+    def when_not_matched_by_source_delete(self, where: str | Predicate | None = None) -> TableMerge:
+        """A row of the table that no source row matches is deleted; the condition is one of `Table.delete`."""
+        return self._with("not matched by source", "delete", _filter(where))
+
+    def execute(self) -> Snapshot | None:
+        """Run the merge; None when it changes nothing.
+
+        Raises InvalidRequestError for rows, conditions and values that do not fit, and for several source rows that
+        change one row of the table.
+        """
+        from lakelog.filestore.write.merge_statement import merge_plan
+
+        return run_statement(
+            self._table, "MERGE", merge_plan(self._table._files, self._source, self._on, self._clauses)
+        )
+
+    def _with(
+        self,
+        of: str,
+        action: str,
+        condition: pl.Expr | Predicate | None,
+        values: Mapping[str, object] | None = None,
+    ) -> TableMerge:
+        from lakelog.filestore.write.merge_clauses import MergeAction, MergeClause, MergedRows
+
+        clause = MergeClause(of=MergedRows(of), action=MergeAction(action), values=values, condition=condition)
+        return replace(self, _clauses=self._clauses + clause)
+
+
+def _filter(where: str | Predicate | None) -> Predicate | None:
+    from lakelog.filestore.predicate import predicate_of
+
+    return predicate_of(where)
+
+
+def _condition(where: str | pl.Expr | None) -> pl.Expr | None:
+    import polars as pl
+
+    if where is None or isinstance(where, pl.Expr):
+        return where
+    if not isinstance(where, str):
+        raise InvalidRequestError(
+            f"where={shown(where)} is no condition of a merge: expected SQL such as 'source.v > target.v', or a polars "
+            "expression"
+        )
+    try:
+        return pl.sql_expr(where)
+    except pl.exceptions.PolarsError as error:
+        raise InvalidRequestError(
+            f"the condition {shown(where)} of a merge is no SQL that polars reads: {error}"
+        ) from error

@@ -1,0 +1,78 @@
+"""New values of columns: plain ones, or polars expressions over a row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+import pyarrow as pa
+
+from lakelog.common.arrow import to_arrow_field
+from lakelog.common.errors import InvalidRequestError
+from lakelog.common.quoting import listed
+from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.write.columns import names_of
+from lakelog.filestore.write.validate import validate_rows
+
+
+def named_columns(
+    table: TableStore, values: Mapping[str, object], what: str, *, takes_keys: bool = False
+) -> dict[str, object]:
+    """Values by the table's names of columns. Raises InvalidRequestError for columns that the table lacks.
+
+    Also for those of the primary key, unless rows are new: a row with another key is another row.
+    """
+    schema, column_of = table.schema, names_of(table.schema)
+    if not values:
+        raise InvalidRequestError(f"{what} of table {table.name} names no column; give set={{column: value}}")
+    columns = {name: column_of(name) for name in values}
+    unknown = [name for name, column in columns.items() if column is None]
+    if unknown:
+        raise InvalidRequestError(
+            f"{what} names column(s) {listed(unknown)}, which table {table.name} lacks; it has "
+            f"{listed(schema.field_names)}"
+        )
+    keys = [name for name, column in columns.items() if column in schema.primary_keys]
+    if keys and not takes_keys:
+        raise InvalidRequestError(
+            f"{what} sets column(s) {listed(keys)} of the primary key of table {table.name}: a row with another key "
+            "is another row; delete the old rows and write the new ones"
+        )
+    return {str(columns[name]): value for name, value in values.items()}
+
+
+def with_values(
+    table: TableStore, rows: pa.Table, values: Mapping[str, object], *, frame: pl.DataFrame | None = None, what: str
+) -> pa.Table:
+    """The rows with new values in columns. Raises InvalidRequestError for values that do not fit.
+
+    Expressions are over the `frame`, which has a row for each of `rows`; by default it is these rows.
+    """
+    made: dict[str, pa.ChunkedArray] = {}
+    for name, value in values.items():
+        if isinstance(value, pl.Expr):
+            frame = pl.DataFrame(rows) if frame is None else frame
+            found = evaluated(frame, value, f"{what} of table {table.name}")
+            made[name] = pa.chunked_array([found.to_arrow(compat_level=pl.CompatLevel.oldest())])
+            continue
+        kind = to_arrow_field(table.schema.field(name)).type
+        try:
+            constant = pa.scalar(value, kind)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+            raise InvalidRequestError(
+                f"table {table.name}, column {name!r}: the value {value!r} does not fit {table.schema.field(name).type}"
+            ) from error
+        made[name] = pa.chunked_array([pa.repeat(constant, rows.num_rows)])
+    changed = rows
+    for name, column in made.items():
+        changed = changed.set_column(changed.column_names.index(name), name, column)
+    return validate_rows(table.schema, changed, table_name=table.name)
+
+
+def evaluated(frame: pl.DataFrame, expression: pl.Expr, what: str) -> pl.Series:
+    """The value of an expression for each row. Raises InvalidRequestError where it fails."""
+    try:
+        found = frame.lazy().select(expression.alias("value")).collect()["value"]
+    except pl.exceptions.PolarsError as error:
+        raise InvalidRequestError(f"an expression of {what} failed: {error}") from error
+    return found if len(found) == frame.height else found.new_from_index(0, frame.height)
