@@ -136,7 +136,7 @@ def test_a_logged_table_keeps_log_and_files_equal_there(catalog: Catalog, bootst
         assert table.log_store.verify().is_equal
     put(table, k1=100)
     topic = None if table.log is None else table.log.topic_id
-    assert table.restore(tag="merged", max_bytes=0).renews_log
+    assert table.restore(tag="merged", renew_log=True).renews_log
     assert table.log is not None
     assert table.log.topic_id != topic
     branch = table.branch("next").log_store.add({"log.kafka.bootstrap.servers": bootstrap_servers})

@@ -122,7 +122,7 @@ def test_a_large_restore_gives_the_table_another_topic_and_readers_go_on_over_th
     ahead.read()
     write(table, 3, range(30, 34))
     before = None if table.log is None else table.log.topic_id
-    found = table.restore(snapshot_id=1, max_bytes=0)
+    found = table.restore(snapshot_id=1, renew_log=True)
     assert found.renews_log
     assert table.log is not None
     assert table.log.topic_id != before
@@ -141,7 +141,7 @@ def test_rewound_writers_write_their_batches_again(catalog: Catalog) -> None:
     expected = rows_in(table)
     reader = reader_of(table)
     reader.read()
-    assert table.restore(snapshot_id=1, rewind_writers=True).renews_log
+    assert table.restore(snapshot_id=1, rewind_writers=True, renew_log=True).renews_log
     write(table, 1, range(4, 12))
     write(table, 2, range(10, 14))
     assert rows_in(table) == expected
@@ -154,10 +154,27 @@ def test_a_dry_run_says_which_way_it_goes_and_logs_nothing(catalog: Catalog) -> 
     fill(table)
     before = table.snapshot()
     small = table.restore(snapshot_id=1, dry_run=True)
-    large = table.restore(snapshot_id=1, dry_run=True, max_bytes=0)
+    large = table.restore(snapshot_id=1, dry_run=True, renew_log=True)
     assert (small.renews_log, large.renews_log) == (False, True)
     assert (small.rows_added, small.rows_removed, small.rows_changed) == (0, 6, 4)
     assert table.snapshot() == before
+
+
+@pytest.mark.parametrize("rewind_writers", [False, True])
+def test_a_restore_replaces_the_topic_only_where_that_is_asked_for(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch, rewind_writers: bool
+) -> None:
+    table = make(catalog, "upsert")
+    fill(table)
+    if not rewind_writers:
+        monkeypatch.setattr(restoring_module, "STATEMENT_BYTES_MAX", 0)
+    before, log = table.snapshot(), table.log
+    why = "writers are to be rewound" if rewind_writers else "files of 1 MiB differ, of which a batch statement takes 0"
+    assert table.restore(snapshot_id=1, rewind_writers=rewind_writers, dry_run=True).renews_log
+    with pytest.raises(InvalidRequestError, match=rf"needs a new log, since {why}.*renew_log=True"):
+        table.restore(snapshot_id=1, rewind_writers=rewind_writers)
+    again = open_table(table.path)
+    assert (again.snapshot(), again.log) == (before, log)
 
 
 def test_a_snapshot_that_holds_a_batch_in_part_is_refused(catalog: Catalog) -> None:
@@ -276,11 +293,11 @@ def test_a_large_restore_that_is_cut_off_is_finished_by_the_next_call(
     else:
         monkeypatch.setattr(owner[cut], name[cut], die)
     with pytest.raises(InjectedCrash):
-        open_table(table.path).restore(snapshot_id=1, max_bytes=0)
+        open_table(table.path).restore(snapshot_id=1, renew_log=True)
     monkeypatch.undo()
     again = open_table(table.path)
     assert rows_in(again) in (before, target)
-    again.restore(snapshot_id=1, max_bytes=0)
+    again.restore(snapshot_id=1, renew_log=True)
     assert again.log is not None
     write(again, 3, range(30, 33))
     wanted = target + Counter({(one, 3): 1 for one in range(30, 33)})

@@ -202,7 +202,7 @@ def test_a_stream_that_writes_goes_on_with_its_next_batch_after_a_restore(
     assert batches_in(table, 100) == [100, 101]
 
     give(tmp_path, *given[2:5])  # the restore comes between these
-    table.restore(tag="t", max_bytes=0 if renews_log else None)
+    table.restore(tag="t", renew_log=renews_log)
     give(tmp_path, *given[5:])
     if renews_log:
         with pytest.raises(StreamingQueryException, match=STARTS_AGAIN):

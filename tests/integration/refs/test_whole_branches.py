@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog, Table, open_table
+from lakelog.catalog.refs import from_branch as from_branch_module
 from lakelog.catalog.refs import restoring as restoring_module
 from lakelog.common.errors import ConflictError, InvalidRequestError, NotFoundError
 from lakelog.filestore.metadata.snapshots.snapshot import BranchVerb
@@ -43,7 +44,7 @@ KINDS = {
     "append only": ([], {"bucket-key": "id"}),
 }
 VERBS = ("fast_forward", "replace_newer", "replace_main")
-RENEWS = {"max_bytes": 0}
+RENEWS = {"renew_log": True}
 # Each verb and most kinds once; the other pairs with --full.
 PAIRS = [
     pytest.param(verb, kind, marks=() if (number + other) % len(KINDS) == 0 else pytest.mark.full)
@@ -81,7 +82,7 @@ def given(ids: range, batch: int) -> pa.Table:
     return pa.table([pa.array(ids), pa.array([batch] * len(ids), pa.int32())], schema=SCHEMA)
 
 
-def take(table: Table, verb: str, **options: int) -> None:
+def take(table: Table, verb: str, **options: bool) -> None:
     getattr(table.branches, verb)("b", **options)
 
 
@@ -139,6 +140,21 @@ def test_too_many_rows_give_the_table_another_topic_and_readers_go_on_over_the_f
     assert table.branches.merge("b").snapshot_id is None  # the next merge begins where this one ended
     table.upkeep.remove_orphan_files(dry_run=False)
     assert rows_in(open_table(table.path)) == wanted
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_topic_is_replaced_only_where_that_is_asked_for(
+    catalog: Catalog, verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(from_branch_module, "STATEMENT_BYTES_MAX", 0)
+    table = forked(catalog, main_changes=verb != "fast_forward")
+    before, log = rows_in(table), log_of_table(table).topic
+    with pytest.raises(InvalidRequestError, match=r"needs a new log, since files of 1 MiB differ.*renew_log=True"):
+        take(table, verb)
+    assert (rows_in(table), log_of_table(table).topic) == (before, log)
+    take(table, verb, renew_log=True)
+    assert rows_in(table) == rows_in(catalog.load_table("db.t"))
+    assert log_of_table(catalog.load_table("db.t")).topic != log
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -226,7 +242,7 @@ def dying(step: Step) -> Callable[[Step, str, int, int | None], None]:
 @pytest.mark.parametrize("options", [{}, RENEWS], ids=["stated", "renewed"])
 @pytest.mark.parametrize("is_of_branch", [False, True], ids=["table", "branch"])
 def test_a_batch_that_no_snapshot_holds_refuses_the_call(
-    catalog: Catalog, is_of_branch: bool, options: dict[str, int]
+    catalog: Catalog, is_of_branch: bool, options: dict[str, bool]
 ) -> None:
     table = forked(catalog)
     line = table.branch("b").log_store.add() if is_of_branch else table

@@ -35,7 +35,7 @@ RESTORED = (
 LINE_CHANGES = {
     "restore": LineChange(act=lambda table: table.restore(tag="t"), option="stream.on-restore", message=RESTORED),
     "restore with a new topic": LineChange(
-        act=lambda table: table.restore(tag="t", max_bytes=0),
+        act=lambda table: table.restore(tag="t", renew_log=True),
         option="stream.on-restore",
         message=RESTORED,
         renews_log=True,

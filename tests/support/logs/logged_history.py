@@ -296,7 +296,7 @@ class LoggedHistory:
         line.rows = Rows({row: count for row, count in line.rows.items() if row[0] != number})
         return Planned(lambda table: table.branch(name).delete(f"id = {number}"), wanted)
 
-    def _restore(self, wanted: Model, name: str, max_bytes: int | None = None) -> Planned | None:
+    def _restore(self, wanted: Model, name: str, *, renew_log: bool = False) -> Planned | None:
         line = wanted.lines[name]
         if not line.tags:
             return None
@@ -305,15 +305,17 @@ class LoggedHistory:
         is_refused = held.is_partial and line.is_logged
         if not is_refused:
             line.rows = Rows(held.rows)
-        if max_bytes is None:
-            return Planned(lambda table: table.branch(name).restore(tag=tag), wanted, is_refused, is_made_again=True)
-        self._renewed.add(line.number)
+        if renew_log:
+            self._renewed.add(line.number)
         return Planned(
-            lambda table: table.branch(name).restore(tag=tag, max_bytes=0), wanted, is_refused, is_made_again=True
+            lambda table: table.branch(name).restore(tag=tag, renew_log=renew_log),
+            wanted,
+            is_refused,
+            is_made_again=True,
         )
 
     def _large_restore(self, wanted: Model, name: str) -> Planned | None:
-        return self._restore(wanted, name, 0)
+        return self._restore(wanted, name, renew_log=True)
 
     def _merge(self, wanted: Model, name: str) -> Planned | None:
         line, main = wanted.lines[name], wanted.lines[MAIN]
@@ -336,11 +338,11 @@ class LoggedHistory:
             return None
         main.rows = Rows(line.rows)
         line.fork, line.merged_id, line.has_lost_base = Rows(line.rows), -1, False
-        max_bytes = self.rng.choice((None, 0))
-        if max_bytes == 0:
+        renew_log = self.rng.choice((False, True))
+        if renew_log:
             self._renewed.add(main.number)
         return Planned(
-            lambda table: table.branches.replace_newer(name, max_bytes=max_bytes), wanted, is_made_again=True
+            lambda table: table.branches.replace_newer(name, renew_log=renew_log), wanted, is_made_again=True
         )
 
     def _branch(self, wanted: Model, verb: str) -> Planned | None:

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING
 
 from lakelog.catalog.logs.statements import after_statement, check_takes_statements, logged_table
 from lakelog.catalog.refs.branching import check_holds_whole_batches, delete_branch
-from lakelog.catalog.refs.restoring import STATEMENT_BYTES_MAX, LogToAdd, become, size_bytes, without_log
+from lakelog.catalog.refs.restoring import (
+    STATEMENT_BYTES_MAX,
+    LogToAdd,
+    become,
+    needs_new_log,
+    size_bytes,
+    too_large,
+    without_log,
+)
 from lakelog.common.errors import ConflictError, InvalidRequestError
 from lakelog.common.quoting import listed
 from lakelog.filestore.expire.before_expiry import take_lineage_of_branch, take_lineage_of_deleted
@@ -26,7 +34,7 @@ if TYPE_CHECKING:
     from lakelog.warehouse.handle import TableHandle
 
 
-def take_branch(table: TableHandle, name: str, verb: BranchVerb, *, max_bytes: int | None) -> Snapshot:
+def take_branch(table: TableHandle, name: str, verb: BranchVerb, *, renew_log: bool) -> Snapshot:
     """Give the table what a branch has. See `Table.branches`."""
     left = LogToAdd(table)
     left.finish_cut_off()
@@ -41,7 +49,7 @@ def take_branch(table: TableHandle, name: str, verb: BranchVerb, *, max_bytes: i
         _check_may_go(table._files, branch._files)
     whole = WholeBranch.of(table._files, branch._files, verb)
     _check_branch(branch, whole)
-    if table.log is not None and _is_stated(table, whole, max_bytes):
+    if table.log is not None and _is_stated(table, whole, renew_log=renew_log):
         left.delete()
     else:
         _renew_log(table, left, whole)
@@ -99,16 +107,20 @@ def _check_at_rest(table: TableHandle) -> None:
     check_at_rest(logged)
 
 
-def _is_stated(table: TableHandle, whole: WholeBranch, max_bytes: int | None) -> bool:
-    """Run the batch statement, unless too many files differ for one; whether it did."""
+def _is_stated(table: TableHandle, whole: WholeBranch, *, renew_log: bool) -> bool:
+    """Run the batch statement, unless the table is to get a new log; whether it did.
+
+    Raises InvalidRequestError where too many files differ for a statement.
+    """
     from lakelog.filestore.refs.merges.merge_commit import release
     from lakelog.protocol.statements.branch_merging import LoggedMerge
 
     check_takes_statements(table)
-    limit = STATEMENT_BYTES_MAX if max_bytes is None else max_bytes
     found = whole.difference(latest_of(table._files))
-    if not found.is_empty and size_bytes(found) > limit:
+    if not found.is_empty and renew_log:
         return False
+    if size_bytes(found) > STATEMENT_BYTES_MAX:
+        raise needs_new_log(table, f"to take branch {whole.line.name!r} as the state", too_large(found))
     _, snapshot = LoggedMerge(logged=logged_table(table), merger=whole).run()
     if snapshot is not None:
         after_statement(table, snapshot)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from lakelog.catalog.logs.log_life import SET_BY_LAKELOG, add_log, identifier_for_topics, remove_log
 from lakelog.catalog.refs.branching import check_holds_whole_batches
-from lakelog.common.errors import CorruptDataError, NotFoundError
+from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
 from lakelog.common.json_fields import parse_object, string_map
 from lakelog.common.log_system import LOG_SYSTEM_KEY
 from lakelog.common.quoting import cause
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from lakelog.filestore.refs.states.travel import SnapshotChoice
     from lakelog.warehouse.handle import TableHandle
 
-STATEMENT_BYTES_MAX = 256 << 20  # of the files that differ: their rows are held in memory
+STATEMENT_BYTES_MAX = 256 << 20  # of the files that differ: a batch statement holds their rows in memory
 
 
 def restore(
-    table: TableHandle, which: SnapshotChoice, *, rewind_writers: bool, dry_run: bool, max_bytes: int | None
+    table: TableHandle, which: SnapshotChoice, *, rewind_writers: bool, dry_run: bool, renew_log: bool
 ) -> Restored:
     """Bring an older state back. See `Table.restore`."""
     left = LogToAdd(table)
@@ -51,10 +51,13 @@ def restore(
 
     found = _difference(table, target_of(table._files, which))
     if table.log is not None:
-        is_large = size_bytes(found) > (STATEMENT_BYTES_MAX if max_bytes is None else max_bytes)
-        renews = not found.is_empty and (is_large or rewind_writers)
+        is_large = size_bytes(found) > STATEMENT_BYTES_MAX
+        renews = not found.is_empty and (is_large or rewind_writers or renew_log)
         if dry_run:
             return restored_from(found, None, rewinds_writers=rewind_writers, renews_log=renews)
+        if renews and not renew_log:
+            why = "writers are to be rewound" if rewind_writers else too_large(found)
+            raise needs_new_log(table, "a restore", why)
         if not renews:
             left.delete()
             before = restored_from(found, None, rewinds_writers=rewind_writers)
@@ -79,6 +82,21 @@ def _difference(table: TableHandle, target: Snapshot) -> StateDifference:
     found = StateDifference(table._files, base, target)
     found.check()
     return found
+
+
+def too_large(found: StateDifference) -> str:
+    """A clause that says how much differs, and how much a batch statement takes."""
+    mebibytes = -(-size_bytes(found) // (1 << 20))
+    return f"files of {mebibytes} MiB differ, of which a batch statement takes {STATEMENT_BYTES_MAX >> 20}"
+
+
+def needs_new_log(table: TableHandle, what: str, why: str) -> InvalidRequestError:
+    """The error of a call that would replace the topic of a table without being asked to."""
+    return InvalidRequestError(
+        f"{what} of table {table.name} needs a new log, since {why}: nothing was changed. With renew_log=True "
+        "(`--renew-log`) the log is ended, the files are changed, and the table gets a log with a new topic: stop the "
+        "streams that write before; those that read go on when they are started again"
+    )
 
 
 def size_bytes(found: StateDifference) -> int:

@@ -103,41 +103,42 @@ class TableBranches(ListedGroup[AnyTable, "Branch"]):
 
         return merge_changes(self._table, branch, base=base, on_conflict=on_conflict, dry_run=dry_run)
 
-    def fast_forward(self, branch: str, *, max_bytes: int | None = None) -> Snapshot:
+    def fast_forward(self, branch: str, *, renew_log: bool = False) -> Snapshot:
         """Give the table the snapshots, tags and columns that a branch has since it began; gives the newest snapshot.
 
         The branch stays, and goes on from there. Raises ConflictError where the table has changed since, which would be
         lost, and while a writer commits.
 
         A table with a log keeps its own snapshots, tags and columns, and gets the rows of the branch's newest snapshot
-        in a new one: by a batch statement through the log, which readers of the log see like any other. Where files of
-        more than `max_bytes` differ, by default 256 MiB, the log is ended, the files get the rows, and the table gets a
-        log with a new topic, as with `restore`: readers go on over the files when they are started again, or stop with
-        `stream.on-restore=fail`. A call that was cut off is made again. Columns must be the same on both sides. Writers
-        of the table and of the branch must be stopped before: ConflictError names the batch of one that runs.
+        in a new one: by a batch statement through the log, which readers of the log see like any other. With
+        `renew_log` the log is ended, the files get the rows, and the table gets a log with a new topic, as with
+        `restore`: readers go on over the files when they are started again, or stop with `stream.on-restore=fail`.
+        Without it a call is refused for which files of more than 256 MiB differ. A call that was cut off is made again.
+        Columns must be the same on both sides. Writers of the table and of the branch must be stopped before:
+        ConflictError names the batch of one that runs.
         """
-        return self._take(branch, BranchVerb.FAST_FORWARD, max_bytes)
+        return self._take(branch, BranchVerb.FAST_FORWARD, renew_log=renew_log)
 
-    def replace_newer(self, branch: str, *, max_bytes: int | None = None) -> Snapshot:
+    def replace_newer(self, branch: str, *, renew_log: bool = False) -> Snapshot:
         """As `fast_forward`, and the snapshots, tags and columns that the table has since the fork give way.
 
         `merge` keeps the changes of both. A stream that wrote the table goes on with its next batch; batches
         that gave way do not come again. Writers of other engines must be stopped before. On a table with a log only
         rows give way: its snapshots and tags stay, and older states can be read and restored.
         """
-        return self._take(branch, BranchVerb.MERGE, max_bytes)
+        return self._take(branch, BranchVerb.MERGE, renew_log=renew_log)
 
-    def replace_main(self, branch: str, *, max_bytes: int | None = None) -> Snapshot:
+    def replace_main(self, branch: str, *, renew_log: bool = False) -> Snapshot:
         """As `replace_newer`, and the branch is deleted: its metadata are the table's.
 
         On a table with a log, which gets the rows alone, a branch with tags of its own is refused.
         """
-        return self._take(branch, BranchVerb.REPLACE, max_bytes)
+        return self._take(branch, BranchVerb.REPLACE, renew_log=renew_log)
 
-    def _take(self, branch: str, verb: BranchVerb, max_bytes: int | None) -> Snapshot:
+    def _take(self, branch: str, verb: BranchVerb, *, renew_log: bool) -> Snapshot:
         from lakelog.catalog.refs.from_branch import take_branch
 
-        return take_branch(self._table, branch, verb, max_bytes=max_bytes)
+        return take_branch(self._table, branch, verb, renew_log=renew_log)
 
     @property
     def main(self) -> str:

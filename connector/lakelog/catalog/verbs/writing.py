@@ -156,7 +156,7 @@ class TableWrites(TableHandle):
         *,
         rewind_writers: bool = False,
         dry_run: bool = False,
-        max_bytes: int | None = None,
+        renew_log: bool = False,
         **which: Unpack[SnapshotChoice],
     ) -> Restored:
         """Bring an older state back: a new snapshot has the rows of the named one, in the table's newest columns.
@@ -168,16 +168,16 @@ class TableWrites(TableHandle):
         restore. What others commit meanwhile is undone too.
 
         On a table with a log it is a batch statement: the changes are in the log, and what others log meanwhile stays
-        where no change is of the same key. Where files of more than `max_bytes` differ, by default 256 MiB, or with
-        `rewind_writers`, the log is ended, the files are restored, and the table gets a log with a new topic: stop
-        streams that write before; streams that read go on, over the files, when they are started again. A call that was
-        cut off is made again.
+        where no change is of the same key. With `renew_log` the log is ended, the files are restored, and the table
+        gets a log with a new topic: stop streams that write before; streams that read go on, over the files, when they
+        are started again. `rewind_writers` needs that, and so do files of more than 256 MiB that differ: without it
+        such a call is refused. A call that was cut off is made again.
         Raises NotFoundError for a state that has expired, InvalidRequestError for one whose files have another number
         of buckets or that holds a batch in part, ConflictError when other writers commit all the time.
         """
         from lakelog.catalog.refs.restoring import restore
 
-        return restore(self, which, rewind_writers=rewind_writers, dry_run=dry_run, max_bytes=max_bytes)
+        return restore(self, which, rewind_writers=rewind_writers, dry_run=dry_run, renew_log=renew_log)
 
     def alter(self, *changes: SchemaChange) -> Self:
         """Change columns, options or comments, all or none; gives the table with the new schema.

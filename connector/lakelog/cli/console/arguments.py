@@ -50,6 +50,9 @@ OfWatermark = Annotated[
     int | None, typer.Option("--watermark", help="The first snapshot with this watermark or a later one.")
 ]
 Where = Annotated[str | None, typer.Option("--where", help="Only rows that meet this SQL condition.")]
+RenewLog = Annotated[
+    bool, typer.Option("--renew-log", help="Of a table with a log: end the log, and add one with a new topic.")
+]
 
 
 def find_table(name: str, warehouse: str, *, branch: str | None = None, is_to_be_mended: bool = False) -> Table:

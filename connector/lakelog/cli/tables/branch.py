@@ -13,6 +13,7 @@ from lakelog.cli.console.arguments import (
     OfSnapshotId,
     OfTag,
     OfTimestamp,
+    RenewLog,
     TableName,
     Warehouse,
     find_table,
@@ -105,19 +106,37 @@ def expire(
         say(as_json, name, branch=name)
 
 
-def fast_forward(table: TableName, branch: Name, as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
+def fast_forward(
+    table: TableName,
+    branch: Name,
+    renew_log: RenewLog = False,
+    as_json: AsJson = False,
+    warehouse: Warehouse = HERE,
+) -> None:
     """Give the table what a branch has since it began; refused where the table has changed since."""
-    _say(find_table(table, warehouse).branches.fast_forward(branch), as_json)
+    _say(find_table(table, warehouse).branches.fast_forward(branch, renew_log=renew_log), as_json)
 
 
-def merge(table: TableName, branch: Name, as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
+def merge(
+    table: TableName,
+    branch: Name,
+    renew_log: RenewLog = False,
+    as_json: AsJson = False,
+    warehouse: Warehouse = HERE,
+) -> None:
     """Give the table what a branch has since it began; what the table has since gives way."""
-    _say(find_table(table, warehouse).branches.replace_newer(branch), as_json)
+    _say(find_table(table, warehouse).branches.replace_newer(branch, renew_log=renew_log), as_json)
 
 
-def replace_main(table: TableName, branch: Name, as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
+def replace_main(
+    table: TableName,
+    branch: Name,
+    renew_log: RenewLog = False,
+    as_json: AsJson = False,
+    warehouse: Warehouse = HERE,
+) -> None:
     """As `merge`, and the branch is deleted."""
-    _say(find_table(table, warehouse).branches.replace_main(branch), as_json)
+    _say(find_table(table, warehouse).branches.replace_main(branch, renew_log=renew_log), as_json)
 
 
 def _say(snapshot: Snapshot, as_json: bool) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakelog.cli.console.arguments import HERE, AsJson, TableName, Warehouse, find_table, state
+from lakelog.cli.console.arguments import HERE, AsJson, RenewLog, TableName, Warehouse, find_table, state
 from lakelog.cli.console.door import print_lines
 from lakelog.cli.console.output import progress, to_json
 
@@ -33,6 +33,7 @@ def restore(  # noqa: PLR0917  # typer's arguments are the command line's
     tag: ToTag = None,
     watermark: ToWatermark = None,
     rewind_writers: RewindWriters = False,
+    renew_log: RenewLog = False,
     dry_run: DryRun = False,
     as_json: AsJson = False,
     warehouse: Warehouse = HERE,
@@ -40,12 +41,12 @@ def restore(  # noqa: PLR0917  # typer's arguments are the command line's
     """Bring an older state back in a new snapshot.
 
     The snapshots between stay. Streams that write the table go on with their next batch: what was restored away does
-    not come again, unless the writers are rewound.
+    not come again, unless the writers are rewound. That needs a new log, and so does a restore that changes much.
     """
     found = find_table(table, warehouse)
     which = state(snapshot_id, timestamp, tag, watermark)
     with progress(f"restoring {found.name}"):
-        restored = found.restore(rewind_writers=rewind_writers, dry_run=dry_run, **which)
+        restored = found.restore(rewind_writers=rewind_writers, renew_log=renew_log, dry_run=dry_run, **which)
     print_lines([to_json(_fields(restored))] if as_json else _lines(restored, is_dry_run=dry_run))
 
 
@@ -88,6 +89,7 @@ def _fields(restored: Restored) -> dict[str, object]:
         "files_added": restored.files_added,
         "files_removed": restored.files_removed,
         **_effects(restored),
+        "renews_log": restored.renews_log,
         "columns_missing": list(restored.columns_missing),
     }
 
@@ -110,6 +112,8 @@ def _lines(restored: Restored, *, is_dry_run: bool) -> list[str]:
         f"files: {restored.files_added} added, {restored.files_removed} removed",
         *_row_lines(restored),
     ]
+    if restored.renews_log:
+        lines.append("the log ends, and the table gets one with a new topic" + (": --renew-log" if is_dry_run else ""))
     if restored.columns_missing:
         lines.append(f"columns that were dropped since and do not come back: {', '.join(restored.columns_missing)}")
     return lines
