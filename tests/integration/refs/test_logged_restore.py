@@ -24,6 +24,7 @@ from tests.support.jobs.statement_process import KEYS
 from tests.support.jobs.statement_process import SCHEMA as STATEMENT_SCHEMA
 from tests.support.kills.crashing_writer import InjectedCrash
 from tests.support.logs.local_writer import LocalWriter
+from tests.support.logs.log_records import log_of_table
 from tests.support.logs.statements import StatementRunner, check_folds, rows_in
 from tests.support.streams.planned_reader import reader_of, write_changes
 from tests.support.tables.small_tables import SCHEMA
@@ -168,13 +169,13 @@ def test_a_restore_replaces_the_topic_only_where_that_is_asked_for(
     fill(table)
     if not rewind_writers:
         monkeypatch.setattr(restoring_module, "STATEMENT_BYTES_MAX", 0)
-    before, log = table.snapshot(), table.log
+    before, topic_id = table.snapshot(), log_of_table(table).topic_id
     why = "writers are to be rewound" if rewind_writers else "files of 1 MiB differ, of which a batch statement takes 0"
     assert table.restore(snapshot_id=1, rewind_writers=rewind_writers, dry_run=True).renews_log
     with pytest.raises(InvalidRequestError, match=rf"needs a new log, since {why}.*renew_log=True"):
         table.restore(snapshot_id=1, rewind_writers=rewind_writers)
     again = open_table(table.path)
-    assert (again.snapshot(), again.log) == (before, log)
+    assert (again.snapshot(), log_of_table(again).topic_id) == (before, topic_id)
 
 
 def test_a_snapshot_that_holds_a_batch_in_part_is_refused(catalog: Catalog) -> None:
