@@ -36,6 +36,21 @@ def counts(table: Table, *states: object) -> tuple[int, int, int]:
     return found.added, found.changed, found.removed
 
 
+def test_changes_are_those_of_commits_of_two_states_or_new_rows(table: Table) -> None:
+    table.write(rows((2, "b", 2), (1, "z", 1)))
+    table.delete("id = 4")
+
+    def found(compare: str) -> list[tuple[object, ...]]:
+        batches = table.changes(after="first", up_to=4, compare=compare)
+        return sorted((tuple(row.values()) for batch in batches for row in batch.to_pylist()), key=repr)
+
+    assert [(row[0], row[1]) for row in found("auto")] == [("+I", 1), ("+I", 2), ("+I", 2), ("+I", 4), ("-D", 4)]
+    assert found("states") == [("+U", 1, "z", 1), ("-U", 1, "a", 1)]
+    assert found("rows") == [(1, "z", 1)]
+    with pytest.raises(InvalidRequestError, match="compare='all' is nothing to compare; expected one of auto, states"):
+        found("all")
+
+
 def test_a_diff_counts_rows_by_what_happened_to_them(table: Table) -> None:
     found = table.diff("first")
     assert (found.added, found.changed, found.removed) == (1, 1, 0)

@@ -45,6 +45,13 @@ def test_tags_branches_and_consumers_can_be_called_as_before(table: Any) -> None
         assert table.consumers() == []
 
 
+def test_rows_between_is_what_changes_compare_by_rows(table: Any) -> None:
+    table.write(pa.table({"id": [2]}))
+    with pytest.warns(DeprecationWarning, match=r"^Table\.rows_between is Table\.changes\(compare='rows'\) from"):
+        batches = list(table.rows_between(1, 2, columns="id"))
+    assert pa.Table.from_batches(batches).to_pydict() == {"id": [2]}
+
+
 def test_a_name_that_never_was_one_is_no_attribute(table: Any) -> None:
     with pytest.raises(AttributeError, match="'Table' object has no attribute 'nothing'"):
         table.nothing  # noqa: B018  # raises

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from types import MappingProxyType
-from typing import Any  # Any: a group, which this module is below
+from typing import Any  # Any: a table or a group, which this module is below
 
 OLDER_NAMES = MappingProxyType(
     {
@@ -55,12 +56,19 @@ OLDER_NAMES = MappingProxyType(
 
 def member_of_older_name(table: object, name: str) -> object:
     """What a name of `Table` of before 0.1.0 stands for. Raises AttributeError for any other name."""
+    if name == "rows_between":
+        warnings.warn(f"Table.{name} is Table.changes(compare='rows') from 0.1.0 on", DeprecationWarning, stacklevel=3)
+        return functools.partial(_rows_between, table)
     new = OLDER_NAMES.get(name)
     if new is None:
         raise AttributeError(f"{type(table).__name__!r} object has no attribute {name!r}")
     warnings.warn(f"Table.{name} is Table.{new} from 0.1.0 on", DeprecationWarning, stacklevel=3)
     group, _, member = new.partition(".")
     return getattr(getattr(table, group), member)
+
+
+def _rows_between(table: Any, after: object = None, up_to: object = None, **which: object) -> object:
+    return table.changes(after=after, up_to=up_to, compare="rows", **which)
 
 
 def list_of_older_call(group: Any, **which: object) -> object:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from lakelog.catalog.tables.describing import TableDescription
     from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
     from lakelog.filestore.predicate import Predicate
-    from lakelog.filestore.read.change_source import ChangeSource
     from lakelog.filestore.refs.states.ranges import RangeName
     from lakelog.filestore.refs.states.travel import SnapshotChoice
     from lakelog.filestore.system.history import History
@@ -90,7 +89,7 @@ class TableReads(TableHandle):
         *,
         after: RangeName | None = None,
         up_to: RangeName | None = None,
-        source: ChangeSource | str = "auto",
+        compare: str = "auto",
         columns: str | Sequence[str] | None = None,
         branch: str | None = None,
     ) -> Iterator[pa.RecordBatch]:
@@ -102,21 +101,16 @@ class TableReads(TableHandle):
         or deleted. Raises NotFoundError for a snapshot that is not there yet, and for one whose changes are not kept
         any more: a range is never given in part.
 
-        With the source `difference`, and between two tags, it is the net difference of the two states: one change a
-        key, deletes too, in memory bounded by `read.memory-budget`; only the two states must be kept.
-        """
-        return self._files.changes(after=after, up_to=up_to, source=source, columns=columns, branch=branch)
+        `compare="states"`, and between two tags `"auto"`, gives the net difference of the two states: one change a key,
+        deletes too, in memory bounded by `read.memory-budget`; only the two states must be kept. `compare="rows"` gives
+        the rows of the later state that are new or changed, each once, without `_row_kind`. `diff` counts what differs.
 
-    def rows_between(
-        self,
-        after: RangeName | None = None,
-        up_to: RangeName | None = None,
-        *,
-        columns: str | Sequence[str] | None = None,
-        branch: str | None = None,
-    ) -> Iterator[pa.RecordBatch]:
-        """The rows that are new or changed from the state `after` to the state `up_to`, each once; see `changes`."""
-        return self._files.rows_between(after, up_to, columns=columns, branch=branch)
+            for batch in table.changes(after="friday", compare="states"):
+                print(batch.to_pylist())
+        """
+        from lakelog.catalog.tables.comparing import changed_batches
+
+        return changed_batches(self._files, compare, after=after, up_to=up_to, columns=columns, branch=branch)
 
     def to_pandas(self, **what: Unpack[Selection]) -> pd.DataFrame:
         """The rows as a pandas frame. Needs pandas."""

@@ -55,8 +55,8 @@ def cat(  # noqa: PLR0917  # typer's arguments are the command line's
     changes: Annotated[bool, typer.Option("--changes", help="Print changes with their _row_kind, not rows.")] = False,
     after: Annotated[str | None, typer.Option(help="With --changes: after this snapshot, tag or time.")] = None,
     up_to: Annotated[str | None, typer.Option(help="With --changes: up to this snapshot, tag or time.")] = None,
-    source: Annotated[
-        str, typer.Option(help="With --changes: auto, changelog, delta, or difference, of the two states.")
+    compare: Annotated[
+        str, typer.Option(help="With --changes: auto, states (the net difference), or rows (new or changed).")
     ] = "auto",
     as_json: AsJson = False,  # noqa: ARG001  # rows are JSON lines always; errors as JSON with it
     warehouse: Warehouse = HERE,
@@ -73,7 +73,7 @@ def cat(  # noqa: PLR0917  # typer's arguments are the command line's
     if changes:
         if where is not None or any(value is not None for value in which.values()):
             raise InvalidRequestError("--changes goes with --after, --up-to, --columns, --branch and --limit alone")
-        batches = found.changes(after=after, up_to=up_to, source=source, columns=names)
+        batches = found.changes(after=after, up_to=up_to, compare=compare, columns=names)
     else:
         if after is not None or up_to is not None:
             raise InvalidRequestError("--after and --up-to go with --changes")
