@@ -51,7 +51,7 @@ def page() -> str:
     """The text of docs/api.md."""
     modules = [importlib.import_module(name) for name in FACES]
     faced = {name: getattr(module, name) for module in modules for name in module.__all__}
-    groups = _groups()
+    groups = table_groups()
     named = dict(sorted(_named_by([*faced.values(), *groups.values()]).items()))
     bases = {*groups.values()} | {base for value in faced.values() if inspect.isclass(value) for base in value.__mro__}
     more = {name: value for name, value in named.items() if name not in faced and value not in bases}
@@ -74,7 +74,7 @@ def _face(module: ModuleType) -> Iterator[str]:
         if name not in errors:
             yield from _class(name, value) if inspect.isclass(value) else _other(name, value)
         if value is Table:
-            for property_name, group in _groups().items():
+            for property_name, group in table_groups().items():
                 yield from _group(property_name, group)
     if errors:
         yield "### Errors\n"
@@ -85,7 +85,7 @@ def _face(module: ModuleType) -> Iterator[str]:
         yield ""
 
 
-def _groups() -> Mapping[str, type]:
+def table_groups() -> Mapping[str, type]:
     """The groups of verbs of a table, by their properties."""
     getters = {name: member.fget for name, member in vars(Table).items() if isinstance(member, property)}
     found = {
@@ -99,7 +99,7 @@ def _groups() -> Mapping[str, type]:
 def _group(property_name: str, value: type) -> Iterator[str]:
     yield f"### Table.{property_name}\n"
     yield f"{inspect.getdoc(value)}\n"
-    for member, function in _members(value):
+    for member, function in members_of(value):
         yield f"#### Table.{property_name}.{member}\n"
         if isinstance(function, property):
             yield _property(function)
@@ -155,10 +155,10 @@ def _class(name: str, value: type) -> Iterator[str]:
         yield "```text\n" + "\n".join(f"{field.name}: {field.type}" for field in shown) + "\n```\n"
     elif _is_made_by_users(value):
         yield from _callable(name, value.__init__, owner=value)
-    for member, function in _members(value):
+    for member, function in members_of(value):
         if (is_value and inspect.isfunction(function)) or (name, member) in SAME_AS_TABLE:
             continue
-        if f"{name}.{member}" in INTERNAL_MEMBERS or (value is Table and member in _groups()):
+        if f"{name}.{member}" in INTERNAL_MEMBERS or (value is Table and member in table_groups()):
             continue
         if isinstance(function, property | cached_property):
             yield f"#### {name}.{member}\n"
@@ -183,7 +183,7 @@ def _is_made_by_users(value: type) -> bool:
     return not getattr(value, "_is_protocol", False) and not is_private
 
 
-def _members(value: type) -> Iterator[tuple[str, Callable[..., object] | property | cached_property[object]]]:
+def members_of(value: type) -> Iterator[tuple[str, Callable[..., object] | property | cached_property[object]]]:
     """The public properties of a class, then its methods, each as they stand in the code, those of its bases last."""
     found = list(_public(value))
     yield from sorted(found, key=lambda member: inspect.isfunction(member[1]))
@@ -214,7 +214,17 @@ def _callable(
     yield f"```text\n{line}\n```\n"
     doc = inspect.getdoc(function)
     if doc and not (owner is not None and dataclasses.is_dataclass(owner)):
-        yield f"{doc}\n"
+        text, example = split_example(doc)
+        yield f"{text}\n"
+        if example:
+            yield f"```python\n{example}\n```\n"
+
+
+def split_example(doc: str) -> tuple[str, str]:
+    """The text of a docstring, and the example at its end: the lines behind `>>>` and `...`, empty without one."""
+    lines = doc.split("\n")
+    first = next((at for at, line in enumerate(lines) if line.startswith(">>> ")), len(lines))
+    return "\n".join(lines[:first]).rstrip(), "\n".join(line[4:] for line in lines[first:])
 
 
 def signature(name: str, function: Callable[..., object]) -> str:
@@ -256,7 +266,7 @@ def _named_by(values: Iterable[object]) -> Mapping[str, object]:
     """What the signatures of these name of lakelog's own: classes that calls give back, and aliases of types."""
     found: dict[str, object] = {}
     for value in values:
-        members = [member for _, member in _members(value)] if inspect.isclass(value) else []
+        members = [member for _, member in members_of(value)] if inspect.isclass(value) else []
         for member in [value.__init__ if inspect.isclass(value) else value, *members]:
             function = member.fget if isinstance(member, property) else getattr(member, "func", member)
             if not inspect.isfunction(function):

@@ -87,6 +87,8 @@ class Catalog(TableOpener):
         UnavailableError when Kafka does not answer. Then nothing was created. `if_not_exists` gives the table that
         exists, as it is: other columns or options than those asked for are logged as a warning, other keys or partition
         columns are an error.
+
+        >>> orders = catalog.create_table("db.flights", schema="id BIGINT NOT NULL, delay INT", primary_keys="id")
         """
         name = Identifier.parse(identifier)
         path = name.path(self.warehouse)
@@ -115,6 +117,8 @@ class Catalog(TableOpener):
         Those of the warehouse are `sys.tables`, `sys.partitions`, `sys.all_table_options`, `sys.catalog_options`, and
         those of lineage, which are empty until `lakelog.lineage.feed` was called. For the others, and the arguments,
         see `Table.system.table`. Raises NotFoundError, InvalidRequestError.
+
+        >>> files = catalog.system_table("db.orders$files").to_arrow()
         """
         parts = split_name(name)
         if parts.system is not None:
@@ -134,6 +138,8 @@ class Catalog(TableOpener):
         """The names of a database's tables, in order; of `sys` its system tables.
 
         Raises NotFoundError, naming the databases.
+
+        >>> names = catalog.list_tables("db")
         """
         check_name(database, "database")
         if database == SYSTEM_DATABASE:
@@ -153,6 +159,8 @@ class Catalog(TableOpener):
         UnavailableError when a topic cannot be deleted: then the files are complete. A drop in an object store that
         ends half-way leaves a table that fails when it is read: drop it again. That also finishes a drop that was cut
         off after the table had lost its name.
+
+        >>> catalog.drop_table("db.orders", if_exists=True)
         """
         from lakelog.catalog.system.dropping import drop, finish_drop
 
@@ -174,6 +182,8 @@ class Catalog(TableOpener):
         checkpoints. The topic of a log keeps its name.
         Raises NotFoundError; InvalidRequestError when the new place is not empty; UnsupportedError in an object store,
         which cannot rename a folder.
+
+        >>> sales = catalog.rename_table("db.orders", "db.sales")
         """
         old, new = Identifier.parse(identifier), Identifier.parse(new_identifier)
         table = self.load_table(identifier)
@@ -207,6 +217,9 @@ class Catalog(TableOpener):
         """Check the Kafka of new tables: settings, broker, transactions, clock. `Table.upkeep.doctor` is for a table's.
 
         It starts nothing: without named servers, and while the embedded broker does not run, there is nothing to check.
+
+        >>> for finding in catalog.doctor(read_only=True).findings:
+        ...     print(finding)
         """
         from lakelog.protocol.upkeep.health import HealthReport
 
@@ -224,6 +237,8 @@ class Catalog(TableOpener):
         Raises NotFoundError; InvalidRequestError for a database that holds tables, without `cascade`, or anything that
         is not a table; UnavailableError when a topic cannot be deleted: then its table and those without a log are
         complete. After an error call it again: it continues.
+
+        >>> catalog.drop_database("db", cascade=True)
         """
         folder = f"{self.warehouse.rstrip('/')}/{check_name(name, 'database')}{DATABASE_SUFFIX}"
         entries = self._file_io.list_entries(folder)

@@ -78,6 +78,8 @@ class TableHandle:
 
         What is written there does not show in the table. It has columns, options, snapshots, tags and consumers of its
         own, and shares data files with the table. `main` is the table itself.
+
+        >>> table.branch("trial").write(rows)
         """
         return self._of(self._files.on_branch(name))
 

@@ -63,6 +63,8 @@ class Warehouse:
         """Whether there is a table, or with `database.table$branch_<name>` a branch of a table.
 
         Raises InvalidRequestError for a text that cannot be the name of a table.
+
+        >>> is_there = catalog.table_exists("db.orders")
         """
         try:
             self.store(identifier)
@@ -116,6 +118,8 @@ class Warehouse:
         """The databases that hold a table, in order, and `sys` once lineage was fed, whose tables it shows.
 
         Raises NotFoundError for a folder that is not a warehouse.
+
+        >>> names = catalog.list_databases()
         """
         folders = self._file_io.list_names(self.warehouse)
         self._check_warehouse(folders)

@@ -57,6 +57,8 @@ class TableOpener(Warehouse):
 
         Raises NotFoundError, naming the tables of its database; OptionError for a table with settings of Kafka clients
         that no table may hold, with the command that removes them.
+
+        >>> trial = catalog.load_table("db.orders$branch_trial")
         """
         return self._opened(identifier)
 

@@ -42,6 +42,9 @@ class TableBranches(ListedGroup[AnyTable, "Branch"]):
         `branch(name).log_store.add()` gives it one of its own. After `time_retained` `expire` deletes it. Raises
         InvalidRequestError for a name that cannot be: `main`, a number, one with a dot, a dollar sign or a slash;
         ConflictError for a name that is taken.
+
+        >>> table.branches.create("repair", tag="friday", time_retained="7 d")
+        >>> table.branch("repair").write(rows)
         """
         from lakelog.catalog.refs.branching import create_branch
 
@@ -50,13 +53,18 @@ class TableBranches(ListedGroup[AnyTable, "Branch"]):
         )
 
     def rename(self, name: str, new_name: str) -> None:
-        """Give a branch another name. Raises NotFoundError, ConflictError for a taken name and a running writer."""
+        """Give a branch another name. Raises NotFoundError, ConflictError for a taken name and a running writer.
+
+        >>> table.branches.rename("trial", "repair")
+        """
         self._table._files.rename_branch(name, new_name)
 
     def delete(self, name: str, *, if_exists: bool = False) -> None:
         """Delete a branch with its snapshots and tags; `upkeep.remove_orphan_files` deletes files that it alone named.
 
         Raises NotFoundError, and InvalidRequestError for a branch that `scan.fallback-branch` names.
+
+        >>> table.branches.delete("trial")
         """
         from lakelog.catalog.refs.branching import delete_branch
 
@@ -67,6 +75,8 @@ class TableBranches(ListedGroup[AnyTable, "Branch"]):
 
         With `older_than` also those that were neither made nor written since: a timedelta, a duration such as `30 d`,
         or a datetime. A branch that an option of the table names stays.
+
+        >>> gone = table.branches.expire(older_than="30 d")
         """
         from lakelog.catalog.refs.branching import expire_branches
 
@@ -98,6 +108,9 @@ class TableBranches(ListedGroup[AnyTable, "Branch"]):
         must fit in memory. Raises BranchConflictError for conflicts that no rule decides, then nothing is written;
         InvalidRequestError for columns that differ and for a branch without a known base; UnsupportedError for tables
         without a log whose merge engine combines rows; NotFoundError, ConflictError.
+
+        >>> merged = table.branches.merge("trial", on_conflict={"amount": "sum", "*": "branch"})
+        >>> print(merged.upserted, merged.deleted, merged.conflict_count)
         """
         from lakelog.catalog.refs.branch_merging import merge_changes
 
@@ -116,6 +129,10 @@ class TableBranches(ListedGroup[AnyTable, "Branch"]):
         Without it a call is refused for which files of more than 256 MiB differ. A call that was cut off is made again.
         Columns must be the same on both sides. Writers of the table and of the branch must be stopped before:
         ConflictError names the batch of one that runs.
+
+        >>> table.branches.create("repair")
+        >>> table.branch("repair").write(rows)
+        >>> table.branches.fast_forward("repair")
         """
         return self._take(branch, BranchVerb.FAST_FORWARD, renew_log=renew_log)
 
@@ -125,6 +142,8 @@ class TableBranches(ListedGroup[AnyTable, "Branch"]):
         `merge` keeps the changes of both. A stream that wrote the table goes on with its next batch; batches
         that gave way do not come again. Writers of other engines must be stopped before. On a table with a log only
         rows give way: its snapshots and tags stay, and older states can be read and restored.
+
+        >>> table.branches.replace_newer("trial")
         """
         return self._take(branch, BranchVerb.MERGE, renew_log=renew_log)
 
@@ -132,6 +151,8 @@ class TableBranches(ListedGroup[AnyTable, "Branch"]):
         """As `replace_newer`, and the branch is deleted: its metadata are the table's.
 
         On a table with a log, which gets the rows alone, a branch with tags of its own is refused.
+
+        >>> table.branches.replace_main("trial")
         """
         return self._take(branch, BranchVerb.REPLACE, renew_log=renew_log)
 
@@ -152,7 +173,10 @@ class TableBranches(ListedGroup[AnyTable, "Branch"]):
         return main_branch(self._table._files)
 
     def list(self) -> builtins.list[Branch]:
-        """The branches of the table by name, also those of other engines; without the main one."""
+        """The branches of the table by name, also those of other engines; without the main one.
+
+        >>> names = [branch.name for branch in table.branches.list()]
+        """
         return self._table._files.branches()
 
     def __contains__(self, name: str) -> bool:

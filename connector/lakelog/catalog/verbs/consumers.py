@@ -17,13 +17,22 @@ class TableConsumers(ListedGroup[AnyTable, "Consumer"]):
     """The consumers of a table: `table.consumers`. No snapshot that one of them has not read expires."""
 
     def reset(self, consumer_id: str, next_snapshot: int) -> None:
-        """Set the next snapshot of a consumer, or create it. Raises InvalidRequestError for an expired snapshot."""
+        """Set the next snapshot of a consumer, or create it. Raises InvalidRequestError for an expired snapshot.
+
+        >>> table.consumers.reset("nightly", 3)
+        """
         self._table._files.reset_consumer(consumer_id, next_snapshot)
 
     def delete(self, consumer_id: str) -> None:
-        """Delete a consumer, so that snapshots it has not read can expire. Raises NotFoundError for an unknown one."""
+        """Delete a consumer, so that snapshots it has not read can expire. Raises NotFoundError for an unknown one.
+
+        >>> table.consumers.delete("nightly")
+        """
         self._table._files.delete_consumer(consumer_id)
 
     def list(self) -> builtins.list[Consumer]:
-        """The consumers of the table."""
+        """The consumers of the table.
+
+        >>> print(table.consumers.list())
+        """
         return self._table._files.consumers()

@@ -38,6 +38,9 @@ class TableLogStore(VerbGroup[AnyTable]):
         bucket -> offset for these buckets alone. `key` has a value for each primary key column; only its changes are
         given. Raises InvalidRequestError for a table without a log, LogTruncatedError for deleted offsets,
         UnavailableError.
+
+        >>> for batch in table.log_store.tail(start="earliest", follow=False):
+        ...     print(batch.to_pylist())
         """
         from lakelog.catalog.logs.log_verbs import changes_of, open_tail
 
@@ -51,6 +54,8 @@ class TableLogStore(VerbGroup[AnyTable]):
         `read.memory-budget`; larger tables go through files in the temporary folder. Raises LogTruncatedError when
         records of the range were deleted, NotFoundError for a snapshot that does not exist, InvalidRequestError for one
         before the log, UnavailableError.
+
+        >>> assert table.log_store.verify().is_equal
         """
         from lakelog.catalog.logs.log_verbs import verify
 
@@ -60,6 +65,9 @@ class TableLogStore(VerbGroup[AnyTable]):
         """The oldest open transaction of each bucket, which hides the records behind it from readers.
 
         A running batch has one for moments. Each has the command of Apache Kafka that ends it.
+
+        >>> for transaction in table.log_store.open_transactions():
+        ...     print(transaction)
         """
         from lakelog.catalog.logs.log_verbs import transactions
 
@@ -70,6 +78,8 @@ class TableLogStore(VerbGroup[AnyTable]):
 
         Those of lakelog's writers are ended safely: a writer that is alive starts its batch again. Those of other
         programs are ended on the embedded broker alone, and their records are lost if the program is alive.
+
+        >>> ended = table.log_store.end_transactions(older_than="1 h")
         """
         from lakelog.catalog.logs.log_verbs import end
 
@@ -81,6 +91,8 @@ class TableLogStore(VerbGroup[AnyTable]):
         `user` is the commit user that their error names, whose batch the newest snapshot holds in part. Nothing is
         dropped: the part stays, and should the writer come back, it completes the batch in a later snapshot. Raises
         NotFoundError when no batch of the user is unfinished, InvalidRequestError for a table without a log.
+
+        >>> table.log_store.abandon_writer("a-user-that-the-error-names")
         """
         from lakelog.protocol.statements.unfinished import abandon_writer
 
@@ -97,6 +109,8 @@ class TableLogStore(VerbGroup[AnyTable]):
         Raises InvalidRequestError for a table that has a log, for options that do not fit, and for one without a fixed
         number of buckets, UnsupportedError for one that does not keep the last row of a key, and UnavailableError when
         Kafka does not answer; then nothing was changed. Source: FLIP-188, "Session Options".
+
+        >>> table = table.log_store.add({"log.retention": "7 d"})
         """
         from lakelog.catalog.logs.log_life import add_log, identifier_for_topics
 
@@ -122,6 +136,8 @@ class TableLogStore(VerbGroup[AnyTable]):
         has the offsets. Raises CorruptDataError for such records, InvalidRequestError for a table without a log, and
         while a batch is logged in a part of the buckets alone, which only its stream can finish; ConflictError while a
         stream writes the table; NotFoundError without the topic, see `renew`; UnavailableError.
+
+        >>> table = table.log_store.remove(keep_topic=True)
         """
         from lakelog.catalog.logs.log_life import remove_log
 
@@ -139,6 +155,8 @@ class TableLogStore(VerbGroup[AnyTable]):
         streams write them again; the same holds for what `skip_unreadable` leaves out, see `remove`. Raises
         CorruptDataError for records that cannot be taken in, InvalidRequestError for a table without a log,
         ConflictError while a stream writes the table, UnavailableError.
+
+        >>> table = table.log_store.renew()
         """
         from lakelog.catalog.logs.log_life import identifier_for_topics, renew_log
 
@@ -161,6 +179,8 @@ class TableLogStore(VerbGroup[AnyTable]):
         `log.retention`: a timedelta, a duration such as `2 h`, or a datetime. What a stream that runs, or ended less
         than a day ago, has still to read stays. Streams that come back later go on in the files, where they had read
         up to a living snapshot. Raises InvalidRequestError while a log is half ended, UnavailableError.
+
+        >>> topics = table.log_store.drop_ended(older_than="2 h")
         """
         from lakelog.catalog.logs.log_life import drop_ended_logs
 

@@ -29,7 +29,10 @@ class TableReads(TableHandle):
     """The verbs that read, without Kafka."""
 
     def snapshots(self, *, branch: str | None = None) -> Iterator[Snapshot]:
-        """The snapshots that have not expired, oldest first, of the table or of a branch."""
+        """The snapshots that have not expired, oldest first, of the table or of a branch.
+
+        >>> ids = [snapshot.id for snapshot in table.snapshots()]
+        """
         manager = self._files.on_branch(branch).snapshots
         return (manager.get(snapshot_id) for snapshot_id in manager.ids())
 
@@ -37,21 +40,31 @@ class TableReads(TableHandle):
         """The newest snapshot, or the one that the arguments name; None for a table without snapshots.
 
         Raises NotFoundError for a snapshot, tag or branch that does not exist, and for a time before the oldest one.
+
+        >>> newest, then = table.snapshot(), table.snapshot(tag="friday")
         """
         return self._files.snapshot(**which)
 
     def to_arrow(self, **what: Unpack[Selection]) -> pa.Table:
-        """The rows as an Arrow table; without arguments all rows of the newest snapshot."""
+        """The rows as an Arrow table; without arguments all rows of the newest snapshot.
+
+        >>> large = table.to_arrow(columns=["id"], where="amount > 10", tag="friday")
+        """
         return self._files.to_arrow(**what)
 
     def to_batches(self, **what: Unpack[Selection]) -> Iterator[pa.RecordBatch]:
-        """The rows piece by piece, for tables larger than memory."""
+        """The rows piece by piece, for tables larger than memory.
+
+        >>> rows = sum(batch.num_rows for batch in table.to_batches(snapshot_id=1))
+        """
         return self._files.to_batches(**what)
 
     def count(self, *, where: str | Predicate | None = None, **which: Unpack[SnapshotChoice]) -> int:
         """The exact number of rows, or of the rows that meet a condition.
 
         Reads files only where metadata are not enough: with a condition, and where rows are not merged yet.
+
+        >>> large = table.count(where="amount > 10")
         """
         return self._files.count(where=where, **which)
 
@@ -59,6 +72,8 @@ class TableReads(TableHandle):
         """The table at its newest snapshot: keys, files, log, watermark and change tracking. Asks no Kafka.
 
         Source: FLIP-188, "DESCRIBE".
+
+        >>> print(table.describe())
         """
         from lakelog.catalog.tables.describing import describe_table
 
@@ -74,6 +89,9 @@ class TableReads(TableHandle):
         by primary key, without one by how often they are there; in the columns of `to`, or in `columns` alone. Only
         files that the states do not share are read, bucket by bucket, within `read.memory-budget`. `sample` is how
         many rows of each kind the result keeps; its `to_batches` gives all. Raises NotFoundError, InvalidRequestError.
+
+        >>> found = table.diff("friday")
+        >>> print(found.added, found.changed, found.removed)
         """
         return self._files.diff(from_, to, columns=columns, sample=sample)
 
@@ -81,6 +99,8 @@ class TableReads(TableHandle):
         """The snapshots of the table and of its branches, newest first, with their tags and where branches began.
 
         With `limit` only so many of each, and those that a tag names or a branch began at.
+
+        >>> print(table.history(limit=10))
         """
         return self._files.history(limit=limit)
 
@@ -105,26 +125,35 @@ class TableReads(TableHandle):
         deletes too, in memory bounded by `read.memory-budget`; only the two states must be kept. `compare="rows"` gives
         the rows of the later state that are new or changed, each once, without `_row_kind`. `diff` counts what differs.
 
-            for batch in table.changes(after="friday", compare="states"):
-                print(batch.to_pylist())
+        >>> for batch in table.changes(after="friday", compare="states"):
+        ...     print(batch.to_pylist())
         """
         from lakelog.catalog.tables.comparing import changed_batches
 
         return changed_batches(self._files, compare, after=after, up_to=up_to, columns=columns, branch=branch)
 
     def to_pandas(self, **what: Unpack[Selection]) -> pd.DataFrame:
-        """The rows as a pandas frame. Needs pandas."""
+        """The rows as a pandas frame. Needs pandas.
+
+        >>> frame = table.to_pandas(columns=["id", "amount"])
+        """
         if find_spec("pandas") is None:
             raise InvalidRequestError("to_pandas needs pandas: pip install pandas")
         frame: pd.DataFrame = self._files.to_arrow(**what).to_pandas()
         return frame
 
     def to_polars(self, **what: Unpack[Selection]) -> pl.LazyFrame:
-        """The rows as a lazy polars frame: `collect()` reads what the query needs."""
+        """The rows as a lazy polars frame: `collect()` reads what the query needs.
+
+        >>> total = table.to_polars().select(pl.col("amount").sum()).collect()
+        """
         return self._files.to_polars(**what)
 
     def to_duckdb(self, **what: Unpack[Selection]) -> duckdb.DuckDBPyRelation:
-        """The rows as a DuckDB relation, whose queries read them as a stream."""
+        """The rows as a DuckDB relation, whose queries read them as a stream.
+
+        >>> table.to_duckdb().aggregate("day, sum(amount)").show()
+        """
         return self._files.to_duckdb(**what)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:

@@ -19,13 +19,18 @@ class TableSystem(VerbGroup[AnyTable]):
     """What a table is made of: `table.system`. `table.system["files"]` is the system table `files` as it is now."""
 
     def files(self, **which: Unpack[SnapshotChoice]) -> list[TableFile]:
-        """The data files of a snapshot: path, partition, bucket, level, rows, bytes and key range of each."""
+        """The data files of a snapshot: path, partition, bucket, level, rows, bytes and key range of each.
+
+        >>> sizes = [file.size_bytes for file in table.system.files(tag="friday")]
+        """
         return self._table._files.files(**which)
 
     def partitions(self) -> list[PartitionDescription]:
         """The partitions of the newest snapshot, in order: files, last change, whether they are compacted and tracked.
 
         A table without partition columns is one partition. Source: FLIP-188, "DESCRIBE".
+
+        >>> print(table.system.partitions())
         """
         from lakelog.catalog.tables.describing import describe_partitions
 
@@ -43,7 +48,7 @@ class TableSystem(VerbGroup[AnyTable]):
         the changes after one snapshot, up to and with another one, deletes among them. Timestamps are in UTC.
         Raises NotFoundError for an unknown name, InvalidRequestError for an argument that it does not take.
 
-            table.system["files"].to_polars().collect()
+        >>> table.system["files"].to_polars().collect()
         """
         return self._table._files.system_table(name, after=after, up_to=up_to, **which)
 

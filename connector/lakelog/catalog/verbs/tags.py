@@ -33,51 +33,77 @@ class TableTags(ListedGroup[AnyTable, "Tag"]):
         an existing tag of this name is replaced. A tag keeps the state of the writers and the log offsets, and no
         record of the log. Raises InvalidRequestError for a name that is a number or cannot be a file's, ConflictError
         for a tag that exists, NotFoundError for a snapshot that does not, and for one that expires meanwhile.
+
+        >>> table.tags.create("month-end", time_retained="90 d")
         """
         from lakelog.catalog.refs.tagging import create_tag
 
         return create_tag(self._table._files, name, time_retained=time_retained, replaces=replace, **which)
 
     def replace(self, name: str, *, time_retained: Duration | None = None, **which: Unpack[SnapshotChoice]) -> Tag:
-        """Let an existing tag keep another snapshot, see `create`. Raises NotFoundError for an unknown tag."""
+        """Let an existing tag keep another snapshot, see `create`. Raises NotFoundError for an unknown tag.
+
+        >>> table.tags.replace("friday", snapshot_id=3)
+        """
         return self.create(name, time_retained=time_retained, replace=True, **which)
 
     def rename(self, name: str, new_name: str, *, branch: str | None = None) -> Tag:
-        """Give a tag another name. Raises NotFoundError for an unknown tag, ConflictError for a name that is taken."""
+        """Give a tag another name. Raises NotFoundError for an unknown tag, ConflictError for a name that is taken.
+
+        >>> table.tags.rename("friday", "2026-01-30")
+        """
         from lakelog.filestore.refs.tags.tags import rename_tag
 
         return rename_tag(self._table._files.on_branch(branch), name, new_name)
 
     def delete(self, name: str, *, branch: str | None = None) -> None:
-        """Delete a tag, and the files that nothing else needs. Raises NotFoundError for an unknown tag."""
+        """Delete a tag, and the files that nothing else needs. Raises NotFoundError for an unknown tag.
+
+        >>> table.tags.delete("friday")
+        """
         from lakelog.filestore.refs.tags.tags import drop_tag
 
         drop_tag(self._table._files.on_branch(branch), name)
 
     def get(self, name: str, *, branch: str | None = None) -> Tag:
-        """One tag. Raises NotFoundError, naming the tags."""
+        """One tag. Raises NotFoundError, naming the tags.
+
+        >>> snapshot = table.tags.get("friday").snapshot
+        """
         return self._table._files.on_branch(branch).snapshots.tag(name)
 
     def previous(self, name: str, *, branch: str | None = None) -> Tag | None:
-        """The tag of the largest snapshot before that of the tag `name`; None for the oldest."""
+        """The tag of the largest snapshot before that of the tag `name`; None for the oldest.
+
+        >>> before = table.tags.previous("friday")
+        """
         from lakelog.filestore.refs.tags.tags import previous_tag
 
         return previous_tag(self._table._files.on_branch(branch), name)
 
     def next(self, name: str, *, branch: str | None = None) -> Tag | None:
-        """The tag of the smallest snapshot behind that of the tag `name`; None for the youngest."""
+        """The tag of the smallest snapshot behind that of the tag `name`; None for the youngest.
+
+        >>> behind = table.tags.next("friday")
+        """
         from lakelog.filestore.refs.tags.tags import next_tag
 
         return next_tag(self._table._files.on_branch(branch), name)
 
     def expire(self, *, branch: str | None = None) -> builtins.list[str]:
-        """Delete the tags whose `time_retained` is over; gives their names. Writers do so after their commits too."""
+        """Delete the tags whose `time_retained` is over; gives their names. Writers do so after their commits too.
+
+        >>> gone = table.tags.expire()
+        """
         from lakelog.filestore.refs.tags.tags import expire_tags
 
         return expire_tags(self._table._files.on_branch(branch))
 
     def list(self, *, branch: str | None = None) -> builtins.list[Tag]:
-        """The tags of the table or of a branch, by their snapshots."""
+        """The tags of the table or of a branch, by their snapshots.
+
+        >>> names = [tag.name for tag in table.tags.list()]
+        """
         from lakelog.filestore.refs.tags.tags import tags_of
 
         return tags_of(self._table._files.on_branch(branch))

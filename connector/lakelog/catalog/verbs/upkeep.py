@@ -35,6 +35,8 @@ class TableUpkeep(VerbGroup[AnyTable]):
         Raises InvalidRequestError and UnsupportedError for tables whose rows cannot move, and those with
         `log.consistency=eventual`; ConflictError when other writers commit all the time, or a stream writes the table;
         NotFoundError without the topic of a log, see `log_store.renew`; UnavailableError.
+
+        >>> table = table.upkeep.rescale(4)
         """
         if self._table.log is None:
             return self._table._of(self._table._files.rescale(buckets))
@@ -53,6 +55,8 @@ class TableUpkeep(VerbGroup[AnyTable]):
         that a consumer, a tag, a branch or a newer snapshot needs are kept. In the log of a table, records are deleted
         that are older than `log.retention` and needed by no snapshot and no stream. Raises InvalidRequestError for
         bounds that cannot both hold, UnavailableError without Kafka.
+
+        >>> expired = table.upkeep.expire_snapshots(retain_min=1, older_than="7 d")
         """
         return expire_snapshots(
             self._table._files, self._table.log, retain_max=retain_max, retain_min=retain_min, older_than=older_than
@@ -63,6 +67,9 @@ class TableUpkeep(VerbGroup[AnyTable]):
 
         Partitions whose values are not times stay. Raises as `drop_partitions`, and InvalidRequestError without the
         option.
+
+        >>> table = table.alter(SetOption("partition.expiration-time", "400 d"))
+        >>> table.upkeep.expire_partitions()
         """
         if self._table.log is None:
             return self._table._files.expire_partitions()
@@ -80,6 +87,8 @@ class TableUpkeep(VerbGroup[AnyTable]):
 
         On a table with a log it is a batch statement, one delete a row in the log. Raises InvalidRequestError for a
         condition on other columns, ConflictError for a table without a log that changed meanwhile.
+
+        >>> table.upkeep.drop_partitions("day = '2026-01-30'")
         """
         if self._table.log is None:
             return self._table._files.drop_partitions(where)
@@ -97,6 +106,9 @@ class TableUpkeep(VerbGroup[AnyTable]):
         Only files that were last changed before `older_than` count: a timedelta, a duration such as `2 d`, or a
         datetime. Raises InvalidRequestError for an age below an hour without `allow_young`, which states that no
         writer runs; UnavailableError for a table with a log whose Kafka does not answer.
+
+        >>> found = table.upkeep.remove_orphan_files()
+        >>> table.upkeep.remove_orphan_files(dry_run=False)
         """
         from lakelog.catalog.refs.branching import logs_of_lines
 
@@ -118,6 +130,8 @@ class TableUpkeep(VerbGroup[AnyTable]):
         one that was cut off. The ids are given again: streams and consumers that have read deleted snapshots fail. Stop
         writers of other engines before. Data files are deleted by `remove_orphan_files`.
         Raises InvalidRequestError for a table with a log, NotFoundError for a state that has expired.
+
+        >>> gone = table.upkeep.rollback(tag="friday").snapshot_ids
         """
         from lakelog.filestore.expire.before_expiry import take_lineage_of_deleted
 
@@ -126,7 +140,11 @@ class TableUpkeep(VerbGroup[AnyTable]):
         return self._table._files.rollback(rewind_writers=rewind_writers, dry_run=dry_run, **which)
 
     def find_commit(self, commit_uuid: str, *, snapshot_id: int | None = None) -> FoundCommit:
-        """The outcome of a commit that ended with UnknownOutcomeError, which names its uuid and its snapshot."""
+        """The outcome of a commit that ended with UnknownOutcomeError, which names its uuid and its snapshot.
+
+        >>> newest = table.snapshot()
+        >>> print(table.upkeep.find_commit(newest.uuid).outcome)
+        """
         return self._table._files.find_commit(commit_uuid, snapshot_id=snapshot_id)
 
     def new_identity(self) -> AnyTable:
@@ -136,6 +154,8 @@ class TableUpkeep(VerbGroup[AnyTable]):
         lakelog's state of its writers. The rows stay as they are; records of the old log that are in no snapshot are
         left out, and streams that read the table need new checkpoint locations. Raises UnavailableError when Kafka does
         not answer; then nothing was changed.
+
+        >>> copy = open_table(folder_of_a_copy).upkeep.new_identity()
         """
         from lakelog.catalog.logs.log_life import identifier_for_topics
         from lakelog.protocol.life.new_identity import new_identity
@@ -149,6 +169,8 @@ class TableUpkeep(VerbGroup[AnyTable]):
         The report has findings, each with what to do; `is_sound` is False when one is a problem. `role` is whose rights
         are needed: reader, writer or admin. Unless `read_only`, a topic `lakelog-doctor-*` is created and deleted, by
         which the broker's clock is seen.
+
+        >>> assert table.upkeep.doctor().is_sound
         """
         from lakelog.protocol.upkeep.health import HealthReport
 

@@ -55,6 +55,9 @@ class TableWrites(TableHandle):
         log too, and append-only tables take none.
         Raises InvalidRequestError for rows that do not fit, ConflictError for an overwrite of a table without a log
         that another writer changed meanwhile, UnknownOutcomeError for a statement that the next writer decides.
+
+        >>> table.write(pl.DataFrame({"id": [7], "day": ["2026-02-01"], "amount": [70]}))
+        >>> table.write(rows, mode="overwrite", where="day = '2026-01-31'")
         """
         from lakelog.filestore.write.row_kinds import parsed_kinds
         from lakelog.filestore.write.row_source import row_source
@@ -86,6 +89,8 @@ class TableWrites(TableHandle):
         read again. On a table with a log it is a batch statement, one delete a row in the log. Without a log it raises
         UnsupportedError for tables whose rows a retraction does not delete, such as append-only ones and those of other
         merge engines than deduplicate; ConflictError when other writers commit all the time.
+
+        >>> table.delete("amount < 10 AND day = '2026-01-31'")
         """
         from lakelog.catalog.logs.statements import recording, run_statement
 
@@ -103,6 +108,8 @@ class TableWrites(TableHandle):
         rows are read and must fit in memory. Columns of the primary key stay as they are. Raises InvalidRequestError
         for columns and values that do not fit, UnsupportedError for append-only tables, and for tables without a log
         whose merge engine combines the rows of a key.
+
+        >>> table.update({"amount": pl.col("amount") * 2}, where="id = 1")
         """
         from lakelog.catalog.logs.statements import run_statement
         from lakelog.filestore.predicate import predicate_of
@@ -117,7 +124,7 @@ class TableWrites(TableHandle):
         default those of the primary key; a null equals nothing. The rows of both must fit in memory. Raises
         InvalidRequestError without `on` and primary key.
 
-            table.merge(rows).when_matched_update_all().when_not_matched_insert_all().execute()
+        >>> table.merge(rows).when_matched_update_all().when_not_matched_insert_all().execute()
         """
         from lakelog.catalog.verbs.table_merge import TableMerge
         from lakelog.filestore.write.merge_clauses import MergeClauses
@@ -134,6 +141,8 @@ class TableWrites(TableHandle):
         """Delete all rows, in one snapshot; None when there is none. Older snapshots still show them.
 
         In the log of a table each row is a delete.
+
+        >>> table.truncate()
         """
         from lakelog.catalog.logs.statements import recording, run_statement
         from lakelog.filestore.write.clearing import truncate_plan
@@ -148,6 +157,8 @@ class TableWrites(TableHandle):
         """Merge the runs that are due by the table's options, or with `full` all runs of every bucket; then expire.
 
         None when nothing was due. Raises ConflictError when another compaction of the same files came first.
+
+        >>> table.compact(full=True)
         """
         return self._files.compact(full=full)
 
@@ -174,6 +185,8 @@ class TableWrites(TableHandle):
         such a call is refused. A call that was cut off is made again.
         Raises NotFoundError for a state that has expired, InvalidRequestError for one whose files have another number
         of buckets or that holds a batch in part, ConflictError when other writers commit all the time.
+
+        >>> table.restore(tag="friday")
         """
         from lakelog.catalog.refs.restoring import restore
 
@@ -186,6 +199,8 @@ class TableWrites(TableHandle):
         and running streams keep the schema that they started with. In a table with a log columns can be added, moved
         and dropped, and comments and options be set; other changes would make the records in its log unreadable. Raises
         InvalidRequestError and UnsupportedError. A type that is a string means what it means in DDL.
+
+        >>> table = table.alter(AddColumn("note", "STRING"), SetOption("snapshot.num-retained.max", "50"))
         """
         from lakelog.catalog.columns.ddl import with_ddl_types
         from lakelog.catalog.logs.altering import alter_table
