@@ -53,8 +53,7 @@ def precious(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     monkeypatch.setattr("subprocess.run", no_program)
     monkeypatch.setattr("subprocess.Popen", no_program)
-    monkeypatch.setattr(broker_module, "find_java", lambda _: Path("java"))
-    monkeypatch.setattr(broker_module, "ensure_jars", lambda _: ())
+    monkeypatch.setattr(broker_module, "kafka_command", lambda *_: lambda *_, **__: ["java"])
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "precious").write_bytes(PRECIOUS)

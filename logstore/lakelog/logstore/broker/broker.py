@@ -18,16 +18,11 @@ import random
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import time
-from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
 
 from lakelog.common.errors import InvalidRequestError, UnavailableError
 from lakelog.logstore.broker.broker_config import (
@@ -37,20 +32,17 @@ from lakelog.logstore.broker.broker_config import (
     choose_endpoint,
     controller_properties,
     is_port_free,
-    java_command,
     server_properties,
 )
-from lakelog.logstore.broker.broker_files import check_no_links, check_way, open_new, read_pid, write_new
+from lakelog.logstore.broker.broker_files import check_no_links, check_way, log_tail, open_new, read_pid, write_new
 from lakelog.logstore.broker.file_lock import exclusive_lock, is_locked, wait_until_free
-from lakelog.logstore.broker.java import find_java
-from lakelog.logstore.broker.kafka_jars import ensure_jars
+from lakelog.logstore.broker.programs import JavaCommand, kafka_command
 
 _POLL_SECONDS = 0.05
 _STOP_TIMEOUT_SECONDS = 30.0
 _BURIAL_SECONDS = 6.0
 _FENCED = re.compile(r"Fencing broker \d+ at epoch")
 _CLEAN_END = ".kafka_cleanshutdown"  # Kafka leaves it in the data folder when it is stopped, not killed
-_LOG_TAIL_LINES = 15
 # The inner shell becomes Java, so its process id is Java's; the outer one ends at once, so Java is not a child process.
 _LAUNCH = """/bin/sh -C -c 'echo $$ > "$0.new" && mv "$0.new" "$0" && exec "$@"' "$@" &"""  # -C: follows no link
 
@@ -70,12 +62,21 @@ class EmbeddedBroker:
     """The broker of one folder. Several processes may use it; each of them may start and stop it."""
 
     def __init__(
-        self, folder: str | Path, *, environ: Mapping[str, str] | None = None, start_timeout_seconds: float = 60.0
+        self,
+        folder: str | Path,
+        *,
+        environ: Mapping[str, str] | None = None,
+        start_timeout_seconds: float = 60.0,
+        java_options: Sequence[str] | None = None,
     ) -> None:
-        """Name the broker of `folder`; does no I/O. `environ` is os.environ when it is not given."""
+        """Name the broker of `folder`; does no I/O. `environ` is os.environ when it is not given.
+
+        `java_options` are those of its JVM, by default the ones that make use of a class archive.
+        """
         self.folder = Path(folder).absolute()
         self._environ = os.environ if environ is None else environ
         self._timeout_seconds = start_timeout_seconds
+        self._java_options = java_options
         self._home = self.folder / ".lakelog" / "broker"
         self._start_lock = self._home / "start.lock"
         self._running_lock = self._home / "running.lock"
@@ -99,7 +100,9 @@ class EmbeddedBroker:
                 self._launch(self._pick_endpoint(port))
                 info = self._wait_until_serving()
             if info is None:
-                raise UnavailableError(f"the Kafka broker of {self.folder} ended while it started; {self._log_tail()}")
+                raise UnavailableError(
+                    f"the Kafka broker of {self.folder} ended while it started; {log_tail(self._log_path)}"
+                )
         if port not in (None, int(info.bootstrap_servers.rpartition(":")[2])):
             raise InvalidRequestError(
                 f"the broker of {self.folder} runs at {info.bootstrap_servers}, expected port {port};"
@@ -146,26 +149,25 @@ class EmbeddedBroker:
 
     def _launch(self, endpoint: Endpoint) -> None:
         check_no_links(self.folder, self._home)
-        java = find_java(self._environ)
-        jars = ensure_jars(self._environ)
         write_new(self._log4j_path, LOG4J_PROPERTIES)
+        command = kafka_command(self._environ, self._log4j_path, run_once)
         if not (self._data_dir / "meta.properties").is_file():
-            self._format(java, jars, endpoint)
+            self._format(command, endpoint)
         elif not (self._data_dir / _CLEAN_END).exists():
-            self._fence_killed_broker(java, jars, endpoint)
+            self._fence_killed_broker(command, endpoint)
         write_new(properties := self._home / "server.properties", server_properties(endpoint, self._data_dir))
         endpoint.write(self._endpoint_path)
         self._pid_path.unlink(missing_ok=True)
         self._pid_path.with_suffix(".pid.new").unlink(missing_ok=True)
         if self._log_path.exists():
             self._log_path.replace(self._log_path.with_suffix(".log.1"))
-        command = java_command(java, jars, self._log4j_path, "kafka.Kafka", properties)
         with (
             exclusive_lock(self._running_lock, timeout_seconds=5.0, purpose="the broker itself") as descriptor,
             open_new(self._log_path) as log,
         ):
+            served = command("kafka.Kafka", properties, options=self._java_options)
             subprocess.run(
-                ["/bin/sh", "-c", _LAUNCH, "sh", self._pid_path, *command],
+                ["/bin/sh", "-c", _LAUNCH, "sh", self._pid_path, *served],
                 cwd=self._home,
                 env=dict(self._environ),
                 stdin=subprocess.DEVNULL,
@@ -176,7 +178,7 @@ class EmbeddedBroker:
                 check=True,
             )
 
-    def _fence_killed_broker(self, java: Path, jars: tuple[Path, ...], endpoint: Endpoint) -> None:
+    def _fence_killed_broker(self, command: JavaCommand, endpoint: Endpoint) -> None:
         """Run the controller alone until it has fenced the killed broker, before its successor starts.
 
         A successor has the old broker's place in the metadata until the old session ends. Meanwhile it finishes the
@@ -185,13 +187,12 @@ class EmbeddedBroker:
         them (Kafka 4.3.1, `TransactionMarkerChannelManager`; docs/rfcs/0007).
         """
         write_new(properties := self._home / "controller.properties", controller_properties(endpoint, self._data_dir))
-        command = java_command(java, jars, self._log4j_path, "kafka.Kafka", properties)
         log_path = self._log_path.with_suffix(".log.0")
         with (
             exclusive_lock(self._running_lock, timeout_seconds=5.0, purpose="the broker itself") as descriptor,
             open_new(log_path) as log,
             subprocess.Popen(
-                command,
+                command("kafka.Kafka", properties),
                 cwd=self._home,
                 env=dict(self._environ),
                 stdin=subprocess.DEVNULL,
@@ -212,16 +213,20 @@ class EmbeddedBroker:
                 controller.terminate()
         self._pid_path.unlink()
 
-    def _format(self, java: Path, jars: tuple[Path, ...], endpoint: Endpoint) -> None:
+    def _format(self, command: JavaCommand, endpoint: Endpoint) -> None:
         """Create Kafka's empty data folder; it gets its name when it is complete."""
         unfinished = self._home / "data.new"
         shutil.rmtree(unfinished, ignore_errors=True)
         properties = self._home / "format.properties"
         write_new(properties, server_properties(endpoint, unfinished))
         arguments = ("format", "--cluster-id", endpoint.cluster_id, "--config", properties)
-        command = java_command(java, jars, self._log4j_path, "kafka.tools.StorageTool", *arguments)
         answer = subprocess.run(
-            command, env=dict(self._environ), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+            command("kafka.tools.StorageTool", *arguments),
+            env=dict(self._environ),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if answer.returncode != 0:
             output = f"{answer.stdout}{answer.stderr}".strip()
@@ -236,12 +241,12 @@ class EmbeddedBroker:
             if not is_locked(self._running_lock):
                 return None
             endpoint = Endpoint.read(self._endpoint_path)
-            if endpoint is not None and _serves(endpoint):
+            if endpoint is not None and endpoint.serves():
                 return self._info(endpoint, self._read_pid())
             time.sleep(_POLL_SECONDS)
         raise UnavailableError(
             f"the Kafka broker of {self.folder} did not answer within {self._timeout_seconds:g} s;"
-            f" `lakelog broker stop {self.folder}` ends it; {self._log_tail()}"
+            f" `lakelog broker stop {self.folder}` ends it; {log_tail(self._log_path)}"
         )
 
     def _end_process(self, pid: int) -> None:
@@ -273,28 +278,14 @@ class EmbeddedBroker:
             log_path=self._log_path,
         )
 
-    def _log_tail(self) -> str:
-        try:
-            with self._log_path.open(encoding="utf-8", errors="replace") as lines:
-                tail = "".join(deque(lines, maxlen=_LOG_TAIL_LINES))
-        except FileNotFoundError:
-            return f"it has no log {self._log_path}"
-        return f"the end of {self._log_path}:\n{tail}"
-
 
 def ensure_running(folder: str | Path) -> BrokerInfo:
     """The broker of `folder`, started when it does not run."""
     return EmbeddedBroker(folder).start()
 
 
-def _serves(endpoint: Endpoint) -> bool:
-    """Whether the cluster of this folder answers Kafka requests at the endpoint."""
-    try:
-        socket.create_connection((HOST, endpoint.port), timeout=1.0).close()
-    except OSError:
-        return False
-    client = AdminClient({"bootstrap.servers": endpoint.bootstrap_servers, "log_level": 0})
-    try:
-        return client.list_topics(timeout=1.0).cluster_id == endpoint.cluster_id
-    except KafkaException:
-        return False
+def run_once(folder: Path, java_options: Sequence[str], *, environ: Mapping[str, str] | None = None) -> None:
+    """Start a broker in a folder, and stop it."""
+    broker = EmbeddedBroker(folder, environ=environ, java_options=java_options)
+    broker.start()
+    broker.stop()

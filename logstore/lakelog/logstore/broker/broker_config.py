@@ -13,6 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
 from lakelog.common.errors import CorruptDataError
 from lakelog.common.json_fields import parse_object, string, whole
 from lakelog.common.quoting import cause, shown
@@ -38,6 +41,18 @@ class Endpoint:
     def bootstrap_servers(self) -> str:
         """The address for Kafka clients."""
         return f"{HOST}:{self.port}"
+
+    def serves(self) -> bool:
+        """Whether the cluster of this folder answers Kafka requests here."""
+        try:
+            socket.create_connection((HOST, self.port), timeout=1.0).close()
+        except OSError:
+            return False
+        client = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
+        try:
+            return client.list_topics(timeout=1.0).cluster_id == self.cluster_id
+        except KafkaException:
+            return False
 
     def write(self, path: Path) -> None:
         """Replace the file at `path`, in one step."""
@@ -175,10 +190,16 @@ rootLogger.appenderRef.console.ref=console
 """
 
 
-def java_command(java: Path, jars: Sequence[Path], log4j: Path, main: str, *arguments: str | Path) -> list[str]:
-    """The command line of a Java program of Kafka's. Tuned for a fast start and little memory, not for throughput."""
+def java_command(
+    java: Path, jars: Sequence[Path], log4j: Path, main: str, *arguments: str | Path, options: Sequence[str] = ()
+) -> list[str]:
+    """The command line of a Java program of Kafka's. Tuned for a fast start and little memory, not for throughput.
+
+    `options` are further ones of the JVM.
+    """
     return [
         str(java),
+        *options,
         "-Xms64m",
         "-Xmx384m",
         "-XX:+UseSerialGC",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
@@ -21,6 +22,7 @@ _KINDS = {".json", ".lock", ".log", ".new", ".pid", ".properties", ".0", ".1"}  
 _UNFINISHED = "data.new"
 _PID_BYTES_MAX = 32
 _PIDS = range(2, 1 << 31)
+_LOG_TAIL_LINES = 15
 
 
 def check_way(warehouse: Path, home: Path) -> None:
@@ -91,3 +93,13 @@ def read_pid(path: Path) -> int:
             f"running.lock beside it, then delete the file"
         )
     return int(text)
+
+
+def log_tail(path: Path) -> str:
+    """The end of the broker's log, in words."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as lines:
+            tail = "".join(deque(lines, maxlen=_LOG_TAIL_LINES))
+    except FileNotFoundError:
+        return f"it has no log {path}"
+    return f"the end of {path}:\n{tail}"

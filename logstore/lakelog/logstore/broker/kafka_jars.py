@@ -75,6 +75,11 @@ def ensure_jars(environ: Mapping[str, str]) -> tuple[Path, ...]:
     return tuple(target / jar.name for jar in jars)
 
 
+def are_there(environ: Mapping[str, str]) -> bool:
+    """Whether the cache has the jars."""
+    return _is_complete(cache_dir(environ) / f"kafka-{KAFKA_VERSION}", pinned_jars())
+
+
 def check_jars(folder: Path, jars: Sequence[PinnedJar]) -> None:
     """Raise CorruptDataError when a jar is missing in `folder` or its bytes are not the pinned ones."""
     for jar in jars:
