@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from tests.support.record import RunRecord, without_passed
 from tests.support.servers.hdfs_server import Hdfs, running_hdfs
 from tests.support.servers.kafka import docker_answers, running_kafka
 from tests.support.servers.s3_server import S3Server, running_s3
@@ -29,12 +30,15 @@ _SHARED = {"spark", "bootstrap_servers"}
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="run the long tests too, those marked `full`")
+    parser.addoption("--record", type=Path, help="a file of the tests that have passed: they are left out next time")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """The gate tries the same few examples each time; `--full` looks for new ones. Every Spark below starts fast."""
     if not hasattr(config, "workerinput"):  # xdist's processes inherit it
         os.environ[OPTIONS_VARIABLE] = start_options()
+        if config.getoption("--record"):
+            config.pluginmanager.register(RunRecord(config.getoption("--record")))
     if docker_answers():  # its client library leaves sockets open
         config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")
     settings.register_profile("gate", derandomize=True, deadline=None, max_examples=50)
@@ -49,6 +53,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     them.
     """
     items.sort(key=lambda item: _SHARED.isdisjoint(getattr(item, "fixturenames", ())))
+    if config.getoption("--record"):
+        items[:], passed = without_passed(config.getoption("--record"), items)
+        config.hook.pytest_deselected(items=passed)
     is_asked_for = "full" in config.getoption("-m") or any("::" in argument for argument in config.args)
     if config.getoption("--full") or is_asked_for:
         return

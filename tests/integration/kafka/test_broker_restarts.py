@@ -33,7 +33,7 @@ from lakelog.spark.data_source import LakelogDataSource
 from lakelog.spark.options import parse_read_options
 from lakelog.spark.source.reading.admission import NO_LIMITS
 from lakelog.spark.source.reading.offsets import LogOffset, StartOffset
-from lakelog.spark.source.streams.source import StreamPlanner
+from lakelog.spark.source.streams.planner import StreamPlanner
 from tests.support.logs.changes import TABLE_SCHEMA, make_history
 from tests.support.logs.local_writer import LocalWriter, log_target
 from tests.support.logs.log_records import log_of_table

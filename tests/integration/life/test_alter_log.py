@@ -27,7 +27,7 @@ from lakelog.spark.source.reading.admission import NO_LIMITS
 from lakelog.spark.source.reading.input_partitions import TableRows
 from lakelog.spark.source.reading.offsets import Offset
 from lakelog.spark.source.reading.read_schema import read_schema
-from lakelog.spark.source.streams.source import StreamPlanner
+from lakelog.spark.source.streams.planner import StreamPlanner
 from tests.support.logs.local_writer import LocalWriter, log_target
 from tests.support.logs.promises import log_changes, snapshot_states
 

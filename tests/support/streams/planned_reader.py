@@ -16,7 +16,7 @@ from lakelog.spark.source.reading.admission import NO_LIMITS, Limits
 from lakelog.spark.source.reading.input_partitions import TableRows
 from lakelog.spark.source.reading.offsets import Offset, offset_from_json, offset_to_json
 from lakelog.spark.source.reading.read_schema import read_schema
-from lakelog.spark.source.streams.source import StreamPlanner
+from lakelog.spark.source.streams.planner import StreamPlanner
 from lakelog.spark.tables import find_older_topic, log_target
 from tests.support.logs.local_writer import LocalWriter
 from tests.support.tables.small_tables import SCHEMA

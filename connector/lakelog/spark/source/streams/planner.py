@@ -1,0 +1,293 @@
+"""What plans a stream: which phase a batch belongs to is said by the offset at which it begins.
+
+| offset | phase | goes on with |
+|---|---|---|
+| `StartOffset` | where to start: `phases.stream_start` | the rows of a snapshot, or at once the changes |
+| `SnapshotOffset` | the rows of a snapshot or a tag: `phases.first_rows`, `phases.stream_tag` | the changes behind it |
+| `LogOffset` of an older topic | the log that was ended: `phases.generations` | the next topic, or the files |
+| `LogOffset` | the log: `phases.stream_log`; what it lost is read from files: `phases.stream_heal` | the log |
+| `FollowOffset` | snapshots, of a table without a log: `phases.stream_follow` | the log, once there is one |
+
+With a group (`phases.stream_grouped`) it is the group that says where a batch ends.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any  # Any: offsets are JSON objects
+
+from pyspark.sql.datasource import InputPartition
+
+from lakelog.common.errors import CorruptDataError, InvalidRequestError, UnavailableError
+from lakelog.common.patience import Patience
+from lakelog.filestore.metadata.tables.consumers import ConsumerManager, check_reader_id
+from lakelog.filestore.metadata.tables.identity import identity_of
+from lakelog.filestore.read.changes import check_followable
+from lakelog.filestore.table import FileStoreTable
+from lakelog.logstore.options import LogScan, OnUntracked
+from lakelog.protocol.reading.operation_stops import OperationStops
+from lakelog.protocol.state.stores import LogTarget
+from lakelog.spark.log_options import MetadataColumn, check_stream
+from lakelog.spark.options import CONSUMER_ID, ReadOptions
+from lakelog.spark.source.phases.first_rows import RowsPhase
+from lakelog.spark.source.phases.generations import FindTopic, Generations, no_topic
+from lakelog.spark.source.phases.stream_follow import FollowPhase
+from lakelog.spark.source.phases.stream_group import StreamGroup
+from lakelog.spark.source.phases.stream_grouped import GroupPhase
+from lakelog.spark.source.phases.stream_head import TableHead
+from lakelog.spark.source.phases.stream_heal import Healer
+from lakelog.spark.source.phases.stream_log import LogPhase
+from lakelog.spark.source.phases.stream_old_rows import looks_up_old_rows
+from lakelog.spark.source.phases.stream_start import ReadStart
+from lakelog.spark.source.reading.admission import Limits
+from lakelog.spark.source.reading.lease import SnapshotLease
+from lakelog.spark.source.reading.offsets import (
+    FollowOffset,
+    LogOffset,
+    Offset,
+    SnapshotOffset,
+    StartOffset,
+    TableMark,
+    offset_from_json,
+    offset_to_json,
+)
+
+logger = logging.getLogger("lakelog.spark")
+
+
+class StreamPlanner:
+    """Decides where batches end, and what they consist of: asks the phase of the offset at which a batch begins."""
+
+    def __init__(
+        self,
+        table: FileStoreTable,
+        target: LogTarget | None,
+        options: ReadOptions,
+        *,
+        check_log: Callable[[], None] | None = None,
+        find_topic: FindTopic = no_topic,
+        group: StreamGroup | None = None,
+    ) -> None:
+        """Check table and options. Raises InvalidRequestError, UnsupportedError.
+
+        `check_log` raises for a topic that is not the table's. It is called before the first batch, when there is
+        patience with a log that does not answer. `find_topic` finds topics that the table had before.
+        """
+        self._check_log = check_log
+        if target is None:
+            check_followable(table)
+        self._table = table
+        self._target = target
+        self._options = options
+        self._mark = TableMark(uuid=identity_of(table), name=table.name)
+        self._lease = SnapshotLease(table)
+        self._is_aligned = options.log.alignment.is_by_snapshot
+        skips = options.on_untracked is OnUntracked.SKIP
+        self._head = TableHead(table, target, allows_foreign=skips)
+        self._patience = Patience(0 if target is None else target.unavailable_seconds)
+        stops = OperationStops(table_name=table.name, options=options.log.stops)
+        self._healer = Healer(
+            table, accepts_loss=not options.log.fails_on_loss, on_untracked=options.on_untracked, stops=stops
+        )
+        looks_up = looks_up_old_rows(table, target, options)
+        self._log = None if target is None else self._log_phase(target, looks_up=looks_up, allows_foreign=skips)
+        self._generations = Generations(
+            table,
+            target,
+            find_topic,
+            self._healer,
+            fails_on_loss=options.log.fails_on_loss,
+            normalizes=options.normalizes,
+            patience=self._patience,
+            is_aligned=self._is_aligned,
+            versions_max=options.log.alignment.versions_max,
+        )
+        self._start = ReadStart(table, target, options, self._head, self._log, generations=self._generations)
+        self._rows = RowsPhase(table, target, options, self._generations, self._start, lease=self._lease)
+        self._following = FollowPhase(table, self._head, stops=stops, versions_max=options.log.alignment.versions_max)
+        self._grouped = (
+            None
+            if group is None
+            else GroupPhase(table, group, options, self._head, self._start, log=self._log, following=self._following)
+        )
+        self._consumers = ConsumerManager(table.file_io, table.paths)
+        self._recorded: int | None = None
+        self._has_snapshots = MetadataColumn.SNAPSHOT_ID in options.log.metadata
+        self._is_waiting = False  # for a log that does not answer
+        self.limits = Limits(rows=options.max_rows, size_bytes=options.max_bytes)
+        self._check_options()
+
+    def _log_phase(self, target: LogTarget, *, looks_up: bool, allows_foreign: bool) -> LogPhase:
+        return LogPhase(
+            self._table,
+            target,
+            self._head,
+            self._options.log,
+            looks_up=looks_up,
+            allows_foreign=allows_foreign,
+            healer=self._healer,
+            patience=self._patience,
+        )
+
+    def _check_options(self) -> None:
+        """Raise InvalidRequestError for options that do not go with the table."""
+        table, options, has_log = self._table, self._options, self._target is not None
+        if options.consumer_id is not None and has_log:
+            raise InvalidRequestError(
+                f"table {table.name} has a log, whose offsets are in the checkpoint: leave {CONSUMER_ID.key} out"
+            )
+        if options.consumer_id is not None:
+            check_reader_id(options.consumer_id)
+        check_stream(options.log, options.state, table_name=table.name, has_log=has_log)
+
+    @property
+    def log(self) -> LogPhase:
+        """What plans batches of the log; only of a table that has one."""
+        assert self._log is not None
+        return self._log
+
+    def to_json(self, offset: Offset) -> dict[str, Any]:
+        """The offset as Spark stores it."""
+        return offset_to_json(offset, self._mark)
+
+    def from_json(self, fields: Mapping[str, Any]) -> Offset:
+        """A stored offset. Raises InvalidRequestError for another table's."""
+        return offset_from_json(fields, self._mark)
+
+    def initial(self) -> Offset:
+        """Where a new query starts: where its consumer is, or as `log.scan` says.
+
+        Spark asks again after a crash in the first batch. The answer is the same: a consumer moves with a batch that is
+        committed.
+        """
+        if self._options.consumer_id is not None:
+            found = self._consumers.consumer(self._options.consumer_id)
+            if found is not None:
+                return FollowOffset(consumed=found.next_snapshot - 1, commit=found.commit)
+        return StartOffset(start=self._options.log.scan.value)
+
+    def end_of_batch(self, start: Offset, limits: Limits) -> Offset:
+        """Where the batch that begins at `start` ends; `start` when there is nothing to read.
+
+        While the log does not answer there is nothing to read, as long as there is patience.
+        """
+        if not self._is_waiting:
+            self._patience.succeeded()
+        try:
+            self._check_log_once()
+            end = self._end_of_batch(start, limits)
+        except UnavailableError as error:
+            if self._target is None or self._head.is_fixed or not self._patience.allows():
+                raise
+            logger.warning("table %s is read on later: %s", self._mark.name, error)
+            self._is_waiting = True
+            return start
+        self._is_waiting = False
+        if self._log is not None:
+            self._log.wait.check(is_fixed=self._head.is_fixed)
+        return end
+
+    def _check_log_once(self) -> None:
+        if self._check_log is not None:
+            self._check_log()
+            self._check_log = None
+
+    def _end_of_batch(self, start: Offset, limits: Limits) -> Offset:
+        if self._grouped is not None:
+            end = self._grouped.end(start, moved=self._generations.moved(start))
+            if isinstance(start, StartOffset) and isinstance(end, LogOffset | FollowOffset):
+                self._lease.hold(end.consumed)
+            return end
+        start = self._generations.moved(start)
+        match start:
+            case StartOffset():
+                return self._first_end(start, limits)
+            case SnapshotOffset():
+                return self._rows.end(start, limits)
+            case LogOffset():
+                is_older = self._generations.is_older(start)
+                return self._generations.end(start, limits) if is_older else self.log.end(start, limits)
+            case FollowOffset():
+                last = self._generations.last_followed(start)
+                end = self._following.end(start, limits, last=last)
+                if last is None or end != start:
+                    return end
+                return self._end_of_batch(FollowOffset(consumed=last), limits)  # where a log begins
+
+    def _first_end(self, start: StartOffset, limits: Limits) -> Offset:
+        """The first batch decides where the stream starts."""
+        scan = LogScan(start.start)
+        if scan is not LogScan.FULL:
+            return replace(self._start.changes(scan), reads_rows=False)
+        found = self._rows.begin(limits)
+        if found is not None:
+            return found
+        offset = self._start.after(None)
+        # Nothing to read at once, and maybe nothing at all yet.
+        return start if self._end_of_batch(offset, limits) == offset else replace(offset, reads_rows=False)
+
+    def rest(self, asked: float) -> bool:
+        """Wait a little where there was nothing to read; whether something may have been written since the question."""
+        return self._head.rest(asked)
+
+    def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
+        """What lies between two offsets."""
+        self._patience.keep_trying(self._check_log_once)  # a batch that is run again is not asked for its end
+        start, end = self._generations.span(start, end)
+        if isinstance(start, StartOffset | SnapshotOffset):
+            return self._rows.partitions(start, end)
+        if isinstance(start, LogOffset) and isinstance(end, LogOffset):
+            if self._generations.is_older(start):
+                return self._generations.partitions(start, end)
+            return self.log.partitions(start, end, has_snapshots=self._has_snapshots)
+        if isinstance(start, FollowOffset) and isinstance(end, FollowOffset):
+            return self._following.partitions(start, end)
+        raise CorruptDataError(f"no batch of table {self._mark.name} goes from {start} to {end}")
+
+    def enter_group(self) -> None:
+        """Enter the group of the stream, if it has one, before any stream of it is asked for the end of a batch."""
+        if self._grouped is not None:
+            self._grouped.enter()
+
+    def fix_head(self) -> None:
+        """Read up to where the table is now, and no further."""
+        if self._grouped is not None:
+            self._grouped.fix()
+        self._patience.succeeded()
+        self._patience.keep_trying(self._check_log_once)
+        self._head.fix(self._patience)
+
+    def let_go(self, end: Offset) -> None:
+        """Keep what comes after `end`."""
+        needed = None if self._grouped is None else self._grouped.let_go(end)
+        match end:
+            case SnapshotOffset():
+                self._lease.hold(end.snapshot)
+            case FollowOffset():
+                self._record(end.consumed + 1, end.commit)
+                self._lease.hold(needed or end.consumed + 1)
+            case LogOffset():
+                if not self._generations.is_older(end):  # nothing is deleted in a log that ended
+                    self.log.let_go(end)
+                if self._is_aligned:
+                    self._lease.hold(needed or end.consumed + 1)  # where the next batches end
+                else:
+                    self._lease.release()
+                self._healer.release()
+            case StartOffset():
+                self._lease.release()
+
+    def _record(self, next_snapshot: int, commit: str | None) -> None:
+        consumer_id = self._options.consumer_id
+        if consumer_id is not None and self._recorded != next_snapshot:
+            self._consumers.put(consumer_id, next_snapshot, commit=commit)
+            self._recorded = next_snapshot
+
+    def release(self) -> None:
+        """Keep nothing."""
+        self._lease.release()
+        self._healer.release()
+        if self._log is not None:
+            self._log.release()
