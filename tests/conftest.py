@@ -30,7 +30,7 @@ _SHARED = {"spark", "bootstrap_servers"}
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="run the long tests too, those marked `full`")
-    parser.addoption("--record", type=Path, help="a file of the tests that have passed: they are left out next time")
+    parser.addoption("--record", help="a file of the tests that have passed: they are left out next time")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -38,7 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):  # xdist's processes inherit it
         os.environ[OPTIONS_VARIABLE] = start_options()
         if config.getoption("--record"):
-            config.pluginmanager.register(RunRecord(config.getoption("--record")))
+            config.pluginmanager.register(RunRecord(Path(config.getoption("--record"))))
     if docker_answers():  # its client library leaves sockets open
         config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")
     settings.register_profile("gate", derandomize=True, deadline=None, max_examples=50)
@@ -54,7 +54,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """
     items.sort(key=lambda item: _SHARED.isdisjoint(getattr(item, "fixturenames", ())))
     if config.getoption("--record"):
-        items[:], passed = without_passed(config.getoption("--record"), items)
+        items[:], passed = without_passed(Path(config.getoption("--record")), items)
         config.hook.pytest_deselected(items=passed)
     is_asked_for = "full" in config.getoption("-m") or any("::" in argument for argument in config.args)
     if config.getoption("--full") or is_asked_for:
