@@ -1,6 +1,6 @@
 """A run of tests that is recorded test by test, so that one that was cut off can be continued.
 
-`--record FILE` appends a line to the file as each test ends, `passed <id>` or `failed <id>`, and what failed to
+`--record=FILE` appends a line to the file as each test ends, `passed <id>` or `failed <id>`, and what failed to
 `FILE.failures`. A test that has passed by the file is left out: the same call again runs the others.
 """
 
