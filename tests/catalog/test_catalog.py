@@ -53,6 +53,43 @@ def test_tables_are_listed_by_database(catalog: Catalog) -> None:
     assert catalog.list_tables("b") == ["one", "two"]
 
 
+def test_a_database_may_hold_no_table(catalog: Catalog) -> None:
+    catalog.create_database("staging")
+    assert catalog.list_databases() == ["staging"]
+    assert catalog.list_tables("staging") == []
+    assert catalog.database_exists("staging")
+    assert not catalog.database_exists("other")
+
+    catalog.create_database("staging", if_not_exists=True)
+    with pytest.raises(InvalidRequestError, match="database 'staging' exists already in"):
+        catalog.create_database("staging")
+    catalog.create_table("staging.t", schema=SCHEMA)
+    catalog.drop_table("staging.t")
+    assert catalog.list_databases() == ["staging"]
+
+    catalog.drop_database("staging")
+    assert catalog.list_databases() == []
+    with pytest.raises(NotFoundError, match=r"database 'staging' does not exist in .*; there are: none"):
+        catalog.list_tables("staging")
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "..", "-x", "sys", "lakelog_sys", "a b"])
+def test_a_name_that_no_table_could_have_is_no_database(catalog: Catalog, name: str) -> None:
+    with pytest.raises(InvalidRequestError):
+        catalog.create_database(name)
+    assert not Path(catalog.warehouse).exists() or not any(Path(catalog.warehouse).iterdir())
+
+
+def test_the_databases_of_system_tables_take_no_table(catalog: Catalog) -> None:
+    catalog.create_table("db.t", schema=SCHEMA)
+    for name in ("sys.t", "lakelog_sys.t"):
+        with pytest.raises(InvalidRequestError, match=r"is of lakelog's system tables; choose another name"):
+            catalog.create_table(name, schema=SCHEMA)
+        with pytest.raises(InvalidRequestError, match=r"is of lakelog's system tables; choose another name"):
+            catalog.rename_table("db.t", name)
+    assert catalog.list_databases() == ["db"]
+
+
 def test_a_folder_that_holds_no_schema_is_no_table(catalog: Catalog) -> None:
     Path(catalog.warehouse, "db.db", "t").mkdir(parents=True)
 

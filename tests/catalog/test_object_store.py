@@ -26,6 +26,14 @@ def catalog(s3: S3Server, warehouse: str) -> Catalog:
     return Catalog(f"{warehouse}/", options=s3.options)
 
 
+def test_a_database_may_hold_no_table(catalog: Catalog) -> None:
+    catalog.create_database("staging")
+    assert catalog.list_databases() == ["staging"]
+    assert catalog.list_tables("staging") == []
+    catalog.drop_database("staging")
+    assert not catalog.database_exists("staging")
+
+
 def test_tables_are_made_listed_opened_and_dropped(s3: S3Server, warehouse: str, catalog: Catalog) -> None:
     assert catalog.list_databases() == []
     for name in ("b.two", "a.one", "b.one"):

@@ -25,10 +25,8 @@ from lakelog.common.errors import (
 from lakelog.common.html import html_table
 from lakelog.common.quoting import listed
 from lakelog.filestore.io.bounded_files import bounded
-from lakelog.filestore.io.fileio import FileEntry
 from lakelog.filestore.io.folders import FolderStore
 from lakelog.filestore.io.location import store_options
-from lakelog.filestore.io.path_forms import DATABASE_SUFFIX, is_local, is_object_store
 from lakelog.filestore.options.layout import TABLE_PLACE, TABLE_UUID
 from lakelog.filestore.schema.line_names import line_name
 from lakelog.filestore.schema.new_schema import build_schema
@@ -52,7 +50,7 @@ from lakelog.protocol.access.renames import record_rename
 from lakelog.protocol.access.servers import require_kafka_client
 from lakelog.warehouse.identifier import Identifier, check_name
 from lakelog.warehouse.lineage_options import lineage_options, switched_on, without_lineage_options
-from lakelog.warehouse.system_names import SYSTEM_DATABASE, split_name
+from lakelog.warehouse.system_names import SYSTEM_DATABASE, check_is_free, split_name
 from lakelog.warehouse.warehouse import open_store
 
 if TYPE_CHECKING:
@@ -91,6 +89,7 @@ class Catalog(TableOpener):
         >>> orders = catalog.create_table("db.flights", schema="id BIGINT NOT NULL, delay INT", primary_keys="id")
         """
         name = Identifier.parse(identifier)
+        check_is_free(name.database)
         path = name.path(self.warehouse)
         if self._exists(path) and not if_not_exists:
             raise self._exists_already(name)
@@ -147,9 +146,8 @@ class Catalog(TableOpener):
 
             return sorted(SYSTEM_TABLES)
         tables = self._tables_of(database)
-        if not tables:
-            there = listed(self.list_databases()) or "none"
-            raise NotFoundError(f"database {database!r} does not exist in {self.warehouse}; there are: {there}")
+        if not tables and not self.database_exists(database):
+            raise self._no_database(database)
         return tables
 
     def drop_table(self, identifier: str, *, if_exists: bool = False, keep_topic: bool = False) -> None:
@@ -162,7 +160,7 @@ class Catalog(TableOpener):
 
         >>> catalog.drop_table("db.orders", if_exists=True)
         """
-        from lakelog.catalog.system.dropping import drop, finish_drop
+        from lakelog.catalog.system.dropping import check_no_link, drop, finish_drop
 
         name = Identifier.parse(identifier)
         try:
@@ -171,7 +169,7 @@ class Catalog(TableOpener):
             if finish_drop(self, name) or if_exists:
                 return
             raise
-        _check_no_link(table, "deleted")
+        check_no_link(table, "deleted")
         drop(self, name, table, keep_topic=keep_topic)
 
     def rename_table(self, identifier: str, new_identifier: str) -> Table:
@@ -186,8 +184,11 @@ class Catalog(TableOpener):
         >>> sales = catalog.rename_table("db.orders", "db.sales")
         """
         old, new = Identifier.parse(identifier), Identifier.parse(new_identifier)
+        check_is_free(new.database)
         table = self.load_table(identifier)
-        _check_no_link(table, "renamed")
+        from lakelog.catalog.system.dropping import check_no_link
+
+        check_no_link(table, "renamed")
         store = self._file_io
         if not isinstance(store, FolderStore):
             raise UnsupportedError(
@@ -231,6 +232,17 @@ class Catalog(TableOpener):
         given = {SERVERS: self._bootstrap_servers} if self._bootstrap_servers else {}
         return examine_kafka(self.warehouse, given | self._kafka, role, may_write=may_write)
 
+    def create_database(self, name: str, *, if_not_exists: bool = False) -> None:
+        """Create a database without tables. `create_table` makes a missing one by itself.
+
+        Raises InvalidRequestError for a database that exists, and for a name that cannot be a folder's.
+
+        >>> catalog.create_database("staging", if_not_exists=True)
+        """
+        from lakelog.catalog.system.databases import create_database
+
+        create_database(self, name, if_not_exists=if_not_exists)
+
     def drop_database(self, name: str, *, cascade: bool = False, if_exists: bool = False) -> None:
         """Delete a database, with `cascade` with its tables, their files and their topics; it cannot be restored.
 
@@ -240,48 +252,9 @@ class Catalog(TableOpener):
 
         >>> catalog.drop_database("db", cascade=True)
         """
-        folder = f"{self.warehouse.rstrip('/')}/{check_name(name, 'database')}{DATABASE_SUFFIX}"
-        entries = self._file_io.list_entries(folder)
-        is_there = bool(entries) or (not is_object_store(self.warehouse) and self._file_io.exists(folder))
-        if not is_there:
-            if if_exists:
-                return
-            there = listed(self.list_databases()) or "none"
-            raise NotFoundError(f"database {name!r} does not exist in {self.warehouse}; there are: {there}")
-        if is_local(folder) and Path(folder).is_symlink():
-            raise InvalidRequestError(
-                f"{folder} is a link to {Path(folder).resolve()}, which is not deleted through it; remove the link "
-                "alone: rm"
-            )
-        tables = self._tables_of(name)
-        others = [entry for entry in entries if entry.name not in tables]
-        unknown = [one.name for one in others if not self._is_left_of_drop(f"{folder}/{one.name}", one)]
-        if unknown:
-            raise InvalidRequestError(
-                f"database {name!r} holds {listed(unknown)} in {folder}, which are not tables; move or delete them"
-            )
-        if tables and not cascade:
-            raise InvalidRequestError(
-                f"database {name!r} holds the tables {listed(tables)}; drop them first, or give cascade, which deletes "
-                "them too"
-            )
-        opened = [self.load_table(f"{name}.{table}") for table in tables]
-        for table in opened:
-            _check_no_link(table, "deleted")
-        for table in sorted(opened, key=lambda one: one.log is None):  # those whose Kafka may not answer come first
-            self.drop_table(str(table.identifier))
-        for entry in others:
-            self._file_io.delete_tree(f"{folder}/{entry.name}")
-        if not is_object_store(folder) and not self._file_io.delete_empty_dir(folder):
-            raise ConflictError(
-                f"database {name!r} got new files in {folder} while it was dropped; drop it again, or keep it"
-            )
+        from lakelog.catalog.system.databases import drop_database
 
-    def _is_left_of_drop(self, path: str, entry: FileEntry) -> bool:
-        """Whether a folder of a database is empty, or was left by a drop that was cut off."""
-        from lakelog.catalog.system.dropping import is_left_of_drop
-
-        return entry.is_folder and (is_left_of_drop(entry.name) or not self._file_io.list_names(path))
+        drop_database(self, name, cascade=cascade, if_exists=if_exists, drop_table=self.drop_table)
 
     def _new_schema(
         self,
@@ -359,15 +332,6 @@ class Catalog(TableOpener):
         except LakelogError as error:
             rows = [("", str(error))]
         return html_table(f"catalog {self.warehouse}", ("database", "tables"), rows)
-
-
-def _check_no_link(table: Table, what: str) -> None:
-    """Raise InvalidRequestError for a table whose folder is a link: its files and its topic are another's."""
-    if is_local(table.path) and Path(table.path).is_symlink():
-        raise InvalidRequestError(
-            f"{table.path} is a link to {Path(table.path).resolve()}, whose files are not {what} through it; do it "
-            "where the table is, or remove the link alone: rm"
-        )
 
 
 def open_table(

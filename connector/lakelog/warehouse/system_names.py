@@ -56,6 +56,12 @@ def names_system_table(text: str, *, in_warehouse: bool) -> bool:
     return in_warehouse and "/" not in text and text.startswith(f"{SYSTEM_DATABASE}.")
 
 
+def check_is_free(database: str) -> None:
+    """Raise InvalidRequestError for a database of system tables, where tables of users would not be listed."""
+    if database in {SYSTEM_DATABASE, STORED_DATABASE}:
+        raise InvalidRequestError(f"database {database!r} is of lakelog's system tables; choose another name")
+
+
 def check_is_table(text: str, name: ReadName) -> None:
     """Raise InvalidRequestError for the name of a system table where a table is opened."""
     if name.system is not None:

@@ -12,10 +12,11 @@ from lakelog.filestore.io.path_forms import DATABASE_SUFFIX, is_local, is_object
 from lakelog.filestore.schema.paths import MAIN_BRANCH, TablePaths
 from lakelog.filestore.schema.schema_manager import SchemaManager
 from lakelog.filestore.table import FileStoreTable
-from lakelog.warehouse.identifier import Identifier
+from lakelog.warehouse.identifier import Identifier, check_name
 from lakelog.warehouse.lineage_options import lineage_options, without_lineage_options
 from lakelog.warehouse.system_names import STORED_DATABASE, SYSTEM_DATABASE, check_is_table, split_name
 
+DATABASE_MARK = ".lakelog-database"  # the file of a database that was created, which may hold no table
 _NAMES_SHOWN = 5
 OnError = Callable[[str, str, LakelogError], None]
 
@@ -115,7 +116,7 @@ class Warehouse:
                     yield full_name, paths.root
 
     def list_databases(self) -> list[str]:
-        """The databases that hold a table, in order, and `sys` once lineage was fed, whose tables it shows.
+        """The databases, in order: those that hold a table or were created, and `sys` once lineage was fed.
 
         Raises NotFoundError for a folder that is not a warehouse.
 
@@ -124,7 +125,30 @@ class Warehouse:
         folders = self._file_io.list_names(self.warehouse)
         self._check_warehouse(folders)
         names = [name.removesuffix(DATABASE_SUFFIX) for name in folders if name.endswith(DATABASE_SUFFIX)]
-        return sorted(SYSTEM_DATABASE if name == STORED_DATABASE else name for name in names if self._tables_of(name))
+        return sorted(
+            SYSTEM_DATABASE if name == STORED_DATABASE else name for name in names if self._has_database(name)
+        )
+
+    def database_exists(self, name: str) -> bool:
+        """Whether there is a database: one that holds a table, or that was created.
+
+        Raises InvalidRequestError for a text that cannot be the name of one.
+
+        >>> is_there = catalog.database_exists("db")
+        """
+        check_name(name, "database")
+        return self._has_database(STORED_DATABASE if name == SYSTEM_DATABASE else name)
+
+    def _has_database(self, name: str) -> bool:
+        return DATABASE_MARK in self._file_io.list_names(self._database_folder(name)) or bool(self._tables_of(name))
+
+    def _database_folder(self, name: str) -> str:
+        return f"{self.warehouse.rstrip('/')}/{name}{DATABASE_SUFFIX}"
+
+    def _no_database(self, name: str) -> NotFoundError:
+        """The error of a database that does not exist, which names those that do."""
+        there = listed(self.list_databases()) or "none"
+        return NotFoundError(f"database {name!r} does not exist in {self.warehouse}; there are: {there}")
 
     def _check_warehouse(self, names: Sequence[str]) -> None:
         """Raise NotFoundError unless a folder with these names in it is a warehouse, or may become one.
@@ -149,7 +173,7 @@ class Warehouse:
         return Path(self.warehouse).is_dir() if is_local(self.warehouse) else self._file_io.exists(self.warehouse)
 
     def _tables_of(self, database: str) -> list[str]:
-        folder = f"{self.warehouse.rstrip('/')}/{database}{DATABASE_SUFFIX}"
+        folder = self._database_folder(database)
         names = (name for name in self._file_io.list_names(folder) if not name.startswith("."))
         return sorted(name for name in names if self._exists(f"{folder}/{name}"))
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import logging
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakelog.catalog.refs.branching import drop_topics, logs_of_branches
-from lakelog.common.errors import LakelogError
+from lakelog.common.errors import InvalidRequestError, LakelogError
+from lakelog.filestore.io.path_forms import is_local
 from lakelog.filestore.schema.paths import TablePaths
 from lakelog.protocol.access.place import original_of, recorded_place
 from lakelog.protocol.access.renames import forget_renames
@@ -90,3 +92,12 @@ def _forget_dropped(catalog: Warehouse, system: SystemDatabase) -> set[tuple[str
 
 def _pass_over(name: str, _path: str, error: LakelogError) -> None:
     logger.warning("table %s is passed over while the lineage of a dropped one is deleted: %s", name, error)
+
+
+def check_no_link(table: Table, what: str) -> None:
+    """Raise InvalidRequestError for a table whose folder is a link: its files and its topic are another's."""
+    if is_local(table.path) and Path(table.path).is_symlink():
+        raise InvalidRequestError(
+            f"{table.path} is a link to {Path(table.path).resolve()}, whose files are not {what} through it; do it "
+            "where the table is, or remove the link alone: rm"
+        )

@@ -1,4 +1,4 @@
-"""`lakelog database`: list and drop databases. A database is created with its first table."""
+"""`lakelog database`: create, list and drop databases. A table makes its database, too."""
 
 from __future__ import annotations
 
@@ -15,11 +15,24 @@ app = typer.Typer(no_args_is_help=True)
 
 @app.command("list")
 def list_databases(as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
-    """Print the names of the databases that hold a table."""
+    """Print the names of the databases."""
     from lakelog.catalog import Catalog
 
     for name in Catalog(warehouse).list_databases():
         say(as_json, name, database=name)
+
+
+@app.command()
+def create(
+    database: Annotated[str, typer.Argument(metavar="DATABASE", help="The database's name.")],
+    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="An existing database is fine.")] = False,
+    as_json: AsJson = False,  # noqa: ARG001  # prints nothing but errors
+    warehouse: Warehouse = HERE,
+) -> None:
+    """Create a database without tables."""
+    from lakelog.catalog import Catalog
+
+    Catalog(warehouse).create_database(database, if_not_exists=if_not_exists)
 
 
 @app.command()
