@@ -28,6 +28,7 @@ JOB = f"job {HOSTILE}"
 
 # Every command, as it prints what stands in the table, or in arguments; those of logs name the table in their errors.
 COMMANDS: dict[str, list[list[str]]] = {
+    "database create": [["db"], [HOSTILE]],
     "database drop": [["db"], [HOSTILE, "--yes"]],
     "database list": [[]],
     "dead-letter replay": [[f"db.{HOSTILE}", "--checkpoint", HOSTILE]],
