@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from tests.support.examples import EXAMPLES_VARIABLE, examples
 from tests.support.record import RunRecord, without_passed
 from tests.support.servers.hdfs_server import Hdfs, running_hdfs
 from tests.support.servers.kafka import docker_answers, running_kafka
@@ -41,7 +42,8 @@ def pytest_configure(config: pytest.Config) -> None:
             config.pluginmanager.register(RunRecord(Path(config.getoption("--record"))))
     if docker_answers():  # its client library leaves sockets open
         config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")
-    settings.register_profile("gate", derandomize=True, deadline=None, max_examples=50)
+    os.environ[EXAMPLES_VARIABLE] = "1" if config.getoption("--full") else "0.5"
+    settings.register_profile("gate", derandomize=True, deadline=None, max_examples=examples(50))
     settings.register_profile("full", deadline=None)
     settings.load_profile("full" if config.getoption("--full") else "gate")
 

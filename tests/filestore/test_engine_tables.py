@@ -15,6 +15,7 @@ from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
+from tests.support.examples import examples
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("a", pa.int64()), pa.field("b", pa.string())])
 
@@ -175,7 +176,7 @@ changes = st.tuples(st.integers(0, 4), st.none() | st.integers(0, 5), st.sampled
 
 @pytest.mark.parametrize("order", ["ascending", "descending"])
 @pytest.mark.parametrize("way", WAYS, ids=str)
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(history=st.lists(st.lists(changes, min_size=1, max_size=5), min_size=1, max_size=6), data=st.data())
 def test_the_row_that_is_last_by_the_sequence_field_stays_whenever_runs_are_merged(
     order: str, way: dict[str, str], history: list[list[tuple[int, int | None, str]]], data: st.DataObject

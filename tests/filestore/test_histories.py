@@ -14,11 +14,12 @@ from lakelog.filestore.metadata.manifests.levels import runs_of
 from lakelog.filestore.read.scan import plan
 from lakelog.filestore.read.split_rows import read_splits
 from lakelog.filestore.table import FileStoreTable
+from tests.support.examples import examples
 from tests.support.tables.strategies import History, Model, Write, histories, shown
 
 IO = LocalFileIO(sync_data=False)
 CALM = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 
 
@@ -57,7 +58,7 @@ def test_every_snapshot_reads_as_the_model_was(history: History) -> None:
     ],
     ids=str,
 )
-@settings(CALM, max_examples=15, suppress_health_check=list(HealthCheck))
+@settings(CALM, max_examples=examples(15), suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_tables_of_other_formats_read_as_the_model_was(formats: dict[str, str], data: st.DataObject) -> None:
     history = data.draw(histories(options=formats))

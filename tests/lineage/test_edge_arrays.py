@@ -14,6 +14,7 @@ from lakelog.filestore.metadata.origins.row_sources import LineKey
 from lakelog.lineage.records.record import TableVersion
 from lakelog.lineage.tables.edge_arrays import EdgeArrays
 from lakelog.lineage.tables.edges import edge_table
+from tests.support.examples import examples
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ model_edges = st.builds(
 
 
 @given(edges=st.lists(model_edges, max_size=25), line=lines, snapshot=numbers, depth=st.none() | st.integers(1, 3))
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 def test_any_depth_is_what_following_the_edges_one_by_one_gives(
     edges: list[ModelEdge], line: str, snapshot: int, depth: int | None
 ) -> None:

@@ -19,6 +19,7 @@ from lakelog.filestore.metadata.origins.row_sources import LineKey
 from lakelog.lineage.answers.consistent import ConsistentSnapshots, NotConsistentError, agree
 from lakelog.lineage.lines.line_graph import LineGraph
 from tests.lineage.model import Model, Snapshot
+from tests.support.examples import examples
 
 EVENTS = 45
 QUESTIONS = 3  # of one history
@@ -168,13 +169,13 @@ PHASES = [Phase.explicit, Phase.reuse, Phase.generate]
 
 
 @given(**SEEDS)
-@settings(max_examples=80, deadline=None, phases=PHASES)
+@settings(max_examples=examples(80), deadline=None, phases=PHASES)
 def test_the_named_versions_recompute_to_the_rows_of_each_table(seed: int, which: int) -> None:
     check_rows(seed, which)
 
 
 @given(**SEEDS)
-@settings(max_examples=80, deadline=None, phases=PHASES)
+@settings(max_examples=examples(80), deadline=None, phases=PHASES)
 def test_the_named_versions_recompute_where_branches_are_merged(seed: int, which: int) -> None:
     check_rows(seed, which, branches=True)
 
@@ -182,20 +183,20 @@ def test_the_named_versions_recompute_where_branches_are_merged(seed: int, which
 @pytest.mark.parametrize("branches", [False, True])
 @example(seed=4741290, which=437)
 @given(**SEEDS)
-@settings(max_examples=80, deadline=None, phases=PHASES)
+@settings(max_examples=examples(80), deadline=None, phases=PHASES)
 def test_what_has_expired_makes_no_answer_wrong(branches: bool, seed: int, which: int) -> None:
     check_forgetful(seed, which, branches=branches)
 
 
 @pytest.mark.parametrize("forgets", [False, True])
 @given(**SEEDS)
-@settings(max_examples=80, deadline=None, phases=PHASES)
+@settings(max_examples=examples(80), deadline=None, phases=PHASES)
 def test_rows_that_wait_for_a_compaction_make_no_answer_wrong(forgets: bool, seed: int, which: int) -> None:
     check_waiting(seed, which, forgets=forgets)
 
 
 @given(**SEEDS)
-@settings(max_examples=60, deadline=None, phases=PHASES)
+@settings(max_examples=examples(60), deadline=None, phases=PHASES)
 def test_no_newer_snapshots_are_consistent(seed: int, which: int) -> None:
     check_newest(seed, which)
 
@@ -207,7 +208,7 @@ def reached_twice(model: Model, name: str) -> set[str]:
 
 
 @given(**SEEDS)
-@settings(max_examples=60, deadline=None, phases=PHASES)
+@settings(max_examples=examples(60), deadline=None, phases=PHASES)
 def test_several_paths_are_named_where_there_are_several(seed: int, which: int) -> None:
     model = history(seed, events=35)
     asked = asked_of(model, which)
@@ -228,7 +229,7 @@ def test_several_paths_are_named_where_there_are_several(seed: int, which: int) 
 @pytest.mark.full
 @pytest.mark.parametrize("part", range(20))
 @given(**SEEDS)
-@settings(max_examples=200, deadline=None, phases=PHASES)
+@settings(max_examples=examples(200), deadline=None, phases=PHASES)
 def test_many_more_histories_recompute_and_have_none_newer(part: int, seed: int, which: int) -> None:
     check_rows(seed, which)
     check_rows(seed, which, branches=True)

@@ -13,6 +13,7 @@ from lakelog.common.errors import ConflictError
 from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.table import FileStoreTable
+from tests.support.examples import examples
 from tests.support.tables.evolving import KEYS, Model, changes_of, expected, found, schemas, values_of
 
 IO = LocalFileIO(sync_data=False)
@@ -76,7 +77,7 @@ def check_older_reader(table: FileStoreTable, newest: FileStoreTable, model: Mod
     assert found(rows) == expected(model.rows, fields)
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=QUIET)
+@settings(max_examples=examples(6), deadline=None, suppress_health_check=QUIET)
 @given(data=st.data(), schema=schemas())
 def test_every_state_reads_as_rows_by_field_id_tell(data: st.DataObject, schema: TableSchema) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -85,7 +86,7 @@ def test_every_state_reads_as_rows_by_field_id_tell(data: st.DataObject, schema:
 
 @pytest.mark.full
 @pytest.mark.timeout(900)
-@settings(max_examples=120, deadline=None, suppress_health_check=QUIET)
+@settings(max_examples=examples(120), deadline=None, suppress_health_check=QUIET)
 @given(data=st.data(), schema=schemas())
 def test_every_state_reads_as_rows_by_field_id_tell_at_length(data: st.DataObject, schema: TableSchema) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -28,6 +28,7 @@ from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.write import starting_at, write_rows
+from tests.support.examples import examples
 from tests.support.tables.small_tables import UNSYNCED, append_anyhow
 
 SCHEMA = pa.schema(
@@ -279,7 +280,7 @@ changes = st.tuples(
 )
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(
     history=st.lists(st.lists(changes, min_size=1, max_size=8), min_size=1, max_size=10),
     options=st.fixed_dictionaries(

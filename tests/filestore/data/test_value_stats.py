@@ -26,10 +26,11 @@ from lakelog.filestore.read.scan import plan
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.table import FileStoreTable
+from tests.support.examples import examples
 from tests.support.tables.small_tables import UNSYNCED
 
 CALM = settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 COLUMNS = pa.schema(
     [

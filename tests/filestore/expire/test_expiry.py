@@ -15,6 +15,7 @@ from lakelog.filestore.expire.expiry import Retention, first_kept
 from lakelog.filestore.index.index_manifest import deletion_files
 from lakelog.filestore.metadata.manifests.manifest import COLUMNS_CACHE, ENTRY_CACHE, LIST_CACHE
 from lakelog.filestore.table import FileStoreTable
+from tests.support.examples import examples
 from tests.support.files.faulty_file_io import FaultyFileIO, InjectedCrash
 from tests.support.tables.small_tables import UNSYNCED, content_after, in_new_process, make_table, rows_of
 
@@ -130,7 +131,7 @@ def test_a_branch_keeps_the_files_that_it_shares(table: FileStoreTable) -> None:
     assert content(FileStoreTable.open(table.path, UNSYNCED, branch="dev")) == before
 
 
-@settings(deadline=None, max_examples=12, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=examples(12), suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(1, 250), st.booleans(), st.integers(1, 5))
 def test_an_expiry_that_is_cut_off_is_taken_up_by_the_next(
     tmp_path_factory: pytest.TempPathFactory, fails_at: int, after_effect: bool, kept: int

@@ -24,6 +24,7 @@ from lakelog.filestore.read.change_source import ChangeSource
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.write import write_rows
+from tests.support.examples import examples
 from tests.support.files.faulty_file_io import FaultyFileIO, InjectedCrash
 from tests.support.tables.referenced import files_on_disk, referenced_files
 from tests.support.tables.small_tables import (
@@ -389,7 +390,7 @@ def test_after_expiry_and_cleaning_the_folder_holds_what_lives_and_no_more(keeps
 
 
 @pytest.mark.full
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow])
 @given(steps=STEPS, keeps_changes=st.booleans())
 def test_so_it_is_after_any_history(steps: list[str], keeps_changes: bool) -> None:
     played(steps, keeps_changes=keeps_changes)

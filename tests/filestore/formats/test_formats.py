@@ -26,6 +26,7 @@ from lakelog.filestore.formats.orc.orc_writing import orc_schema
 from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.schema.new_schema import build_schema, number_fields
 from lakelog.filestore.schema.schema import TableSchema
+from tests.support.examples import examples
 from tests.support.files.local_files import local_file
 from tests.support.tables.column_types import column_types, exact_rows, fields_of, tables
 from tests.support.tables.paimon_tables import unpack
@@ -94,7 +95,7 @@ def is_held(fields: list[DataField], extension: str) -> bool:
 
 
 @pytest.mark.parametrize("extension", ["orc", "avro"])
-@settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=examples(40), suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_every_type_is_read_back_as_it_was(
     tmp_path_factory: pytest.TempPathFactory, extension: str, data: st.DataObject

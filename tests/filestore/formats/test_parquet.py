@@ -25,6 +25,7 @@ from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.schema.new_schema import number_fields
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.schema.schema_rules import check_types
+from tests.support.examples import examples
 from tests.support.files.local_files import local_file, read_parquet
 from tests.support.tables.column_types import column_types, exact_rows, fields_of, tables
 from tests.support.tables.paimon_tables import unpack
@@ -129,7 +130,9 @@ def _may_have_far_moments(fields: list[DataField]) -> bool:
     return "TIMESTAMP" in str([str(column.type) for column in fields])
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+@settings(
+    deadline=None, max_examples=examples(60), suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
+)
 @given(data=st.data())
 def test_every_type_is_read_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     drawn = data.draw(fields_of(column_types, min_size=1, max_size=4).filter(_is_written))

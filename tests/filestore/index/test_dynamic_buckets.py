@@ -36,6 +36,7 @@ from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.assigning import AssignRules, bucket_assigner, spread
 from lakelog.filestore.write.table_write import TableWrite
 from lakelog.filestore.write.write import write_rows
+from tests.support.examples import examples
 from tests.support.tables.dynamic_buckets import check_index, keys_by_bucket
 from tests.support.tables.referenced import files_on_disk, referenced_files
 from tests.support.tables.small_tables import altered_by_others, in_new_process
@@ -220,7 +221,7 @@ def test_the_pieces_of_one_write_know_each_other(tmp_path: Path) -> None:
     assert {bucket: file.key_count for (_, bucket), file in change.files.items()} == {1: 4, 2: 4, 3: 4, 4: 4}
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(seed=st.integers(0, 1 << 32), target=st.sampled_from([1, 3, 50]), most=st.sampled_from(["-1", "3"]))
 def test_random_histories_are_those_of_a_dict(
     tmp_path_factory: pytest.TempPathFactory, seed: int, target: int, most: str

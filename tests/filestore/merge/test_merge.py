@@ -30,10 +30,11 @@ from lakelog.filestore.merge.order import key_frame, rows_before, rows_up_to
 from lakelog.filestore.merge.runs import RunCursor, aligned_slices, are_ranked, piece_sizes
 from lakelog.filestore.metadata.manifests.levels import SortedRun
 from lakelog.filestore.schema.schema import SEQUENCE_NUMBER, VALUE_KIND
+from tests.support.examples import examples
 from tests.support.files.data_files import plain_file
 from tests.support.tables.strategies import arrow_rows, key_types, storable_values
 
-CALM = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+CALM = settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 ID = DataField(id=0, name="id", type=parse_type("INT"))
 
 

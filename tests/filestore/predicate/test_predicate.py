@@ -33,6 +33,7 @@ from lakelog.filestore.predicate import (
     resolved_columns,
     to_polars,
 )
+from tests.support.examples import examples
 
 CONNECTION = duckdb.connect()
 TYPES = {
@@ -119,7 +120,7 @@ def passing(table: pa.Table, sql: str) -> list[bool | None]:
     return answer.to_list() * (table.num_rows if len(answer) < table.num_rows else 1)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(table=tables, sql=filters)
 def test_a_filter_says_what_duckdb_says(table: pa.Table, sql: str) -> None:
     CONNECTION.register("given", table)
@@ -133,7 +134,7 @@ wide_numbers = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(
     stored=wide_numbers,
     asked=wide_numbers,
@@ -182,7 +183,7 @@ def _bounds(table: pa.Table) -> dict[str, ColumnBounds]:
     return bounds_of_stats(FIELDS, stats, row_count=table.num_rows)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(table=tables, sql=filters)
 def test_pruning_never_loses_a_row(table: pa.Table, sql: str) -> None:
     where = parse_where(sql)

@@ -19,6 +19,7 @@ from lakelog.filestore.expire.retention_rules import Retention
 from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
+from tests.support.examples import examples
 from tests.support.files.counting_file_io import CountingFileIO
 from tests.support.tables.paimon_tables import CASES
 
@@ -255,7 +256,7 @@ changes = st.tuples(
 histories = st.lists(st.lists(changes, min_size=1, max_size=8), min_size=1, max_size=9)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(history=histories, engine=st.sampled_from(ENGINES), following=st.fixed_dictionaries(FOLLOWING), data=st.data())
 def test_changes_fold_to_the_rows_of_the_table(
     tmp_path_factory: pytest.TempPathFactory,

@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 from lakelog.common.arrow import to_arrow_type
 from lakelog.common.types import DataField, DataType, TypeRoot, array_of, map_of, parse_type, row_of
 from lakelog.filestore.read.json_rows import to_json_lines
+from tests.support.examples import examples
 from tests.support.tables.column_types import fields_of, tables
 from tests.support.tables.strategies import value_types
 
-CALM = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+CALM = settings(max_examples=examples(80), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 INNER = [DataField(id=0, name="x", type=parse_type("INT")), DataField(id=0, name="y", type=parse_type("STRING"))]
 
 

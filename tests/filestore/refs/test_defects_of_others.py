@@ -175,8 +175,8 @@ def test_a_delete_of_a_partial_update_that_removes_rows_is_in_the_audit_log(tmp_
     assert audited(table, after=before) == Counter([("-D", 3, "4")])
 
 
-@pytest.mark.parametrize("source", ["auto", "difference"])
-def test_deletes_of_a_range_outlive_a_compaction_of_young_files(tmp_path: Path, source: str) -> None:  # paimon#5115
+@pytest.mark.parametrize("compare", ["auto", "states"])
+def test_deletes_of_a_range_outlive_a_compaction_of_young_files(tmp_path: Path, compare: str) -> None:  # paimon#5115
     table = make(tmp_path, write_only="true", **{"num-sorted-run.compaction-trigger": "2"})
     put(table, (1, "a"), (2, "b"), (3, "c"))
     table.compact(full=True)
@@ -184,7 +184,7 @@ def test_deletes_of_a_range_outlive_a_compaction_of_young_files(tmp_path: Path, 
     table.delete("k = 2")
     put(table, (3, "cc"))
     assert table.compact() is not None
-    found = [row for batch in table.changes(after=before, source=source) for row in batch.to_pylist()]
+    found = [row for batch in table.changes(after=before, compare=compare) for row in batch.to_pylist()]
     last = {row["k"]: (row["_row_kind"], row["v"]) for row in found if row["_row_kind"] != "-U"}
     assert last[2][0] == "-D"
     assert last[3][1] == "cc"

@@ -26,6 +26,7 @@ from lakelog.filestore.metadata.snapshots.changelogs import ChangelogManager
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.tables.forks import Fork, read_fork
 from lakelog.filestore.table import FileStoreTable
+from tests.support.examples import examples
 from tests.support.files.faulty_file_io import FaultyFileIO, InjectedCrash
 from tests.support.tables.foreign_engine import fast_forward_as_others_do, roll_back_as_others_do
 from tests.support.tables.referenced import files_on_disk, referenced_files
@@ -564,14 +565,14 @@ def run_history(kind: str, history: list[Step]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=5, phases=PHASES)
+@settings(max_examples=examples(5), phases=PHASES)
 @given(history=histories)
 def test_every_line_and_tag_reads_what_it_read_and_no_file_is_lost_or_left(kind: str, history: list[Step]) -> None:
     run_history(kind, history)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=5, phases=PHASES)
+@settings(max_examples=examples(5), phases=PHASES)
 @given(history=behind_others)
 def test_both_lines_keep_their_files_whichever_snapshot_of_the_older_one_expires(
     kind: str, history: list[Step]
@@ -582,7 +583,7 @@ def test_both_lines_keep_their_files_whichever_snapshot_of_the_older_one_expires
 @pytest.mark.full
 @pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=100, phases=PHASES)
+@settings(max_examples=examples(100), phases=PHASES)
 @given(history=behind_others | behind_gaps)
 def test_many_histories_of_two_lines(kind: str, history: list[Step]) -> None:
     run_history(kind, history)
@@ -591,7 +592,7 @@ def test_many_histories_of_two_lines(kind: str, history: list[Step]) -> None:
 @pytest.mark.full
 @pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=250, phases=PHASES)
+@settings(max_examples=examples(250), phases=PHASES)
 @given(history=histories)
 def test_many_histories_of_tags_and_branches(kind: str, history: list[Step]) -> None:
     run_history(kind, history)

@@ -42,6 +42,7 @@ from lakelog.filestore.schema.counted_schema import COUNT_COLUMN
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.table_write import TableWrite
+from tests.support.examples import examples
 from tests.support.tables.column_types import exact_rows, fields_of, scalar_types, tables
 
 UNSYNCED = LocalFileIO(sync_data=False)
@@ -322,7 +323,7 @@ def long_enough(kind: DataType) -> DataType:
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
 @given(data=st.data())
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.too_slow])
 def test_rows_of_every_type_are_counted(
     tmp_path_factory: pytest.TempPathFactory, file_format: str, data: st.DataObject
 ) -> None:
@@ -382,7 +383,7 @@ def counted(given_changes: Sequence[tuple[Sequence[object], int]]) -> Counter[st
 
 
 @given(layout=st.sampled_from(list(LAYOUTS)), history=steps)
-@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(20), suppress_health_check=[HealthCheck.too_slow])
 def test_every_snapshot_of_a_history_has_the_rows_of_a_counter(
     tmp_path_factory: pytest.TempPathFactory, layout: str, history: list[tuple[str, Any]]
 ) -> None:

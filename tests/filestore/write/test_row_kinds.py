@@ -19,10 +19,11 @@ from lakelog.filestore.alter.schema_changes import RenameColumn
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.row_kinds import RowKinds, rows_and_kinds, split_kinds
+from tests.support.examples import examples
 from tests.support.tables.small_tables import UNSYNCED
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("op", pa.string()), ("v", pa.int64())])
-CALM = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+CALM = settings(deadline=None, max_examples=examples(40), suppress_health_check=[HealthCheck.too_slow])
 OPTION = {"rowkind.field": "op"}
 Change = tuple[int, str | None, int | None]
 

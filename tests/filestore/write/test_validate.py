@@ -14,6 +14,7 @@ from lakelog.common.types import DataField, parse_type
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.write.validate import validate_rows
+from tests.support.examples import examples
 from tests.support.tables.strategies import History, Write, histories
 
 TYPES = {
@@ -108,7 +109,7 @@ def test_columns_may_come_in_any_order() -> None:
     assert validate_rows(schema(), rows, table_name="db.t").column_names == list(TYPES)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(history=histories(steps_max=3))
 def test_rows_of_the_table_s_types_are_left_as_they_are(history: History) -> None:
     for step in history.steps:

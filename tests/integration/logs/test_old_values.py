@@ -23,6 +23,7 @@ from lakelog.filestore.formats.parquet.parquet_layout import has_nanos
 from lakelog.protocol.state.resolving import CACHE
 from lakelog.protocol.state.steps import Step
 from tests.integration.logs.test_log_equals_files import COARSE_MOMENTS, is_storable
+from tests.support.examples import examples
 from tests.support.kills.crashing_writer import CrashingWriter, InjectedCrash, table_of
 from tests.support.logs.broker_settings import broker_settings
 from tests.support.logs.local_writer import LocalWriter
@@ -247,7 +248,7 @@ def test_counts_by_group_with_retractions_are_those_of_the_table_with_two_writer
     """Old rows are looked up behind the fence: also among what the other writer has logged and not committed."""
 
     @settings(
-        max_examples=8,
+        max_examples=examples(8),
         deadline=None,
         phases=(Phase.explicit, Phase.reuse, Phase.generate),
         suppress_health_check=[HealthCheck.too_slow],
