@@ -66,8 +66,9 @@ def table(tmp_path: Path) -> FileStoreTable:
         "manifest/.manifest-x.1.tmp",
         "snapshot/.snapshot-9.1.tmp",
         "index/index-x-0",
+        f"lakelog/line/5-2088-{'a' * 32}",  # of a commit whose handle was let go
     ):
-        (Path(table.path) / name).parent.mkdir(exist_ok=True)
+        (Path(table.path) / name).parent.mkdir(parents=True, exist_ok=True)
         (Path(table.path) / name).write_bytes(b"lost")
     make_old(table)
     return table

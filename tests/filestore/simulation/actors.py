@@ -64,6 +64,10 @@ class Worker(ABC):
             self.world.nap(process, self.rest_turns)
             try:
                 if table is None or self.world.rng.random() < REOPEN_SHARE:
+                    if (
+                        table is not None and table.commit_line.has_kept
+                    ):  # the place that its next commit would have had
+                        self.world.events["place left behind"] += 1
                     table = FileStoreTable.open(self.model.table.path, file_io)
                 self.step(table, process)
             except UnavailableError as error:

@@ -302,6 +302,9 @@ class Model:
         named |= {"EARLIEST", "LATEST", "schema-0", *(f"{SNAPSHOT_PREFIX}{number}" for number in self.living)}
         orphans = [path for path in Path(self.table.path).rglob("*") if path.is_file() and path.name not in named]
         self.world.events["orphans"] += len(orphans)
+        in_line = [path for path in orphans if path.parent.name == "line"]
+        if len(in_line) <= self.world.events["place left behind"]:
+            orphans = [path for path in orphans if path not in in_line]
         # An expiry spares the files of a tag in the making, which is given up where it came too late.
         is_calm = not self.world.events["gave up"] and not self.world.events["restore refused"]
         if orphans and not self.world.fault_rate and is_calm:

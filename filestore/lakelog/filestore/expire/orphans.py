@@ -22,6 +22,7 @@ from lakelog.common.progress import counted
 from lakelog.filestore.expire.references import BranchHistory, References, history_of
 from lakelog.filestore.expire.retention_rules import DEFAULT_AGE_MILLIS
 from lakelog.filestore.io.fileio import FileEntry
+from lakelog.filestore.metadata.snapshots.commit_line import line_folder
 from lakelog.filestore.metadata.snapshots.snapshot_manager import read_hint
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.metadata.tables.unnamed_files import AGE_MILLIS_MIN
@@ -158,6 +159,7 @@ class _Candidates:
             own = TablePaths(root, branch)
             for folder in (own.snapshot_dir, own.schema_dir, own.tag_dir, own.changelog_dir, own.consumer_dir):
                 self._add_files(folder, only=_TEMPORARY)
+            self._add_files(line_folder(own))
         sub_folder = DATA_FILE_DIRECTORY.of(self._table.schema.options)
         self._walk(f"{root}/{sub_folder}" if sub_folder else root, list(self._table.schema.partition_keys))
 

@@ -9,8 +9,9 @@ too: its handle has met other commits lately, or its snapshot would have a numbe
 `lakelog/line/waiting` is there, which each lost race writes and the last one in the line deletes. So writers that
 always win do not keep a slow one from its turn.
 
-The line decides nothing: creating the snapshot's file does. Where a process in the line was killed or sleeps, those
-that wait delete its file once its patience is over. A file that is deleted wrongly costs the commit its place, no more.
+The line decides nothing: creating the snapshot's file does. Where a process in the line was killed or sleeps, or a
+handle is let go before the next commit that has its place, those that wait delete the file once its patience is over,
+or `remove_orphan_files` does. A file that is deleted wrongly costs the commit its place, no more.
 """
 
 from __future__ import annotations
@@ -61,12 +62,17 @@ class LinePlace:
         return cls(int(found[1]), found[3], min(int(found[2]), _PATIENCE_MAX_MILLIS))
 
 
+def line_folder(paths: TablePaths) -> str:
+    """The folder of the line of a table or branch."""
+    return f"{paths.own_root}/lakelog/line"
+
+
 class CommitLine:
     """The line of one table or branch, as one handle sees it."""
 
     def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
         self._file_io = file_io
-        self._folder = f"{paths.own_root}/lakelog/line"
+        self._folder = line_folder(paths)
         self._met_seconds: float | None = None
         self._kept: list[LinePlace] = []
 
@@ -98,6 +104,11 @@ class CommitLine:
     def keep(self, place: LinePlace) -> None:
         """Let the next commit of this handle have a place."""
         self._kept.append(place)
+
+    @property
+    def has_kept(self) -> bool:
+        """Whether a place waits for the next commit of this handle."""
+        return bool(self._kept)
 
     def take_kept(self) -> LinePlace | None:
         """A place that a commit of this handle has left to the next one."""
