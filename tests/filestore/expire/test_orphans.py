@@ -90,6 +90,7 @@ def test_orphans_are_deleted_and_rows_are_not(table: FileStoreTable) -> None:
     found = table.remove_orphan_files()
     assert table.remove_orphan_files(dry_run=False).files == found.files
     assert files_on_disk(table.path) == referenced_files(table.path)
+    assert table.commit_line.places() == []
     assert content(in_new_process(table.path)) == before
     assert table.remove_orphan_files(dry_run=False).files == ()
 
