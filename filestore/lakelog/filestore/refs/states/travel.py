@@ -115,7 +115,8 @@ def at_number(table: TableStore, snapshot_id: int, *, or_tagged: bool = False) -
     if kept:
         raise NotFoundError(
             f"snapshot {snapshot_id} of {table.name} has expired; it is kept by the tags "
-            f"{listed(tag.name for tag in kept)}: name one of these"
+            f"{listed(tag.name for tag in kept)}: name one of these. When it cannot have expired, its file "
+            f"{table.paths.snapshot(snapshot_id)} was lost: restore it"
         )
     return table.snapshots.get(snapshot_id)  # raises, naming the living ones
 
