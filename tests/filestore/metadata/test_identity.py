@@ -55,6 +55,19 @@ def test_a_table_that_was_made_anew_refuses_an_older_handle(tmp_path: Path, new_
     assert anew.snapshots.ids() == [*range(1, new_snapshots + 1)]
 
 
+@pytest.mark.parametrize("end", ["delete_branch", "replace_main"])
+def test_a_branch_that_went_refuses_an_older_handle_and_is_named(tmp_path: Path, end: str) -> None:
+    table = make_table(tmp_path)
+    commit_batch(table, 0)
+    table.create_branch("trial")
+    trial = table.on_branch("trial")
+    trial.write(rows_of(1))
+    getattr(table, end)("trial")
+    with pytest.raises(ConflictError, match=r"branch 'trial' of table .* was deleted, or replaced the table, since it"):
+        trial.write(rows_of(5))
+    assert table.branch_names() == ["main"]
+
+
 def test_a_dropped_table_is_not_brought_back_by_a_commit(tmp_path: Path) -> None:
     stale = make_table(tmp_path)
     commit_batch(stale, 0)

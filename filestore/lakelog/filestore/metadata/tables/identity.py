@@ -9,6 +9,7 @@ have no uuid: there the time in the schema's file is compared. For lakelog's sta
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from lakelog.common.errors import ConflictError, CorruptDataError, InvalidRequestError, NotFoundError
 from lakelog.filestore.metadata.snapshots.snapshot import SCHEMA_DIGEST_KEY, Snapshot
@@ -58,6 +59,11 @@ def check_same_table(table: TableStore, found: str | None) -> None:
     `found` is the uuid that a snapshot names: when it is the table's own, no file is read.
     """
     if not (found and found == table.uuid) and not is_same_table(table):
+        if table.branch != MAIN_BRANCH and is_same_table(replace(table, branch=MAIN_BRANCH)):
+            raise ConflictError(
+                f"branch {table.branch!r} of table {table.path} was deleted, or replaced the table, since it was "
+                "opened: nothing is written or read by this handle. Open the table, or a branch that it has"
+            )
         raise ConflictError(
             f"table {table.path} was dropped, renamed, or created again, since it was opened: nothing is written or "
             "read by this handle. Open the table again, a renamed one by its new name; a stream continues in a renamed "
