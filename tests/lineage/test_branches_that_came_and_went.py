@@ -5,60 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog, Table
-from lakelog.lineage import downstream, feed, known_edges, made_from, tainted, upstream
+from lakelog.lineage import downstream, feed, known_edges, tainted, upstream
 from lakelog.lineage.lines.line_graph import FoundTables, load_lines
 from lakelog.lineage.lines.lines import line_key
 from tests.support.lineage.lineage_jobs import commit_rows, read_of
+from tests.support.lineage.three_tables import copy, fed_catalog, reached, readers, rows, three_tables
 from tests.support.tables.foreign_engine import fast_forward_as_others_do, roll_back_as_others_do
-
-SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.int64())])
 
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> Catalog:
-    """A warehouse whose lineage is fed before it is deleted."""
-    found = Catalog(tmp_path, options={"data-lineage": "true"})
-    feed(found)
-    return found
+    return fed_catalog(tmp_path)
 
 
 @pytest.fixture
 def tables(catalog: Catalog) -> tuple[Table, Table, Table]:
-    """Three tables with a snapshot each, of which none was made from another one."""
-    a, b, c = (make(catalog, name) for name in "abc")
-    for table in (a, b, c):
-        table.write(rows(1))
-    return a, b, c
-
-
-def make(catalog: Catalog, name: str) -> Table:
-    options = {"bucket": "1", "write-only": "true", "snapshot.num-retained.min": "1"}
-    return catalog.create_table(f"db.{name}", schema=SCHEMA, primary_keys=["id"], options=options)
-
-
-def rows(*ids: int) -> pa.Table:
-    return pa.table({"id": list(ids), "v": list(ids)}, schema=SCHEMA)
-
-
-def copy(source: Table, sink: Table) -> None:
-    found = source.snapshot()
-    assert found is not None
-    made_from(sink, f"{source.name}@{found.id}", job="copy").write(source.to_arrow())
-
-
-def reached(catalog: Catalog, table: str, snapshot_id: int) -> set[str]:
-    """The tables that hold tainted rows."""
-    found = tainted(catalog, table, snapshot_id).tables.to_pylist()
-    return {row["table"] for row in found if row["holds_tainted_rows"]}
-
-
-def readers(catalog: Catalog, table: str, snapshot_id: int) -> set[str]:
-    """The tables that were made from a snapshot."""
-    return {row["sink_table"] for row in downstream(catalog, table, snapshot_id).to_pylist()}
+    return three_tables(catalog)
 
 
 def merge(table: Table, branch: str) -> None:

@@ -5,58 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog, Table
-from lakelog.lineage import downstream, feed, made_from, tainted
+from lakelog.lineage import downstream, feed, tainted, upstream
 from tests.support.lineage.lineage_jobs import commit_rows, read_of
+from tests.support.lineage.three_tables import copy, fed_catalog, reached, readers, rows, three_tables
 from tests.support.tables.foreign_engine import fast_forward_as_others_do, roll_back_as_others_do
-
-SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.int64())])
 
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> Catalog:
-    """A warehouse whose lineage is fed before it is deleted."""
-    found = Catalog(tmp_path, options={"data-lineage": "true"})
-    feed(found)
-    return found
+    return fed_catalog(tmp_path)
 
 
 @pytest.fixture
 def tables(catalog: Catalog) -> tuple[Table, Table, Table]:
-    """Three tables with a snapshot each, of which none was made from another one."""
-    a, b, c = (make(catalog, name) for name in "abc")
-    for table in (a, b, c):
-        table.write(rows(1))
-    return a, b, c
-
-
-def make(catalog: Catalog, name: str) -> Table:
-    options = {"bucket": "1", "write-only": "true", "snapshot.num-retained.min": "1"}
-    return catalog.create_table(f"db.{name}", schema=SCHEMA, primary_keys=["id"], options=options)
-
-
-def rows(*ids: int) -> pa.Table:
-    return pa.table({"id": list(ids), "v": list(ids)}, schema=SCHEMA)
-
-
-def copy(source: Table, sink: Table) -> None:
-    found = source.snapshot()
-    assert found is not None
-    made_from(sink, f"{source.name}@{found.id}", job="copy").write(source.to_arrow())
-
-
-def reached(catalog: Catalog, table: str, snapshot_id: int) -> set[str]:
-    """The tables that hold tainted rows."""
-    found = tainted(catalog, table, snapshot_id).tables.to_pylist()
-    return {row["table"] for row in found if row["holds_tainted_rows"]}
-
-
-def readers(catalog: Catalog, table: str, snapshot_id: int) -> set[str]:
-    """The tables that were made from a snapshot."""
-    return {row["sink_table"] for row in downstream(catalog, table, snapshot_id).to_pylist()}
+    return three_tables(catalog)
 
 
 def roll_back(catalog: Catalog, table: Table, snapshot_id: int) -> None:
@@ -213,3 +178,15 @@ def test_a_table_has_the_snapshots_of_a_branch_that_replaced_it_since_then(
 
     assert {row["job"] for row in downstream(catalog, "db.a", 1).to_pylist()} == {"copy", "before"}
     assert {row["job"] for row in downstream(catalog, "db.b", 2).to_pylist()} == {"behind", None}  # and the branch
+
+
+def test_a_snapshot_from_before_a_branch_is_asked_for_by_the_name_of_the_branch(
+    catalog: Catalog, tables: tuple[Table, Table, Table]
+) -> None:
+    """The branch has no copy of it, and no edge names it: it lives in the table."""
+    a, _, _ = tables
+    a.write(rows(7))
+    a.branches.create("trial")
+
+    assert upstream(catalog, "db.a$branch_trial", 1).num_rows == 0
+    assert readers(catalog, "db.a$branch_trial", 1) == {"db.a"}  # the beginning of the branch

@@ -18,10 +18,11 @@ from lakelog.lineage.lines.line_graph import FoundTables, LivingCommits
 from lakelog.lineage.lines.lines import line_key
 from lakelog.lineage.records.record import TableVersion
 from lakelog.lineage.records.unreadable import check_is_read, unreadable_tables
-from lakelog.lineage.tables.edge_arrays import EdgeArrays, Ints
+from lakelog.lineage.tables.edge_arrays import EdgeArrays
 from lakelog.lineage.tables.edges import EDGE_SCHEMA
 from lakelog.lineage.tables.forking import fork_edges, living_commit, owning_line
 from lakelog.lineage.tables.known import known_edges
+from lakelog.lineage.tables.line_times import Ints
 from lakelog.warehouse.warehouse import Warehouse
 
 ANSWER_SCHEMA = pa.schema([pa.field("depth", pa.int64(), nullable=False), *EDGE_SCHEMA])
@@ -100,26 +101,27 @@ class _Start:
         self._store = _opened(catalogs, table)
         if self._store is not None:
             check_is_read(self._store, self.graph.unreadable)
+        self._living: Snapshot | None = None
         if self._store is None:
             self._key = named_line(self.graph, table)
         else:
             asked = self._store
-            owner, commit = asked_line(self.graph, asked, snapshot_id, commit)
-            self._key = line_key(owner)
-            is_there = commit is not None and living_commit(owner, snapshot_id) == commit
-            self._store = owner if is_there or living_commit(asked, snapshot_id) != commit else asked
+            self._store, commit = asked_line(self.graph, asked, snapshot_id, commit)
+            self._key = line_key(self._store)
+            for line in (self._store, asked):  # a branch has the snapshot at which it began still
+                found = line.snapshots.find(snapshot_id)
+                if found is not None and commit in {None, found.uuid}:
+                    self._store, self._living = line, found
+                    break
         self.line = self.graph.line(self._key)
-        self._living = None if self._store is None else self._store.snapshots.find(snapshot_id)
-        if self._living is not None and commit not in {None, self._living.uuid}:
-            self._living = None
         commits = [] if self.line is None else self.graph.commits_of(self.line, snapshot_id)
         if self._living is None and not (commit in commits or (commit is None and commits)):
             raise NotFoundError(
                 f"snapshot {snapshot_id} of {table}{'' if commit is None else f' of commit {commit}'} does not live, "
                 "and no lineage names it; `lakelog table log` lists those that live"
             )
-        found = self._living.uuid if self._living is not None else commit or commits[-1]
-        self.version = TableVersion(snapshot_id=snapshot_id, commit=found)
+        named = self._living.uuid if self._living is not None else commit or commits[-1]
+        self.version = TableVersion(snapshot_id=snapshot_id, commit=named)
 
     @property
     def time_millis(self) -> int | None:
@@ -179,11 +181,11 @@ def asked_line(
     """
     owner = owning_line(table, snapshot_id)
     found = living_commit(table, snapshot_id) if commit is None else commit
+    if owner is table or found is None or living_commit(owner, snapshot_id) == found:
+        return owner, found
     lines = (graph.line(line_key(one)) for one in (owner, table))
     is_owners, is_own = (line is not None and found in graph.commits_of(line, snapshot_id) for line in lines)
-    if found is None or is_owners or not is_own or living_commit(owner, snapshot_id) == found:
-        return owner, found
-    return table, found
+    return (table if is_own and not is_owners else owner), found
 
 
 def named_line(graph: EdgeArrays, name: str) -> LineKey:
