@@ -183,11 +183,11 @@ class Catalog(TableOpener):
 
         >>> sales = catalog.rename_table("db.orders", "db.sales")
         """
+        from lakelog.catalog.system.dropping import check_no_link
+
         old, new = Identifier.parse(identifier), Identifier.parse(new_identifier)
         check_is_free(new.database)
         table = self.load_table(identifier)
-        from lakelog.catalog.system.dropping import check_no_link
-
         check_no_link(table, "renamed")
         store = self._file_io
         if not isinstance(store, FolderStore):

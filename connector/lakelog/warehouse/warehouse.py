@@ -140,7 +140,9 @@ class Warehouse:
         return self._has_database(STORED_DATABASE if name == SYSTEM_DATABASE else name)
 
     def _has_database(self, name: str) -> bool:
-        return DATABASE_MARK in self._file_io.list_names(self._database_folder(name)) or bool(self._tables_of(name))
+        folder = self._database_folder(name)
+        names = self._file_io.list_names(folder)
+        return DATABASE_MARK in names or any(self._tables_among(folder, names))
 
     def _database_folder(self, name: str) -> str:
         return f"{self.warehouse.rstrip('/')}/{name}{DATABASE_SUFFIX}"
@@ -174,8 +176,10 @@ class Warehouse:
 
     def _tables_of(self, database: str) -> list[str]:
         folder = self._database_folder(database)
-        names = (name for name in self._file_io.list_names(folder) if not name.startswith("."))
-        return sorted(name for name in names if self._exists(f"{folder}/{name}"))
+        return sorted(self._tables_among(folder, self._file_io.list_names(folder)))
+
+    def _tables_among(self, folder: str, names: Sequence[str]) -> Iterator[str]:
+        return (name for name in names if not name.startswith(".") and self._exists(f"{folder}/{name}"))
 
     def _exists(self, path: str) -> bool:
         return bool(SchemaManager(self._file_io, TablePaths(path)).list_ids())

@@ -93,8 +93,9 @@ class LineHistories:
             if node not in found and version.snapshot_id > first:
                 found.add(node)
                 waiting += self.nodes[node].before
-        is_gone = start is not None and bool(last) and last.isdisjoint({None, start.commit})
-        return self.between(ends, None) if is_gone and start is not None and start.commit is not None else found
+        if start is not None and start.commit is not None and last and last.isdisjoint({None, start.commit}):
+            return self.between(ends, None)
+        return found
 
     def later(self, key: LineKey, nodes: Sequence[int], time_millis: int) -> list[int]:
         """The newest nodes of a line at a time that came after one of these."""

@@ -11,19 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakelog.filestore.metadata.origins.row_sources import LineKey
 from lakelog.lineage.records.record import TableVersion
 from lakelog.lineage.records.unreadable import UnreadableTable
-from lakelog.lineage.tables.edge_columns import NONE, coded_name, codes, int_column, line_column, reads_states
+from lakelog.lineage.tables.edge_columns import NONE, coded_columns, coded_name, int_column, line_column, reads_states
 from lakelog.lineage.tables.generations import Copies, Generations, generations_of, unique_rows
-from lakelog.lineage.tables.line_times import LineTimes, beginnings, truths
+from lakelog.lineage.tables.line_times import Ints, LineTimes, Mask, beginnings, truths
 
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 Living = Callable[[LineKey], Mapping[TableVersion, int]]
 
 
@@ -40,8 +37,8 @@ class EdgeArrays:
         self.unreadable = tuple(unreadable)
         self._living = living
         found = self.edges = edges.filter(pc.is_valid(edges["source_kind"])).combine_chunks()
-        (sinks, sources), self.lines = codes(line_column(found, "sink"), line_column(found, "source"))
-        (commits, to_commits, from_commits), self._commits = codes(
+        (sinks, sources), self.lines = coded_columns(line_column(found, "sink"), line_column(found, "source"))
+        (commits, to_commits, from_commits), self._commits = coded_columns(
             found["sink_commit"], found["source_to_commit"], found["source_from_commit"]
         )
         self.sink_line = sinks

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakelog.lineage.records.record import ReadMode
-from lakelog.lineage.tables.line_times import truths
+from lakelog.lineage.tables.line_times import Ints, Mask, truths
 
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 NONE = -1
 
 
@@ -33,7 +30,7 @@ def line_column(edges: pa.Table, end: str) -> pa.ChunkedArray:
     return pc.binary_join_element_wise(pc.fill_null(edges[f"{end}_uuid"], ""), branches, "\0")
 
 
-def codes(*columns: pa.ChunkedArray) -> tuple[Sequence[Ints], list[str]]:
+def coded_columns(*columns: pa.ChunkedArray) -> tuple[Sequence[Ints], list[str]]:
     """Columns of strings of one length as numbers, -1 for null, and behind them the strings."""
     chunks = [chunk for column in columns for chunk in column.chunks]
     coded = pa.chunked_array(chunks, type=pa.string()).combine_chunks().dictionary_encode()

@@ -13,12 +13,11 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
+from lakelog.lineage.tables.edge_columns import NONE
+from lakelog.lineage.tables.line_times import Ints, Mask
+
 LivingTimes = Mapping[tuple[int, int], int]
-_NONE = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +106,7 @@ def generations_of(
     live in a line, by number and commit, with the times since when it has them at the latest. Lines without generations
     are not asked for.
     """
-    known = commits != _NONE
+    known = commits != NONE
     named, _ = unique_rows(lines[known], ids[known], commits[known])
     is_again = (named[0][1:] == named[0][:-1]) & (named[1][1:] == named[1][:-1])
     found = {}
@@ -133,7 +132,7 @@ def _since(ids: Ints, commits: Ints, times: Ints, living: LivingTimes) -> Ints:
 def _generations(ids: Ints, commits: Ints, times: Ints, written: Mask) -> Generations:
     current: dict[int, int] = {}
     born: dict[tuple[int, int], int] = {}
-    first_ids, first_times = [_NONE], [_NONE]
+    first_ids, first_times = [NONE], [NONE]
     for at in np.lexsort((ids, times)):
         number, commit = int(ids[at]), int(commits[at])
         if (number, commit) in born:
