@@ -26,6 +26,7 @@ from lakelog.filestore.metadata.origins.older_sources import kept_sources
 from lakelog.filestore.metadata.origins.restored import restores_properties
 from lakelog.filestore.metadata.origins.row_changes import changes_rows
 from lakelog.filestore.metadata.origins.row_sources import LineKey
+from lakelog.filestore.metadata.origins.state_before import properties_after_rollback
 from lakelog.filestore.metadata.snapshots.snapshot import (
     BATCH_COMMIT_IDENTIFIER,
     MERGE_OPERATION,
@@ -288,8 +289,18 @@ class Model:
                 if any(is_passed(one.stored) for one in snapshots[at:]):  # unknown once expired: see docs/limits.md
                     table = self.tables[name]
                     table.expires_to = min(target.id + 1, table.expires_to or target.id + 1)
-                del snapshots[at:]
+                while len(snapshots) > at:
+                    self._take_newest_back(name)
                 self._rewind(name)
+
+    def _take_newest_back(self, name: str) -> None:
+        """Delete the newest snapshot, once the one before it has what lakelog knows."""
+        snapshots, stored = self.tables[name].snapshots, [one.stored for one in self.living(name)]
+        older, newer = (Living(stored).carried(one) for one in stored[-2:])
+        properties = properties_after_rollback(stored[-2], older, newer)
+        snapshots.pop()
+        snapshots[-1] = replace(snapshots[-1], stored=replace(stored[-2], properties=properties))
+        self.by_commit[snapshots[-1].commit] = snapshots[-1]
 
     def overwrite(self, name: str) -> None:
         """All rows are replaced by those of a statement."""

@@ -13,7 +13,6 @@ from lakelog.filestore.metadata.origins.restored import restored_state
 from lakelog.filestore.metadata.origins.row_changes import REPLACES_ROWS, changes_rows
 from lakelog.filestore.metadata.origins.unseen_changes import is_unseen
 from lakelog.filestore.metadata.snapshots.snapshot import (
-    PROPERTY_PREFIX,
     RESTORE_OPERATION,
     CommitKind,
     Snapshot,
@@ -160,8 +159,7 @@ def _change(snapshot: Snapshot, batches: Sequence[LineBatch], *, changes_rows: b
         return Change.NOTHING
     if LINEAGE_KEY in snapshot.properties:  # batches without sources, or parts of batches
         return Change.BATCHES
-    is_own = any(key.startswith(PROPERTY_PREFIX) for key in snapshot.properties)
-    return Change.BY_HAND if is_own else Change.FOREIGN
+    return Change.BY_HAND if snapshot.has_own_properties else Change.FOREIGN
 
 
 def replaces_all(table: TableStore, snapshot: Snapshot) -> bool:

@@ -149,7 +149,18 @@ def cleared_property(
     if not found:
         return {}
     before = [event.to_json() for event in parse_cleared(carried.get(CLEARED_KEY))]
-    return {CLEARED_KEY: json.dumps({"cleared": [*before, *found][-EVENTS_MAX:]}, separators=(",", ":"))}
+    return {CLEARED_KEY: _text_of([*before, *found][-EVENTS_MAX:])}
+
+
+def events_up_to(properties: Mapping[str, str], snapshot_id: int) -> str | None:
+    """The value of the property as it was at an older snapshot; None for none. Raises CorruptDataError."""
+    events = parse_cleared(properties.get(CLEARED_KEY))
+    found = [event.to_json() for event in events if event.snapshot_id <= snapshot_id]
+    return _text_of(found) if found else None
+
+
+def _text_of(events: Sequence[Mapping[str, object]]) -> str:
+    return json.dumps({"cleared": events}, separators=(",", ":"))
 
 
 def clears_properties(clears: Clears | None, base: Snapshot | None) -> dict[str, str]:

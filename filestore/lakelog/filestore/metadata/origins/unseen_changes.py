@@ -85,7 +85,19 @@ def _with_new(newest: Sequence[Snapshot], carried: CarriedProperties) -> dict[st
     while len(found) > UNSEEN_MAX:
         oldest, older, *_ = found
         found[:2] = [older._replace(first=oldest.first)]
-    return {UNSEEN_KEY: json.dumps({"snapshots": [_to_json(one) for one in found]}, separators=(",", ":"))}
+    return {UNSEEN_KEY: _text_of(found)}
+
+
+def unseen_up_to(properties: Mapping[str, str], snapshot_id: int) -> str | None:
+    """The value of the property as it was at an older snapshot; None for none. Raises CorruptDataError."""
+    found = [one for one in unseen_of(properties) if one.first <= snapshot_id]
+    if found and found[-1].last > snapshot_id:
+        found[-1] = UnseenChanges(found[-1].first, snapshot_id)
+    return _text_of(found) if found else None
+
+
+def _text_of(found: Sequence[UnseenChanges]) -> str:
+    return json.dumps({"snapshots": [_to_json(one) for one in found]}, separators=(",", ":"))
 
 
 def _to_json(one: UnseenChanges) -> dict[str, object]:

@@ -155,6 +155,11 @@ class Snapshot:
         """Whether it names lakelog as its writer. Tags of older releases of Paimon name no writer."""
         return str(self.writer_version).startswith(_OWN_WRITER)
 
+    @property
+    def has_own_properties(self) -> bool:
+        """Whether it has properties of lakelog, as all of its snapshots have; those of other engines have none."""
+        return any(key.startswith(PROPERTY_PREFIX) for key in self.properties)
+
     def without_own_properties(self) -> Snapshot:
         """The snapshot without the properties of lakelog."""
         kept = {key: text for key, text in self.properties.items() if not key.startswith(PROPERTY_PREFIX)}

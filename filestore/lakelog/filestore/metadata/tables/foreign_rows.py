@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from lakelog.filestore.metadata.snapshots.snapshot import PROPERTY_PREFIX, CommitKind, Snapshot
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
 from lakelog.filestore.metadata.tables.store import TableStore
 
 _WITHOUT_ROWS = (CommitKind.COMPACT, CommitKind.ANALYZE)
@@ -38,7 +38,7 @@ def warn_of_foreign_rows(table: TableStore, snapshot: Snapshot | None) -> None:
     if snapshot is None or not table.has_log:
         return
     for found in table.snapshots.walk_back(snapshot):
-        if any(key.startswith(PROPERTY_PREFIX) for key in found.properties):
+        if found.has_own_properties:
             return
         if _has_rows(table, found):
             _log.warning("%s", foreign_rows_text(table.path, found))

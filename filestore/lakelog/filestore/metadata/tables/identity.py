@@ -195,9 +195,10 @@ def _check_state_not_lost(table: TableStore, snapshot: Snapshot, *, oldest: int)
                 "state of that time has expired: name a newer snapshot"
             )
         raise StateLostError(
-            f"table {table.path} has lost lakelog's state of its writers: the snapshots before {oldest} had it, and "
-            "another engine has expired them. A batch that is in the table already could not be distinguished from a "
-            f"new one. Restore a snapshot file before {oldest} and the files that it names from a copy; or find out "
-            "the last batch of each stream, run `lakelog table new-identity PATH`, which continues with the files as "
-            "they are, and start the streams with new checkpoint locations"
+            f"table {table.path} has lost lakelog's state of its writers and merges: the snapshots before {oldest} had "
+            "it, and another engine has expired them. A batch or a branch that is in the table already could not be "
+            f"distinguished from a new one. Restore a snapshot file before {oldest} and the files that it names from a "
+            "copy; or find out the last batch of each stream, run `lakelog table new-identity PATH`, which continues "
+            "with the files as they are, start the streams with new checkpoint locations, and give the next merge of "
+            "each branch its base="
         )

@@ -22,7 +22,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from lakelog.common.errors import NotFoundError, UnsupportedError
+from lakelog.common.errors import InvalidRequestError, NotFoundError, UnsupportedError
 from lakelog.filestore.commit.commit import CommitRequest, TableCommit
 from lakelog.filestore.commit.commit_clock import CommitClock
 from lakelog.filestore.data.row_pieces import StoredRows
@@ -30,6 +30,7 @@ from lakelog.filestore.merge.counted_rows import counted_rows
 from lakelog.filestore.metadata.manifests.manifest import ManifestEntry
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.filestore.metadata.origins.restored import RESTORED_KEY, restores_properties
+from lakelog.filestore.metadata.origins.state_before import is_known_at
 from lakelog.filestore.metadata.snapshots.live_files import LiveFiles
 from lakelog.filestore.metadata.snapshots.snapshot import (
     BATCH_COMMIT_IDENTIFIER,
@@ -108,6 +109,8 @@ def restore_table(
     base = latest_of(table)
     if base is None:
         raise NotFoundError(f"table {table.name} has no snapshot yet: there is nothing to restore")
+    if rewind_writers:
+        check_rewindable(table, target)
     run = _Run(table, target, rewind_writers)
     run.difference(base).check()
     if dry_run or run.changes_nothing(base):
@@ -239,6 +242,19 @@ def restored_from(
         columns_missing=found.columns_missing,
         renews_log=renews_log,
     )
+
+
+def check_rewindable(table: TableStore, target: Snapshot) -> None:
+    """Raise InvalidRequestError where nothing tells the last batch of each writer at a snapshot.
+
+    It is of another engine, and the snapshots of lakelog before it have expired.
+    """
+    if not is_known_at(carried_anyhow(table, target)) and read_users(table.snapshots.latest(), table.snapshots):
+        raise InvalidRequestError(
+            f"snapshot {target.id} of table {table.name} is of another engine, and those of lakelog before it have "
+            "expired: nothing tells what the last batch of each writer was, so writers are not rewound to it. Leave "
+            "rewind_writers out: the rows go back, and streams go on with their next batch"
+        )
 
 
 def writers_since(table: TableStore, base: Snapshot, target: Snapshot) -> tuple[RestoredWriter, ...]:

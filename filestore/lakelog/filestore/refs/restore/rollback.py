@@ -23,23 +23,17 @@ from dataclasses import dataclass, replace
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.common.json_fields import parse_object
-from lakelog.filestore.metadata.origins.older_sources import kept_sources
+from lakelog.filestore.metadata.origins.state_before import has_merged, is_known_at, properties_after_rollback
 from lakelog.filestore.metadata.snapshots.changelogs import ChangelogManager
 from lakelog.filestore.metadata.snapshots.snapshot import DIGEST_KEY, Snapshot, is_same_commit
 from lakelog.filestore.metadata.snapshots.users import (
-    FORGOTTEN_KEY,
     LOG_STATE_KEY,
-    USERS_KEY,
     carried_properties,
-    forgotten_millis,
-    later_users,
-    parse_users,
-    users_to_json,
 )
 from lakelog.filestore.metadata.tables.consumers import LINEAGE_CONSUMER, STATE_CONSUMER, ConsumerManager
 from lakelog.filestore.metadata.tables.identity import latest_of
 from lakelog.filestore.metadata.tables.store import TableStore
-from lakelog.filestore.refs.restore.restore import RestoredWriter, writers_since
+from lakelog.filestore.refs.restore.restore import RestoredWriter, check_rewindable, writers_since
 from lakelog.filestore.refs.restore.restored_state import StateDifference, row_counts
 from lakelog.filestore.refs.tags.success_files import delete_success_file
 from lakelog.filestore.refs.tags.tags import tags_of
@@ -78,6 +72,7 @@ def roll_back(
     _check_never_logged(table, newest, target)
     _check_same_line(table, target)
     run = _Rollback(table, target, rewind_writers)
+    run.check_known()
     found = run.found(newest)
     if not dry_run:
         run.run()
@@ -114,6 +109,26 @@ class _Rollback:
         self._target = target
         self._rewinds_writers = rewinds_writers
         self._changelogs = ChangelogManager(table.file_io, table.paths)
+
+    def check_known(self) -> None:
+        """Raise InvalidRequestError where nothing tells what was known at the target, which becomes the newest.
+
+        Of a target of another engine the next snapshot of lakelog tells it where those before have expired, but for
+        what its own commit has changed.
+        """
+        table, target = self._table, self._target
+        if self._rewinds_writers:
+            check_rewindable(table, target)
+        if is_known_at(carried_properties(target, table.snapshots)):
+            return
+        younger = (table.snapshots.find(number) for number in self._younger())
+        following = next((one for one in younger if one is not None and one.has_own_properties), None)
+        if following is not None and has_merged(following):
+            raise InvalidRequestError(
+                f"snapshot {target.id} of table {table.name} is of another engine, and those of lakelog before it have "
+                f"expired: nothing tells up to where branches were merged before the merge in snapshot {following.id}. "
+                "Use restore, which brings the rows of the snapshot back"
+            )
 
     def found(self, newest: Snapshot) -> RolledBack:
         """What is younger than the target."""
@@ -198,15 +213,8 @@ class _Rollback:
         """The properties of a snapshot that becomes the newest one after `newest`."""
         if self._rewinds_writers:
             return snapshot.properties
-        manager = self._table.snapshots
-        newer, older = (carried_properties(one, manager) for one in (newest, snapshot))
-        now, then = newer.properties, older.properties
-        users = later_users(parse_users(then), parse_users(now))
-        if users == parse_users(then):
-            return snapshot.properties
-        kept = {**then, **snapshot.properties, USERS_KEY: users_to_json(users), **kept_sources(older, now)}
-        forgotten = [at for at in (forgotten_millis(now), forgotten_millis(then)) if at is not None]
-        return kept | ({FORGOTTEN_KEY: str(max(forgotten))} if forgotten else {})
+        newer, older = (carried_properties(one, self._table.snapshots) for one in (newest, snapshot))
+        return properties_after_rollback(snapshot, older, newer)
 
     def _put_properties(self, snapshot: Snapshot, properties: Mapping[str, str]) -> None:
         """Replace the properties in a snapshot's file; keys that lakelog does not know stay."""

@@ -1,0 +1,75 @@
+"""What lakelog knows after a rollback: the next commit carries on what the newest snapshot then has. Pure.
+
+Where a snapshot of another engine has none of lakelog's before it any more, the next one has carried on what was known
+at it: without what happened since, that is the state of then.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from lakelog.filestore.metadata.origins.cleared_rows import events_up_to
+from lakelog.filestore.metadata.origins.older_sources import kept_sources
+from lakelog.filestore.metadata.origins.restored import RESTORED_KEY, parse_restored
+from lakelog.filestore.metadata.origins.unseen_changes import unseen_up_to
+from lakelog.filestore.metadata.snapshots.snapshot import MERGE_OPERATION, SCHEMA_DIGEST_KEY, BranchVerb, Snapshot
+from lakelog.filestore.metadata.snapshots.users import (
+    CLEARED_KEY,
+    FORGOTTEN_KEY,
+    MERGED_PREFIX,
+    SOURCES_KEY,
+    UNSEEN_KEY,
+    USERS_KEY,
+    CarriedProperties,
+    forgotten_millis,
+    later_users,
+    parse_users,
+    users_to_json,
+)
+
+_MERGES = {MERGE_OPERATION, *BranchVerb}
+
+
+def properties_after_rollback(
+    target: Snapshot, older: CarriedProperties, newer: CarriedProperties
+) -> Mapping[str, str]:
+    """The properties of a snapshot that becomes the newest one: with the users of the next living one, as its own.
+
+    `older` is what it carries on, `newer` what the next living one does. Raises CorruptDataError.
+    """
+    is_known = is_known_at(older)
+    then, now = older.properties if is_known else state_before(newer, target.id), newer.properties
+    users = later_users(parse_users(then), parse_users(now))
+    if is_known and users == parse_users(then):
+        return target.properties
+    forgotten = [at for at in (forgotten_millis(now), forgotten_millis(then)) if at is not None]
+    carried = {key: text for key, text in then.items() if key != SCHEMA_DIGEST_KEY}  # of the schema of another snapshot
+    named = {USERS_KEY: users_to_json(users)} | ({FORGOTTEN_KEY: str(max(forgotten))} if forgotten else {})
+    return {**carried, **target.properties, **named, **kept_sources(older, now)}
+
+
+def state_before(following: CarriedProperties, snapshot_id: int) -> dict[str, str]:
+    """The properties that a commit behind a snapshot carries on, by those behind the next one that has some.
+
+    What the rows come from is not among them, see `kept_sources`. Raises CorruptDataError.
+    """
+    given = following.properties
+    restored = {tag: number for tag, number in parse_restored(given).items() if number <= snapshot_id}
+    cut = {
+        UNSEEN_KEY: unseen_up_to(given, snapshot_id),
+        CLEARED_KEY: events_up_to(given, snapshot_id),
+        RESTORED_KEY: json.dumps(restored, separators=(",", ":")) if restored else None,
+    }
+    kept = {key: text for key, text in given.items() if key not in {SOURCES_KEY, *cut}}
+    return kept | {key: text for key, text in cut.items() if text is not None}
+
+
+def has_merged(snapshot: Snapshot) -> bool:
+    """Whether the commit of a snapshot has changed up to where a branch is merged."""
+    return snapshot.operation_name in _MERGES and any(key.startswith(MERGED_PREFIX) for key in snapshot.properties)
+
+
+def is_known_at(carried: CarriedProperties) -> bool:
+    """Whether a snapshot that carries these properties on carries all that lakelog knew at it."""
+    return carried.snapshot is not None or not carried.foreign or carried.foreign[-1].id == 1
