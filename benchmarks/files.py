@@ -26,7 +26,7 @@ from lakelog.filestore.compact.rewriting import compact_bucket
 from lakelog.filestore.metadata.manifests.levels import runs_of
 from lakelog.filestore.metadata.manifests.manifest import ManifestEntry
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
-from lakelog.filestore.read.scan import plan
+from lakelog.filestore.read.scan import plan_splits
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.row_kinds import checked_kinds
@@ -132,7 +132,7 @@ def run(folder: Path, rows: int, level_0_rows: int) -> Iterator[dict[str, object
         "plain read of 2 columns": partial(read_plain, table, TWO_COLUMNS),
         "merged read of 2 columns": partial(read_merged, table, TWO_COLUMNS),
         f"full compaction of 1 of {BUCKETS} buckets": partial(compact_one, table),
-        f"{TIMES} x plan": lambda: [plan(table, table.snapshots.latest()) for _ in range(TIMES)],
+        f"{TIMES} x plan": lambda: [plan_splits(table, table.snapshots.latest()) for _ in range(TIMES)],
     }
     found = in_turns({name: partial(measured, contender) for name, contender in contenders.items()}, repeats=REPEATS)
     for name, measures in found.items():

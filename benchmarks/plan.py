@@ -32,7 +32,7 @@ from lakelog.filestore.metadata.manifests.manifest import (
     ManifestEntry,
 )
 from lakelog.filestore.predicate import parse_where
-from lakelog.filestore.read.scan import plan
+from lakelog.filestore.read.scan import plan_splits
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.schema.paths import FileNames
 from lakelog.filestore.table import FileStoreTable
@@ -118,7 +118,7 @@ def plan_anew(path: str, where: str | None, *, expected: int) -> None:
 
 def plan_again(table: FileStoreTable, where: str | None, *, expected: int) -> None:
     """A plan; ends the benchmark when it has not as many files as it must."""
-    planned = plan(table, table.snapshots.latest(), where=None if where is None else parse_where(where))
+    planned = plan_splits(table, table.snapshots.latest(), where=None if where is None else parse_where(where))
     found = sum(len(split.files) for split in planned.splits)
     if found != expected:
         sys.exit(f"the plan for {where} has {found} files, expected {expected}")

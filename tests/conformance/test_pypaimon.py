@@ -15,7 +15,7 @@ from lakelog.common.types import ROW_KIND_TEXTS, DataField, DataType, TypeRoot
 from lakelog.filestore.formats.avro.avro import iter_container
 from lakelog.filestore.formats.avro.avro_rows import AvroFile
 from lakelog.filestore.options import FILESTORE_OPTIONS
-from lakelog.filestore.options.foreign import HONOURED, REFUSED
+from lakelog.filestore.options.foreign import HONOURED, REFUSED_OPTIONS
 from lakelog.filestore.options.harmless import HARMLESS
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
@@ -125,7 +125,7 @@ def test_every_option_that_it_has_is_known(pypaimon_python: Path) -> None:
     harmless = {key for keys in HARMLESS.values() for key in keys}
     keys = set(done.stdout.split())
     assert len(keys) > 100
-    assert keys - declared - harmless - HONOURED.keys() - REFUSED.keys() == set()
+    assert keys - declared - harmless - HONOURED.keys() - REFUSED_OPTIONS.keys() == set()
 
 
 def in_this_century(rows: pa.Table) -> pa.Table:

@@ -15,7 +15,7 @@ import pytest
 from lakelog.common.errors import CorruptDataError, OptionError, UnsupportedError
 from lakelog.filestore.data.row_ids import is_blob
 from lakelog.filestore.io.local_files import LocalFileIO
-from lakelog.filestore.read.scan import plan
+from lakelog.filestore.read.scan import plan_splits
 from lakelog.filestore.read.split_rows import read_splits
 from lakelog.filestore.table import FileStoreTable
 from tests.conformance.test_pypaimon import run_job
@@ -132,7 +132,7 @@ def test_a_blob_file_that_is_damaged_is_named(warehouse: Path, tmp_path: Path) -
 
 def test_a_blob_file_that_is_not_named_is_missed(warehouse: Path) -> None:
     table = opened(warehouse, "plain")
-    splits = plan(table, table.snapshots.latest()).splits
+    splits = plan_splits(table, table.snapshots.latest()).splits
     lost = [
         replace(split, files=tuple(file for file in split.files if not (is_blob(file) and file.row_count == 20)))
         for split in splits
@@ -145,7 +145,7 @@ def test_a_blob_file_that_is_not_named_is_missed(warehouse: Path) -> None:
 def test_claims_of_a_manifest_take_no_memory(warehouse: Path) -> None:
     """Rows are counted by the files themselves."""
     table = opened(warehouse, "plain")
-    splits = plan(table, table.snapshots.latest()).splits
+    splits = plan_splits(table, table.snapshots.latest()).splits
     huge = [
         replace(split, files=tuple(file if is_blob(file) else replace(file, row_count=2**40) for file in split.files))
         for split in splits

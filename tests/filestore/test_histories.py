@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.metadata.manifests.levels import runs_of
-from lakelog.filestore.read.scan import plan
+from lakelog.filestore.read.scan import plan_splits
 from lakelog.filestore.read.split_rows import read_splits
 from lakelog.filestore.table import FileStoreTable
 from tests.support.examples import examples
@@ -78,7 +78,7 @@ def test_the_smallest_memory_budget_reads_the_same_rows(history: History) -> Non
         table = FileStoreTable.create(f"{folder}/t", history.schema, IO)
         for step in history.steps:
             apply(table, step)
-        planned = plan(table, table.snapshots.latest())
+        planned = plan_splits(table, table.snapshots.latest())
         batches = [batch for split in planned.splits for batch in read_splits(table, [split], memory_budget_bytes=1)]
         assert shown(pa.Table.from_batches(batches, history.schema.arrow_schema)) == shown(table.to_arrow())
 

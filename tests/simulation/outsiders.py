@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from lakelog.logstore.errors import LogTruncatedError
 from lakelog.logstore.kafka.records.consumer import can_hold_nothing
-from lakelog.protocol.life.new_identity import restarted_log
+from lakelog.protocol.life.identity_renewal import restarted_log
 from lakelog.protocol.upkeep import log_expiry
 from tests.simulation.backups import let_backups_come_back
 from tests.simulation.lake import PlacedTable

@@ -24,7 +24,7 @@ from lakelog.common.errors import (
 )
 from lakelog.common.html import html_table
 from lakelog.common.quoting import listed
-from lakelog.filestore.io.bounded_files import bounded
+from lakelog.filestore.io.bounded_files import bounded_io
 from lakelog.filestore.io.folders import FolderStore
 from lakelog.filestore.io.location import store_options
 from lakelog.filestore.options.layout import TABLE_PLACE, TABLE_UUID
@@ -304,7 +304,7 @@ class Catalog(TableOpener):
 
     def _create_files(self, name: Identifier, schema: TableSchema) -> None:
         path = name.path(self.warehouse)
-        SchemaManager(bounded(self._file_io, path, ()), TablePaths(path)).create(schema)
+        SchemaManager(bounded_io(self._file_io, path, ()), TablePaths(path)).create(schema)
 
     def _existing(
         self, name: Identifier, asked: TableSchema, options: Mapping[str, str], *, if_not_exists: bool

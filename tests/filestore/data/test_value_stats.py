@@ -22,7 +22,7 @@ from lakelog.filestore.metadata.manifests.data_file import DataFileMeta
 from lakelog.filestore.options.stats_mode import truncated_bounds
 from lakelog.filestore.predicate import Predicate, RowTest, parse_where
 from lakelog.filestore.predicate.tree import And, Compare, Comparison, In, IsNull, Like, Literal, LiteralKind, Or
-from lakelog.filestore.read.scan import plan
+from lakelog.filestore.read.scan import plan_splits
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.table import FileStoreTable
@@ -121,7 +121,7 @@ def test_keys_of_bytes_have_no_bounds_in_manifests_and_still_skip_files(tmp_path
         kinds = [field.type for field in schema.key_fields]
         assert deserialize_row(kinds, stats.min_values) == deserialize_row(kinds, stats.max_values) == (None, 7)
         assert stats.null_counts == (0, 0)
-    (split,) = plan(table, table.snapshots.latest(), where=parse_where("b = X'FF'")).splits
+    (split,) = plan_splits(table, table.snapshots.latest(), where=parse_where("b = X'FF'")).splits
     assert len(split.files) == 1
 
 
@@ -213,7 +213,7 @@ def test_files_of_an_append_table_are_skipped(tmp_path: Path, where: str, files:
         rows = [{"id": key, "i": key if key < 20 else None, "s": f"r{key}"} for key in range(start, start + 10)]
         table.write(pa.Table.from_pylist(rows, COLUMNS))
     table = evolved(table)
-    planned = plan(table, table.snapshots.latest(), where=parse_where(where))
+    planned = plan_splits(table, table.snapshots.latest(), where=parse_where(where))
     assert sum(len(split.files) for split in planned.splits) == files
     assert table.to_arrow(where="new is not null").num_rows == 0
 

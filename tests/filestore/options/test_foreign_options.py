@@ -14,7 +14,7 @@ from lakelog.common.errors import UnsupportedError
 from lakelog.filestore.alter.schema_changes import RemoveOption, SetOption
 from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.options import FILESTORE_OPTIONS
-from lakelog.filestore.options.foreign import HONOURED, REFUSED, REFUSED_SUFFIXES, Use
+from lakelog.filestore.options.foreign import HONOURED, REFUSED_OPTION_SUFFIXES, REFUSED_OPTIONS, OptionUse
 from lakelog.filestore.options.harmless import HARMLESS
 from lakelog.filestore.options.merging import IGNORE_DELETE
 from lakelog.filestore.schema.new_schema import build_schema
@@ -52,57 +52,57 @@ def with_option(table: FileStoreTable, key: str, value: str) -> FileStoreTable:
     return FileStoreTable.open(table.path, table.file_io)
 
 
-def use(table: FileStoreTable, what: Use) -> None:
+def use(table: FileStoreTable, what: OptionUse) -> None:
     match what:
-        case Use.READ:
+        case OptionUse.READ:
             table.to_arrow()
-        case Use.FOLLOW:
+        case OptionUse.FOLLOW:
             list(table.changes())
-        case Use.WRITE:
+        case OptionUse.WRITE:
             table.write(ROWS)
-        case Use.EXPIRE_PARTITIONS:
+        case OptionUse.EXPIRE_PARTITIONS:
             with_option(table, "partition.expiration-time", "1000000 d").expire_partitions()
 
 
 def test_every_option_of_paimon_is_honoured_harmless_or_refused() -> None:
-    assert known_to_paimon() - DECLARED - HONOURED.keys() - REFUSED.keys() - set(HARMLESS_KEYS) == set()
+    assert known_to_paimon() - DECLARED - HONOURED.keys() - REFUSED_OPTIONS.keys() - set(HARMLESS_KEYS) == set()
 
 
 def test_no_option_is_two_of_these_or_unknown_to_paimon() -> None:
     assert [key for key, count in Counter(HARMLESS_KEYS).items() if count > 1] == []
-    assert set(HARMLESS_KEYS) & (DECLARED | HONOURED.keys() | REFUSED.keys()) == set()
-    assert HONOURED.keys() & (DECLARED | REFUSED.keys()) == set()
-    assert (set(HARMLESS_KEYS) | HONOURED.keys() | REFUSED.keys()) - known_to_paimon() == set()
+    assert set(HARMLESS_KEYS) & (DECLARED | HONOURED.keys() | REFUSED_OPTIONS.keys()) == set()
+    assert HONOURED.keys() & (DECLARED | REFUSED_OPTIONS.keys()) == set()
+    assert (set(HARMLESS_KEYS) | HONOURED.keys() | REFUSED_OPTIONS.keys()) - known_to_paimon() == set()
 
 
-@pytest.mark.parametrize("key", sorted(REFUSED))
+@pytest.mark.parametrize("key", sorted(REFUSED_OPTIONS))
 def test_an_option_that_changes_a_use_is_refused_by_its_name(tmp_path: Path, key: str) -> None:
     table = make(tmp_path)
     table.write(ROWS)
     table = with_option(table, key, BAD_VALUES.get(key, "true"))
-    for what in REFUSED[key].uses:
+    for what in REFUSED_OPTIONS[key].uses:
         with pytest.raises(UnsupportedError, match=re.escape(f"option {key}=")):
             use(table, what)
 
 
-@pytest.mark.parametrize("key", sorted(key for key, refusal in REFUSED.items() if refusal.harmless))
+@pytest.mark.parametrize("key", sorted(key for key, refusal in REFUSED_OPTIONS.items() if refusal.harmless))
 def test_a_value_that_changes_nothing_is_taken(tmp_path: Path, key: str) -> None:
     table = make(tmp_path)
     table.write(ROWS)
-    table = with_option(table, key, next(iter(REFUSED[key].harmless)).upper())
-    for what in REFUSED[key].uses:
+    table = with_option(table, key, next(iter(REFUSED_OPTIONS[key].harmless)).upper())
+    for what in REFUSED_OPTIONS[key].uses:
         use(table, what)
     assert table.to_arrow().num_rows == 2
 
 
 def test_an_option_of_a_column_is_refused_by_its_suffix(tmp_path: Path) -> None:
     table = make(tmp_path)
-    for suffix, refusal in REFUSED_SUFFIXES.items():
+    for suffix, refusal in REFUSED_OPTION_SUFFIXES.items():
         other = with_option(table, f"fields.v.{suffix}", "other")
         with pytest.raises(UnsupportedError, match=re.escape(f"option fields.v.{suffix}=other")):
-            use(other, Use.READ)
+            use(other, OptionUse.READ)
         table = with_option(other, f"fields.v.{suffix}", next(iter(refusal.harmless)))
-        use(table, Use.READ)
+        use(table, OptionUse.READ)
 
 
 def test_a_table_can_be_rid_of_an_option_that_is_refused(tmp_path: Path) -> None:

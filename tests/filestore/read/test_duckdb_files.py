@@ -19,7 +19,7 @@ from lakelog.filestore.formats.blocks.shared_input import SharedFile
 from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.read import duckdb_files, duckdb_relation
 from lakelog.filestore.read.duckdb_files import OwnFiles
-from lakelog.filestore.read.scan import plan
+from lakelog.filestore.read.scan import plan_splits
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from tests.support.files.counting_file_io import CountingFileIO
@@ -90,7 +90,7 @@ def with_deletions(folder: Path) -> FileStoreTable:
     table.compact(full=True)
     table.write(plain_rows(range(7, 8)))
     table.compact()
-    assert any(split.deletions for split in plan(table, table.snapshot()).splits)
+    assert any(split.deletions for split in plan_splits(table, table.snapshot()).splits)
     return table
 
 

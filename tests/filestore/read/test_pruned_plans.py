@@ -12,7 +12,7 @@ from lakelog.filestore.formats.parquet.parquet import ParquetFile
 from lakelog.filestore.metadata.manifests.manifest import ENTRY_CACHE
 from lakelog.filestore.metadata.snapshots import live_files
 from lakelog.filestore.predicate import bind, parse_where
-from lakelog.filestore.read.scan import Plan, plan
+from lakelog.filestore.read.scan import Plan, plan_splits
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from tests.support.files.faulty_file_io import FaultyFileIO
@@ -48,19 +48,19 @@ def names_of(planned: Plan) -> set[str]:
 def test_a_plan_from_few_manifests_is_that_from_all(
     table: FileStoreTable, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
-    whole = names_of(plan(table, table.snapshots.latest(), where=parse_where(where)))
+    whole = names_of(plan_splits(table, table.snapshots.latest(), where=parse_where(where)))
     monkeypatch.setattr(live_files, "_WHOLE_MAX", 0)
     stranger = in_new_process(table.path)
-    assert names_of(plan(stranger, stranger.snapshots.latest(), where=parse_where(where))) == whole
+    assert names_of(plan_splits(stranger, stranger.snapshots.latest(), where=parse_where(where))) == whole
 
 
 def test_the_buckets_that_are_asked_for_are_planned_from_few_manifests_too(
     table: FileStoreTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = names_of(plan(table, table.snapshots.latest(), buckets={1}))
+    whole = names_of(plan_splits(table, table.snapshots.latest(), buckets={1}))
     monkeypatch.setattr(live_files, "_WHOLE_MAX", 0)
     stranger = in_new_process(table.path)
-    assert names_of(plan(stranger, stranger.snapshots.latest(), buckets={1})) == whole
+    assert names_of(plan_splits(stranger, stranger.snapshots.latest(), buckets={1})) == whole
 
 
 def test_manifests_without_a_wanted_partition_are_not_read(table: FileStoreTable) -> None:
@@ -72,20 +72,20 @@ def test_manifests_without_a_wanted_partition_are_not_read(table: FileStoreTable
     lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
     count = sum(len(stranger.manifests.read_list(name)) for name in lists)
     counting.calls.clear()
-    plan(stranger, snapshot, where=parse_where("day = 5"))
+    plan_splits(stranger, snapshot, where=parse_where("day = 5"))
     assert counting.calls.count("read_bytes") <= 2 < count
     counting.calls.clear()
-    plan(stranger, snapshot, where=parse_where("day = 5"))
+    plan_splits(stranger, snapshot, where=parse_where("day = 5"))
     assert counting.calls == []  # remembered, though the rest of the table is not known
 
 
 def test_another_table_object_reads_no_manifest_again(table: FileStoreTable) -> None:
-    plan(table, table.snapshots.latest())
+    plan_splits(table, table.snapshots.latest())
     counting = FaultyFileIO(UNSYNCED)
     other = FileStoreTable.open(table.path, counting)
     snapshot = other.snapshots.latest()
     counting.calls.clear()
-    plan(other, snapshot)
+    plan_splits(other, snapshot)
     assert counting.calls == []
     assert ENTRY_CACHE.size_bytes > 0
 
@@ -99,11 +99,11 @@ def test_a_bucket_is_cut_into_splits_by_size(tmp_path: Path, options: dict[str, 
     table = FileStoreTable.create(tmp_path / "t", build_schema(SCHEMA, primary_keys=["id"], options=fixed), UNSYNCED)
     for start in range(0, 50, 10):  # level 0: each section is one file
         table.write(pa.table([range(start, start + 10), [0] * 10, [0.0] * 10], schema=SCHEMA))
-    planned = plan(table, table.snapshots.latest())
+    planned = plan_splits(table, table.snapshots.latest())
     assert len(planned.splits) == splits
     assert sorted(table.to_arrow()["id"].to_pylist()) == list(range(50))
     table.write(pa.table([[5, 15], [1, 1], [0.0, 0.0]], schema=SCHEMA))  # these two sections are one now
-    together = [split for split in plan(table, table.snapshots.latest()).splits if len(split.files) >= 3]
+    together = [split for split in plan_splits(table, table.snapshots.latest()).splits if len(split.files) >= 3]
     assert together
     assert table.to_arrow().num_rows == 50
 
@@ -127,7 +127,7 @@ def test_row_groups_are_left_out_by_their_statistics(
     table = FileStoreTable.create(tmp_path / "t", build_schema(SCHEMA, primary_keys=["id"], options=options), UNSYNCED)
     x = [float(key) for key in range(40)]
     table.write(pa.table([range(40), [None if key >= 30 else 1 for key in range(40)], x], schema=SCHEMA))
-    (split,) = plan(table, table.snapshots.latest()).splits
+    (split,) = plan_splits(table, table.snapshots.latest()).splits
     fields = table.schema.fields
     with ParquetFile(local_file(table.data_path(split.bucket_id, split.files[0]))) as file:
         counts = [rows for rows, _ in file.row_groups]

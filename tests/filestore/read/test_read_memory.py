@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lakelog.filestore.read.scan import plan
+from lakelog.filestore.read.scan import plan_splits
 from lakelog.filestore.read.split_rows import read_splits
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[3]
 def read_all(path: str) -> None:
     """Print how many rows there are, and the most bytes that Arrow held at a time."""
     table = FileStoreTable.open(path)
-    planned = plan(table, table.snapshots.latest())
+    planned = plan_splits(table, table.snapshots.latest())
     rows = sum(batch.num_rows for split in planned.splits for batch in read_splits(table, [split]))
     print(rows, pa.default_memory_pool().max_memory())
 

@@ -11,7 +11,7 @@ from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoun
 from lakelog.filestore.metadata.manifests.manifest import FileKind
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.filestore.predicate import parse_where
-from lakelog.filestore.read.scan import plan
+from lakelog.filestore.read.scan import plan_splits
 from lakelog.filestore.read.split_rows import read_splits
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
@@ -45,7 +45,7 @@ def partitioned(tmp_path: Path) -> FileStoreTable:
 
 
 def planned_files(table: FileStoreTable, where: str) -> int:
-    planned = plan(table, table.snapshots.latest(), where=parse_where(where))
+    planned = plan_splits(table, table.snapshots.latest(), where=parse_where(where))
     return sum(len(split.files) for split in planned.splits)
 
 
@@ -78,12 +78,12 @@ def test_a_filter_gives_the_rows_that_pass_and_only_the_columns_asked_for(partit
 
 
 def test_the_buckets_of_a_plan_can_be_chosen(partitioned: FileStoreTable) -> None:
-    planned = plan(partitioned, partitioned.snapshots.latest(), buckets={0, 2})
+    planned = plan_splits(partitioned, partitioned.snapshots.latest(), buckets={0, 2})
     assert {split.bucket_id.number for split in planned.splits} == {0, 2}
 
 
 def test_a_plan_of_no_snapshot_has_no_splits(tmp_path: Path) -> None:
-    assert plan(make_table(tmp_path), None).splits == ()
+    assert plan_splits(make_table(tmp_path), None).splits == ()
     assert make_table(tmp_path / "u").to_arrow().num_rows == 0
 
 
@@ -95,7 +95,7 @@ def test_files_that_share_keys_are_in_one_split_and_the_others_are_raw(tmp_path:
         table.write(pa.table([range(start, start + 10), ["mon"] * 10, range(10)], schema=SCHEMA))
         table.compact(full=True)
     table.write(pa.table([[105], ["tue"], [0]], schema=SCHEMA))
-    splits = plan(table, table.snapshots.latest()).splits
+    splits = plan_splits(table, table.snapshots.latest()).splits
     assert [(split.raw_convertible, len(split.files)) for split in splits] == [(True, 2), (False, 2)]
     assert sum(split.row_count for split in splits) == 31
     assert table.to_arrow().num_rows == 30
@@ -180,7 +180,7 @@ def test_rows_are_ordered_by_sequence_numbers_where_files_mix_them(tmp_path: Pat
 
 
 def test_a_missing_file_is_named(partitioned: FileStoreTable) -> None:
-    split = plan(partitioned, partitioned.snapshots.latest()).splits[0]
+    split = plan_splits(partitioned, partitioned.snapshots.latest()).splits[0]
     path = partitioned.data_path(split.bucket_id, split.files[0])
     UNSYNCED.delete(path)
     with pytest.raises(NotFoundError, match="expired meanwhile"):
@@ -188,7 +188,7 @@ def test_a_missing_file_is_named(partitioned: FileStoreTable) -> None:
 
 
 def test_a_damaged_file_is_an_error_and_never_wrong_rows(partitioned: FileStoreTable) -> None:
-    split = plan(partitioned, partitioned.snapshots.latest()).splits[0]
+    split = plan_splits(partitioned, partitioned.snapshots.latest()).splits[0]
     path = Path(partitioned.data_path(split.bucket_id, split.files[0]))
     whole = path.read_bytes()
     right = sorted(map(str, pa.Table.from_batches(read_splits(partitioned, [split])).to_pylist()))
@@ -202,7 +202,7 @@ def test_a_damaged_file_is_an_error_and_never_wrong_rows(partitioned: FileStoreT
 
 
 def test_a_file_with_fewer_rows_than_the_table_says_is_corrupt(partitioned: FileStoreTable) -> None:
-    first, second = plan(partitioned, partitioned.snapshots.latest()).splits[:2]
+    first, second = plan_splits(partitioned, partitioned.snapshots.latest()).splits[:2]
     paths = [partitioned.data_path(split.bucket_id, split.files[0]) for split in (first, second)]
     UNSYNCED.write_bytes(paths[0], UNSYNCED.read_bytes(paths[1]))
     with pytest.raises(CorruptDataError, match="expected"):

@@ -12,7 +12,7 @@ from lakelog.common.errors import ConflictError
 from lakelog.filestore.alter.schema_changes import AddColumn
 from lakelog.filestore.expire.expiry import Retention
 from lakelog.filestore.read.change_source import ChangeSource
-from lakelog.filestore.read.scan import plan
+from lakelog.filestore.read.scan import plan_splits
 from lakelog.filestore.read.split_rows import read_splits
 from lakelog.filestore.refs.branches import lines as lines_module
 from lakelog.filestore.refs.tags.tags import write_tag
@@ -32,7 +32,7 @@ def put(table: FileStoreTable, *ids: int, batch: int = 0) -> None:
 
 
 def ids_of_bucket(table: FileStoreTable, bucket: int) -> list[int]:
-    found = plan(table, table.snapshots.latest(), buckets={bucket})
+    found = plan_splits(table, table.snapshots.latest(), buckets={bucket})
     return [key for batch in read_splits(table, found.splits) for key in batch.column("id").to_pylist()]
 
 

@@ -17,7 +17,7 @@ import pytest
 from lakelog.common.errors import ConflictError, InvalidRequestError, NotFoundError
 from lakelog.filestore.alter.schema_changes import AddColumn, RenameColumn
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
-from lakelog.filestore.read.scan import plan
+from lakelog.filestore.read.scan import plan_splits
 from lakelog.filestore.read.split_rows import read_splits
 from lakelog.filestore.refs.merges import sides
 from lakelog.filestore.refs.merges.branch_merge import BranchConflictError
@@ -202,7 +202,7 @@ class Line:
         self.rows, self.counts = dict(state.rows), Counter(state.counts)
 
     def check(self) -> None:
-        written = plan(self.files, self.files.snapshots.latest(), is_followed=True)  # with rows that wait
+        written = plan_splits(self.files, self.files.snapshots.latest(), is_followed=True)  # with rows that wait
         found = [of_row(row) for batch in read_splits(self.files, written.splits) for row in batch.to_pylist()]
         if self.kind.primary_keys:
             assert sorted(found) == sorted(self.rows.values()), self.history.moves

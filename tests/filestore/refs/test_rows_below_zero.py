@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-from lakelog.filestore.read.scan import plan
+from lakelog.filestore.read.scan import plan_splits
 from lakelog.filestore.read.split_rows import read_splits_as_changes
 from lakelog.filestore.refs.restore.restore_plan import changes_of
 from lakelog.filestore.refs.restore.restored_state import StateDifference
@@ -35,7 +35,7 @@ def counts_of(rows: Iterable[tuple[pa.Table | pa.RecordBatch, pa.Array]]) -> Cou
 
 
 def state(table: FileStoreTable, snapshot: Snapshot) -> Counts:
-    return counts_of(read_splits_as_changes(table, plan(table, snapshot).splits))
+    return counts_of(read_splits_as_changes(table, plan_splits(table, snapshot).splits))
 
 
 def random_table(folder: Path, seed: int) -> FileStoreTable:

@@ -36,7 +36,7 @@ from lakelog.filestore.alter.schema_changes import (
 )
 from lakelog.filestore.commit.commit import TableCommit
 from lakelog.filestore.io.local_files import LocalFileIO
-from lakelog.filestore.merge.counted_rows import changed_rows, present_rows
+from lakelog.filestore.merge.counting import changed_rows, present_rows
 from lakelog.filestore.read.split_rows import read_splits
 from lakelog.filestore.schema.counted_schema import COUNT_COLUMN
 from lakelog.filestore.schema.new_schema import build_schema

@@ -16,7 +16,7 @@ import pytest
 from lakelog.common.errors import ConflictError, InvalidRequestError
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
-from lakelog.filestore.write.row_source import row_source
+from lakelog.filestore.write.row_input import row_source
 from lakelog.filestore.write.spilling import Spills
 from lakelog.filestore.write.table_write import Overwrite, TableWrite
 from tests.support.tables.small_tables import UNSYNCED

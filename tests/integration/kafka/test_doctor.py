@@ -24,7 +24,7 @@ from lakelog.protocol.access.table_log import kafka_topic
 from lakelog.protocol.state.log_leases import LogLeases
 from lakelog.protocol.state.steps import Step
 from lakelog.protocol.upkeep.health import Finding, Status
-from lakelog.protocol.upkeep.health_table import examine
+from lakelog.protocol.upkeep.health_table import examine_table
 from lakelog.protocol.upkeep.reader_guard import warn_of_readers_behind
 from tests.integration.logs.test_log_tools import foreign_transaction, make, write
 from tests.support.logs.log_records import log_of_table, log_range, lose_records, set_topic_config
@@ -65,7 +65,9 @@ def table(catalog: Catalog) -> Table:
 
 def look(table: Table, *, ahead_millis: int = 0, may_write: bool = False) -> list[Finding]:
     """The findings, by a clock that is wrong."""
-    return list(examine(table._files, table.log, may_write=may_write, clock=lambda: system_millis() + ahead_millis))
+    return list(
+        examine_table(table._files, table.log, may_write=may_write, clock=lambda: system_millis() + ahead_millis)
+    )
 
 
 def problem(findings: list[Finding], check: str) -> Finding:

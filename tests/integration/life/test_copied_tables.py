@@ -105,7 +105,7 @@ def test_a_new_identity_that_was_cut_off_is_finished_by_the_next(
     run(source(spark, tmp_path / "a", 1, 2), table, tmp_path / "c")
     copy = open_table(shutil.copytree(table.path, tmp_path / "copy"))
     with monkeypatch.context() as patch:
-        patch.setattr("lakelog.protocol.life.new_identity._record", lambda *_what, **_named: 1 / 0)
+        patch.setattr("lakelog.protocol.life.identity_renewal._record", lambda *_what, **_named: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             copy.upkeep.new_identity()
     half = open_table(copy.path)

@@ -25,8 +25,8 @@ from lakelog.logstore.options import ChangelogMode
 from lakelog.protocol.access.table_log import kafka_topic
 from lakelog.protocol.state.state import Batch
 from lakelog.protocol.state.steps import Step
-from lakelog.protocol.writing.done_batches import done_batches
 from lakelog.protocol.writing.eventual import check_no_other_left
+from lakelog.protocol.writing.finished import done_batches
 from lakelog.protocol.writing.writer_lease import WriterLeaseError, take_lease
 from tests.integration.logs.test_log_equals_files import History, _by_key, _exact, histories
 from tests.support.kills.crashing_writer import CrashingWriter, InjectedCrash, table_of

@@ -20,7 +20,7 @@ from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.types import DataField, DataType, RowKind, TypeRoot
 from lakelog.filestore.formats.parquet.parquet_layout import has_nanos
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-from lakelog.filestore.read.scan import plan
+from lakelog.filestore.read.scan import plan_splits
 from lakelog.filestore.read.split_rows import read_splits_as_changes
 from lakelog.logstore.codec.debezium import decode_changes
 from lakelog.logstore.kafka.records.consumer import open_consumer
@@ -122,7 +122,7 @@ def _counted(rows: Mapping[str, int]) -> Counter[str]:
 
 def _signed_rows(table: Table, snapshot: Snapshot) -> Counter[str]:
     rows: Counter[str] = Counter()
-    for batch, kinds in read_splits_as_changes(table._files, plan(table._files, snapshot).splits):
+    for batch, kinds in read_splits_as_changes(table._files, plan_splits(table._files, snapshot).splits):
         for text, kind in zip(exact_rows(pa.Table.from_batches([batch])), kinds.to_pylist(), strict=True):
             rows[text] += 1 if RowKind(kind).is_add else -1
     return _counted(rows)

@@ -9,7 +9,7 @@ import pytest
 from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.errors import CorruptDataError
 from lakelog.filestore.write.changing import write_plan
-from lakelog.filestore.write.row_source import row_source
+from lakelog.filestore.write.row_input import row_source
 from lakelog.protocol.state.prepared import PreparedCommits
 from lakelog.protocol.state.steps import Step
 from lakelog.protocol.upkeep.health import Status

@@ -13,7 +13,7 @@ from lakelog.filestore.metadata.snapshots.snapshot import BranchVerb
 from lakelog.filestore.refs.merges.whole_branch import WholeBranch
 from lakelog.filestore.refs.restore.restore_plan import restore_plan
 from lakelog.filestore.write.changing import update_plan, write_plan
-from lakelog.filestore.write.row_source import row_source
+from lakelog.filestore.write.row_input import row_source
 from lakelog.protocol.state.steps import Step
 from lakelog.protocol.statements import branch_merging, statements
 from lakelog.protocol.statements.branch_merging import LoggedMerge

@@ -11,7 +11,7 @@ from lakelog.filestore.index.index_manifest import hash_index
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.tables.store import TableStore
-from lakelog.filestore.read.scan import plan
+from lakelog.filestore.read.scan import plan_splits
 from lakelog.filestore.read.split_rows import read_splits
 
 
@@ -27,7 +27,7 @@ def assignments(table: TableStore, snapshot: Snapshot | None) -> dict[BucketId, 
 def keys_by_bucket(table: TableStore) -> dict[BucketId, pa.Table]:
     """The keys that the data files of each bucket hold: the truth that the HASH index must tell."""
     parts: dict[BucketId, list[pa.RecordBatch]] = {}
-    for split in plan(table, table.snapshots.latest()).splits:
+    for split in plan_splits(table, table.snapshots.latest()).splits:
         parts.setdefault(split.bucket_id, []).extend(read_splits(table, [split]))
     names = list(table.schema.primary_keys)
     return {bucket: pa.Table.from_batches(batches).select(names) for bucket, batches in parts.items() if batches}

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-from lakelog.filestore.read.scan import plan
+from lakelog.filestore.read.scan import plan_splits
 from lakelog.filestore.read.split_rows import read_splits
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.system.audit_range import audit_changes
@@ -74,7 +74,7 @@ def shown(table: FileStoreTable) -> Rows:
 
 def start_of(table: FileStoreTable, snapshot: Snapshot | None) -> Rows:
     """The rows with which a follower begins."""
-    batches = list(read_splits(table, plan(table, snapshot, is_followed=True).splits))
+    batches = list(read_splits(table, plan_splits(table, snapshot, is_followed=True).splits))
     return _rows(pa.Table.from_batches(batches, schema=table.schema.arrow_schema))
 
 

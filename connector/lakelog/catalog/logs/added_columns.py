@@ -13,13 +13,13 @@ from lakelog.catalog.logs.altering import alter_table
 from lakelog.common.arrow import from_arrow_field
 from lakelog.common.types import DataField, DataType
 from lakelog.filestore.alter.schema_changes import AddColumn
-from lakelog.filestore.schema.column_paths import Path, named_fields
+from lakelog.filestore.schema.column_paths import ColumnPath, named_fields
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.columns import unknown_columns
 from lakelog.filestore.write.validate import check_columns
 
-_NONE: Mapping[Path, DataType] = MappingProxyType({})
+_NONE: Mapping[ColumnPath, DataType] = MappingProxyType({})
 
 
 class Found(TypedDict, total=False):
@@ -27,7 +27,7 @@ class Found(TypedDict, total=False):
 
     column_of: Callable[[pa.Field], DataField]
     is_case_sensitive: bool
-    members: Mapping[Path, DataType]
+    members: Mapping[ColumnPath, DataType]
 
 
 def add_new_columns(
@@ -38,7 +38,7 @@ def add_new_columns(
     kafka: Mapping[str, str] | None = None,
     column_of: Callable[[pa.Field], DataField] = from_arrow_field,
     is_case_sensitive: bool = False,
-    members: Mapping[Path, DataType] = _NONE,
+    members: Mapping[ColumnPath, DataType] = _NONE,
 ) -> TableSchema:
     """Add the columns of `found` that the newest schema lacks, nullable and at the end, in one change or none.
 

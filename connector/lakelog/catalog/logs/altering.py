@@ -10,9 +10,8 @@ from collections.abc import Iterable, Mapping
 
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.types import DataField, DataType, TypeRoot
-from lakelog.filestore.alter.alter import Changes, Check, alter_schema
-from lakelog.filestore.schema.column_paths import Path as ColumnPath
-from lakelog.filestore.schema.column_paths import named_fields, shown
+from lakelog.filestore.alter.alter import SchemaChanges, SchemaCheck, alter_schema
+from lakelog.filestore.schema.column_paths import ColumnPath, named_fields, shown_path
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.client_settings import PROFILE as PROFILE_SETTING
@@ -56,10 +55,10 @@ _CHANGEABLE = (
 def alter_table(
     store: FileStoreTable,
     warehouse: str,
-    changes: Changes,
+    changes: SchemaChanges,
     *,
     kafka: Mapping[str, str] | None = None,
-    check: Check | None = None,
+    check: SchemaCheck | None = None,
 ) -> TableSchema:
     """Apply changes to the newest schema of a table, whose log stays readable. See `FileStoreTable.alter`.
 
@@ -134,14 +133,14 @@ def check_log_is_read(old: TableSchema, new: TableSchema, older: Iterable[TableS
             _check_same(path, field, *after[number], table_name=table_name)
         elif not field.type.nullable:
             raise UnsupportedError(
-                f"column {shown(path)!r} of table {table_name} is NOT NULL and cannot be dropped: the table has a log, "
+                f"column {shown_path(path)!r} of table {table_name} is NOT NULL and cannot be dropped: the table has a log, "
                 "whose running readers would find no value for it"
             )
     meanings = {path: field.id for schema in older for path, field in named_fields(schema.fields)}
     for number, (path, _) in after.items():
         if meanings.get(path, number) != number:
             raise UnsupportedError(
-                f"table {table_name} had another column {shown(path)!r} before, and its log may still hold values "
+                f"table {table_name} had another column {shown_path(path)!r} before, and its log may still hold values "
                 "under that name; choose another name"
             )
 
@@ -149,12 +148,12 @@ def check_log_is_read(old: TableSchema, new: TableSchema, older: Iterable[TableS
 def _check_same(old_path: ColumnPath, old: DataField, new_path: ColumnPath, new: DataField, *, table_name: str) -> None:
     if old_path != new_path:
         raise UnsupportedError(
-            f"column {shown(old_path)!r} of table {table_name} cannot be renamed: the table has a log, whose records "
+            f"column {shown_path(old_path)!r} of table {table_name} cannot be renamed: the table has a log, whose records "
             "hold values by the names of columns"
         )
     if _without_members(old.type) != _without_members(new.type):
         raise UnsupportedError(
-            f"column {shown(old_path)!r} of table {table_name} is {old.type} and cannot become {new.type}: the table "
+            f"column {shown_path(old_path)!r} of table {table_name} is {old.type} and cannot become {new.type}: the table "
             "has a log, which streams with the older type read; add a column instead"
         )
 

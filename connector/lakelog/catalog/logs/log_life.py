@@ -100,9 +100,9 @@ def rescale_log(
 ) -> FileStoreTable:
     """See `Table.upkeep.rescale`, for a table with a log."""
     require_kafka_client()
-    from lakelog.protocol.life.log_rescale import rescale
+    from lakelog.protocol.life.log_rescale import rescale_log
 
-    return rescale(table, buckets, topic_of=identifier.topic, kafka=kafka)
+    return rescale_log(table, buckets, topic_of=identifier.topic, kafka=kafka)
 
 
 def drop_ended_logs(table: FileStoreTable, older_than: Age | None, *, kafka: Mapping[str, str]) -> list[str]:

@@ -85,9 +85,9 @@ def end(files: FileStoreTable, log: TableLog | None, *, older_than: Age) -> Ende
 def examine_table(files: FileStoreTable, log: TableLog | None, role: str, *, may_write: bool) -> Iterator[Finding]:
     """The findings about a table. See `Table.upkeep.doctor`."""
     require_kafka_client()
-    from lakelog.protocol.upkeep.health_table import examine
+    from lakelog.protocol.upkeep.health_table import examine_table
 
-    return examine(files, log, role=_role(role), may_write=may_write)
+    return examine_table(files, log, role=_role(role), may_write=may_write)
 
 
 def examine_kafka(warehouse: str, given: Mapping[str, str], role: str, *, may_write: bool) -> Iterator[Finding]:

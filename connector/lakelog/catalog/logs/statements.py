@@ -12,7 +12,7 @@ from lakelog.protocol.access.servers import require_kafka_client
 if TYPE_CHECKING:
     from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
     from lakelog.filestore.table import FileStoreTable
-    from lakelog.filestore.write.changing import Plan
+    from lakelog.filestore.write.changing import StatementPlan
     from lakelog.protocol.statements.statement_runs import LoggedTable
     from lakelog.warehouse.handle import TableHandle
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def run_statement(
     table: TableHandle,
     operation: str,
-    plan: Plan,
+    plan: StatementPlan,
     *,
     commits_nothing: bool = False,
     properties: Mapping[str, str] | None = None,

@@ -20,7 +20,7 @@ def merge_changes(
         return files.merge_changes(branch, base=base, on_conflict=on_conflict, dry_run=dry_run)
     from lakelog.catalog.logs.statements import after_statement, logged_table
     from lakelog.filestore.refs.merges.branch_merger import BranchMerger
-    from lakelog.filestore.refs.merges.merge_commit import release
+    from lakelog.filestore.refs.merges.merge_commit import release_merged
     from lakelog.protocol.statements.branch_merging import LoggedMerge
 
     logged = logged_table(table)
@@ -28,5 +28,5 @@ def merge_changes(
     plan, snapshot = LoggedMerge(logged=logged, merger=merger).run()
     if snapshot is not None:
         after_statement(table, snapshot)
-    release(merger.line, files.snapshots.latest())
+    release_merged(merger.line, files.snapshots.latest())
     return replace(plan.result, snapshot_id=None if snapshot is None else snapshot.id)

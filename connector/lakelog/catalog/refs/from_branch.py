@@ -112,7 +112,7 @@ def _is_stated(table: TableHandle, whole: WholeBranch, *, renew_log: bool) -> bo
 
     Raises InvalidRequestError where too many files differ for a statement.
     """
-    from lakelog.filestore.refs.merges.merge_commit import release
+    from lakelog.filestore.refs.merges.merge_commit import release_merged
     from lakelog.protocol.statements.branch_merging import LoggedMerge
 
     check_takes_statements(table)
@@ -125,7 +125,7 @@ def _is_stated(table: TableHandle, whole: WholeBranch, *, renew_log: bool) -> bo
     if snapshot is not None:
         after_statement(table, snapshot)
         _check_alone(table, whole, snapshot)
-    release(whole.line, latest_of(table._files))
+    release_merged(whole.line, latest_of(table._files))
     return True
 
 
@@ -144,7 +144,7 @@ def _check_alone(table: TableHandle, whole: WholeBranch, snapshot: Snapshot) -> 
 
 def _renew_log(table: TableHandle, left: LogToAdd, whole: WholeBranch) -> None:
     """End the log, commit the rows to the files, and add a log again, also where the rows do not fit any more."""
-    from lakelog.filestore.refs.merges.merge_commit import release
+    from lakelog.filestore.refs.merges.merge_commit import release_merged
     from lakelog.filestore.refs.merges.whole_branch_commit import WholeBranchCommit
 
     if table.log is not None:
@@ -159,4 +159,4 @@ def _renew_log(table: TableHandle, left: LogToAdd, whole: WholeBranch) -> None:
         left.add()
         raise
     left.add()
-    release(whole.line, latest_of(table._files))
+    release_merged(whole.line, latest_of(table._files))

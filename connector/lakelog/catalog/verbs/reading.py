@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lakelog.filestore.refs.states.ranges import RangeName
     from lakelog.filestore.refs.states.travel import SnapshotChoice
     from lakelog.filestore.system.history import History
-    from lakelog.filestore.system.table_diff import State, TableDiff
+    from lakelog.filestore.system.table_diff import DiffState, TableDiff
     from lakelog.filestore.verbs.read_verbs import Selection
 
 
@@ -80,7 +80,12 @@ class TableReads(TableHandle):
         return describe_table(self)
 
     def diff(
-        self, from_: State, to: State | None = None, *, columns: str | Sequence[str] | None = None, sample: int = 10
+        self,
+        from_: DiffState,
+        to: DiffState | None = None,
+        *,
+        columns: str | Sequence[str] | None = None,
+        sample: int = 10,
     ) -> TableDiff:
         """The rows in which two states differ, by default up to the newest one: added, changed by column, removed.
 

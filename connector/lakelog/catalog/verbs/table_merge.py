@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
     from lakelog.filestore.predicate import Predicate
     from lakelog.filestore.write.merge_clauses import MergeClauses
-    from lakelog.filestore.write.row_source import RowInput
+    from lakelog.filestore.write.row_input import RowInput
     from lakelog.warehouse.handle import TableHandle
 
 

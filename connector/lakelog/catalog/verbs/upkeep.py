@@ -158,7 +158,7 @@ class TableUpkeep(VerbGroup[AnyTable]):
         >>> copy = open_table(folder_of_a_copy).upkeep.new_identity()
         """
         from lakelog.catalog.logs.log_life import identifier_for_topics
-        from lakelog.protocol.life.new_identity import new_identity
+        from lakelog.protocol.life.identity_renewal import new_identity
 
         name = identifier_for_topics(self._table.identifier, self._table.path, self._table._files.branch)
         return self._table._of(new_identity(self._table._files, topic_of=name.topic, kafka=self._table.kafka))

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from lakelog.filestore.refs.restore.restore import Restored
     from lakelog.filestore.refs.states.travel import SnapshotChoice
     from lakelog.filestore.verbs.write_verbs import WriteMode
+    from lakelog.filestore.write.row_input import Rows
     from lakelog.filestore.write.row_kinds import RowKinds
-    from lakelog.filestore.write.row_source import Rows
 
 
 class TableWrites(TableHandle):
@@ -59,8 +59,8 @@ class TableWrites(TableHandle):
         >>> table.write(pl.DataFrame({"id": [7], "day": ["2026-02-01"], "amount": [70]}))
         >>> table.write(rows, mode="overwrite", where="day = '2026-01-31'")
         """
+        from lakelog.filestore.write.row_input import row_source
         from lakelog.filestore.write.row_kinds import parsed_kinds
-        from lakelog.filestore.write.row_source import row_source
 
         source, kinds = row_source(rows), parsed_kinds(row_kinds)
         if merge_schema:
@@ -128,7 +128,7 @@ class TableWrites(TableHandle):
         """
         from lakelog.catalog.verbs.table_merge import TableMerge
         from lakelog.filestore.write.merge_clauses import MergeClauses
-        from lakelog.filestore.write.row_source import row_source
+        from lakelog.filestore.write.row_input import row_source
 
         columns = self.schema.primary_keys if on is None else (on,) if isinstance(on, str) else tuple(on)
         if not columns:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import bisect
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from lakelog.filestore.metadata.origins.cleared_rows import Cleared, How, WrongSnapshot
+from lakelog.filestore.metadata.origins.cleared_rows import Cleared, Clearing, WrongSnapshot
 from lakelog.filestore.metadata.origins.row_sources import LineKey
 from lakelog.lineage.answers.taint_reads import TaintRead, begun_reads, reads_of
 from lakelog.lineage.lines.line_history import LineHistories
@@ -47,7 +47,7 @@ class Spread:
         self._begun: dict[int, list[TaintRead]] = {}  # what was read before the first snapshots that are known
         for line in histories.lines.values():
             self._take(line)
-        self._has_partitions = any(one.how is How.PARTITIONS for node in histories.nodes for one in node.cleared)
+        self._has_partitions = any(one.how is Clearing.PARTITIONS for node in histories.nodes for one in node.cleared)
         self._restored = {node: self._target(node) for node in self._order}
         self._stayed: dict[int, Held] = {}  # in this pass, by node: what was written behind the base of a statement
         self._all_before: dict[int, set[int]] = {}
@@ -88,7 +88,7 @@ class Spread:
 
     def _stays_behind(self, at: int, node: Node) -> Held:
         """What was written between the base of a restore through a log and the restore."""
-        return CLEAN.union(*(self._stays(at, node, event) for event in node.cleared if event.how is How.RESTORE))
+        return CLEAN.union(*(self._stays(at, node, event) for event in node.cleared if event.how is Clearing.RESTORE))
 
     def _followed(self, at: int, node: Node) -> Held:
         """What the ones before a node held."""
@@ -108,11 +108,11 @@ class Spread:
         if node.step.replaces_all or not before:
             return CLEAN
         for event in node.cleared:
-            if event.how is How.MENDED and any(map(self._is_wrong, event.mended)):
+            if event.how is Clearing.MENDED and any(map(self._is_wrong, event.mended)):
                 return CLEAN
-            if event.how is How.ALL:
+            if event.how is Clearing.ALL:
                 before = self._stays(at, node, event)
-            elif event.how is How.PARTITIONS:
+            elif event.how is Clearing.PARTITIONS:
                 before = (before - event.partitions) | self._stays(at, node, event)
         return before
 

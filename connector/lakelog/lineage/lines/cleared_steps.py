@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lakelog.filestore.metadata.origins.cleared_rows import Cleared, How, parse_cleared
+from lakelog.filestore.metadata.origins.cleared_rows import Cleared, Clearing, parse_cleared
 from lakelog.lineage.lines.lines import Change, Line, Step
 from lakelog.lineage.records.record import TableVersion
 
@@ -21,9 +21,9 @@ def with_cleared_steps(line: Line) -> list[Step]:
         known = steps.get(number)
         if known is None or known.version.commit not in {None, event.commit}:
             steps[number] = _step_of(event)
-        elif event.how is How.ALL and event.base is None:
+        elif event.how is Clearing.ALL and event.base is None:
             steps[number] = replace(known, replaces_all=True)
-        elif event.how is How.RESTORE:  # through a log: it is an edge without a source
+        elif event.how is Clearing.RESTORE:  # through a log: it is an edge without a source
             steps[number] = replace(known, change=Change.RESTORE, restored=_restored(event))
     return [steps[number] for number in sorted(steps)]
 
@@ -38,7 +38,7 @@ def _step_of(event: Cleared) -> Step:
         version=TableVersion(snapshot_id=event.snapshot_id, commit=event.commit),
         time_millis=event.time_millis,
         change=Change.BY_HAND if restored is None else Change.RESTORE,
-        replaces_all=event.how is How.ALL and event.base is None,
+        replaces_all=event.how is Clearing.ALL and event.base is None,
         restored=restored,
         is_living=False,
     )

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from lakelog.common.errors import InvalidRequestError, LakelogError, NotFoundError, UnavailableError
-from lakelog.filestore.io.bounded_files import BoundedFileIO, bounded
+from lakelog.filestore.io.bounded_files import BoundedFileIO, bounded_io
 from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.io.path_forms import is_local
@@ -121,11 +121,11 @@ _WAY_OUT = (
 def _files_at(table: TableStore, place: str) -> FileIO:
     """The FileIO for the recorded folder alone."""
     if is_local(place) and place.startswith("/") and "\0" not in place:
-        return bounded(LocalFileIO(), place, ())
+        return bounded_io(LocalFileIO(), place, ())
     own, own_root = table.file_io, table.path
     scheme, _, rest = place.partition("://")
     if own_root.startswith(f"{scheme}://{rest.partition('/')[0]}/"):
-        return bounded(own.inner if isinstance(own, BoundedFileIO) else own, place, ())
+        return bounded_io(own.inner if isinstance(own, BoundedFileIO) else own, place, ())
     raise InvalidRequestError(
         f"table {table.path} was last written at {place}, in another file system, which is not checked for it. "
         f"{_WAY_OUT}"

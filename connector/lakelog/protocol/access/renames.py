@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.common.json_fields import parse_object, strings
 from lakelog.common.quoting import cause
-from lakelog.filestore.io.bounded_files import bounded
+from lakelog.filestore.io.bounded_files import bounded_io
 from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.io.path_forms import warehouse_of
 
@@ -46,7 +46,7 @@ def forget_renames(file_io: FileIO, place: str, table_uuid: str) -> None:
 
 def _warehouse_files(file_io: FileIO, place: str) -> FileIO:
     """The files of the warehouse alone: a link in `.lakelog` that leads out of it is not followed."""
-    return bounded(file_io, warehouse_of(place).rstrip("/"), ())
+    return bounded_io(file_io, warehouse_of(place).rstrip("/"), ())
 
 
 def read_renames(files: FileIO, place: str, table_uuid: str) -> Sequence[str]:

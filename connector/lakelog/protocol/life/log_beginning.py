@@ -28,8 +28,8 @@ from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.options import TOPIC_ID
 from lakelog.protocol.access.table_log import TableLog, log_of
 from lakelog.protocol.access.topics import new_topic
+from lakelog.protocol.life.identity_renewal import file_sequences, restarted_state
 from lakelog.protocol.life.log_ends import LogEnd, is_lost
-from lakelog.protocol.life.new_identity import file_sequences, restarted_state
 from lakelog.protocol.state.log_generations import (
     NO_LOG_STATE,
     older_schema,

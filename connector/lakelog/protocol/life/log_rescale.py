@@ -29,7 +29,7 @@ from lakelog.protocol.statements.statement_runs import target_of
 from lakelog.protocol.writing.eventual import check_transactional
 
 
-def rescale(
+def rescale_log(
     table: FileStoreTable, bucket_count: int, *, topic_of: NameTopic, kafka: Mapping[str, str] | None = None
 ) -> FileStoreTable:
     """Give a table with a log another number of buckets, and a topic with as many partitions; gives the changed table.

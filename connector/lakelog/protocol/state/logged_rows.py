@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from lakelog.filestore.data.data_writer import write_data_files
 from lakelog.filestore.data.row_pieces import StoredRows
-from lakelog.filestore.merge.counted_rows import counted_rows
+from lakelog.filestore.merge.counting import counted_rows
 from lakelog.filestore.merge.deduplicate import Slice, newest_rows
 from lakelog.filestore.merge.engines import row_merge
 from lakelog.filestore.merge.order import key_frame

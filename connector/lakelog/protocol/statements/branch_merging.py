@@ -22,12 +22,12 @@ from lakelog.filestore.metadata.snapshots.users import users_to_json
 from lakelog.filestore.refs.merges.branch_merger import BranchMerger
 from lakelog.filestore.refs.merges.merge_plan import MergePlan
 from lakelog.filestore.refs.merges.whole_branch import WholeBranch
-from lakelog.filestore.write.changing import Changes
+from lakelog.filestore.write.changing import StatementChanges
 from lakelog.protocol.access.place import check_no_copy
 from lakelog.protocol.state.prepared import ADDED_USERS_KEY, USER_PREFIX
 from lakelog.protocol.state.stores import read_state
 from lakelog.protocol.statements.at_rest import check_at_rest
-from lakelog.protocol.statements.staging import stage
+from lakelog.protocol.statements.staging import stage_statement
 from lakelog.protocol.statements.statement_runs import LoggedTable
 from lakelog.protocol.statements.statements import GRACE_MILLIS
 
@@ -78,7 +78,7 @@ class LoggedMerge:
         return logged.run_staged(
             self._operation,
             state,
-            stage(logged.table, changes, state),
+            stage_statement(logged.table, changes, state),
             row_count=changes.row_count,
             age_seconds=age.seconds,
             lineage=self.merger.lineage(latest, plan.result),
@@ -143,7 +143,7 @@ class LoggedMerge:
         return found
 
 
-def _are_equal(one: Changes, other: Changes) -> bool:
+def _are_equal(one: StatementChanges, other: StatementChanges) -> bool:
     """Whether two plans change the same rows in the same order; NaN equals NaN."""
     parts = ((one.rows, other.rows), (one.removed, other.removed))
     return bool(one.kinds.equals(other.kinds)) and all(pl.DataFrame(a).equals(pl.DataFrame(b)) for a, b in parts)

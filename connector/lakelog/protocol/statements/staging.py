@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lakelog.common.types import DataField, RowKind
 from lakelog.filestore.data.data_reader import read_data_file
-from lakelog.filestore.merge.counted_rows import changed_rows
+from lakelog.filestore.merge.counting import changed_rows
 from lakelog.filestore.merge.order import key_frame
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.filestore.metadata.origins.cleared_rows import Clears, clears_properties
@@ -19,7 +19,7 @@ from lakelog.filestore.metadata.tables.unnamed_files import discard_files
 from lakelog.filestore.schema.counted_schema import count_field
 from lakelog.filestore.schema.paths import FileNames
 from lakelog.filestore.schema.schema import SEQUENCE_NUMBER, VALUE_KIND
-from lakelog.filestore.write.changing import Changes
+from lakelog.filestore.write.changing import StatementChanges
 from lakelog.protocol.state.header import BucketFile
 from lakelog.protocol.state.logged_rows import BucketRows, StayingRows, split_rows, staying_rows, write_level0
 from lakelog.protocol.state.prepared import StagedPart
@@ -28,7 +28,9 @@ from lakelog.protocol.state.state import TableState
 _PIECE_BYTES = 32 << 20
 
 
-def stage(table: TableStore, rows: Changes, state: TableState, *, skipped: int = 0) -> dict[int, StagedPart]:
+def stage_statement(
+    table: TableStore, rows: StatementChanges, state: TableState, *, skipped: int = 0
+) -> dict[int, StagedPart]:
     """Write the level-0 files of a statement that was worked out on a snapshot. The table does not change.
 
     Rows are numbered after the snapshot's and `skipped` numbers more. When it fails, the files written so far are

@@ -21,7 +21,7 @@ from lakelog.common.stopwatch import Stopwatch
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.metadata.tables.unnamed_files import discard_files
-from lakelog.filestore.write.changing import Changes, Plan
+from lakelog.filestore.write.changing import StatementChanges, StatementPlan
 from lakelog.logstore.codec.debezium import EncodedRecords
 from lakelog.logstore.kafka.clients.record_limit import record_limit
 from lakelog.protocol.access.place import check_no_copy
@@ -31,7 +31,7 @@ from lakelog.protocol.state.prepared import USER_PREFIX, PreparedCommit, Prepare
 from lakelog.protocol.state.state import TableState
 from lakelog.protocol.state.steps import Step, StepObserver, process_observer
 from lakelog.protocol.state.stores import DriverSnapshots, LogTarget, TaskLog, read_state
-from lakelog.protocol.statements.staging import stage, with_base
+from lakelog.protocol.statements.staging import stage_statement, with_base
 from lakelog.protocol.statements.statement_files import StatementTaskFiles
 from lakelog.protocol.statements.statement_task import (
     CancelledError,
@@ -151,7 +151,7 @@ class LoggedTable:
     def run(
         self,
         operation: str,
-        plan: Plan,
+        plan: StatementPlan,
         *,
         commits_nothing: bool = False,
         properties: Mapping[str, str] | None = None,
@@ -171,7 +171,10 @@ class LoggedTable:
         self.check_records(rows)
         state = read_state(self.table, latest, topic_id=self.target.topic_id)
         age = Stopwatch()
-        parts, named = stage(self.table, rows, state), with_base(self.table, state, rows.clears, properties or {})
+        parts, named = (
+            stage_statement(self.table, rows, state),
+            with_base(self.table, state, rows.clears, properties or {}),
+        )
         return self.run_staged(
             operation, state, parts, row_count=rows.row_count, age_seconds=age.seconds, properties=named
         )
@@ -259,7 +262,7 @@ class LoggedTable:
         assert found is not None, "a finished statement is in the newest snapshot"
         return found
 
-    def check_records(self, rows: Changes) -> None:
+    def check_records(self, rows: StatementChanges) -> None:
         """Raise InvalidRequestError for a row whose record the topic would refuse, before anything is prepared."""
         limit = Patience(self.target.unavailable_seconds).keep_trying(lambda: record_limit(self.target.topic))
         schema = self.table.schema

@@ -182,7 +182,7 @@ def table_results(table: FileStoreTable, topic_id: str | None, clock: Callable[[
         )
 
 
-def examine(
+def examine_table(
     table: FileStoreTable,
     log: TableLog | None,
     *,

@@ -19,7 +19,7 @@ from lakelog.common.progress import counted
 from lakelog.common.types import ROW_KIND_COLUMN, RowKind
 from lakelog.filestore.metadata.tables.consumers import LEASE_PREFIX, ConsumerManager
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
-from lakelog.filestore.read.scan import plan
+from lakelog.filestore.read.scan import plan_splits
 from lakelog.filestore.read.split_rows import read_splits_as_changes
 from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.codec.json_text import row_json
@@ -166,7 +166,7 @@ def _add_snapshot(pieces: RowPieces, source: str, table: FileStoreTable, snapsho
     if not snapshot_id:
         return 0
     count = 0
-    splits = plan(table, table.snapshots.get(snapshot_id)).splits
+    splits = plan_splits(table, table.snapshots.get(snapshot_id)).splits
     for batch, kinds in counted(read_splits_as_changes(table, splits), f"pieces of snapshot {snapshot_id}"):
         count += batch.num_rows
         signs = pl.Series(_COUNT, [1 if kind in _ADDS else -1 for kind in kinds.to_pylist()], pl.Int64)

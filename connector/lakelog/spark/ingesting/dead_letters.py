@@ -18,7 +18,7 @@ from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.common.quoting import listed
 from lakelog.filestore.table import FileStoreTable
-from lakelog.filestore.write.row_source import row_source
+from lakelog.filestore.write.row_input import row_source
 from lakelog.spark.worker import MESSAGE_COLUMN, MESSAGE_SCHEMA, spare_modules_from_collection
 
 SUFFIX = "_dead_letters"

@@ -21,11 +21,11 @@ from lakelog.common.errors import InvalidRequestError, LakelogError
 from lakelog.common.types import ROW_KIND_COLUMN
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.table import FileStoreTable
-from lakelog.filestore.write.changing import Changes, check_replaceable, checked_changes
+from lakelog.filestore.write.changing import StatementChanges, check_replaceable, checked_changes
 from lakelog.filestore.write.clearing import deleting_replaced
 from lakelog.filestore.write.columns import places_of_columns
+from lakelog.filestore.write.row_input import RowInput
 from lakelog.filestore.write.row_kinds import with_kind_numbers
-from lakelog.filestore.write.row_source import RowInput
 from lakelog.filestore.write.table_write import PartitionFilter, Replaced
 from lakelog.logstore.kafka.clients.record_limit import RecordLimit, record_limit
 from lakelog.protocol.access.place import check_no_copy
@@ -33,7 +33,7 @@ from lakelog.protocol.access.table_log import TableLog
 from lakelog.protocol.state.prepared import StagedPart
 from lakelog.protocol.state.state import TableState
 from lakelog.protocol.state.stores import LogTarget
-from lakelog.protocol.statements.staging import stage, with_base
+from lakelog.protocol.statements.staging import stage_statement, with_base
 from lakelog.protocol.statements.statement_runs import LoggedTable
 from lakelog.protocol.upkeep.progress_topic import publish_progress
 from lakelog.spark.failures import ANSWERED, sentence_first
@@ -131,7 +131,7 @@ class StatementPlan:
             changes = checked_changes(self.table, RowInput(schema=piece.schema, table=piece), None)
             schema = self.table.schema
             self.limit.check_changes(changes.rows, changes.kinds, schema.fields, schema.primary_keys, self.target.mode)
-            staged.append(stage(self.table, changes, self.state, skipped=after + row_count))
+            staged.append(stage_statement(self.table, changes, self.state, skipped=after + row_count))
             row_count += changes.row_count
             if row_count > SEQUENCES_PER_TASK:
                 raise InvalidRequestError(
@@ -158,7 +158,7 @@ class StatementPlan:
             deleted = self._deleted(written)
             clears = deleted.clears
             row_count += deleted.row_count
-            parts.insert(0, stage(self.table, deleted, self.state))
+            parts.insert(0, stage_statement(self.table, deleted, self.state))
         logged = LoggedTable.of(self.table, self.target, kafka=self.kafka)
         snapshot = logged.run_staged(
             "OVERWRITE" if self.is_overwrite else "INSERT",
@@ -171,7 +171,7 @@ class StatementPlan:
         publish_progress(self.table, self.log)
         return snapshot
 
-    def _deleted(self, written: Sequence[StagedRows]) -> Changes:
+    def _deleted(self, written: Sequence[StagedRows]) -> StatementChanges:
         """The rows that an overwrite deletes. Raises InvalidRequestError for rows outside of its condition."""
         conf = next((message.overwrite_mode for message in written), None)
         replaces = conf_overwrite(conf, self.table) if self.replaces is None else self.replaces

@@ -14,15 +14,15 @@ from lakelog.filestore.metadata.tables.identity import check_log_is_own, check_s
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.schema.schema import TableSchema
 
-Check = Callable[[TableSchema, TableSchema], None]
-Changes = Sequence[SchemaChange] | Callable[[TableSchema], Sequence[SchemaChange]]
+SchemaCheck = Callable[[TableSchema, TableSchema], None]
+SchemaChanges = Sequence[SchemaChange] | Callable[[TableSchema], Sequence[SchemaChange]]
 
 
 def alter_schema(
     table: TableStore,
-    changes: Changes,
+    changes: SchemaChanges,
     *,
-    check: Check | None = None,
+    check: SchemaCheck | None = None,
     also: Iterable[Option[object]] = (),
     also_prefixes: Iterable[str] = (),
     clock: CommitClock | None = None,

@@ -10,10 +10,10 @@ from lakelog.filestore.alter.schema_changes import AddColumn, DropColumn, Schema
 from lakelog.filestore.data.value_stats import stats_modes
 from lakelog.filestore.merge.engines import row_merge
 from lakelog.filestore.options.field_options import SEQUENCE_GROUP, field_options
-from lakelog.filestore.options.foreign import Use, check_foreign_options
+from lakelog.filestore.options.foreign import OptionUse, check_foreign_options
 from lakelog.filestore.options.merging import WRITE_MODE
 from lakelog.filestore.schema.column_options import check_named_columns, merge_rules
-from lakelog.filestore.schema.column_paths import Fields, Path, path_of, shown
+from lakelog.filestore.schema.column_paths import ColumnPath, Fields, path_of, shown_path
 from lakelog.filestore.schema.counted_schema import check_write_mode
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.schema.schema_rules import (
@@ -31,20 +31,20 @@ def check_rows_stay(changes: Sequence[SchemaChange]) -> None:
     for change in changes:
         if isinstance(change, AddColumn | DropColumn | UpdateColumnType):
             raise InvalidRequestError(
-                f"column {shown(path_of(change.column))!r} cannot be added, dropped or changed in type: with "
+                f"column {shown_path(path_of(change.column))!r} cannot be added, dropped or changed in type: with "
                 f"{WRITE_MODE.key}=change-log the whole row is the key; make a table with the columns, and copy the "
                 "rows"
             )
 
 
-def check_is_new(siblings: Fields, above: Path, name: str) -> None:
+def check_is_new(siblings: Fields, above: ColumnPath, name: str) -> None:
     """Raise InvalidRequestError for the name of a sibling, also in another case: Spark takes the two for one column."""
     for found in matching(name, (field.name for field in siblings)):
-        new = shown((*above, name))
+        new = shown_path((*above, name))
         if found == name:
             raise InvalidRequestError(f"column {new!r} exists already; choose another name")
         raise InvalidRequestError(
-            f"column {new!r} differs from {shown((*above, found))!r}, which is there, in case alone, and Spark takes "
+            f"column {new!r} differs from {shown_path((*above, found))!r}, which is there, in case alone, and Spark takes "
             f"the two for one column: write the values to {found!r}, or choose another name"
         )
 
@@ -57,7 +57,7 @@ def check_changed(old: TableSchema, new: TableSchema) -> None:
     check_types(new.fields)
     check_bucket(new)
     changed = {key: value for key, value in new.options.items() if value != old.options.get(key)}
-    check_foreign_options(changed, *Use)
+    check_foreign_options(changed, *OptionUse)
     if is_writable(old):
         check_writable(new)
     check_named_columns(changed, new.field_names)

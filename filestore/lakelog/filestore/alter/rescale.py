@@ -48,7 +48,7 @@ from lakelog.filestore.options.merging import (
 )
 from lakelog.filestore.options.writing import WRITE_BUFFER_SIZE
 from lakelog.filestore.read.row_digest import check_same_rows, digest_of
-from lakelog.filestore.read.scan import DataSplit, plan
+from lakelog.filestore.read.scan import DataSplit, plan_splits
 from lakelog.filestore.read.split_rows import read_splits
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.schema.schema_rules import check_bucket, check_writable
@@ -202,7 +202,7 @@ def _rewritten(table: TableStore, base: Snapshot) -> list[ManifestEntry]:
     plain = _with_options(table, {key: text for key, text in table.schema.options.items() if key not in _RULES})
     written: dict[BucketId, list[DataFileMeta]] = {}
     row_count = 0
-    batches = read_splits(table, plan(table, base).splits)
+    batches = read_splits(table, plan_splits(table, base).splits)
     for rows in pieces_of(batches, WRITE_BUFFER_SIZE.of(table.schema.options)):
         for entry in write_rows(plain, rows, first_sequence=starting_at(row_count)).entries:
             written.setdefault(entry.bucket_id, []).append(entry.file)
@@ -225,7 +225,7 @@ def _check_rewritten(table: TableStore, base: Snapshot, added: Sequence[Manifest
         for bucket, own in files.items()
     ]
     try:
-        expected = digest_of(table, plan(table, base).splits)
+        expected = digest_of(table, plan_splits(table, base).splits)
         check_same_rows(digest_of(table, splits), expected, what="the rescale", table_name=table.name)
     except Exception:  # any error: no snapshot names the new files
         discard_files(table, paths)

@@ -47,14 +47,14 @@ from lakelog.filestore.schema.column_options import (
     renamed_in_options,
 )
 from lakelog.filestore.schema.column_paths import (
+    ColumnPath,
     Fields,
-    Path,
     edit_siblings,
     edit_type,
     find,
     named_fields,
     path_of,
-    shown,
+    shown_path,
 )
 from lakelog.filestore.schema.new_schema import number_type, with_orc_options
 from lakelog.filestore.schema.schema import KEY_FIELD_ID_START, SCHEMA_VERSION, TableSchema
@@ -120,7 +120,7 @@ def _apply(schema: TableSchema, change: SchemaChange) -> TableSchema:
             path = path_of(column)
             return _with_siblings(schema, path, lambda siblings: _moved(siblings, path, position))
         case UpdateColumnType(column, kind):
-            return _widened(schema, path_of(column), _parsed(kind, shown(path_of(column))))
+            return _widened(schema, path_of(column), _parsed(kind, shown_path(path_of(column))))
         case SetNullability(column, nullable):
             return _with_nullability(schema, path_of(column), nullable=nullable)
         case SetComment(column, comment):
@@ -137,16 +137,16 @@ def _without_option(schema: TableSchema, key: str) -> TableSchema:
     return replace(schema, options={name: value for name, value in schema.options.items() if name != key})
 
 
-def _with_siblings(schema: TableSchema, path: Path, edit: _Edit) -> TableSchema:
+def _with_siblings(schema: TableSchema, path: ColumnPath, edit: _Edit) -> TableSchema:
     return replace(schema, fields=edit_siblings(schema.fields, path, edit))
 
 
 def _added(schema: TableSchema, change: AddColumn) -> TableSchema:
     path = path_of(change.column)
-    kind = _parsed(change.type, shown(path))
+    kind = _parsed(change.type, shown_path(path))
     if not kind.nullable:
         raise InvalidRequestError(
-            f"column {shown(path)!r} cannot be added as {kind}: existing rows have no value for it; leave out NOT NULL"
+            f"column {shown_path(path)!r} cannot be added as {kind}: existing rows have no value for it; leave out NOT NULL"
         )
     own = max(schema.highest_field_id, *(field.id for _, field in named_fields(schema.fields))) + 1
     numbers = itertools.count(own + 1)
@@ -160,13 +160,13 @@ def _added(schema: TableSchema, change: AddColumn) -> TableSchema:
     highest = next(numbers) - 1
     if highest >= KEY_FIELD_ID_START:
         raise InvalidRequestError(
-            f"column {shown(path)!r} cannot be added: the table's highest field id is {schema.highest_field_id}, and "
+            f"column {shown_path(path)!r} cannot be added: the table's highest field id is {schema.highest_field_id}, and "
             f"columns have ids below {KEY_FIELD_ID_START}; write the rows to a new table"
         )
     return replace(_with_siblings(schema, path, add), highest_field_id=highest)
 
 
-def _dropped(schema: TableSchema, path: Path) -> TableSchema:
+def _dropped(schema: TableSchema, path: ColumnPath) -> TableSchema:
     name = path[0]
     if len(path) == 1:
         _check_is_no(schema.primary_keys, "primary key", path, "dropped")
@@ -182,7 +182,7 @@ def _dropped(schema: TableSchema, path: Path) -> TableSchema:
     def drop(siblings: Fields) -> Fields:
         at = find(siblings, path[-1], path)
         if len(siblings) == 1:
-            raise InvalidRequestError(f"column {shown(path)!r} is the last one, and cannot be dropped")
+            raise InvalidRequestError(f"column {shown_path(path)!r} is the last one, and cannot be dropped")
         return (*siblings[:at], *siblings[at + 1 :])
 
     return _with_siblings(schema, path, drop)
@@ -196,7 +196,7 @@ def _without_bucket_key(schema: TableSchema, name: str) -> TableSchema:
     return replace(schema, options={**schema.options, BUCKET_KEY.key: ",".join(left)})
 
 
-def _renamed(schema: TableSchema, path: Path, name: str) -> TableSchema:
+def _renamed(schema: TableSchema, path: ColumnPath, name: str) -> TableSchema:
     if len(path) == 1:
         _check_is_no(schema.partition_keys, "partition", path, "renamed")
 
@@ -214,14 +214,14 @@ def _renamed(schema: TableSchema, path: Path, name: str) -> TableSchema:
     return replace(renamed, primary_keys=keys, options=renamed_in_options(schema.options, path[0], name))
 
 
-def _widened(schema: TableSchema, path: Path, wanted: DataType) -> TableSchema:
+def _widened(schema: TableSchema, path: ColumnPath, wanted: DataType) -> TableSchema:
     if len(path) == 1:
         _check_is_no(schema.primary_keys, "primary key", path, "changed in type")
         _check_is_no(schema.partition_keys, "partition", path, "changed in type")
         _check_is_no(schema.bucket_keys if schema.bucket_count != 1 else (), "bucket key", path, "changed in type")
 
     def widen(kind: DataType) -> DataType:
-        check_widening(kind, wanted, name=shown(path))
+        check_widening(kind, wanted, name=shown_path(path))
         if becomes_text(kind, wanted):
             _check_may_be_string(schema, path, kind, wanted)
         return wanted.with_nullable(kind.nullable)
@@ -229,24 +229,24 @@ def _widened(schema: TableSchema, path: Path, wanted: DataType) -> TableSchema:
     return replace(schema, fields=edit_type(schema.fields, path, widen))
 
 
-def _check_may_be_string(schema: TableSchema, path: Path, kind: DataType, wanted: DataType) -> None:
+def _check_may_be_string(schema: TableSchema, path: ColumnPath, kind: DataType, wanted: DataType) -> None:
     options = schema.options
     is_folded = MERGE_ENGINE.of(options) is MergeEngine.AGGREGATION or DEFAULT_AGGREGATE in options
     if is_folded or path[0] in SEQUENCE_FIELD.of(options) or path[0] in merge_rules(options):
         raise InvalidRequestError(
-            f"column {shown(path)!r} is {kind} and cannot become {wanted}: rows are ordered or folded by its values, "
+            f"column {shown_path(path)!r} is {kind} and cannot become {wanted}: rows are ordered or folded by its values, "
             "and strings have another order and no sums"
         )
 
 
-def _with_nullability(schema: TableSchema, path: Path, *, nullable: bool) -> TableSchema:
+def _with_nullability(schema: TableSchema, path: ColumnPath, *, nullable: bool) -> TableSchema:
     if len(path) == 1 and nullable:
         _check_is_no(schema.primary_keys, "primary key", path, "made nullable")
 
     def change(kind: DataType) -> DataType:
         if kind.nullable and not nullable:
             raise InvalidRequestError(
-                f"column {shown(path)!r} is nullable and may hold nulls, so it cannot become NOT NULL; add a column, "
+                f"column {shown_path(path)!r} is nullable and may hold nulls, so it cannot become NOT NULL; add a column, "
                 "and fill it"
             )
         return kind.with_nullable(nullable)
@@ -254,16 +254,16 @@ def _with_nullability(schema: TableSchema, path: Path, *, nullable: bool) -> Tab
     return replace(schema, fields=edit_type(schema.fields, path, change))
 
 
-def _moved(siblings: Fields, path: Path, position: Position) -> Fields:
+def _moved(siblings: Fields, path: ColumnPath, position: Position) -> Fields:
     at = find(siblings, path[-1], path)
     if position.beside is not None and find(siblings, position.beside, (*path[:-1], position.beside)) == at:
-        raise InvalidRequestError(f"column {shown(path)!r} cannot be moved {position.place.value} itself")
+        raise InvalidRequestError(f"column {shown_path(path)!r} cannot be moved {position.place.value} itself")
     rest = (*siblings[:at], *siblings[at + 1 :])
     to = _place(rest, position, path)
     return (*rest[:to], siblings[at], *rest[to:])
 
 
-def _place(siblings: Fields, position: Position, path: Path) -> int:
+def _place(siblings: Fields, position: Position, path: ColumnPath) -> int:
     match position.place:
         case Place.FIRST:
             return 0
@@ -273,12 +273,12 @@ def _place(siblings: Fields, position: Position, path: Path) -> int:
     return find(siblings, beside, (*path[:-1], beside)) + (position.place is Place.AFTER)
 
 
-def _replaced(siblings: Fields, path: Path, change: _Change) -> Fields:
+def _replaced(siblings: Fields, path: ColumnPath, change: _Change) -> Fields:
     at = find(siblings, path[-1], path)
     return (*siblings[:at], change(siblings[at]), *siblings[at + 1 :])
 
 
-def _check_is_no(keys: Sequence[str], what: str, path: Path, verb: str) -> None:
+def _check_is_no(keys: Sequence[str], what: str, path: ColumnPath, verb: str) -> None:
     if path[0] in keys:
         raise InvalidRequestError(
             f"column {path[0]!r} belongs to the {what} ({listed(keys)}) and cannot be {verb}; make a table with "

@@ -14,7 +14,7 @@ import pyarrow as pa
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import listed
 from lakelog.filestore.encoding.binary_row import deserialize_row, to_scalar
-from lakelog.filestore.options.foreign import Use, check_foreign_options
+from lakelog.filestore.options.foreign import OptionUse, check_foreign_options
 from lakelog.filestore.options.layout import PARTITION_TIMESTAMP_FORMATTER, PARTITION_TIMESTAMP_PATTERN
 from lakelog.filestore.schema.schema import TableSchema
 
@@ -85,7 +85,7 @@ def expired_partitions(
 
     Raises UnsupportedError for a table in which the age of a partition does not follow from its values.
     """
-    check_foreign_options(schema.options, Use.EXPIRE_PARTITIONS)
+    check_foreign_options(schema.options, OptionUse.EXPIRE_PARTITIONS)
     limit = (now_millis - age_millis) / 1000
     times = ((partition, partition_time(schema, partition)) for partition in partitions)
     return {partition for partition, time in times if time is not None and time.timestamp() < limit}

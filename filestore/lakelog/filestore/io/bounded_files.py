@@ -246,7 +246,7 @@ class BoundedFileIO:
         )
 
 
-def bounded(file_io: FileIO, root: str, places: Sequence[str]) -> FileIO:
+def bounded_io(file_io: FileIO, root: str, places: Sequence[str]) -> FileIO:
     """`file_io` for the files of the table at `root` alone, in place of the bounds that it has."""
     if isinstance(file_io, BoundedFileIO):
         if file_io.root == root and not places:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lakelog.common.errors import InvalidRequestError, OptionError, UnsupportedError
 from lakelog.common.quoting import listed
-from lakelog.filestore.io.bounded_files import EXTERNAL_PATHS, bounded, external_places
+from lakelog.filestore.io.bounded_files import EXTERNAL_PATHS, bounded_io, external_places
 from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.io.path_forms import is_local, user_path
@@ -54,7 +54,7 @@ class Location:
 
     def files_of_table(self, file_io: FileIO | None = None) -> FileIO:
         """The FileIO for the files of the table in this folder alone; `file_io` replaces the folder's own."""
-        return bounded(file_io or self.file_io, self.path, self.external_places)
+        return bounded_io(file_io or self.file_io, self.path, self.external_places)
 
 
 def store_options(given: Mapping[str, str]) -> dict[str, str]:

@@ -15,7 +15,7 @@ from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import listed
 from lakelog.common.types import DataField, RowKind
 from lakelog.filestore.merge.aggregates import aggregate_of, has_aggregate, last_value
-from lakelog.filestore.merge.counted_rows import without_uncounted
+from lakelog.filestore.merge.counting import without_uncounted
 from lakelog.filestore.merge.deduplicate import Slice, are_adds, merge_ordered, without_deletes
 from lakelog.filestore.merge.grouped import Flags, GroupedRows, Indices, grouped
 from lakelog.filestore.merge.lookups import needs_lookup

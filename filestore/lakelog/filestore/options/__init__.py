@@ -9,7 +9,7 @@ from lakelog.common.options import Option, check_known
 from lakelog.common.quoting import shown, typed
 from lakelog.filestore.options import compaction, files, layout, merging, reading, retention, tagging, writing
 from lakelog.filestore.options.field_options import PREFIX, check_suffix
-from lakelog.filestore.options.foreign import REFUSED
+from lakelog.filestore.options.foreign import REFUSED_OPTIONS
 
 FILESTORE_OPTIONS: tuple[Option[object], ...] = tuple(
     value
@@ -36,7 +36,7 @@ def check_options(
             )
     declared = (*FILESTORE_OPTIONS, *also)
     keys = {option.key for option in declared}
-    for key, refusal in REFUSED.items():
+    for key, refusal in REFUSED_OPTIONS.items():
         if key in given and key not in keys:
             raise OptionError(f"option {key!r} of Paimon {refusal.why}, which lakelog does not do; leave it out")
     check_known(given, declared, (PREFIX, *also_prefixes))

@@ -15,7 +15,7 @@ from lakelog.common.errors import UnsupportedError
 from lakelog.filestore.options.field_options import DEFAULT_AGGREGATE, MAP_LAYOUT, field_option
 
 
-class Use(StrEnum):
+class OptionUse(StrEnum):
     """What is done with a table; an option may matter to one and not to another."""
 
     READ = "reads"
@@ -31,18 +31,18 @@ class Refusal:
     `why` ends the sentence "the option ...". With the `harmless` values, in lower case, it changes nothing.
     """
 
-    uses: frozenset[Use]
+    uses: frozenset[OptionUse]
     why: str
     harmless: frozenset[str] = frozenset()
 
 
 _FALSE = ("false",)
-_READS = (Use.READ, Use.FOLLOW, Use.WRITE)  # writers read too: old rows, buckets, files to compact
+_READS = (OptionUse.READ, OptionUse.FOLLOW, OptionUse.WRITE)  # writers read too: old rows, buckets, files to compact
 _TIME_TRAVEL = "chooses which rows every read of the table gives; name them with the read instead"
 _PK_INDEX = "is an index that every compaction must keep up"
 
 
-def _refused(why: str, *uses: Use, unless: tuple[str, ...] = ()) -> Refusal:
+def _refused(why: str, *uses: OptionUse, unless: tuple[str, ...] = ()) -> Refusal:
     return Refusal(frozenset(uses), why, frozenset(unless))
 
 
@@ -56,86 +56,99 @@ HONOURED: Mapping[str, str] = {
     "partial-update.ignore-delete": "an older key of `ignore-delete`",
     "write.compaction-skip": "an older key of `write-only`",
 }
-REFUSED: Mapping[str, Refusal] = {
+REFUSED_OPTIONS: Mapping[str, Refusal] = {
     "type": _refused("says that the files are not those of a table", *_READS, unless=("table", "materialized-table")),
     "branch": _refused("makes another branch stand for the table; open that branch", *_READS, unless=("main",)),
     "chain-table.enabled": _refused(
-        "makes rows of two branches out of snapshots and deltas", Use.READ, Use.FOLLOW, Use.WRITE, unless=_FALSE
+        "makes rows of two branches out of snapshots and deltas",
+        OptionUse.READ,
+        OptionUse.FOLLOW,
+        OptionUse.WRITE,
+        unless=_FALSE,
     ),
     "query-auth.enabled": _refused(
-        "leaves it to a catalog which rows and columns a user may see", Use.READ, Use.FOLLOW, unless=_FALSE
+        "leaves it to a catalog which rows and columns a user may see", OptionUse.READ, OptionUse.FOLLOW, unless=_FALSE
     ),
-    "scan.bucket": _refused("leaves out all buckets but one", Use.READ, Use.FOLLOW),
-    "scan.partitions": _refused("leaves out all partitions but some", Use.READ, Use.FOLLOW),
+    "scan.bucket": _refused("leaves out all buckets but one", OptionUse.READ, OptionUse.FOLLOW),
+    "scan.partitions": _refused("leaves out all partitions but some", OptionUse.READ, OptionUse.FOLLOW),
     "scan.mode": _refused(
-        _TIME_TRAVEL, Use.READ, Use.FOLLOW, unless=("default", "latest-full", "full", "latest", "latest_full")
+        _TIME_TRAVEL,
+        OptionUse.READ,
+        OptionUse.FOLLOW,
+        unless=("default", "latest-full", "full", "latest", "latest_full"),
     ),
-    "scan.snapshot-id": _refused(_TIME_TRAVEL, Use.READ, Use.FOLLOW),
-    "scan.tag-name": _refused(_TIME_TRAVEL, Use.READ, Use.FOLLOW),
-    "scan.version": _refused(_TIME_TRAVEL, Use.READ, Use.FOLLOW),
-    "scan.timestamp": _refused(_TIME_TRAVEL, Use.READ, Use.FOLLOW),
-    "scan.timestamp-millis": _refused(_TIME_TRAVEL, Use.READ, Use.FOLLOW),
-    "scan.watermark": _refused(_TIME_TRAVEL, Use.READ, Use.FOLLOW),
-    "scan.creation-time-millis": _refused(_TIME_TRAVEL, Use.READ, Use.FOLLOW),
-    "scan.file-creation-time-millis": _refused(_TIME_TRAVEL, Use.READ, Use.FOLLOW),
-    "incremental-between": _refused(_TIME_TRAVEL, Use.READ, Use.FOLLOW),
-    "incremental-between-timestamp": _refused(_TIME_TRAVEL, Use.READ, Use.FOLLOW),
-    "incremental-to-auto-tag": _refused(_TIME_TRAVEL, Use.READ, Use.FOLLOW),
-    "batch-scan-mode": _refused("chooses which files every read looks at", Use.READ, Use.FOLLOW, unless=("none",)),
-    "stream-scan-mode": _refused("chooses which files a stream looks at", Use.FOLLOW, unless=("none",)),
-    "read.changelog": _refused("gives rows with their kinds", Use.READ, Use.FOLLOW, unless=_FALSE),
+    "scan.snapshot-id": _refused(_TIME_TRAVEL, OptionUse.READ, OptionUse.FOLLOW),
+    "scan.tag-name": _refused(_TIME_TRAVEL, OptionUse.READ, OptionUse.FOLLOW),
+    "scan.version": _refused(_TIME_TRAVEL, OptionUse.READ, OptionUse.FOLLOW),
+    "scan.timestamp": _refused(_TIME_TRAVEL, OptionUse.READ, OptionUse.FOLLOW),
+    "scan.timestamp-millis": _refused(_TIME_TRAVEL, OptionUse.READ, OptionUse.FOLLOW),
+    "scan.watermark": _refused(_TIME_TRAVEL, OptionUse.READ, OptionUse.FOLLOW),
+    "scan.creation-time-millis": _refused(_TIME_TRAVEL, OptionUse.READ, OptionUse.FOLLOW),
+    "scan.file-creation-time-millis": _refused(_TIME_TRAVEL, OptionUse.READ, OptionUse.FOLLOW),
+    "incremental-between": _refused(_TIME_TRAVEL, OptionUse.READ, OptionUse.FOLLOW),
+    "incremental-between-timestamp": _refused(_TIME_TRAVEL, OptionUse.READ, OptionUse.FOLLOW),
+    "incremental-to-auto-tag": _refused(_TIME_TRAVEL, OptionUse.READ, OptionUse.FOLLOW),
+    "batch-scan-mode": _refused(
+        "chooses which files every read looks at", OptionUse.READ, OptionUse.FOLLOW, unless=("none",)
+    ),
+    "stream-scan-mode": _refused("chooses which files a stream looks at", OptionUse.FOLLOW, unless=("none",)),
+    "read.changelog": _refused("gives rows with their kinds", OptionUse.READ, OptionUse.FOLLOW, unless=_FALSE),
     "sequence.snapshot-ordering": _refused(
         "orders rows of a key by the snapshots they came with", *_READS, unless=_FALSE
     ),
     "pk-clustering-override": _refused("orders files by other columns than the key", *_READS, unless=_FALSE),
     "postpone.merge-on-read": _refused("shows rows that have no bucket yet", *_READS, unless=_FALSE),
-    "streaming-read-overwrite": _refused("makes the rows of overwrites changes", Use.FOLLOW, unless=_FALSE),
-    "streaming-read-append-overwrite": _refused("makes the rows of overwrites changes", Use.FOLLOW, unless=_FALSE),
-    "scan.bounded.watermark": _refused("ends streams at a watermark", Use.FOLLOW),
-    "consumer-id": _refused("starts every stream where one consumer is; name it with the read", Use.FOLLOW),
-    "log.ignore-delete": _refused("leaves deletes out of the changes", Use.FOLLOW, unless=_FALSE),
-    "ignore-update-before": _refused("drops the -U rows of what is written", Use.WRITE, unless=_FALSE),
-    "upsert-key": _refused("makes inserts replace the rows of equal keys", Use.WRITE),
-    "record-level.expire-time": _refused("makes compactions drop old rows", Use.WRITE),
-    "row-tracking.enabled": _refused("gives every row a number when it is committed", Use.WRITE, unless=_FALSE),
+    "streaming-read-overwrite": _refused("makes the rows of overwrites changes", OptionUse.FOLLOW, unless=_FALSE),
+    "streaming-read-append-overwrite": _refused(
+        "makes the rows of overwrites changes", OptionUse.FOLLOW, unless=_FALSE
+    ),
+    "scan.bounded.watermark": _refused("ends streams at a watermark", OptionUse.FOLLOW),
+    "consumer-id": _refused("starts every stream where one consumer is; name it with the read", OptionUse.FOLLOW),
+    "log.ignore-delete": _refused("leaves deletes out of the changes", OptionUse.FOLLOW, unless=_FALSE),
+    "ignore-update-before": _refused("drops the -U rows of what is written", OptionUse.WRITE, unless=_FALSE),
+    "upsert-key": _refused("makes inserts replace the rows of equal keys", OptionUse.WRITE),
+    "record-level.expire-time": _refused("makes compactions drop old rows", OptionUse.WRITE),
+    "row-tracking.enabled": _refused("gives every row a number when it is committed", OptionUse.WRITE, unless=_FALSE),
     "data-evolution.enabled": _refused(
-        "joins rows of several files by their numbers", Use.FOLLOW, Use.WRITE, unless=_FALSE
+        "joins rows of several files by their numbers", OptionUse.FOLLOW, OptionUse.WRITE, unless=_FALSE
     ),
     "partition.timestamp-format.strict": _refused(
-        "refuses rows whose partition values are not a time", Use.WRITE, unless=_FALSE
+        "refuses rows whose partition values are not a time", OptionUse.WRITE, unless=_FALSE
     ),
     "write.sequence-number-init-mode": _refused(
-        "keeps the newest sequence number in snapshots", Use.WRITE, unless=("scan",)
+        "keeps the newest sequence number in snapshots", OptionUse.WRITE, unless=("scan",)
     ),
-    "data-file.external-paths.strategy": _refused("puts new files elsewhere", Use.WRITE, unless=("none",)),
-    "commit.strict-mode.last-safe-snapshot": _refused("lets commits fail beside certain others", Use.WRITE),
-    "manifest.format": _refused("wants manifests in another format", Use.WRITE, unless=("avro",)),
-    "pk-vector.index.columns": _refused(_PK_INDEX, Use.WRITE),
-    "pk-btree.index.columns": _refused(_PK_INDEX, Use.WRITE),
-    "pk-bitmap.index.columns": _refused(_PK_INDEX, Use.WRITE),
-    "pk-multivalue.index.columns": _refused(_PK_INDEX, Use.WRITE),
-    "pk-full-text.index.columns": _refused(_PK_INDEX, Use.WRITE),
+    "data-file.external-paths.strategy": _refused("puts new files elsewhere", OptionUse.WRITE, unless=("none",)),
+    "commit.strict-mode.last-safe-snapshot": _refused("lets commits fail beside certain others", OptionUse.WRITE),
+    "manifest.format": _refused("wants manifests in another format", OptionUse.WRITE, unless=("avro",)),
+    "pk-vector.index.columns": _refused(_PK_INDEX, OptionUse.WRITE),
+    "pk-btree.index.columns": _refused(_PK_INDEX, OptionUse.WRITE),
+    "pk-bitmap.index.columns": _refused(_PK_INDEX, OptionUse.WRITE),
+    "pk-multivalue.index.columns": _refused(_PK_INDEX, OptionUse.WRITE),
+    "pk-full-text.index.columns": _refused(_PK_INDEX, OptionUse.WRITE),
     "partition.expiration-strategy": _refused(
-        "takes the age of a partition from other things than its values", Use.EXPIRE_PARTITIONS, unless=("values-time",)
+        "takes the age of a partition from other things than its values",
+        OptionUse.EXPIRE_PARTITIONS,
+        unless=("values-time",),
     ),
 }
 # `fields.<column>.<suffix>`
-REFUSED_SUFFIXES: Mapping[str, Refusal] = {
+REFUSED_OPTION_SUFFIXES: Mapping[str, Refusal] = {
     "nested-key-null-strategy": _refused("drops nested rows with null keys", *_READS, unless=("merge",)),
     MAP_LAYOUT: _refused("stores a map in columns of its keys", *_READS, unless=("default",)),
 }
 
 
-def refused_options(options: Mapping[str, str], use: Use) -> Iterator[tuple[str, Refusal]]:
+def refused_options(options: Mapping[str, str], use: OptionUse) -> Iterator[tuple[str, Refusal]]:
     """The options that change this use of a table in a way that lakelog does not implement, in order."""
     for key in sorted(options):
         option = field_option(key, options[key])
-        refusal = REFUSED.get(key) if option is None else REFUSED_SUFFIXES.get(option.suffix)
+        refusal = REFUSED_OPTIONS.get(key) if option is None else REFUSED_OPTION_SUFFIXES.get(option.suffix)
         if refusal is not None and use in refusal.uses and options[key].strip().lower() not in refusal.harmless:
             yield key, refusal
 
 
-def check_foreign_options(options: Mapping[str, str], *uses: Use, table_name: str | None = None) -> None:
+def check_foreign_options(options: Mapping[str, str], *uses: OptionUse, table_name: str | None = None) -> None:
     """Raise UnsupportedError, naming the option, where one changes such a use in a way lakelog does not implement."""
     for use in uses:
         for key, refusal in refused_options(options, use):

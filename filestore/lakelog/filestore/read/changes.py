@@ -18,14 +18,14 @@ from lakelog.common.errors import InvalidRequestError, NotFoundError, Unsupporte
 from lakelog.common.quoting import shown
 from lakelog.common.types import DataField, RowKind
 from lakelog.filestore.data.data_reader import read_data_file
-from lakelog.filestore.merge.counted_rows import changed_rows
+from lakelog.filestore.merge.counting import changed_rows
 from lakelog.filestore.metadata.manifests.data_file import DataFileMeta
 from lakelog.filestore.metadata.manifests.levels import highest_level
 from lakelog.filestore.metadata.manifests.manifest import FileKind, ManifestEntry
 from lakelog.filestore.metadata.snapshots.changelogs import ChangelogManager
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
 from lakelog.filestore.metadata.tables.store import KIND_FIELD, TableStore
-from lakelog.filestore.options.foreign import Use, check_foreign_options
+from lakelog.filestore.options.foreign import OptionUse, check_foreign_options
 from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, MERGE_ENGINE, ChangelogProducer, MergeEngine
 from lakelog.filestore.read.change_source import ChangeSource
 from lakelog.filestore.schema.counted_schema import count_field
@@ -40,7 +40,7 @@ def check_followable(table: TableStore) -> None:
     Such a table has options that define other changes, or deltas with parts of rows and no changelog of whole rows.
     """
     options = table.schema.options
-    check_foreign_options(options, Use.FOLLOW, table_name=table.name)
+    check_foreign_options(options, OptionUse.FOLLOW, table_name=table.name)
     engine = MERGE_ENGINE.of(options)
     folds = engine in (MergeEngine.PARTIAL_UPDATE, MergeEngine.AGGREGATION)
     has_parts = folds and not table.schema.is_merged_at_write

@@ -18,20 +18,20 @@ from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.options.reading import SCAN_FALLBACK_BRANCH, SCAN_PRIMARY_BRANCH
 from lakelog.filestore.predicate import Predicate
 from lakelog.filestore.read.file_pruning import Pruning
-from lakelog.filestore.read.scan import POSTPONE_BUCKET, Plan, plan
+from lakelog.filestore.read.scan import POSTPONE_BUCKET, Plan, plan_splits
 from lakelog.filestore.schema.schema_manager import SchemaManager
 
 
 def plan_read(table: TableStore, snapshot: Snapshot | None, *, where: Predicate | None = None) -> Plan:
     """The splits of a read of a snapshot that may hold rows which pass `where`, in either branch. See `plan`."""
-    own = plan(table, snapshot, where=where)
+    own = plan_splits(table, snapshot, where=where)
     primary = SCAN_PRIMARY_BRANCH.of(table.schema.options)
     name = SCAN_FALLBACK_BRANCH.of(table.schema.options) or primary
     if name is None or name == table.branch:
         return own
     other = branch_table(table, name)
     beside = _beside(table, snapshot, other)
-    theirs = plan(other, beside, where=where)
+    theirs = plan_splits(other, beside, where=where)
     other_is_first = not SCAN_FALLBACK_BRANCH.of(table.schema.options)
     first = _partitions(other, beside) if other_is_first else _partitions(table, snapshot)
     kept = [split for split in own.splits if not other_is_first or split.bucket_id.partition not in first]

@@ -17,7 +17,7 @@ from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.tables.identity import check_schema
 from lakelog.filestore.metadata.tables.store import TableStore
-from lakelog.filestore.options.foreign import Use, check_foreign_options
+from lakelog.filestore.options.foreign import OptionUse, check_foreign_options
 from lakelog.filestore.options.merging import DELETION_VECTORS_MERGE_ON_READ
 from lakelog.filestore.options.reading import SOURCE_SPLIT_OPEN_FILE_COST, SOURCE_SPLIT_TARGET_SIZE
 from lakelog.filestore.predicate import Predicate, check_filter
@@ -64,7 +64,7 @@ class Plan:
     splits: tuple[DataSplit, ...]
 
 
-def plan(
+def plan_splits(
     table: TableStore,
     snapshot: Snapshot | None,
     *,
@@ -118,7 +118,7 @@ def check_readable(table: TableStore) -> None:
     options = table.schema.options
     if table.branch != MAIN_BRANCH:  # the branch was asked for, so the option `branch` does not matter
         options = {key: value for key, value in options.items() if key != "branch"}
-    check_foreign_options(options, Use.READ, table_name=table.name)
+    check_foreign_options(options, OptionUse.READ, table_name=table.name)
     row_merge(table.schema)
     if table.schema.primary_keys and DELETION_VECTORS_MERGE_ON_READ.of(table.schema.options):
         raise UnsupportedError(

@@ -15,7 +15,7 @@ from lakelog.filestore.data.data_reader import read_data_file
 from lakelog.filestore.data.frame_reader import read_data_frames
 from lakelog.filestore.data.row_groups import RowFilter
 from lakelog.filestore.data.row_ids import groups_by_row_id, has_row_groups, read_group
-from lakelog.filestore.merge.counted_rows import changed_rows, present_rows
+from lakelog.filestore.merge.counting import changed_rows, present_rows
 from lakelog.filestore.metadata.manifests.levels import runs_of, sections_of
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET

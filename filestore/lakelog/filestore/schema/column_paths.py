@@ -14,7 +14,7 @@ from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import listed
 from lakelog.common.types import DataField, DataType, TypeRoot
 
-Path = tuple[str, ...]
+ColumnPath = tuple[str, ...]
 Fields = tuple[DataField, ...]
 
 ELEMENT = "element"
@@ -22,7 +22,7 @@ VALUE = "value"
 _KEY = "key"
 
 
-def path_of(column: str | Sequence[str]) -> Path:
+def path_of(column: str | Sequence[str]) -> ColumnPath:
     """The path of a column: of its name, or of a sequence of names. Raises InvalidRequestError."""
     path = (column,) if isinstance(column, str) else tuple(column)
     if not path or not all(path):
@@ -30,12 +30,12 @@ def path_of(column: str | Sequence[str]) -> Path:
     return path
 
 
-def shown(path: Path) -> str:
+def shown_path(path: ColumnPath) -> str:
     """The path as a string for messages."""
     return ".".join(path)
 
 
-def find(fields: Sequence[DataField], name: str, path: Path) -> int:
+def find(fields: Sequence[DataField], name: str, path: ColumnPath) -> int:
     """The index of a field among its siblings, whose names are compared as Spark does it.
 
     Raises InvalidRequestError, naming the siblings.
@@ -43,15 +43,15 @@ def find(fields: Sequence[DataField], name: str, path: Path) -> int:
     names = [field.name for field in fields]
     found = matching(name, names)
     if not found:
-        raise InvalidRequestError(f"column {shown(path)!r} does not exist; {known_columns(name, names)}")
+        raise InvalidRequestError(f"column {shown_path(path)!r} does not exist; {known_columns(name, names)}")
     if len(found) > 1:
         raise InvalidRequestError(
-            f"column {shown(path)!r} may be any of {listed(found)}; write the name in its own case"
+            f"column {shown_path(path)!r} may be any of {listed(found)}; write the name in its own case"
         )
     return names.index(found[0])
 
 
-def spelled_path(fields: Sequence[DataField], path: Path, *, is_new: bool = False) -> Path:
+def spelled_path(fields: Sequence[DataField], path: ColumnPath, *, is_new: bool = False) -> ColumnPath:
     """The path with the names of columns and members as the table spells them; the last name of a new one stays.
 
     Raises InvalidRequestError for a name that no column or member has. A way into a type that has no such way stays.
@@ -76,20 +76,20 @@ def spelled_path(fields: Sequence[DataField], path: Path, *, is_new: bool = Fals
     return tuple(spelled)
 
 
-def edit_siblings(fields: Fields, path: Path, edit: Callable[[Fields], Fields]) -> Fields:
+def edit_siblings(fields: Fields, path: ColumnPath, edit: Callable[[Fields], Fields]) -> Fields:
     """The fields, with the field at the path and its siblings edited. Raises InvalidRequestError."""
     if len(path) == 1:
         return edit(fields)
 
     def edit_row(kind: DataType) -> DataType:
         if kind.root is not TypeRoot.ROW:
-            raise InvalidRequestError(f"column {shown(path[:-1])!r} is {kind}, which has no member {path[-1]!r}")
+            raise InvalidRequestError(f"column {shown_path(path[:-1])!r} is {kind}, which has no member {path[-1]!r}")
         return replace(kind, fields=edit(kind.fields))
 
     return edit_type(fields, path[:-1], edit_row)
 
 
-def edit_type(fields: Fields, path: Path, edit: Callable[[DataType], DataType]) -> Fields:
+def edit_type(fields: Fields, path: ColumnPath, edit: Callable[[DataType], DataType]) -> Fields:
     """The fields, with the type at the path edited. Raises InvalidRequestError."""
     place = find(fields, path[0], path)
     field = fields[place]
@@ -97,7 +97,7 @@ def edit_type(fields: Fields, path: Path, edit: Callable[[DataType], DataType]) 
     return (*fields[:place], changed, *fields[place + 1 :])
 
 
-def _edit_inside(kind: DataType, path: Path, at: int, edit: Callable[[DataType], DataType]) -> DataType:
+def _edit_inside(kind: DataType, path: ColumnPath, at: int, edit: Callable[[DataType], DataType]) -> DataType:
     if at == len(path):
         return edit(kind)
     match kind.root, path[at]:
@@ -112,10 +112,10 @@ def _edit_inside(kind: DataType, path: Path, at: int, edit: Callable[[DataType],
             return replace(kind, value=_edit_inside(kind.value, path, at + 1, edit))
     ways = {TypeRoot.ARRAY: ELEMENT, TypeRoot.MULTISET: ELEMENT, TypeRoot.MAP: VALUE}
     hint = f"; go on with {ways[kind.root]!r}" if kind.root in ways else ""
-    raise InvalidRequestError(f"column {shown(path)!r} does not exist: {shown(path[:at])!r} is {kind}{hint}")
+    raise InvalidRequestError(f"column {shown_path(path)!r} does not exist: {shown_path(path[:at])!r} is {kind}{hint}")
 
 
-def named_fields(fields: Sequence[DataField], above: Path = ()) -> Iterator[tuple[Path, DataField]]:
+def named_fields(fields: Sequence[DataField], above: ColumnPath = ()) -> Iterator[tuple[ColumnPath, DataField]]:
     """Every column, and every member of every nested type, with its path; holders before their members."""
     for field in fields:
         path = (*above, field.name)
@@ -123,7 +123,7 @@ def named_fields(fields: Sequence[DataField], above: Path = ()) -> Iterator[tupl
         yield from _inside(field.type, path)
 
 
-def _inside(kind: DataType, path: Path) -> Iterator[tuple[Path, DataField]]:
+def _inside(kind: DataType, path: ColumnPath) -> Iterator[tuple[ColumnPath, DataField]]:
     yield from named_fields(kind.fields, path)
     for name, inner in ((ELEMENT, kind.element), (_KEY, kind.key), (VALUE, kind.value)):
         if inner is not None:

@@ -14,7 +14,7 @@ from lakelog.common.options import Option
 from lakelog.common.types import DataField, DataType, check_type_limits
 from lakelog.filestore.options import check_options
 from lakelog.filestore.options.files import ORC_TIMESTAMP_LTZ_LEGACY_TYPE, FileFormat
-from lakelog.filestore.options.foreign import Use, check_foreign_options
+from lakelog.filestore.options.foreign import OptionUse, check_foreign_options
 from lakelog.filestore.options.layout import BUCKET, BUCKET_KEY, PARTITION, PRIMARY_KEY
 from lakelog.filestore.options.parsing import parse_names
 from lakelog.filestore.schema.column_options import check_named_columns, spelled_options
@@ -51,7 +51,7 @@ def build_schema(
     """
     given = dict(options or {})
     check_options(given, also=also, also_prefixes=also_prefixes)
-    check_foreign_options(given, *Use)
+    check_foreign_options(given, *OptionUse)
     fields = [column if isinstance(column, DataField) else from_arrow_field(column) for column in columns]
     check_names(fields)
     for column in fields:

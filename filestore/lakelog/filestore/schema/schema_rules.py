@@ -11,7 +11,7 @@ from lakelog.common.quoting import listed, shown
 from lakelog.common.types import FIELDS_MAX, DataField, DataType, TypeRoot
 from lakelog.filestore.options.compaction import FULL_COMPACTION_DELTA_COMMITS
 from lakelog.filestore.options.files import FILE_FORMAT, FileFormat
-from lakelog.filestore.options.foreign import Use, check_foreign_options
+from lakelog.filestore.options.foreign import OptionUse, check_foreign_options
 from lakelog.filestore.options.layout import BUCKET_KEY, BucketFunction
 from lakelog.filestore.options.merging import (
     CHANGELOG_PRODUCER,
@@ -33,7 +33,7 @@ _NO_PATH_TYPES = {TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.BINARY, TypeRoot.VAR
 
 def check_writable(schema: TableSchema) -> None:
     """Raise UnsupportedError where lakelog cannot write a table of this schema correctly."""
-    check_foreign_options(schema.options, Use.WRITE)
+    check_foreign_options(schema.options, OptionUse.WRITE)
     _check_producer(schema)
     _check_rowkind_field(schema)
     if schema.primary_keys and schema.bucket_count < 1:

@@ -17,7 +17,7 @@ from lakelog.filestore.merge.engines import row_merge
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
 from lakelog.filestore.metadata.tables.identity import check_schema, latest_of
 from lakelog.filestore.metadata.tables.store import TableStore
-from lakelog.filestore.options.foreign import Use, check_foreign_options
+from lakelog.filestore.options.foreign import OptionUse, check_foreign_options
 from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, ChangelogProducer
 from lakelog.filestore.read.change_source import ChangeSource
 from lakelog.filestore.read.changes import change_files, read_change_file, snapshots_of_changes
@@ -36,7 +36,7 @@ def audit_changes(
 
     Raises as `snapshots_of_changes`, and NotFoundError where a difference needs a snapshot that has expired.
     """
-    check_foreign_options(table.schema.options, Use.READ, table_name=table.name)
+    check_foreign_options(table.schema.options, OptionUse.READ, table_name=table.name)
     check_schema(table, latest_of(table))
     fields = [field for field in table.schema.fields if field.name in names] or [table.schema.fields[0]]
     for snapshot in snapshots_of_changes(table, after=after, up_to=up_to):

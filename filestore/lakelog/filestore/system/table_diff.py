@@ -23,11 +23,11 @@ from lakelog.filestore.refs.states.table_state import TableState
 from lakelog.filestore.refs.states.travel import SnapshotChoice, travelled
 from lakelog.filestore.schema.paths import MAIN_BRANCH
 
-State = str | int | datetime | Snapshot | SnapshotChoice
+DiffState = str | int | datetime | Snapshot | SnapshotChoice
 SAMPLE_ROWS = 10
 
 
-def state_of(table: TableStore, given: State) -> TableState:
+def state_of(table: TableStore, given: DiffState) -> TableState:
     """The state that an argument names: a version, a timestamp, a snapshot, or keywords such as `{"tag": "t"}`.
 
     A string is a version first: a tag, a snapshot's number, `branch.tag`, `branch.snapshot` or a branch; then a

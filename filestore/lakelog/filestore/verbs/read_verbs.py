@@ -15,7 +15,7 @@ from lakelog.common.quoting import listed
 from lakelog.filestore.metadata.tables.foreign_rows import warn_of_foreign_rows
 from lakelog.filestore.metadata.tables.identity import check_schema, latest_of
 from lakelog.filestore.metadata.tables.store import TableStore
-from lakelog.filestore.options.foreign import Use, check_foreign_options
+from lakelog.filestore.options.foreign import OptionUse, check_foreign_options
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
 from lakelog.filestore.read.change_source import ChangeSource, change_source
 from lakelog.filestore.refs.states.travel import SnapshotChoice, on_branch, travelled
@@ -245,7 +245,7 @@ class ReadableTable(TableStore):
 
     def _followed(self, branch: str | None) -> Self:
         table = self.on_branch(branch)
-        check_foreign_options(table.schema.options, Use.FOLLOW, table_name=self.name)
+        check_foreign_options(table.schema.options, OptionUse.FOLLOW, table_name=self.name)
         check_schema(table, latest_of(table))
         return table
 

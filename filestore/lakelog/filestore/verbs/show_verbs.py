@@ -12,7 +12,7 @@ from lakelog.filestore.verbs.read_verbs import ReadableTable
 if TYPE_CHECKING:
     from lakelog.filestore.system.history import History
     from lakelog.filestore.system.system_table import SystemTable
-    from lakelog.filestore.system.table_diff import State, TableDiff
+    from lakelog.filestore.system.table_diff import DiffState, TableDiff
 
 
 class ShownTable(ReadableTable):
@@ -32,7 +32,12 @@ class ShownTable(ReadableTable):
         return open_system_table(table, name, state, full_name=f"{table.name}{branch}${name}")
 
     def diff(
-        self, from_: State, to: State | None = None, *, columns: str | Sequence[str] | None = None, sample: int = 10
+        self,
+        from_: DiffState,
+        to: DiffState | None = None,
+        *,
+        columns: str | Sequence[str] | None = None,
+        sample: int = 10,
     ) -> TableDiff:
         """The rows in which two states differ. See `lakelog.catalog.Table.diff`."""
         from lakelog.filestore.system.table_diff import diff_states, state_of

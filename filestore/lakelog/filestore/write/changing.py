@@ -16,18 +16,18 @@ from lakelog.filestore.options.merging import MERGE_ENGINE, ROWKIND_FIELD, Merge
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
 from lakelog.filestore.predicate import Predicate, check_filter
 from lakelog.filestore.read.planned_read import PlannedRead
-from lakelog.filestore.read.scan import plan as plan_splits
+from lakelog.filestore.read.scan import plan_splits
 from lakelog.filestore.read.waiting_rows import with_waiting_rows
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.write.row_expressions import named_columns, with_values
+from lakelog.filestore.write.row_input import RowInput
 from lakelog.filestore.write.row_kinds import rows_and_kinds, written_kinds
-from lakelog.filestore.write.row_source import RowInput
 from lakelog.filestore.write.validate import validate_rows
 from lakelog.filestore.write.write import check_kinds_taken, check_table_writable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Changes:
+class StatementChanges:
     """Checked rows in the table's columns: changes in their order, with kinds (int8), and rows that are removed before.
 
     `removed` are rows that are taken out without the merge engine, of tables in which a retraction does not delete a
@@ -45,17 +45,17 @@ class Changes:
         return int(self.rows.num_rows + self.removed.num_rows)
 
 
-Plan = Callable[[Snapshot | None], Changes]
+StatementPlan = Callable[[Snapshot | None], StatementChanges]
 """Works a statement out on a snapshot, None before the first."""
 
 
-def write_plan(table: TableStore, source: RowInput, kinds: pa.Array | int | None) -> Plan:
+def write_plan(table: TableStore, source: RowInput, kinds: pa.Array | int | None) -> StatementPlan:
     """Rows are added or upserted, or are the changes that their kinds say. Raises InvalidRequestError."""
     given = checked_changes(table, source, kinds)
     return lambda _base: given
 
 
-def checked_changes(table: TableStore, source: RowInput, kinds: pa.Array | int | None) -> Changes:
+def checked_changes(table: TableStore, source: RowInput, kinds: pa.Array | int | None) -> StatementChanges:
     """The rows of a source, all in memory, as changes. Raises InvalidRequestError."""
     check_table_writable(table)
     held = source.table
@@ -65,10 +65,10 @@ def checked_changes(table: TableStore, source: RowInput, kinds: pa.Array | int |
     rows = validate_rows(table.schema, given, table_name=table.name)
     found = written_kinds(table.schema, rows, own, table_name=table.name)
     check_kinds_taken(table, found)
-    return Changes(rows=rows, kinds=found, removed=rows.slice(0, 0))
+    return StatementChanges(rows=rows, kinds=found, removed=rows.slice(0, 0))
 
 
-def delete_plan(table: TableStore, where: Predicate | None) -> Plan:
+def delete_plan(table: TableStore, where: Predicate | None) -> StatementPlan:
     """The rows that meet a condition are deleted, or all. Raises InvalidRequestError for one that does not fit."""
     check_table_writable(table)
     check_kinds_free(table, "a delete")
@@ -77,7 +77,7 @@ def delete_plan(table: TableStore, where: Predicate | None) -> Plan:
     return lambda base: deleting(table, rows_of(table, base, where))
 
 
-def update_plan(table: TableStore, values: Mapping[str, object], where: Predicate | None) -> Plan:
+def update_plan(table: TableStore, values: Mapping[str, object], where: Predicate | None) -> StatementPlan:
     """Columns of the rows that meet a condition get new values: plain ones, or polars expressions over the old row.
 
     Raises InvalidRequestError for columns that the table lacks, and those of the primary key; UnsupportedError for
@@ -89,34 +89,34 @@ def update_plan(table: TableStore, values: Mapping[str, object], where: Predicat
         check_filter(where, table.schema.fields)
     named = named_columns(table, values, "the update")
 
-    def plan(base: Snapshot | None) -> Changes:
+    def plan(base: Snapshot | None) -> StatementChanges:
         old = rows_of(table, base, where)
         return replacing(table, old, with_values(table, old, named, what="the update"))
 
     return plan
 
 
-def deleting(table: TableStore, rows: pa.Table) -> Changes:
+def deleting(table: TableStore, rows: pa.Table) -> StatementChanges:
     """Rows that are there are deleted."""
     if is_removed(table.schema):
         nothing = rows.slice(0, 0)
-        return Changes(rows=nothing, kinds=kinds_of(nothing, RowKind.DELETE), removed=rows)
-    return Changes(rows=rows, kinds=kinds_of(rows, RowKind.DELETE), removed=rows.slice(0, 0))
+        return StatementChanges(rows=nothing, kinds=kinds_of(nothing, RowKind.DELETE), removed=rows)
+    return StatementChanges(rows=rows, kinds=kinds_of(rows, RowKind.DELETE), removed=rows.slice(0, 0))
 
 
-def replacing(table: TableStore, old: pa.Table, new: pa.Table) -> Changes:
+def replacing(table: TableStore, old: pa.Table, new: pa.Table) -> StatementChanges:
     """Rows that are there are replaced, each by the one at its place."""
     if is_removed(table.schema):
-        return Changes(rows=new, kinds=kinds_of(new, RowKind.INSERT), removed=old)
+        return StatementChanges(rows=new, kinds=kinds_of(new, RowKind.INSERT), removed=old)
     if table.schema.primary_keys:
-        return Changes(rows=new, kinds=kinds_of(new, RowKind.UPDATE_AFTER), removed=old.slice(0, 0))
+        return StatementChanges(rows=new, kinds=kinds_of(new, RowKind.UPDATE_AFTER), removed=old.slice(0, 0))
     kinds = pa.concat_arrays([kinds_of(old, RowKind.UPDATE_BEFORE), kinds_of(new, RowKind.UPDATE_AFTER)])
-    return Changes(rows=pa.concat_tables([old, new]), kinds=kinds, removed=old.slice(0, 0))
+    return StatementChanges(rows=pa.concat_tables([old, new]), kinds=kinds, removed=old.slice(0, 0))
 
 
-def joined(parts: Collection[Changes]) -> Changes:
+def joined(parts: Collection[StatementChanges]) -> StatementChanges:
     """Changes one after the other; what all of them remove is removed before."""
-    return Changes(
+    return StatementChanges(
         rows=pa.concat_tables([part.rows for part in parts]),
         kinds=pa.concat_arrays([part.kinds for part in parts]),
         removed=pa.concat_tables([part.removed for part in parts]),

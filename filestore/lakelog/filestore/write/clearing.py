@@ -11,8 +11,8 @@ from lakelog.filestore.metadata.origins.cleared_rows import Clears
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.write.changing import (
-    Changes,
-    Plan,
+    StatementChanges,
+    StatementPlan,
     check_kinds_free,
     check_replaceable,
     checked_changes,
@@ -21,12 +21,14 @@ from lakelog.filestore.write.changing import (
     rows_of,
 )
 from lakelog.filestore.write.places import places_of
-from lakelog.filestore.write.row_source import RowInput
+from lakelog.filestore.write.row_input import RowInput
 from lakelog.filestore.write.table_write import Overwrite, PartitionFilter, Replaced, partitions_of
 from lakelog.filestore.write.write import check_table_writable
 
 
-def overwrite_plan(table: TableStore, source: RowInput, kinds: pa.Array | int | None, replaces: Replaced) -> Plan:
+def overwrite_plan(
+    table: TableStore, source: RowInput, kinds: pa.Array | int | None, replaces: Replaced
+) -> StatementPlan:
     """The rows of the replaced partitions are deleted, then those of the source are written.
 
     Raises InvalidRequestError for rows outside of the partitions that a condition selects, UnsupportedError for
@@ -38,7 +40,7 @@ def overwrite_plan(table: TableStore, source: RowInput, kinds: pa.Array | int | 
     if isinstance(replaces, PartitionFilter):
         replaces.check_inside(written)
 
-    def plan(base: Snapshot | None) -> Changes:
+    def plan(base: Snapshot | None) -> StatementChanges:
         deleted = deleting_replaced(table, base, replaces, written)
         return replace(
             given,
@@ -53,7 +55,7 @@ def overwrite_plan(table: TableStore, source: RowInput, kinds: pa.Array | int | 
 
 def deleting_replaced(
     table: TableStore, base: Snapshot | None, replaces: Replaced, written: Collection[bytes]
-) -> Changes:
+) -> StatementChanges:
     """The rows that an overwrite of rows in the partitions `written` replaces are deleted."""
     chosen = replaced_partitions_of(table, base, replaces, written)
     is_all = replaces is Overwrite.EVERYTHING or not table.schema.partition_keys
@@ -71,18 +73,18 @@ def replaced_partitions_of(
     return replaces.matching(there) if isinstance(replaces, PartitionFilter) else there
 
 
-def truncate_plan(table: TableStore) -> Plan:
+def truncate_plan(table: TableStore) -> StatementPlan:
     """All rows are deleted."""
     plan = delete_plan(table, None)
     return lambda base: replace(plan(base), clears=Clears())
 
 
-def drop_plan(table: TableStore, choose: Callable[[set[bytes]], Collection[bytes]]) -> Plan:
+def drop_plan(table: TableStore, choose: Callable[[set[bytes]], Collection[bytes]]) -> StatementPlan:
     """The rows of the partitions that `choose` picks are deleted."""
     check_table_writable(table)
     check_kinds_free(table, "a drop of partitions")
 
-    def plan(base: Snapshot | None) -> Changes:
+    def plan(base: Snapshot | None) -> StatementChanges:
         chosen = choose(partitions_of(table, base))
         clears = Clears(partitions=frozenset(chosen)) if table.schema.partition_keys else None
         return replace(deleting(table, rows_of(table, base, partitions=chosen)), clears=clears)

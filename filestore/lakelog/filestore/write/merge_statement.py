@@ -14,8 +14,8 @@ from lakelog.common.types import ROW_KIND_COLUMN, DataField, RowKind
 from lakelog.filestore.merge.order import key_frame
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.write.changing import (
-    Changes,
-    Plan,
+    StatementChanges,
+    StatementPlan,
     check_replaceable,
     deleting,
     joined,
@@ -26,14 +26,14 @@ from lakelog.filestore.write.changing import (
 from lakelog.filestore.write.columns import names_of
 from lakelog.filestore.write.merge_clauses import MergeAction, MergeClause, MergeClauses, MergedRows, row_frame
 from lakelog.filestore.write.row_expressions import evaluated, with_values
-from lakelog.filestore.write.row_source import RowInput
+from lakelog.filestore.write.row_input import RowInput
 from lakelog.filestore.write.validate import converted, validate_rows
 
 _TARGET_ROW, _SOURCE_ROW = "target row", "source row"
 _NO_CLAUSE = -1
 
 
-def merge_plan(table: TableStore, source: RowInput, on: Sequence[str], clauses: MergeClauses) -> Plan:
+def merge_plan(table: TableStore, source: RowInput, on: Sequence[str], clauses: MergeClauses) -> StatementPlan:
     """A merge of a source, which is held in memory, as are the table's rows.
 
     Rows match where their columns `on` are equal; a null equals nothing. Raises InvalidRequestError for columns,
@@ -71,7 +71,7 @@ class _Merge:
     match: Sequence[DataField]
     clauses: MergeClauses
 
-    def changes(self, target: pa.Table) -> Changes:
+    def changes(self, target: pa.Table) -> StatementChanges:
         """What the clauses make of the table's rows and the source's."""
         of_target = key_frame(target, self.match).with_row_index(_TARGET_ROW)
         of_given = key_frame(self.given.own, self.match).with_row_index(_SOURCE_ROW)
@@ -79,10 +79,10 @@ class _Merge:
         by_source = target.take(_places(_absent(target.num_rows, pairs[_TARGET_ROW])))
         not_matched = self.given.take(_places(_absent(self.given.own.num_rows, pairs[_SOURCE_ROW])))
         empty = target.slice(0, 0)
-        nothing = Changes(rows=empty, kinds=kinds_of(empty, RowKind.INSERT), removed=empty)
+        nothing = StatementChanges(rows=empty, kinds=kinds_of(empty, RowKind.INSERT), removed=empty)
         return joined([nothing, *self._matched(target, pairs), *self._by_source(by_source), *self._new(not_matched)])
 
-    def _matched(self, target: pa.Table, pairs: pl.DataFrame) -> Iterator[Changes]:
+    def _matched(self, target: pa.Table, pairs: pl.DataFrame) -> Iterator[StatementChanges]:
         clauses = self.clauses.of(MergedRows.MATCHED)
         if not clauses:
             return
@@ -94,13 +94,13 @@ class _Merge:
             places = _places((chosen == number) & (is_first | (clause.action is not MergeAction.DELETE)))
             yield self._changed(clause, old.take(places), given.take(places))
 
-    def _by_source(self, old: pa.Table) -> Iterator[Changes]:
+    def _by_source(self, old: pa.Table) -> Iterator[StatementChanges]:
         clauses = self.clauses.of(MergedRows.NOT_MATCHED_BY_SOURCE)
         chosen = _chosen(self.table, clauses, old, None)
         for number, clause in enumerate(clauses):
             yield self._changed(clause, old.take(_places(chosen == number)), None)
 
-    def _new(self, given: _Given) -> Iterator[Changes]:
+    def _new(self, given: _Given) -> Iterator[StatementChanges]:
         clauses = self.clauses.of(MergedRows.NOT_MATCHED)
         chosen = _chosen(self.table, clauses, None, given.all)
         schema = self.table.schema
@@ -111,9 +111,9 @@ class _Merge:
                 nulls = {field.name: pa.nulls(new.num_rows, field.type) for field in schema.arrow_schema}
                 new = self._with_values(clause, pa.table(nulls), row_frame(None, taken.all))
             rows = validate_rows(schema, new, table_name=self.table.name)
-            yield Changes(rows=rows, kinds=kinds_of(rows, RowKind.INSERT), removed=rows.slice(0, 0))
+            yield StatementChanges(rows=rows, kinds=kinds_of(rows, RowKind.INSERT), removed=rows.slice(0, 0))
 
-    def _changed(self, clause: MergeClause, old: pa.Table, given: _Given | None) -> Changes:
+    def _changed(self, clause: MergeClause, old: pa.Table, given: _Given | None) -> StatementChanges:
         """Rows of the table that a clause deletes or updates."""
         if clause.action is MergeAction.DELETE:
             return deleting(self.table, old)

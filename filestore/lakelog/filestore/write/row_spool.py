@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from lakelog.filestore.write.row_file import RowFile
-from lakelog.filestore.write.row_source import RowInput
+from lakelog.filestore.write.row_input import RowInput
 
 
 class RowSpool:

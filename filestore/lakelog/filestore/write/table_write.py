@@ -26,8 +26,8 @@ from lakelog.filestore.predicate import Predicate, RowTest, resolved_columns
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.write.assigning import BucketAssigner, bucket_assigner
 from lakelog.filestore.write.moved_rows import moved_rows
+from lakelog.filestore.write.row_input import Rows, row_source
 from lakelog.filestore.write.row_kinds import RowKinds, parsed_kinds, rows_and_kinds, with_kinds
-from lakelog.filestore.write.row_source import Rows, row_source
 from lakelog.filestore.write.validate import check_columns
 from lakelog.filestore.write.write import WrittenRows, write_rows
 from lakelog.filestore.write.write_buffer import write_batches

@@ -19,7 +19,7 @@ from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import ROW_KIND_TEXTS
 from lakelog.filestore.data.data_writer import write_data_files
 from lakelog.filestore.data.row_pieces import StoredRows
-from lakelog.filestore.merge.counted_rows import counted_rows
+from lakelog.filestore.merge.counting import counted_rows
 from lakelog.filestore.merge.deduplicate import Slice, are_adds, newest_rows
 from lakelog.filestore.merge.engines import row_merge
 from lakelog.filestore.merge.order import key_frame, to_series

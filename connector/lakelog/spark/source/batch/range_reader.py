@@ -11,7 +11,7 @@ from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.metadata.manifests.manifest import ManifestEntry
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.snapshots.snapshot_manager import SnapshotManager
-from lakelog.filestore.options.foreign import Use, check_foreign_options
+from lakelog.filestore.options.foreign import OptionUse, check_foreign_options
 from lakelog.filestore.read.changes import change_files
 from lakelog.filestore.refs.states.ranges import RangeEnd, RangeName
 from lakelog.filestore.refs.states.state_parts import unshared
@@ -52,7 +52,7 @@ class RangeReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """The files that hold the changes, and the units in which states differ."""
         table, shown = self._rows.table, self._shown
-        check_foreign_options(table.schema.options, Use.FOLLOW, table_name=table.name)
+        check_foreign_options(table.schema.options, OptionUse.FOLLOW, table_name=table.name)
         ends = resolved_range(table, after=self._after(), up_to=shown.up_to)
         if shown.tags_mean_snapshots:
             ends = tuple(None if end is None else RangeEnd(number=end.number) for end in ends)  # type: ignore[assignment]  # two

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pyspark.sql.datasource import InputPartition
 
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-from lakelog.filestore.read.scan import DataSplit, plan
+from lakelog.filestore.read.scan import DataSplit, plan_splits
 from lakelog.filestore.table import FileStoreTable
 from lakelog.logstore.options import LogScan
 from lakelog.protocol.state.stores import LogTarget
@@ -105,7 +105,7 @@ class RowsPhase:
         if self._splits is None or self._splits[0].id != place.snapshot:
             snapshot = self._tag.snapshot_of(place)
             is_followed = self._target is None
-            self._splits = (snapshot, plan(self._table, snapshot, is_followed=is_followed).splits)
+            self._splits = (snapshot, plan_splits(self._table, snapshot, is_followed=is_followed).splits)
         check_same_commit(self._table, place.snapshot, found=self._splits[0].uuid, read=place.commit)
         return self._splits
 

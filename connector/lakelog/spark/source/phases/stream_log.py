@@ -16,7 +16,7 @@ from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
 from lakelog.logstore.kafka.clients.offsets import Position, log_start_offsets
 from lakelog.logstore.kafka.records.epochs import check_not_rewritten
 from lakelog.protocol.state.stores import LogTarget
-from lakelog.protocol.writing.done_batches import done_batches
+from lakelog.protocol.writing.finished import done_batches
 from lakelog.spark.log_options import LogReading
 from lakelog.spark.source.phases.stream_align import SnapshotPlace, WriterWait
 from lakelog.spark.source.phases.stream_head import (

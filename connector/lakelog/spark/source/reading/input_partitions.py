@@ -32,7 +32,7 @@ from lakelog.spark.types import conform, spark_arrow_schema
 from lakelog.spark.worker import spare_modules_from_collection
 
 if TYPE_CHECKING:
-    from lakelog.filestore.refs.states.state_parts import Unit
+    from lakelog.filestore.refs.states.state_parts import StateUnit
     from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
     from lakelog.protocol.reading.healed_files import ChangeFile
     from lakelog.protocol.reading.normalizing import NormalizedRange
@@ -103,7 +103,7 @@ class DeltaPartition(InputPartition):
 class DifferencePartition(InputPartition):
     """What two states of a bucket or a partition do not share."""
 
-    def __init__(self, unit: Unit) -> None:
+    def __init__(self, unit: StateUnit) -> None:
         super().__init__(None)
         self.unit = unit
 
@@ -316,7 +316,7 @@ class TableRows:
             for batch in read_change_file(self.table, entry, self._read_fields(), kind_name=ROW_KIND_COLUMN):
                 yield from self._changes(batch)
 
-    def _difference(self, unit: Unit) -> Iterator[pa.RecordBatch]:
+    def _difference(self, unit: StateUnit) -> Iterator[pa.RecordBatch]:
         from lakelog.filestore.refs.states.differences import unit_differences
 
         read = self._read_fields()

@@ -41,7 +41,7 @@ PARTITIONS_MAX = 64
 CLEARS_ROWS = REPLACES_ROWS | {"TRUNCATE"}
 
 
-class How(StrEnum):
+class Clearing(StrEnum):
     """What a snapshot does to the rows that were there before it."""
 
     ALL = "all"
@@ -94,7 +94,7 @@ class Cleared:
     snapshot_id: int
     commit: str | None
     time_millis: int
-    how: How
+    how: Clearing
     partitions: frozenset[bytes] = frozenset()
     restored: tuple[int, str | None] | None = None
     base: tuple[int, str | None] | None = None
@@ -119,7 +119,7 @@ class Cleared:
             snapshot_id=whole(fields, "snapshot", COUNT),
             commit=optional(string, fields, "commit"),
             time_millis=whole(fields, "time"),
-            how=How(string(fields, "how")),
+            how=Clearing(string(fields, "how")),
             partitions=_partitions_of(fields) or frozenset(),
             restored=_state_of(member(fields, "to")) if "to" in fields else None,
             base=_state_of(member(fields, "base")) if "base" in fields else None,
@@ -192,19 +192,19 @@ def _events_of(snapshot: Snapshot, *, replaced: Collection[bytes], replaces_all:
     restored = restored_state(properties)
     is_overwrite = snapshot.commit_kind is CommitKind.OVERWRITE and snapshot.operation_name in CLEARS_ROWS
     if restored is not None:
-        found.append(own(how=How.RESTORE, restored=restored, base=base))
+        found.append(own(how=Clearing.RESTORE, restored=restored, base=base))
     elif REPLACES_KEY in properties:
         partitions = _partitions_of(parse_object(properties[REPLACES_KEY]))
-        how = How.ALL if partitions is None else How.PARTITIONS
+        how = Clearing.ALL if partitions is None else Clearing.PARTITIONS
         found.append(own(how=how, partitions=partitions or frozenset(), base=base))
     elif is_overwrite and replaces_all:
-        found.append(own(how=How.ALL))
+        found.append(own(how=Clearing.ALL))
     elif is_overwrite and 0 < len(replaced) <= PARTITIONS_MAX:
-        found.append(own(how=How.PARTITIONS, partitions=frozenset(replaced)))
+        found.append(own(how=Clearing.PARTITIONS, partitions=frozenset(replaced)))
     if MENDED_KEY in properties:
         said = parse_object(properties[MENDED_KEY])
         wrong = [WrongSnapshot.of(one) for one in objects(said, "of")]
-        found.append(own(how=How.MENDED, mended=wrong, mended_by=string(said, "by")))
+        found.append(own(how=Clearing.MENDED, mended=wrong, mended_by=string(said, "by")))
     return found
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from lakelog.common.log_system import has_log
 from lakelog.common.types import DataField, DataType, TypeRoot
-from lakelog.filestore.io.bounded_files import BoundedFileIO, bounded
+from lakelog.filestore.io.bounded_files import BoundedFileIO, bounded_io
 from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.io.path_forms import plain_path
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
@@ -253,7 +253,7 @@ class TableStore:
 
     def files_at(self, folder: str) -> FileIO:
         """The FileIO for another folder alone, such as that of another table or the warehouse, in the same store."""
-        return bounded(self.file_io, folder, ())
+        return bounded_io(self.file_io, folder, ())
 
     def readable_path(self, bucket: BucketId, file: DataFileMeta) -> str:
         """The path of a data file for a library that opens it itself. Raises as `BoundedFileIO.check_readable`."""

@@ -40,7 +40,7 @@ from lakelog.filestore.refs.states.row_equality import comparable
 from lakelog.filestore.refs.states.rows_of_keys import rows_of_keys
 from lakelog.filestore.refs.states.table_state import StateFile, TableState
 from lakelog.filestore.schema.paths import MAIN_BRANCH
-from lakelog.filestore.write.changing import Changes, is_removed, kinds_of
+from lakelog.filestore.write.changing import StatementChanges, is_removed, kinds_of
 from lakelog.filestore.write.key_parts import KeyParts
 
 _COPIES = 4  # of a row in memory: as read, its keys, by sides, as merged
@@ -126,7 +126,7 @@ class BranchMerger:
                 )
         return self._planned(states, planned, rows_read=read)
 
-    def _changes(self, main: TableState, upserts: pa.Table, deletes: pa.Table) -> Changes:
+    def _changes(self, main: TableState, upserts: pa.Table, deletes: pa.Table) -> StatementChanges:
         """Rows to write and rows to delete; a log needs the table's own rows of what is deleted or replaced."""
         schema = self.main.schema
         keys = list(schema.primary_keys)
@@ -137,7 +137,7 @@ class BranchMerger:
                 replaced = rows_of_keys(main, upserts.select(keys), schema.fields)
                 removed, deletes = pa.concat_tables([replaced, deletes]), removed
         kind = RowKind.INSERT if self.main.has_log else RowKind.UPDATE_AFTER  # in a log both are upserts
-        return Changes(
+        return StatementChanges(
             rows=pa.concat_tables([deletes, upserts]),
             kinds=pa.concat_arrays([kinds_of(deletes, RowKind.DELETE), kinds_of(upserts, kind)]),
             removed=removed,
@@ -162,13 +162,13 @@ class BranchMerger:
                 )
         return self._planned(states, planned, rows_read=read)
 
-    def _counted_changes(self, inserts: pa.Table, deletes: pa.Table) -> Changes:
+    def _counted_changes(self, inserts: pa.Table, deletes: pa.Table) -> StatementChanges:
         """Rows to insert and to delete: retractions where rows are counted, else removals from files."""
         schema = self.main.schema
         inserts, deletes = inserts.cast(schema.arrow_schema), deletes.cast(schema.arrow_schema)
         nothing = deletes.schema.empty_table()
         retracted, removed = (deletes, nothing) if schema.is_change_log else (nothing, deletes)
-        return Changes(
+        return StatementChanges(
             rows=pa.concat_tables([retracted, inserts]),
             kinds=pa.concat_arrays([kinds_of(retracted, RowKind.DELETE), kinds_of(inserts, RowKind.INSERT)]),
             removed=removed,

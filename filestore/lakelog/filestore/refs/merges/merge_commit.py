@@ -38,7 +38,7 @@ from lakelog.filestore.write.write import write_changelog_files
 logger = logging.getLogger("lakelog.filestore")
 
 
-def release(line: BranchLine, latest: Snapshot | None) -> None:
+def release_merged(line: BranchLine, latest: Snapshot | None) -> None:
     """Delete the tags of earlier merges; errors are only logged, since the merge has taken effect."""
     try:
         line.release(latest)
@@ -94,7 +94,7 @@ class MergeCommit(TableChange):
     def done(self, snapshot: Snapshot | None) -> BranchMerge:
         """The result of the merge that the commit has made; None where there was nothing to merge."""
         assert self.plan is not None, "a commit is resolved once at least"
-        release(self._merger.line, self._base if snapshot is None else snapshot)
+        release_merged(self._merger.line, self._base if snapshot is None else snapshot)
         return replace(self.plan.result, snapshot_id=None if snapshot is None else snapshot.id)
 
     def _without(self, latest: Snapshot | None, rows: pa.Table) -> list[ManifestEntry]:

@@ -18,7 +18,7 @@ from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
 from lakelog.filestore.refs.merges.branch_merge import BranchConflictError, BranchMerge
 from lakelog.filestore.refs.merges.conflict_list import ConflictList, shown_conflicts
-from lakelog.filestore.write.changing import Changes
+from lakelog.filestore.write.changing import StatementChanges
 from lakelog.filestore.write.row_kinds import split_kinds
 from lakelog.filestore.write.row_spool import RowSpool
 
@@ -45,14 +45,14 @@ class PlannedRows:
         if kind is not None:
             self.written.close()
 
-    def add(self, changes: Changes, conflicts: pa.Table, **counts: int) -> None:
+    def add(self, changes: StatementChanges, conflicts: pa.Table, **counts: int) -> None:
         """Take what a part does, and its counts, by the names that `BranchMerge` has for them."""
         self.take(changes)
         self.conflicts.add(conflicts)
         for name, count in counts.items():
             self.counts[name] = self.counts.get(name, 0) + count
 
-    def take(self, changes: Changes) -> None:
+    def take(self, changes: StatementChanges) -> None:
         """Take changes that nothing else is known of."""
         self.written.add(changes.rows.append_column(ROW_KIND_COLUMN, changes.kinds))
         if changes.removed.num_rows:  # an empty slice holds the rows that it was taken of
@@ -76,11 +76,11 @@ class MergePlan:
     properties: Mapping[str, str] | None
 
     @property
-    def changes(self) -> Changes:
+    def changes(self) -> StatementChanges:
         """All changes, in memory."""
         rows, kinds = split_kinds(self.written.table())
         assert kinds is not None, "the column is there"
-        return Changes(rows=rows, kinds=kinds, removed=self.removed)
+        return StatementChanges(rows=rows, kinds=kinds, removed=self.removed)
 
     def checked(self, table_name: str) -> MergePlan:
         """The plan. Raises BranchConflictError for one with open conflicts."""

@@ -30,11 +30,11 @@ from lakelog.filestore.metadata.tables.identity import carried_by
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
 from lakelog.filestore.read.planned_read import PlannedRead
-from lakelog.filestore.read.scan import plan
+from lakelog.filestore.read.scan import plan_splits
 from lakelog.filestore.refs.merges.whole_branch import WholeBranch
 from lakelog.filestore.refs.restore.restore import write_changes
 from lakelog.filestore.refs.restore.restored_state import StateDifference
-from lakelog.filestore.write.row_source import RowInput
+from lakelog.filestore.write.row_input import RowInput
 from lakelog.filestore.write.table_write import Overwrite, TableWrite
 
 
@@ -101,7 +101,9 @@ class WholeBranchCommit:
             table=line,
             fields=line.schema.select(names),
             where=None,
-            splits=[one for one in plan(line, self._branch.snapshot).splits if one.bucket_id.partition in partitions],
+            splits=[
+                one for one in plan_splits(line, self._branch.snapshot).splits if one.bucket_id.partition in partitions
+            ],
             budget_bytes=READ_MEMORY_BUDGET.of(schema.options),
         )
         for batch in read.batches():

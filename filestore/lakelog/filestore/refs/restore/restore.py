@@ -26,7 +26,7 @@ from lakelog.common.errors import InvalidRequestError, NotFoundError, Unsupporte
 from lakelog.filestore.commit.commit import CommitRequest, TableCommit
 from lakelog.filestore.commit.commit_clock import CommitClock
 from lakelog.filestore.data.row_pieces import StoredRows
-from lakelog.filestore.merge.counted_rows import counted_rows
+from lakelog.filestore.merge.counting import counted_rows
 from lakelog.filestore.metadata.manifests.manifest import ManifestEntry
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.filestore.metadata.origins.restored import RESTORED_KEY, restores_properties

@@ -9,11 +9,19 @@ from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.read.row_digest import RowDigest
 from lakelog.filestore.refs.restore.restored_state import StateDifference
-from lakelog.filestore.write.changing import Changes, Plan, check_kinds_free, deleting, joined, kinds_of, replacing
+from lakelog.filestore.write.changing import (
+    StatementChanges,
+    StatementPlan,
+    check_kinds_free,
+    deleting,
+    joined,
+    kinds_of,
+    replacing,
+)
 from lakelog.filestore.write.write import check_table_writable
 
 
-def restore_plan(table: TableStore, target: Snapshot) -> Plan:
+def restore_plan(table: TableStore, target: Snapshot) -> StatementPlan:
     """The net difference of a snapshot and the target is deleted, replaced and inserted.
 
     The rows that differ must fit in memory, as those of every statement. Raises InvalidRequestError for a target that
@@ -22,7 +30,7 @@ def restore_plan(table: TableStore, target: Snapshot) -> Plan:
     check_table_writable(table)
     check_kinds_free(table, "a restore")
 
-    def plan(base: Snapshot | None) -> Changes:
+    def plan(base: Snapshot | None) -> StatementChanges:
         if base is None:
             raise NotFoundError(f"table {table.name} has no snapshot yet: there is nothing to restore")
         found = StateDifference(table, base, target)
@@ -32,7 +40,7 @@ def restore_plan(table: TableStore, target: Snapshot) -> Plan:
     return plan
 
 
-def changes_of(found: StateDifference) -> Changes:
+def changes_of(found: StateDifference) -> StatementChanges:
     """The changes of a statement that make the rows of the target of those of the base; all in memory.
 
     Raises CorruptDataError where they would make others.
@@ -50,7 +58,7 @@ def changes_of(found: StateDifference) -> Changes:
         parts += [
             deleting(table, rows.removed.cast(shape)),
             replacing(table, rows.old.cast(shape), rows.new.cast(shape)),
-            Changes(rows=added, kinds=kinds_of(added, RowKind.INSERT), removed=nothing),
+            StatementChanges(rows=added, kinds=kinds_of(added, RowKind.INSERT), removed=nothing),
         ]
     found.check_rows(digests, what="the way to another state")
     return joined(parts)

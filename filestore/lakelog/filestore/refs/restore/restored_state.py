@@ -18,7 +18,7 @@ from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.read.row_digest import RowDigest, check_same_rows, digest_of
 from lakelog.filestore.refs.states.changed_keys import is_large_beside_changes
 from lakelog.filestore.refs.states.differences import Difference, unit_differences
-from lakelog.filestore.refs.states.state_parts import Unit, unshared
+from lakelog.filestore.refs.states.state_parts import StateUnit, unshared
 from lakelog.filestore.refs.states.table_state import TableState
 
 
@@ -98,7 +98,7 @@ class StateDifference:
             for found in unit_differences(self.table, self._of_target, unit, self.table.schema.fields, has_debts=True):
                 yield unit.bucket, found
 
-    def units(self, *, is_followed: bool) -> Iterator[Unit]:
+    def units(self, *, is_followed: bool) -> Iterator[StateUnit]:
         """The parts of the two states that differ. See `rows`."""
         before = TableState(table=self.table, snapshot=self.base)
         after = TableState(table=self._of_target, snapshot=self.target)

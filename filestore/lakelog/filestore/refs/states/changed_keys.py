@@ -25,7 +25,7 @@ from lakelog.filestore.metadata.manifests.data_file import DataFileMeta
 from lakelog.filestore.metadata.tables.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
 from lakelog.filestore.read.file_pruning import is_merged_on_read
 from lakelog.filestore.read.scan import DataSplit
-from lakelog.filestore.refs.states.state_parts import Unit
+from lakelog.filestore.refs.states.state_parts import StateUnit
 from lakelog.filestore.schema.schema import SEQUENCE_NUMBER, VALUE_KIND
 
 RATIO_MIN = 4  # a lookup reads the keys of whole row groups
@@ -34,7 +34,7 @@ _Files = dict[tuple[str, DeletionFile | None], DataFileMeta]
 
 
 def rows_of_changed_keys(
-    before: TableStore, after: TableStore, unit: Unit, fields: Sequence[DataField], *, budget_bytes: int
+    before: TableStore, after: TableStore, unit: StateUnit, fields: Sequence[DataField], *, budget_bytes: int
 ) -> tuple[pa.Table, pa.Table] | None:
     """The rows that the states have of the keys that may differ, in the columns `fields`.
 
@@ -58,7 +58,7 @@ def rows_of_changed_keys(
     return gathered.state(0), gathered.state(1)
 
 
-def is_large_beside_changes(unit: Unit) -> bool:
+def is_large_beside_changes(unit: StateUnit) -> bool:
     """Whether the files that both states have are so large that a look-up of keys in them costs less than reading."""
     old, new = _files(unit.before), _files(unit.after)
     shared = sum(file.row_count for name, file in new.items() if name in old)
@@ -66,7 +66,7 @@ def is_large_beside_changes(unit: Unit) -> bool:
     return shared >= RATIO_MIN * sum(file.row_count for file in alone)
 
 
-def _keeps_last_rows(before: TableStore, after: TableStore, unit: Unit, fields: Sequence[DataField]) -> bool:
+def _keeps_last_rows(before: TableStore, after: TableStore, unit: StateUnit, fields: Sequence[DataField]) -> bool:
     """Whether the files of both states are read alike, and the youngest row of a key is the table's."""
     schemas = [table.stored.schema for table in (before, after)]
     buckets = {split.bucket_id for split in (*unit.before, *unit.after)}
@@ -89,7 +89,7 @@ class _Gathered:
     """Rows of files of a bucket, with their keys, each with whether the states have it."""
 
     table: TableStore
-    unit: Unit
+    unit: StateUnit
     fields: Sequence[DataField]
     parts: list[tuple[pa.Table, pl.DataFrame, tuple[bool, bool]]]
 

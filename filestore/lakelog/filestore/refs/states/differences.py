@@ -30,7 +30,7 @@ from lakelog.filestore.read.scan import DataSplit
 from lakelog.filestore.read.split_rows import read_splits_as_changes
 from lakelog.filestore.refs.states.changed_keys import rows_of_changed_keys
 from lakelog.filestore.refs.states.row_equality import comparable
-from lakelog.filestore.refs.states.state_parts import Unit, unshared
+from lakelog.filestore.refs.states.state_parts import StateUnit, unshared
 from lakelog.filestore.refs.states.table_state import TableState
 from lakelog.filestore.schema.evolution import cast_values, check_cast
 from lakelog.filestore.schema.schema import TableSchema
@@ -129,7 +129,7 @@ def differences(
 def unit_differences(
     before: TableStore,
     after: TableStore,
-    unit: Unit,
+    unit: StateUnit,
     fields: Sequence[DataField],
     *,
     budget_bytes: int | None = None,

@@ -25,7 +25,7 @@ from lakelog.filestore.refs.states.table_state import TableState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unit:
+class StateUnit:
     """The splits of two states that may hold rows with equal keys, without those that both have."""
 
     before: tuple[DataSplit, ...]
@@ -37,7 +37,7 @@ class Unit:
         return min(split.bucket_id for split in (*self.before, *self.after))
 
 
-def unshared(before: TableState, after: TableState, *, is_followed: bool = False) -> Iterator[Unit]:
+def unshared(before: TableState, after: TableState, *, is_followed: bool = False) -> Iterator[StateUnit]:
     """The units in which the two states have different files. Reads manifests, and no data file.
 
     `is_followed` compares what followers begin with, see `lakelog.filestore.read.scan.plan`. Raises UnsupportedError
@@ -53,7 +53,7 @@ def unshared(before: TableState, after: TableState, *, is_followed: bool = False
             if new:
                 units.setdefault(_unit_of(bucket, layouts), ([], []))[side].extend(new)
     for old, new in units.values():
-        yield Unit(before=tuple(old), after=tuple(new))
+        yield StateUnit(before=tuple(old), after=tuple(new))
 
 
 _Parts = Mapping[BucketId, Mapping[Hashable, DataSplit]]

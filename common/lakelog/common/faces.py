@@ -1,0 +1,35 @@
+"""The face of a package: the names in its stub, `__init__.pyi`, each imported when it is used first.
+
+Other parts import these names from the package alone, so that its modules can be moved. A type checker reads the stub.
+No name is kept in the package: what a module has replaced since is given. Source: PEP 484 (stubs), PEP 562.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+
+def face(package: str, file: str) -> Callable[[str], object]:
+    """The `__getattr__` of a package, by its name and the path of its `__init__.py`."""
+
+    @cache
+    def homes() -> dict[str, str]:
+        return names_of_stub(Path(file).with_suffix(".pyi"))
+
+    def imported(name: str) -> object:
+        home = None if name.startswith("__") else homes().get(name)
+        if home is None:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(home), name)
+
+    return imported
+
+
+def names_of_stub(path: Path) -> dict[str, str]:
+    """The names that a stub imports, with the modules that define them, in its order."""
+    imports = (node for node in ast.parse(path.read_text("utf-8")).body if isinstance(node, ast.ImportFrom))
+    return {alias.name: str(node.module) for node in imports for alias in node.names}
