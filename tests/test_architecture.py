@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from lakelog.common.faces import names_of_stub
+
 ROOT = Path(__file__).parent.parent
 SOURCE_ROOTS = ("common", "filestore", "logstore", "connector")
 
@@ -76,6 +78,8 @@ BASE = {
         }
     ),
 }
+# Parts of which others import what the faces of their rooms have, with the number of modules that these may come from.
+INNER_FACES = {"filestore": 30, "protocol": 8}
 LINES_MAX = 300  # of a module without a reason in CONTRIBUTING.md
 FUNCTION_LINES_MAX = 60
 LONG_FUNCTIONS = ["connector/lakelog/spark/ingesting/ingest.py: ingest"]  # passes on 25 arguments
@@ -138,6 +142,52 @@ def test_parts_import_along_the_arrows() -> None:
         if name.startswith("lakelog.") and name.split(".")[1] not in ARROWS[part] | {part}
     ]
     assert wrong == []
+
+
+def names_of_face(package: str) -> set[str]:
+    """What a room lets other parts import: the names in its stub, or in `__all__` of the package."""
+    folder = folder_of_package(package.removeprefix("lakelog."))
+    stub = folder / "__init__.pyi"
+    if stub.exists():
+        return set(names_of_stub(stub))
+    assigned = (node for node in tree_of(folder / "__init__.py").body if isinstance(node, ast.Assign))
+    return {
+        name for node in assigned if ast.unparse(node.targets[0]) == "__all__" for name in ast.literal_eval(node.value)
+    }
+
+
+def used_of(part: str) -> set[tuple[str, str]]:
+    """The modules of a part that others import from, each with the name."""
+    names = (name for importer, path in modules() if importer != part for name in imports(path))
+    parts = (name.rpartition(".") for name in names if name.startswith(f"lakelog.{part}."))
+    return {(module, name) for module, _, name in parts}
+
+
+@pytest.mark.parametrize("part", INNER_FACES)
+def test_other_parts_import_what_the_faces_of_a_part_have(part: str) -> None:
+    used = used_of(part)
+    faces = {module for module, _ in used if folder_of_package(module.removeprefix("lakelog.")).is_dir()}
+    names = {face: names_of_face(face) for face in faces}
+    assert sorted((module, name) for module, name in used if name not in names.get(module, ())) == []
+    assert len(faces) <= INNER_FACES[part]
+
+
+def stubs() -> list[Path]:
+    return [path for root in SOURCE_ROOTS for path in sorted((ROOT / root / "lakelog").rglob("__init__.pyi"))]
+
+
+def test_a_room_has_no_name_that_no_other_part_imports() -> None:
+    used = {name for part in INNER_FACES for name in used_of(part)}
+    named = [(module_name(stub.with_suffix(".py")), name) for stub in stubs() for name in names_of_stub(stub)]
+    assert [
+        f"{package}: {name}" for package, name in named if package.count(".") > 1 and (package, name) not in used
+    ] == []
+
+
+def test_a_name_of_a_face_is_none_of_its_modules() -> None:
+    """A module that was imported would stand in the package in place of the name."""
+    inside = {stub: {path.stem for path in stub.parent.glob("*")} for stub in stubs()}
+    assert [f"{stub}: {name}" for stub, names in inside.items() for name in names_of_stub(stub) if name in names] == []
 
 
 def test_no_part_is_imported_by_a_string() -> None:

@@ -1,4 +1,7 @@
-"""This machine's clock. What depends on it takes the time as an argument, or the clock, so that a test can own it."""
+"""This machine's clock, and how long something has lasted.
+
+What depends on the time takes it as an argument, or the clock, so that a test can own it.
+"""
 
 from __future__ import annotations
 
@@ -8,3 +11,20 @@ import time
 def system_millis() -> int:
     """The time in milliseconds since 1970, by this machine's clock."""
     return time.time_ns() // 1_000_000
+
+
+class Stopwatch:
+    """Counts from its making. The monotonic clock stands still while a machine sleeps, the wall clock may be set back:
+    so what was longer counts."""
+
+    def __init__(self) -> None:
+        """Start."""
+        self._monotonic, self._wall = time.monotonic(), time.time()
+
+    def seconds(self) -> float:
+        """Seconds since the start, a machine's sleep included."""
+        return max(time.monotonic() - self._monotonic, time.time() - self._wall)
+
+    def millis(self) -> int:
+        """As `seconds`, in whole milliseconds."""
+        return round(self.seconds() * 1000)

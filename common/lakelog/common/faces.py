@@ -29,7 +29,13 @@ def face(package: str, file: str) -> Callable[[str], object]:
     return imported
 
 
+def names_in(file: str) -> tuple[Callable[[], list[str]], list[str]]:
+    """The `__dir__` and the `__all__` of a package that users import from, by the path of its `__init__.py`."""
+    names = sorted(names_of_stub(Path(file).with_suffix(".pyi")))
+    return lambda: names, names
+
+
 def names_of_stub(path: Path) -> dict[str, str]:
-    """The names that a stub imports, with the modules that define them, in its order."""
+    """The names that a stub imports, with the modules that it imports them from."""
     imports = (node for node in ast.parse(path.read_text("utf-8")).body if isinstance(node, ast.ImportFrom))
     return {alias.name: str(node.module) for node in imports for alias in node.names}

@@ -22,7 +22,7 @@ from lakelog.common.errors import (
     UnknownOutcomeError,
     UnsupportedError,
 )
-from lakelog.filestore.alter.schema_changes import (
+from lakelog.filestore.alter import (
     AddColumn,
     DropColumn,
     Place,
@@ -37,9 +37,9 @@ from lakelog.filestore.alter.schema_changes import (
     UpdateColumnPosition,
     UpdateColumnType,
 )
-from lakelog.filestore.metadata.snapshots.listeners import CommitListener
-from lakelog.filestore.refs.merges.branch_merge import BranchConflictError, BranchMerge
-from lakelog.protocol.access.table_log import TableLog
+from lakelog.filestore.metadata.snapshots import CommitListener
+from lakelog.filestore.refs import BranchConflictError, BranchMerge
+from lakelog.protocol.access import TableLog
 
 __all__ = [
     "AddColumn",

@@ -24,15 +24,9 @@ from lakelog.common.errors import (
 )
 from lakelog.common.html import html_table
 from lakelog.common.quoting import listed
-from lakelog.filestore.io.bounded_files import bounded_io
-from lakelog.filestore.io.folders import FolderStore
-from lakelog.filestore.io.location import store_options
-from lakelog.filestore.options.layout import TABLE_PLACE, TABLE_UUID
-from lakelog.filestore.schema.line_names import line_name
-from lakelog.filestore.schema.new_schema import build_schema
-from lakelog.filestore.schema.paths import MAIN_BRANCH, TablePaths
-from lakelog.filestore.schema.schema import TableSchema
-from lakelog.filestore.schema.schema_manager import SchemaManager
+from lakelog.filestore.io import FolderStore, bounded_io, store_options
+from lakelog.filestore.options import TABLE_PLACE, TABLE_UUID
+from lakelog.filestore.schema import MAIN_BRANCH, SchemaManager, TablePaths, TableSchema, build_schema, line_name
 from lakelog.logstore.client_settings import SERVERS
 from lakelog.logstore.options import (
     CHANGE_TRACKING,
@@ -44,19 +38,25 @@ from lakelog.logstore.options import (
     check_log_modes,
     client_config,
 )
-from lakelog.protocol.access.kafka_profiles import CALL_PREFIX, call_settings, without_call_settings
-from lakelog.protocol.access.place import original_of, record_place, recorded_place
-from lakelog.protocol.access.renames import record_rename
-from lakelog.protocol.access.servers import require_kafka_client
+from lakelog.protocol.access import (
+    CALL_PREFIX,
+    call_settings,
+    original_of,
+    record_place,
+    record_rename,
+    recorded_place,
+    require_kafka_client,
+    without_call_settings,
+)
 from lakelog.warehouse.identifier import Identifier, check_name
 from lakelog.warehouse.lineage_options import lineage_options, switched_on, without_lineage_options
 from lakelog.warehouse.system_names import SYSTEM_DATABASE, check_is_free, split_name
 from lakelog.warehouse.warehouse import open_store
 
 if TYPE_CHECKING:
-    from lakelog.filestore.refs.states.travel import SnapshotChoice
-    from lakelog.filestore.system.system_table import SystemTable
-    from lakelog.protocol.upkeep.health import Finding, HealthReport
+    from lakelog.filestore.refs import SnapshotChoice
+    from lakelog.filestore.system import SystemTable
+    from lakelog.protocol.upkeep import Finding, HealthReport
 
 
 class Catalog(TableOpener):
@@ -98,7 +98,7 @@ class Catalog(TableOpener):
             return self._existing(name, table_schema, options or {}, if_not_exists=if_not_exists)
         make_logged = LOG_SYSTEM.of(table_schema.options) is LogSystem.KAFKA
         if make_logged:
-            from lakelog.protocol.state.loggable import check_loggable
+            from lakelog.protocol.state import check_loggable
 
             check_loggable(table_schema, table_name=str(name))
         create = self._create_with_log if make_logged else self._create_files
@@ -222,7 +222,7 @@ class Catalog(TableOpener):
         >>> for finding in catalog.doctor(read_only=True).findings:
         ...     print(finding)
         """
-        from lakelog.protocol.upkeep.health import HealthReport
+        from lakelog.protocol.upkeep import HealthReport
 
         return HealthReport(findings=tuple(self._examine(role, may_write=not read_only)))
 
@@ -265,7 +265,7 @@ class Catalog(TableOpener):
         comment: str | None,
     ) -> TableSchema:
         from lakelog.catalog.columns.new_columns import columns_of
-        from lakelog.filestore.new_tables import check_new_table
+        from lakelog.filestore.verbs import check_new_table
 
         for key in (*store_options(options), *(key for key in options if key.startswith(CALL_PREFIX))):
             raise OptionError(f"option {key!r} is not stored with a table: give it as Catalog(warehouse, options=...)")
@@ -286,7 +286,7 @@ class Catalog(TableOpener):
         client_config(given)
         check_log_modes(given, has_primary_key=bool(schema.primary_keys))
         if UNTRACKED_PARTITIONS.of(given) or not CHANGE_TRACKING.of(given):
-            from lakelog.protocol.state.change_tracking import check_change_tracking
+            from lakelog.protocol.state import check_change_tracking
 
             check_change_tracking(schema, table_name="that is made")
         if LOG_SYSTEM.of(given) is LogSystem.KAFKA:
@@ -295,7 +295,7 @@ class Catalog(TableOpener):
 
     def _create_with_log(self, name: Identifier, schema: TableSchema) -> None:
         require_kafka_client()
-        from lakelog.protocol.access.topics import new_topic  # needs the extra
+        from lakelog.protocol.access import new_topic  # needs the extra
 
         placed = replace(schema, options={**schema.options, TABLE_PLACE.key: name.path(self.warehouse)})
         topic = name.topic(TABLE_UUID.of(placed.options))

@@ -33,8 +33,7 @@ the others, which change nothing in what it reads and writes.
 
 def option_groups() -> dict[str, Sequence[Option[object]]]:
     """Title -> the options of one part; those of Spark only where PySpark, an extra of lakelog, is installed."""
-    from lakelog.filestore.io.bounded_files import EXTERNAL_PATHS
-    from lakelog.filestore.io.s3_access import S3_OPTIONS
+    from lakelog.filestore.io import EXTERNAL_PATHS, S3_OPTIONS
     from lakelog.filestore.options import FILESTORE_OPTIONS
     from lakelog.logstore.options import LOGSTORE_OPTIONS
     from lakelog.warehouse.lineage_options import LINEAGE_OPTIONS
@@ -91,8 +90,7 @@ def _page_lines() -> Iterator[str]:
 
 
 def _refused_lines() -> Iterator[str]:
-    from lakelog.filestore.options.field_options import field_key
-    from lakelog.filestore.options.foreign import REFUSED_OPTION_SUFFIXES, REFUSED_OPTIONS, OptionUse
+    from lakelog.filestore.options import REFUSED_OPTION_SUFFIXES, REFUSED_OPTIONS, OptionUse, field_key
 
     yield _REFUSED_HEAD
     yield "| key | refused are | unless it is | the option |"

@@ -13,7 +13,7 @@ from enum import StrEnum
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.file_names import check_user_name
 from lakelog.common.options import Option, choice, parse_duration_millis
-from lakelog.filestore.options.parsing import parse_names, positive
+from lakelog.filestore.options import parse_names, positive
 
 
 class Align(StrEnum):

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from lakelog.catalog import Table
-    from lakelog.protocol.state.stores import LogTarget
+    from lakelog.protocol.state import LogTarget
     from lakelog.spark.logging_level import LoggingLevel
     from lakelog.spark.options import ReadOptions
     from lakelog.warehouse.system_names import ReadName
@@ -138,7 +138,7 @@ class LakelogDataSource(DataSource):
         merges = merges_schema(self.options)
         if table.log is not None:
             from lakelog.catalog.logs.statements import check_takes_statements
-            from lakelog.protocol.access.table_log import await_topic
+            from lakelog.protocol.access import await_topic
             from lakelog.spark.sink.statement_writer import StatementPlan, StatementWriter
 
             check_takes_statements(table)
@@ -151,7 +151,7 @@ class LakelogDataSource(DataSource):
     @sentence_first()
     def streamWriter(self, schema: spark.StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Appends micro-batches, or replaces all rows by each (complete mode)."""
-        from lakelog.filestore.write.table_write import Overwrite
+        from lakelog.filestore.write import Overwrite
         from lakelog.spark.options import check_stream_write_options, merges_schema, open_from_options
         from lakelog.spark.sink.declaring import StreamDeclaration
         from lakelog.spark.sink.files_writer import AwayStreamWriter, FilesPlan, FilesStreamWriter
@@ -198,7 +198,7 @@ class LakelogDataSource(DataSource):
 
 def _log_of(table: Table) -> tuple[LogTarget | None, Callable[[], None] | None]:
     """Where the table's log is, and what checks its topic; nothing for a table without one, and for a copy."""
-    from lakelog.protocol.access.place import original_of, recorded_place
+    from lakelog.protocol.access import original_of, recorded_place
     from lakelog.spark.tables import log_target
 
     if table.log is None:

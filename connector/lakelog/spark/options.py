@@ -11,15 +11,13 @@ from zoneinfo import ZoneInfo
 from lakelog.catalog import Table
 from lakelog.common.errors import InvalidRequestError, OptionError, UnsupportedError
 from lakelog.common.options import Option, check_known, choice, in_lower_case, parse_bool, parse_size_bytes, parse_whole
-from lakelog.filestore.io.bounded_files import EXTERNAL_PATHS
-from lakelog.filestore.io.location import store_options
-from lakelog.filestore.io.s3_access import S3_OPTIONS
-from lakelog.filestore.options.parsing import parse_names
+from lakelog.filestore.io import EXTERNAL_PATHS, S3_OPTIONS, store_options
+from lakelog.filestore.options import parse_names
 from lakelog.lineage.records.declared import parse_sources
 from lakelog.logstore.client_settings import is_secret
 from lakelog.logstore.options import ON_UNTRACKED, OnUntracked
 from lakelog.logstore.options import SCAN as LOG_SCAN
-from lakelog.protocol.access.kafka_profiles import CALL_PREFIX
+from lakelog.protocol.access import CALL_PREFIX
 from lakelog.spark.log_options import DEFAULT_READING, LOG_READ_OPTIONS, LogReading, parse_log_reading
 from lakelog.spark.logging_level import LOGGING_LEVEL
 from lakelog.spark.normalize_option import SCAN_NORMALIZE, parse_normalize

@@ -17,11 +17,9 @@ from lakelog.catalog import Table
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.quoting import VALUE_MAX
 from lakelog.common.types import MAX_LENGTH, ROW_KIND_COLUMN, ROW_KIND_TEXTS, DataField, TypeRoot
-from lakelog.filestore.options.merging import ROWKIND_FIELD
-from lakelog.filestore.schema.schema import TableSchema
-from lakelog.filestore.write.columns import names_of, unknown_columns
-from lakelog.filestore.write.row_kinds import kinds_twice
-from lakelog.filestore.write.validate import check_columns
+from lakelog.filestore.options import ROWKIND_FIELD
+from lakelog.filestore.schema import TableSchema
+from lakelog.filestore.write import check_columns, kinds_twice, names_of, unknown_columns
 from lakelog.spark.types import from_spark_schema, spark_arrow_schema, to_spark_type
 
 _MARK = "lakelog refuses the batch: "

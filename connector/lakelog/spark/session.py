@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lakelog.common.allocation import PURGE_DELAY_KEY, PURGE_DELAY_MILLIS
 from lakelog.common.errors import OptionError
 from lakelog.logstore.client_settings import is_secret
-from lakelog.protocol.access.kafka_profiles import CALL_PREFIX, call_settings
+from lakelog.protocol.access import CALL_PREFIX, call_settings
 
 CONNECT_CORES = 2
 FORMAT = "lakelog"  # of `spark.read.format`

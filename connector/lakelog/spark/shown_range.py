@@ -21,8 +21,8 @@ from zoneinfo import ZoneInfo
 from lakelog.common.errors import InvalidRequestError, OptionError
 from lakelog.common.options import Option, parse_bool
 from lakelog.common.timestamps import parse_timestamp
-from lakelog.filestore.read.change_source import ChangeSource
-from lakelog.filestore.refs.states.ranges import RangeName
+from lakelog.filestore.read import ChangeSource
+from lakelog.filestore.refs import RangeName
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLIS_DIGITS_MAX = 15

@@ -21,9 +21,8 @@ from zoneinfo import ZoneInfo
 from lakelog.common.errors import InvalidRequestError, OptionError
 from lakelog.common.options import Option, parse_whole
 from lakelog.common.timestamps import parse_timestamp
-from lakelog.filestore.options.parsing import parse_branch, positive
-from lakelog.filestore.options.reading import SCAN_SNAPSHOT_ID, SCAN_TIMESTAMP, SCAN_TIMESTAMP_MILLIS
-from lakelog.filestore.refs.states.travel import SnapshotChoice
+from lakelog.filestore.options import SCAN_SNAPSHOT_ID, SCAN_TIMESTAMP, SCAN_TIMESTAMP_MILLIS, parse_branch, positive
+from lakelog.filestore.refs import SnapshotChoice
 from lakelog.logstore.options import SCAN_TIMESTAMP_MILLIS as LOG_SCAN_TIMESTAMP_MILLIS
 from lakelog.logstore.options import SCAN_TIMESTAMP_MILLS as LOG_SCAN_TIMESTAMP_MILLS
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from lakelog.common.options import Option, choice
-from lakelog.filestore.metadata.snapshots.snapshot import MERGE_OPERATION, RESTORE_OPERATION, BranchVerb
+from lakelog.filestore.metadata.snapshots import MERGE_OPERATION, RESTORE_OPERATION, BranchVerb
 
 
 class FeedOrFail(StrEnum):

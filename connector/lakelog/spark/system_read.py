@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from lakelog.catalog import Catalog, open_table
 from lakelog.common.errors import InvalidRequestError, OptionError
 from lakelog.common.options import Option
-from lakelog.filestore.io.location import store_options
+from lakelog.filestore.io import store_options
 from lakelog.spark.failures import sentence_first
 from lakelog.spark.options import COLUMNS, PATH, READ_OPTIONS, TABLE, TIMEZONE, WAREHOUSE, WHERE, known_options
 from lakelog.spark.shown_state import BRANCH, PAIMON_STATE_OPTIONS, STATE_OPTIONS, parse_state
@@ -22,7 +22,7 @@ from lakelog.spark.types import conform, spark_arrow_schema, to_spark_schema
 from lakelog.warehouse.system_names import split_name
 
 if TYPE_CHECKING:
-    from lakelog.filestore.system.system_table import SystemTable
+    from lakelog.filestore.system import SystemTable
 
 
 def _range(text: str) -> tuple[int, int]:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
-from lakelog.filestore.table import FileStoreTable
-from lakelog.protocol.access.table_log import kafka_topic
+from lakelog.filestore import FileStoreTable
+from lakelog.protocol.access import kafka_topic
 from lakelog.spark.session import session_kafka_settings
 
 if TYPE_CHECKING:
     from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
-    from lakelog.protocol.state.stores import LogTarget
+    from lakelog.protocol.state import LogTarget
 
 TableName = Table | FileStoreTable | str | Path
 
@@ -73,8 +73,7 @@ def log_target(table: Table, *, change_tracking: bool | None = None) -> LogTarge
     """
     if table.log is None:
         return None
-    from lakelog.protocol.state.change_tracking import ChangeTracking
-    from lakelog.protocol.state.stores import LogTarget
+    from lakelog.protocol.state import ChangeTracking, LogTarget
 
     return LogTarget(
         topic=kafka_topic(table.log),
@@ -87,8 +86,8 @@ def log_target(table: Table, *, change_tracking: bool | None = None) -> LogTarge
 
 def find_older_topic(table: Table, topic_id: str) -> KafkaTopic | None:
     """The topic with an id that a table had before; None where it does not exist. Raises UnavailableError."""
-    from lakelog.protocol.access.table_log import log_of
-    from lakelog.protocol.state.log_generations import older_schema
+    from lakelog.protocol.access import log_of
+    from lakelog.protocol.state import older_schema
 
     schema = older_schema(table._files, topic_id)
     kafka = {**session_kafka_settings(), **table.kafka}

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
-from lakelog.filestore.io.path_forms import warehouse_of
-from lakelog.filestore.schema.line_names import line_name
-from lakelog.protocol.access.table_log import TableLog, log_of
+from lakelog.filestore.io import warehouse_of
+from lakelog.filestore.schema import line_name
+from lakelog.protocol.access import TableLog, log_of
 from lakelog.warehouse.identifier import Identifier
 
 if TYPE_CHECKING:
-    from lakelog.filestore.schema.schema import TableSchema
-    from lakelog.filestore.table import FileStoreTable
+    from lakelog.filestore import FileStoreTable
+    from lakelog.filestore.schema import TableSchema
 
 
 class TableHandle:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import cut
-from lakelog.filestore.io.path_forms import DATABASE_SUFFIX
-from lakelog.filestore.schema.paths import BRANCH_INFIX
+from lakelog.filestore.io import DATABASE_SUFFIX
+from lakelog.filestore.schema import BRANCH_INFIX
 
 _NAME = re.compile(r"[^\W_][\w-]*|_[\w-]+")
 _NOT_IN_TOPICS = re.compile(r"[^a-zA-Z0-9_-]")

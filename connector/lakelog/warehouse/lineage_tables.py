@@ -15,11 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakelog.common.types import DataField, parse_type
-from lakelog.filestore.io.fileio import FileIO
-from lakelog.filestore.io.path_forms import DATABASE_SUFFIX
-from lakelog.filestore.schema.paths import TablePaths
-from lakelog.filestore.schema.schema_manager import SchemaManager
-from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore import FileStoreTable
+from lakelog.filestore.io import DATABASE_SUFFIX, FileIO
+from lakelog.filestore.schema import SchemaManager, TablePaths
 from lakelog.warehouse.system_names import STORED_DATABASE
 
 _TEXT = "STRING"

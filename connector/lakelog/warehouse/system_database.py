@@ -21,9 +21,9 @@ from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import ConflictError
 from lakelog.common.types import RowKind
-from lakelog.filestore.io.fileio import FileIO
-from lakelog.filestore.schema.new_schema import build_schema
-from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore import FileStoreTable
+from lakelog.filestore.io import FileIO
+from lakelog.filestore.schema import build_schema
 from lakelog.warehouse.lineage_options import DATA_LINEAGE, TABLE_LINEAGE
 from lakelog.warehouse.lineage_tables import (
     CATALOG_OPTIONS,
@@ -36,7 +36,7 @@ from lakelog.warehouse.lineage_tables import (
 from lakelog.warehouse.system_names import STORED_DATABASE
 
 if TYPE_CHECKING:
-    from lakelog.filestore.metadata.tables.store import TableStore
+    from lakelog.filestore.metadata.tables import TableStore
     from lakelog.warehouse.warehouse import Warehouse
 
 Row = Mapping[str, Any]

@@ -34,7 +34,7 @@ def split_name(text: str) -> ReadName:
     folder, slash, last = text.rpartition("/")
     if _SPLITTER not in last:
         return ReadName(table=text)
-    from lakelog.filestore.system.system_columns import SYSTEM_NAMES
+    from lakelog.filestore.system import SYSTEM_NAMES
 
     name, *parts = last.split(_SPLITTER)
     table = f"{folder}{slash}{name}"

@@ -7,11 +7,9 @@ from pathlib import Path
 
 from lakelog.common.errors import CorruptDataError, LakelogError, NotFoundError
 from lakelog.common.quoting import listed
-from lakelog.filestore.io.location import Location
-from lakelog.filestore.io.path_forms import DATABASE_SUFFIX, is_local, is_object_store
-from lakelog.filestore.schema.paths import MAIN_BRANCH, TablePaths
-from lakelog.filestore.schema.schema_manager import SchemaManager
-from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore import FileStoreTable
+from lakelog.filestore.io import DATABASE_SUFFIX, Location, is_local, is_object_store
+from lakelog.filestore.schema import MAIN_BRANCH, SchemaManager, TablePaths
 from lakelog.warehouse.identifier import Identifier, check_name
 from lakelog.warehouse.lineage_options import lineage_options, without_lineage_options
 from lakelog.warehouse.system_names import STORED_DATABASE, SYSTEM_DATABASE, check_is_table, split_name

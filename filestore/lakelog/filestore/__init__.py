@@ -4,9 +4,7 @@ Here are the names that users import; `lakelog.catalog` has tables with database
 """
 
 import lakelog.common.allocation  # noqa: F401  # before pyarrow
-from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
-from lakelog.filestore.schema.new_schema import build_schema
-from lakelog.filestore.schema.schema import TableSchema
-from lakelog.filestore.table import FileStoreTable
+from lakelog.common.faces import face, names_in
 
-__all__ = ["CommitKind", "FileStoreTable", "Snapshot", "TableSchema", "build_schema"]
+__getattr__ = face(__name__, __file__)
+__dir__, __all__ = names_in(__file__)

@@ -77,7 +77,7 @@ class FileStoreTable(BranchedTable, ShownTable):
 
         Raises InvalidRequestError or UnsupportedError for a merge engine that does not fit the columns.
         """
-        from lakelog.filestore.new_tables import check_new_table
+        from lakelog.filestore.verbs.new_tables import check_new_table
 
         check_new_table(schema)
         root, file_io = _located(path, file_io, options)

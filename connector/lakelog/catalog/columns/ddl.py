@@ -18,8 +18,8 @@ from dataclasses import replace
 from lakelog.common.errors import InvalidRequestError, LakelogError
 from lakelog.common.quoting import cut, shown
 from lakelog.common.types import DataField, DataType, TypeRoot, array_of, check_depth, map_of, parse_type, row_of
-from lakelog.filestore.alter.schema_changes import AddColumn, SchemaChange, UpdateColumnType
-from lakelog.filestore.predicate.tokens import Token, TokenKind, text_value, tokens_of
+from lakelog.filestore.alter import AddColumn, SchemaChange, UpdateColumnType
+from lakelog.filestore.predicate import Token, TokenKind, text_value, tokens_of
 
 _FORM = "expected a form such as \"id BIGINT NOT NULL, name STRING COMMENT 'of the buyer'\""
 # Spark's names that parse_type lacks, or that have another meaning in Paimon.

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import listed, shown
-from lakelog.filestore.schema.schema import TableSchema
+from lakelog.filestore.schema import TableSchema
 
 logger = logging.getLogger("lakelog.catalog")
 

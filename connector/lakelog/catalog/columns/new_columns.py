@@ -15,7 +15,7 @@ from lakelog.common.arrow import from_arrow_field
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import cause, cut
 from lakelog.common.types import DataField
-from lakelog.filestore.schema.schema import TableSchema
+from lakelog.filestore.schema import TableSchema
 
 _EXPECTED = (
     "expected a pyarrow schema, columns as DDL such as 'id BIGINT NOT NULL, name STRING', a polars schema, a Spark "

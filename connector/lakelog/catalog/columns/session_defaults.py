@@ -13,10 +13,9 @@ from collections.abc import Mapping
 
 from lakelog.common.errors import OptionError
 from lakelog.common.log_system import has_log
-from lakelog.filestore.options import FILESTORE_OPTIONS
-from lakelog.filestore.options.layout import LOG_BRANCH, TABLE_PLACE, TABLE_UUID
+from lakelog.filestore.options import FILESTORE_OPTIONS, LOG_BRANCH, TABLE_PLACE, TABLE_UUID
 from lakelog.logstore.options import BOOTSTRAP_SERVERS, LOG_SYSTEM, LOGSTORE_OPTIONS, TOPIC, TOPIC_ID
-from lakelog.protocol.access.kafka_profiles import profile_defaults
+from lakelog.protocol.access import profile_defaults
 
 PREFIX = "table-storage."
 VARIABLE_PREFIX = "LAKELOG_TABLE_STORAGE_"

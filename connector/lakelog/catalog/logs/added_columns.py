@@ -12,12 +12,10 @@ import pyarrow as pa
 from lakelog.catalog.logs.altering import alter_table
 from lakelog.common.arrow import from_arrow_field
 from lakelog.common.types import DataField, DataType
-from lakelog.filestore.alter.schema_changes import AddColumn
-from lakelog.filestore.schema.column_paths import ColumnPath, named_fields
-from lakelog.filestore.schema.schema import TableSchema
-from lakelog.filestore.table import FileStoreTable
-from lakelog.filestore.write.columns import unknown_columns
-from lakelog.filestore.write.validate import check_columns
+from lakelog.filestore import FileStoreTable
+from lakelog.filestore.alter import AddColumn
+from lakelog.filestore.schema import ColumnPath, TableSchema, named_fields
+from lakelog.filestore.write import check_columns, unknown_columns
 
 _NONE: Mapping[ColumnPath, DataType] = MappingProxyType({})
 

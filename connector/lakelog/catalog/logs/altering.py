@@ -10,10 +10,9 @@ from collections.abc import Iterable, Mapping
 
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.types import DataField, DataType, TypeRoot
-from lakelog.filestore.alter.alter import SchemaChanges, SchemaCheck, alter_schema
-from lakelog.filestore.schema.column_paths import ColumnPath, named_fields, shown_path
-from lakelog.filestore.schema.schema import TableSchema
-from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore import FileStoreTable
+from lakelog.filestore.alter import SchemaChanges, SchemaCheck, alter_schema
+from lakelog.filestore.schema import ColumnPath, TableSchema, dotted, named_fields
 from lakelog.logstore.client_settings import PROFILE as PROFILE_SETTING
 from lakelog.logstore.client_settings import refused_of_tables
 from lakelog.logstore.options import (
@@ -35,9 +34,8 @@ from lakelog.logstore.options import (
     client_config,
     kafka_options,
 )
-from lakelog.protocol.access.table_log import log_of
-from lakelog.protocol.state.change_tracking import check_change_tracking
-from lakelog.protocol.state.loggable import check_loggable
+from lakelog.protocol.access import log_of
+from lakelog.protocol.state import check_change_tracking, check_loggable
 
 _LOG_PREFIX = "log."
 _OF_THE_TOPIC = (REPLICATION_FACTOR.key, MAX_RECORD_SIZE.key, COMPRESSION.key)
@@ -133,14 +131,14 @@ def check_log_is_read(old: TableSchema, new: TableSchema, older: Iterable[TableS
             _check_same(path, field, *after[number], table_name=table_name)
         elif not field.type.nullable:
             raise UnsupportedError(
-                f"column {shown_path(path)!r} of table {table_name} is NOT NULL and cannot be dropped: the table has a log, "
-                "whose running readers would find no value for it"
+                f"column {dotted(path)!r} of table {table_name} is NOT NULL and cannot be dropped: the table has a "
+                "log, whose running readers would find no value for it"
             )
     meanings = {path: field.id for schema in older for path, field in named_fields(schema.fields)}
     for number, (path, _) in after.items():
         if meanings.get(path, number) != number:
             raise UnsupportedError(
-                f"table {table_name} had another column {shown_path(path)!r} before, and its log may still hold values "
+                f"table {table_name} had another column {dotted(path)!r} before, and its log may still hold values "
                 "under that name; choose another name"
             )
 
@@ -148,12 +146,12 @@ def check_log_is_read(old: TableSchema, new: TableSchema, older: Iterable[TableS
 def _check_same(old_path: ColumnPath, old: DataField, new_path: ColumnPath, new: DataField, *, table_name: str) -> None:
     if old_path != new_path:
         raise UnsupportedError(
-            f"column {shown_path(old_path)!r} of table {table_name} cannot be renamed: the table has a log, whose records "
+            f"column {dotted(old_path)!r} of table {table_name} cannot be renamed: the table has a log, whose records "
             "hold values by the names of columns"
         )
     if _without_members(old.type) != _without_members(new.type):
         raise UnsupportedError(
-            f"column {shown_path(old_path)!r} of table {table_name} is {old.type} and cannot become {new.type}: the table "
+            f"column {dotted(old_path)!r} of table {table_name} is {old.type} and cannot become {new.type}: the table "
             "has a log, which streams with the older type read; add a column instead"
         )
 

@@ -9,8 +9,8 @@ from lakelog.catalog.names.durations import Age, age_millis
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import OptionError
 from lakelog.common.options import check_known
-from lakelog.filestore.options.layout import LOG_BRANCH, TABLE_PLACE, TABLE_UUID
-from lakelog.filestore.schema.paths import MAIN_BRANCH
+from lakelog.filestore.options import LOG_BRANCH, TABLE_PLACE, TABLE_UUID
+from lakelog.filestore.schema import MAIN_BRANCH
 from lakelog.logstore.options import (
     BOOTSTRAP_SERVERS,
     LOGSTORE_OPTIONS,
@@ -22,11 +22,11 @@ from lakelog.logstore.options import (
     check_log_modes,
     client_config,
 )
-from lakelog.protocol.access.servers import require_kafka_client
+from lakelog.protocol.access import require_kafka_client
 
 if TYPE_CHECKING:
-    from lakelog.filestore.schema.schema import TableSchema
-    from lakelog.filestore.table import FileStoreTable
+    from lakelog.filestore import FileStoreTable
+    from lakelog.filestore.schema import TableSchema
     from lakelog.warehouse.identifier import Identifier
 
 SET_BY_LAKELOG = (TOPIC, TOPIC_ID, TABLE_UUID, TABLE_PLACE, LOG_BRANCH)
@@ -61,14 +61,14 @@ def add_log(
     check_known(options, LOGSTORE_OPTIONS, PREFIXES)
     given = with_servers(options, bootstrap_servers)
     require_kafka_client()
-    from lakelog.protocol.life.log_life import add_log as add
+    from lakelog.protocol.life import add_log as add
 
     return add(table, given, check=_check, topic_of=identifier.topic, kafka=kafka)
 
 
 def _check(schema: TableSchema) -> None:
-    from lakelog.filestore.new_tables import check_new_table
-    from lakelog.protocol.state.change_tracking import check_change_tracking
+    from lakelog.filestore.verbs import check_new_table
+    from lakelog.protocol.state import check_change_tracking
 
     check_new_table(schema)
     check_log_modes(schema.options, has_primary_key=bool(schema.primary_keys))
@@ -80,7 +80,7 @@ def remove_log(
 ) -> FileStoreTable:
     """See `Table.log_store.remove`."""
     require_kafka_client()
-    from lakelog.protocol.life.log_life import remove_log as remove
+    from lakelog.protocol.life import remove_log as remove
 
     return remove(table, keep_topic=keep_topic, skip_unreadable=skip_unreadable, kafka=kafka)
 
@@ -90,7 +90,7 @@ def renew_log(
 ) -> FileStoreTable:
     """See `Table.log_store.renew`."""
     require_kafka_client()
-    from lakelog.protocol.life.log_life import renew_log as renew
+    from lakelog.protocol.life import renew_log as renew
 
     return renew(table, topic_of=identifier.topic, keep_topic=keep_topic, skip_unreadable=skip_unreadable, kafka=kafka)
 
@@ -100,7 +100,7 @@ def rescale_log(
 ) -> FileStoreTable:
     """See `Table.upkeep.rescale`, for a table with a log."""
     require_kafka_client()
-    from lakelog.protocol.life.log_rescale import rescale_log
+    from lakelog.protocol.life import rescale_log
 
     return rescale_log(table, buckets, topic_of=identifier.topic, kafka=kafka)
 
@@ -111,7 +111,7 @@ def drop_ended_logs(table: FileStoreTable, older_than: Age | None, *, kafka: Map
     retention = RETENTION.of(table.schema.options)
     age = retention if older_than is None else age_millis(older_than, now_millis=now_millis)
     require_kafka_client()
-    from lakelog.protocol.life.ended_logs import drop_ended_logs as drop
+    from lakelog.protocol.life import drop_ended_logs as drop
 
     return drop(table, age_millis=age, now_millis=now_millis, kafka=kafka)
 

@@ -11,19 +11,17 @@ from lakelog.catalog.names.durations import Age, age_millis
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import InvalidRequestError, LakelogError
 from lakelog.common.quoting import listed
-from lakelog.protocol.access.servers import BrokerStoppedError, client_config_of, require_kafka_client
+from lakelog.protocol.access import BrokerStoppedError, client_config_of, require_kafka_client
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from lakelog.common.timestamps import Timestamp
-    from lakelog.filestore.table import FileStoreTable
+    from lakelog.filestore import FileStoreTable
     from lakelog.logstore.kafka.clients.rights import Role
-    from lakelog.protocol.access.table_log import TableLog
-    from lakelog.protocol.reading.log_tail import LogTail
-    from lakelog.protocol.upkeep.health import Finding
-    from lakelog.protocol.upkeep.log_transactions import EndedTransactions, LogTransaction
-    from lakelog.protocol.upkeep.log_verify import LogVerification
+    from lakelog.protocol.access import TableLog
+    from lakelog.protocol.reading import LogTail
+    from lakelog.protocol.upkeep import EndedTransactions, Finding, LogTransaction, LogVerification
 
 
 def required_log(files: FileStoreTable, log: TableLog | None) -> TableLog:
@@ -46,7 +44,7 @@ def open_tail(
 ) -> LogTail:
     """A read of the log that goes on. See `Table.log_store.tail`."""
     there = required_log(files, log)
-    from lakelog.protocol.reading.log_tail import tail_of
+    from lakelog.protocol.reading import tail_of
 
     return tail_of(files, there, start=start, key=key, follow_on=follow)
 
@@ -61,7 +59,7 @@ def verify(
 ) -> LogVerification:
     """Compare log and files. See `Table.log_store.verify`."""
     there = required_log(files, log)
-    from lakelog.protocol.upkeep.log_verify import verify_log
+    from lakelog.protocol.upkeep import verify_log
 
     return verify_log(files, there, from_snapshot=from_snapshot, to_snapshot=to_snapshot)
 
@@ -69,7 +67,7 @@ def verify(
 def transactions(files: FileStoreTable, log: TableLog | None) -> list[LogTransaction]:
     """The open transactions. See `Table.log_store.open_transactions`."""
     there = required_log(files, log)
-    from lakelog.protocol.upkeep.log_transactions import list_transactions
+    from lakelog.protocol.upkeep import list_transactions
 
     return list_transactions(files, there)
 
@@ -77,7 +75,7 @@ def transactions(files: FileStoreTable, log: TableLog | None) -> list[LogTransac
 def end(files: FileStoreTable, log: TableLog | None, *, older_than: Age) -> EndedTransactions:
     """Abort open transactions. See `Table.log_store.end_transactions`."""
     there = required_log(files, log)
-    from lakelog.protocol.upkeep.log_transactions import end_transactions
+    from lakelog.protocol.upkeep import end_transactions
 
     return end_transactions(files, there, age_millis_min=age_millis(older_than, now_millis=system_millis()))
 
@@ -85,7 +83,7 @@ def end(files: FileStoreTable, log: TableLog | None, *, older_than: Age) -> Ende
 def examine_table(files: FileStoreTable, log: TableLog | None, role: str, *, may_write: bool) -> Iterator[Finding]:
     """The findings about a table. See `Table.upkeep.doctor`."""
     require_kafka_client()
-    from lakelog.protocol.upkeep.health_table import examine_table
+    from lakelog.protocol.upkeep import examine_table
 
     return examine_table(files, log, role=_role(role), may_write=may_write)
 
@@ -93,8 +91,7 @@ def examine_table(files: FileStoreTable, log: TableLog | None, role: str, *, may
 def examine_kafka(warehouse: str, given: Mapping[str, str], role: str, *, may_write: bool) -> Iterator[Finding]:
     """The findings about the Kafka of a warehouse. See `Catalog.doctor`."""
     require_kafka_client()
-    from lakelog.protocol.upkeep.health import run_checks, without_broker
-    from lakelog.protocol.upkeep.health_kafka import KafkaChecks
+    from lakelog.protocol.upkeep import KafkaChecks, run_checks, without_broker
 
     settings = cache(lambda: client_config_of({}, warehouse, given=given, starts_broker=False))
     with suppress(LakelogError):  # which the first check reports

@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lakelog.common.errors import InvalidRequestError
-from lakelog.protocol.access.servers import require_kafka_client
+from lakelog.protocol.access import require_kafka_client
 
 if TYPE_CHECKING:
-    from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-    from lakelog.filestore.table import FileStoreTable
-    from lakelog.filestore.write.changing import StatementPlan
-    from lakelog.protocol.statements.statement_runs import LoggedTable
+    from lakelog.filestore import FileStoreTable
+    from lakelog.filestore.metadata.snapshots import Snapshot
+    from lakelog.filestore.write import StatementPlan
+    from lakelog.protocol.statements import LoggedTable
     from lakelog.warehouse.handle import TableHandle
 
 
@@ -46,8 +46,8 @@ def recording(files: FileStoreTable, operation: str) -> FileStoreTable:
 def logged_table(table: TableHandle) -> LoggedTable:
     """A table with a log as statements write it, once its topic is there. Raises UnavailableError, CorruptDataError."""
     require_kafka_client()
-    from lakelog.protocol.access.table_log import await_topic
-    from lakelog.protocol.statements.statement_runs import LoggedTable, target_of
+    from lakelog.protocol.access import await_topic
+    from lakelog.protocol.statements import LoggedTable, target_of
 
     if table.log is None:
         raise InvalidRequestError(f"table {table.name} has no log; its statements commit at once")
@@ -59,17 +59,16 @@ def logged_table(table: TableHandle) -> LoggedTable:
 def check_takes_statements(table: TableHandle) -> None:
     """Raise UnsupportedError for a table whose log is eventual: it has one writer, and no transactions."""
     if table.log is not None and table.log.is_eventual:
-        from lakelog.protocol.writing.eventual import check_transactional
+        from lakelog.protocol.writing import check_transactional
 
         check_transactional(table.schema, "a batch statement", table_name=table.name)
 
 
 def after_statement(table: TableHandle, snapshot: Snapshot) -> None:
     """Publish, compact and expire what is due; errors are only logged, since the statement has taken effect."""
-    from lakelog.filestore.expire.writer_expiry import expire_after_commit
-    from lakelog.filestore.refs.tags.auto_tags import tag_after_commit
-    from lakelog.protocol.upkeep.log_expiry import expire_log_after_commit
-    from lakelog.protocol.upkeep.progress_topic import publish_progress
+    from lakelog.filestore.expire import expire_after_commit
+    from lakelog.filestore.refs import tag_after_commit
+    from lakelog.protocol.upkeep import expire_log_after_commit, publish_progress
 
     files = table._files
     if table.log is not None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lakelog.filestore.refs.merges.branch_merge import BranchMerge
+    from lakelog.filestore.refs import BranchMerge
     from lakelog.warehouse.handle import TableHandle
 
 
@@ -19,9 +19,8 @@ def merge_changes(
     if table.log is None or dry_run:
         return files.merge_changes(branch, base=base, on_conflict=on_conflict, dry_run=dry_run)
     from lakelog.catalog.logs.statements import after_statement, logged_table
-    from lakelog.filestore.refs.merges.branch_merger import BranchMerger
-    from lakelog.filestore.refs.merges.merge_commit import release_merged
-    from lakelog.protocol.statements.branch_merging import LoggedMerge
+    from lakelog.filestore.refs import BranchMerger, release_merged
+    from lakelog.protocol.statements import LoggedMerge
 
     logged = logged_table(table)
     merger = BranchMerger.of(logged.table, files.on_branch(branch), base=base, on_conflict=on_conflict)

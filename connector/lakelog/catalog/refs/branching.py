@@ -10,17 +10,16 @@ from lakelog.catalog.names.durations import MILLISECOND, Age, Duration, age_mill
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.common.file_names import shown_name
-from lakelog.filestore.expire.before_expiry import take_lineage_of_deleted
-from lakelog.filestore.options.layout import LOG_BRANCH
-from lakelog.filestore.schema.paths import MAIN_BRANCH
-from lakelog.protocol.access.servers import require_kafka_client
+from lakelog.filestore.expire import take_lineage_of_deleted
+from lakelog.filestore.options import LOG_BRANCH
+from lakelog.filestore.schema import MAIN_BRANCH
+from lakelog.protocol.access import require_kafka_client
 
 if TYPE_CHECKING:
-    from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-    from lakelog.filestore.refs.branches.branches import Branch
-    from lakelog.filestore.refs.states.travel import SnapshotChoice
-    from lakelog.filestore.table import FileStoreTable
-    from lakelog.protocol.access.table_log import TableLog
+    from lakelog.filestore import FileStoreTable
+    from lakelog.filestore.metadata.snapshots import Snapshot
+    from lakelog.filestore.refs import Branch, SnapshotChoice
+    from lakelog.protocol.access import TableLog
     from lakelog.warehouse.handle import TableHandle
 
 logger = logging.getLogger("lakelog.catalog")
@@ -52,9 +51,9 @@ def check_holds_whole_batches(files: FileStoreTable, snapshot: Snapshot) -> None
 
     A stream that goes on from that state would write the part again.
     """
-    from lakelog.filestore.metadata.snapshots.users import carried_properties
-    from lakelog.protocol.state.log_generations import state_of_log
-    from lakelog.protocol.statements.unfinished import check_whole
+    from lakelog.filestore.metadata.snapshots import carried_properties
+    from lakelog.protocol.state import state_of_log
+    from lakelog.protocol.statements import check_whole
 
     carried = carried_properties(snapshot, files.snapshots).properties
     state = state_of_log(carried, where=f"{files.name}, snapshot {snapshot.id}")
@@ -111,7 +110,7 @@ def _logs_of(branch: TableHandle) -> tuple[TableLog, ...]:
     if branch.log is None and not LOG_BRANCH.of(branch.schema.options):
         return ()
     require_kafka_client()
-    from lakelog.protocol.life.ended_logs import older_logs  # needs the extra
+    from lakelog.protocol.life import older_logs  # needs the extra
 
     return (*older_logs(branch._files, branch.kafka), *(() if branch.log is None else (branch.log,)))
 
@@ -119,6 +118,6 @@ def _logs_of(branch: TableHandle) -> tuple[TableLog, ...]:
 def drop_topics(logs: Iterable[TableLog]) -> None:
     """Delete topics. Raises UnavailableError."""
     for log in logs:
-        from lakelog.protocol.access.topics import drop_topic  # needs the extra
+        from lakelog.protocol.access import drop_topic  # needs the extra
 
         drop_topic(log)

@@ -23,14 +23,14 @@ from lakelog.catalog.refs.restoring import (
 )
 from lakelog.common.errors import ConflictError, InvalidRequestError
 from lakelog.common.quoting import listed
-from lakelog.filestore.expire.before_expiry import take_lineage_of_branch, take_lineage_of_deleted
-from lakelog.filestore.metadata.snapshots.snapshot import BranchVerb, is_same_commit
-from lakelog.filestore.metadata.tables.identity import latest_of
+from lakelog.filestore.expire import take_lineage_of_branch, take_lineage_of_deleted
+from lakelog.filestore.metadata.snapshots import BranchVerb, is_same_commit
+from lakelog.filestore.metadata.tables import latest_of
 
 if TYPE_CHECKING:
-    from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-    from lakelog.filestore.refs.merges.whole_branch import WholeBranch
-    from lakelog.filestore.table import FileStoreTable
+    from lakelog.filestore import FileStoreTable
+    from lakelog.filestore.metadata.snapshots import Snapshot
+    from lakelog.filestore.refs import WholeBranch
     from lakelog.warehouse.handle import TableHandle
 
 
@@ -42,7 +42,7 @@ def take_branch(table: TableHandle, name: str, verb: BranchVerb, *, renew_log: b
     take_lineage_of_deleted(table._files)
     if table.log is None and left.read() is None:
         return _take_files(table._files, verb, name)
-    from lakelog.filestore.refs.merges.whole_branch import WholeBranch
+    from lakelog.filestore.refs import WholeBranch
 
     branch = table.branch(name)
     if verb is BranchVerb.REPLACE:
@@ -75,7 +75,7 @@ def _take_files(files: FileStoreTable, verb: BranchVerb, name: str) -> Snapshot:
 
 def _check_may_go(main: FileStoreTable, branch: FileStoreTable) -> None:
     """Raise InvalidRequestError for a branch that must not be deleted: by an option, or for tags that were lost."""
-    from lakelog.filestore.refs.branches.branch_removing import check_unnamed
+    from lakelog.filestore.refs import check_unnamed
 
     check_unnamed(main, branch.branch, "moved into the table")
     theirs, ours = branch.snapshots, main.snapshots
@@ -102,7 +102,7 @@ def _check_branch(branch: TableHandle, whole: WholeBranch) -> None:
 
 def _check_at_rest(table: TableHandle) -> None:
     logged = logged_table(table)  # raises without the extra
-    from lakelog.protocol.statements.at_rest import check_at_rest
+    from lakelog.protocol.statements import check_at_rest
 
     check_at_rest(logged)
 
@@ -112,8 +112,8 @@ def _is_stated(table: TableHandle, whole: WholeBranch, *, renew_log: bool) -> bo
 
     Raises InvalidRequestError where too many files differ for a statement.
     """
-    from lakelog.filestore.refs.merges.merge_commit import release_merged
-    from lakelog.protocol.statements.branch_merging import LoggedMerge
+    from lakelog.filestore.refs import release_merged
+    from lakelog.protocol.statements import LoggedMerge
 
     check_takes_statements(table)
     found = whole.difference(latest_of(table._files))
@@ -131,7 +131,7 @@ def _is_stated(table: TableHandle, whole: WholeBranch, *, renew_log: bool) -> bo
 
 def _check_alone(table: TableHandle, whole: WholeBranch, snapshot: Snapshot) -> None:
     """Raise ConflictError where a writer came between after all, so that the table has rows beside the branch's."""
-    from lakelog.filestore.metadata.snapshots.users import users_taken_in
+    from lakelog.filestore.metadata.snapshots import users_taken_in
 
     others = users_taken_in(snapshot) - {snapshot.commit_user}
     if others and whole.verb is not BranchVerb.FAST_FORWARD:
@@ -144,8 +144,7 @@ def _check_alone(table: TableHandle, whole: WholeBranch, snapshot: Snapshot) -> 
 
 def _renew_log(table: TableHandle, left: LogToAdd, whole: WholeBranch) -> None:
     """End the log, commit the rows to the files, and add a log again, also where the rows do not fit any more."""
-    from lakelog.filestore.refs.merges.merge_commit import release_merged
-    from lakelog.filestore.refs.merges.whole_branch_commit import WholeBranchCommit
+    from lakelog.filestore.refs import WholeBranchCommit, release_merged
 
     if table.log is not None:
         _check_at_rest(table)

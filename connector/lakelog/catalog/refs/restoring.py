@@ -19,18 +19,16 @@ from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoun
 from lakelog.common.json_fields import parse_object, string_map
 from lakelog.common.log_system import LOG_SYSTEM_KEY
 from lakelog.common.quoting import cause
-from lakelog.filestore.metadata.origins.restored import restores_properties
-from lakelog.filestore.metadata.snapshots.snapshot import RESTORE_OPERATION
-from lakelog.filestore.metadata.tables.identity import carried_anyhow, latest_of
+from lakelog.filestore.metadata.origins import restores_properties
+from lakelog.filestore.metadata.snapshots import RESTORE_OPERATION
+from lakelog.filestore.metadata.tables import carried_anyhow, latest_of
 from lakelog.logstore.options import CHANGE_TRACKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-    from lakelog.filestore.refs.restore.restore import Restored
-    from lakelog.filestore.refs.restore.restored_state import StateDifference
-    from lakelog.filestore.refs.states.travel import SnapshotChoice
+    from lakelog.filestore.metadata.snapshots import Snapshot
+    from lakelog.filestore.refs import Restored, SnapshotChoice, StateDifference
     from lakelog.warehouse.handle import TableHandle
 
 STATEMENT_BYTES_MAX = 256 << 20  # of the files that differ: a batch statement holds their rows in memory
@@ -46,8 +44,8 @@ def restore(
     options = left.read()
     if table.log is None and options is None:
         return table._files.restore(rewind_writers=rewind_writers, dry_run=dry_run, **which)
-    from lakelog.filestore.refs.restore.restore import restored_from
-    from lakelog.filestore.verbs.restore_target import target_of
+    from lakelog.filestore.refs import restored_from
+    from lakelog.filestore.verbs import target_of
 
     found = _difference(table, target_of(table._files, which))
     if table.log is not None:
@@ -73,7 +71,7 @@ def restore(
 
 def _difference(table: TableHandle, target: Snapshot) -> StateDifference:
     """What differs now. Raises InvalidRequestError for a target that does not fit, or that holds a batch in part."""
-    from lakelog.filestore.refs.restore.restored_state import StateDifference
+    from lakelog.filestore.refs import StateDifference
 
     base = latest_of(table._files)
     if base is None:
@@ -106,7 +104,7 @@ def size_bytes(found: StateDifference) -> int:
 
 def _stated(table: TableHandle, found: StateDifference) -> Snapshot | None:
     from lakelog.catalog.logs.statements import run_statement
-    from lakelog.filestore.refs.restore.restore_plan import restore_plan
+    from lakelog.filestore.refs import restore_plan
 
     plan = restore_plan(table._files, found.target)
     then, now = (carried_anyhow(table._files, one) for one in (found.target, found.base))
@@ -175,7 +173,7 @@ class LogToAdd:
         options = self.read()
         if options is None:
             return
-        from lakelog.protocol.life.log_beginning import is_cut_off, newest_of
+        from lakelog.protocol.life import is_cut_off, newest_of
 
         table = self._table
         files = newest_of(table._files)

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Unpack
 from lakelog.catalog.names.durations import Duration, retained_for
 from lakelog.common.errors import NotFoundError
 from lakelog.common.quoting import shown
-from lakelog.filestore.refs.tags.auto_tags import default_kept
-from lakelog.filestore.refs.tags.tags import write_tag
+from lakelog.filestore.refs import default_kept, write_tag
 
 if TYPE_CHECKING:
-    from lakelog.filestore.metadata.snapshots.tag_file import Tag
-    from lakelog.filestore.refs.states.travel import SnapshotChoice
-    from lakelog.filestore.table import FileStoreTable
+    from lakelog.filestore import FileStoreTable
+    from lakelog.filestore.metadata.snapshots import Tag
+    from lakelog.filestore.refs import SnapshotChoice
 
 
 def create_tag(

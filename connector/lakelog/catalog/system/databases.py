@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from lakelog.common.errors import ConflictError, InvalidRequestError
 from lakelog.common.quoting import listed
-from lakelog.filestore.io.fileio import FileEntry
-from lakelog.filestore.io.path_forms import is_local, is_object_store
+from lakelog.filestore.io import FileEntry, is_local, is_object_store
 from lakelog.warehouse.identifier import check_name
 from lakelog.warehouse.system_names import check_is_free
 from lakelog.warehouse.warehouse import DATABASE_MARK

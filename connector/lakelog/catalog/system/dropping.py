@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING
 
 from lakelog.catalog.refs.branching import drop_topics, logs_of_branches
 from lakelog.common.errors import InvalidRequestError, LakelogError
-from lakelog.filestore.io.path_forms import is_local
-from lakelog.filestore.schema.paths import TablePaths
-from lakelog.protocol.access.place import original_of, recorded_place
-from lakelog.protocol.access.renames import forget_renames
-from lakelog.protocol.access.servers import require_kafka_client
+from lakelog.filestore.io import is_local
+from lakelog.filestore.schema import TablePaths
+from lakelog.protocol.access import forget_renames, original_of, recorded_place, require_kafka_client
 from lakelog.warehouse.identifier import Identifier
 
 if TYPE_CHECKING:
@@ -48,7 +46,7 @@ def drop(catalog: Warehouse, name: Identifier, table: Table, *, keep_topic: bool
     of_branches = [] if keep_topic else logs_of_branches(table)
     if table.log is not None and owns_log and not keep_topic:  # else it is the original's topic
         require_kafka_client()
-        from lakelog.protocol.life.ended_logs import older_logs  # needs the extra
+        from lakelog.protocol.life import older_logs  # needs the extra
 
         drop_topics([*older_logs(store, table.kafka), table.log])
     drop_topics(of_branches)

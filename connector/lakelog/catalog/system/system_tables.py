@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING
 from lakelog.common.errors import NotFoundError
 from lakelog.common.quoting import listed
 from lakelog.common.types import DataField
-from lakelog.filestore.system.system_columns import WAREHOUSE_COLUMNS
-from lakelog.filestore.system.system_opening import arrow_rows
-from lakelog.filestore.system.system_table import RowsOf, SystemTable
+from lakelog.filestore.system import WAREHOUSE_COLUMNS, RowsOf, SystemTable, arrow_rows
 from lakelog.logstore.client_settings import is_secret
 from lakelog.warehouse.identifier import Identifier
 from lakelog.warehouse.lineage_tables import (

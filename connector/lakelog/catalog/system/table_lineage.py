@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-    from lakelog.filestore.metadata.tables.store import TableStore, TakenBranch
+    from lakelog.filestore.metadata.snapshots import Snapshot
+    from lakelog.filestore.metadata.tables import TableStore, TakenBranch
 
 
 class TableLineage:

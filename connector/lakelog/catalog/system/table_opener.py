@@ -11,15 +11,15 @@ from lakelog.catalog.columns.session_defaults import call_defaults, without_call
 from lakelog.catalog.system.table_lineage import KEEPER
 from lakelog.catalog.verbs.table import Table
 from lakelog.logstore.client_settings import SERVERS
-from lakelog.protocol.access.kafka_profiles import call_settings, without_call_settings
+from lakelog.protocol.access import call_settings, without_call_settings
 from lakelog.warehouse.identifier import Identifier
 from lakelog.warehouse.lineage_options import switched_on
 from lakelog.warehouse.system_names import split_name
 from lakelog.warehouse.warehouse import Warehouse
 
 if TYPE_CHECKING:
-    from lakelog.filestore.metadata.snapshots.listeners import ListenersOf
-    from lakelog.filestore.table import FileStoreTable
+    from lakelog.filestore import FileStoreTable
+    from lakelog.filestore.metadata.snapshots import ListenersOf
 
 
 class TableOpener(Warehouse):

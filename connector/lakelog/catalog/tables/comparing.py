@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import listed, shown
-from lakelog.filestore.read.change_source import ChangeSource
+from lakelog.filestore.read import ChangeSource
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lakelog.filestore.refs.states.ranges import RangeName
-    from lakelog.filestore.table import FileStoreTable
+    from lakelog.filestore import FileStoreTable
+    from lakelog.filestore.refs import RangeName
 
 
 class Compare(StrEnum):

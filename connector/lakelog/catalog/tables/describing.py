@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakelog.filestore.options.files import FILE_FORMAT
+from lakelog.filestore.options import FILE_FORMAT
 from lakelog.logstore.options import (
     BOOTSTRAP_SERVERS,
     CHANGE_TRACKING,
@@ -17,7 +17,7 @@ from lakelog.logstore.options import (
 )
 
 if TYPE_CHECKING:
-    from lakelog.filestore.metadata.manifests.manifest import ManifestEntry
+    from lakelog.filestore.metadata.manifests import ManifestEntry
     from lakelog.warehouse.handle import TableHandle
 
 
@@ -111,8 +111,8 @@ def describe_table(table: TableHandle) -> TableDescription:
 
 def describe_partitions(table: TableHandle) -> list[PartitionDescription]:
     """See `Table.system.partitions`."""
-    from lakelog.filestore.encoding.key_order import comparable_key
-    from lakelog.filestore.metadata.tables.table_files import partition_values
+    from lakelog.filestore.encoding import comparable_key
+    from lakelog.filestore.metadata.tables import partition_values
 
     files = table._files
     fields = table.schema.partition_fields
@@ -144,14 +144,14 @@ def _folder(table: TableHandle, entry: ManifestEntry) -> str:
 
 
 def _last_modified(entries: Sequence[ManifestEntry]) -> int | None:
-    from lakelog.filestore.metadata.manifests.data_file import millis_of_wall_clock
+    from lakelog.filestore.metadata.manifests import millis_of_wall_clock
 
     times = [entry.file.creation_time_millis for entry in entries if entry.file.creation_time_millis is not None]
     return millis_of_wall_clock(max(times)) if times else None
 
 
 def _is_compacted(table: TableHandle, entries: Sequence[ManifestEntry]) -> bool:
-    from lakelog.filestore.compact.bucket_work import pick_unit
+    from lakelog.filestore.compact import pick_unit
 
     buckets: dict[object, list[ManifestEntry]] = {}
     for entry in entries:
@@ -164,7 +164,7 @@ def _tracked(table: TableHandle, partitions: Sequence[Mapping[str, object]]) -> 
     """For each partition whether its changes are in the log."""
     if table.log is None:
         return iter([None] * len(partitions))
-    from lakelog.protocol.state.change_tracking import ChangeTracking
+    from lakelog.protocol.state import ChangeTracking
 
     tracking = ChangeTracking.of(table.schema.options)
     if not tracking.is_on or not tracking.off_where or not partitions:

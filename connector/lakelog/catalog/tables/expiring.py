@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from lakelog.catalog.names.durations import Age, age_millis
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import InvalidRequestError
-from lakelog.filestore.expire.retention_rules import Expired, Retention
-from lakelog.protocol.access.servers import require_kafka_client
+from lakelog.filestore.expire import Expired, Retention
+from lakelog.protocol.access import require_kafka_client
 
 if TYPE_CHECKING:
-    from lakelog.filestore.expire.orphans import NamedElsewhere, Orphans
-    from lakelog.filestore.table import FileStoreTable
-    from lakelog.protocol.access.table_log import TableLog
+    from lakelog.filestore import FileStoreTable
+    from lakelog.filestore.expire import NamedElsewhere, Orphans
+    from lakelog.protocol.access import TableLog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ def expire_snapshots(
     starts: Mapping[int, int] = {}
     if log is not None:
         require_kafka_client()
-        from lakelog.protocol.upkeep.log_expiry import expire_log  # needs the extra
+        from lakelog.protocol.upkeep import expire_log  # needs the extra
 
         starts = expire_log(files, log, now_millis=now_millis, patience=log.patience())
     return ExpiredSnapshots(**{one.name: getattr(expired, one.name) for one in fields(expired)}, log_starts=starts)
@@ -90,7 +90,7 @@ def remove_orphan_files(
     find_named: NamedElsewhere | None = None
     if logs:
         require_kafka_client()
-        from lakelog.protocol.life.orphans import names_in_log  # needs the extra
+        from lakelog.protocol.life import names_in_log  # needs the extra
 
         in_logs = [names_in_log(line, log) for line, log in logs]
 

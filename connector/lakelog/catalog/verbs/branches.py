@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Unpack
 from lakelog.catalog.names.durations import Age, Duration
 from lakelog.catalog.names.keywords import naming_keywords
 from lakelog.catalog.verbs.group import AnyTable, ListedGroup
-from lakelog.filestore.metadata.snapshots.snapshot import BranchVerb
+from lakelog.filestore.metadata.snapshots import BranchVerb
 
 if TYPE_CHECKING:
-    from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-    from lakelog.filestore.refs.branches.branches import Branch
-    from lakelog.filestore.refs.merges.branch_merge import BranchMerge
-    from lakelog.filestore.refs.states.travel import SnapshotChoice
+    from lakelog.filestore.metadata.snapshots import Snapshot
+    from lakelog.filestore.refs import Branch, BranchMerge, SnapshotChoice
 
 
 @naming_keywords
@@ -168,7 +166,7 @@ class TableBranches(ListedGroup[AnyTable, "Branch"]):
         A proposal for Paimon names this file. No released engine writes or follows it, and neither does lakelog: reads
         and writes without a branch are of the table's folder.
         """
-        from lakelog.filestore.refs.branches.branching import main_branch
+        from lakelog.filestore.refs import main_branch
 
         return main_branch(self._table._files)
 

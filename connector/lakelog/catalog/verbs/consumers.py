@@ -9,7 +9,7 @@ from lakelog.catalog.names.keywords import naming_keywords
 from lakelog.catalog.verbs.group import AnyTable, ListedGroup
 
 if TYPE_CHECKING:
-    from lakelog.filestore.metadata.tables.consumers import Consumer
+    from lakelog.filestore.metadata.tables import Consumer
 
 
 @naming_keywords

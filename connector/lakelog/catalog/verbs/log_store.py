@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lakelog.common.timestamps import Timestamp
-    from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-    from lakelog.protocol.upkeep.log_transactions import EndedTransactions, LogTransaction
-    from lakelog.protocol.upkeep.log_verify import LogVerification
+    from lakelog.filestore.metadata.snapshots import Snapshot
+    from lakelog.protocol.upkeep import EndedTransactions, LogTransaction, LogVerification
 
 
 @naming_keywords
@@ -94,7 +93,7 @@ class TableLogStore(VerbGroup[AnyTable]):
 
         >>> table.log_store.abandon_writer("a-user-that-the-error-names")
         """
-        from lakelog.protocol.statements.unfinished import abandon_writer
+        from lakelog.protocol.statements import abandon_writer
 
         if self._table.log is None:
             raise InvalidRequestError(f"table {self._table.name} has no log: its snapshots hold no batch in part")

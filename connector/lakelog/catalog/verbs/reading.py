@@ -16,13 +16,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lakelog.catalog.tables.describing import TableDescription
-    from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+    from lakelog.filestore.metadata.snapshots import Snapshot
     from lakelog.filestore.predicate import Predicate
-    from lakelog.filestore.refs.states.ranges import RangeName
-    from lakelog.filestore.refs.states.travel import SnapshotChoice
-    from lakelog.filestore.system.history import History
-    from lakelog.filestore.system.table_diff import DiffState, TableDiff
-    from lakelog.filestore.verbs.read_verbs import Selection
+    from lakelog.filestore.refs import RangeName, SnapshotChoice
+    from lakelog.filestore.system import DiffState, History, TableDiff
+    from lakelog.filestore.verbs import Selection
 
 
 class TableReads(TableHandle):

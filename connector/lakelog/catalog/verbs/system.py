@@ -9,9 +9,9 @@ from lakelog.catalog.verbs.group import AnyTable, VerbGroup
 
 if TYPE_CHECKING:
     from lakelog.catalog.tables.describing import PartitionDescription
-    from lakelog.filestore.metadata.tables.table_files import TableFile
-    from lakelog.filestore.refs.states.travel import SnapshotChoice
-    from lakelog.filestore.system.system_table import SystemTable
+    from lakelog.filestore.metadata.tables import TableFile
+    from lakelog.filestore.refs import SnapshotChoice
+    from lakelog.filestore.system import SystemTable
 
 
 @naming_keywords

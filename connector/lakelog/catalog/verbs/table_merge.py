@@ -13,10 +13,9 @@ from lakelog.common.quoting import shown
 if TYPE_CHECKING:
     import polars as pl
 
-    from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+    from lakelog.filestore.metadata.snapshots import Snapshot
     from lakelog.filestore.predicate import Predicate
-    from lakelog.filestore.write.merge_clauses import MergeClauses
-    from lakelog.filestore.write.row_input import RowInput
+    from lakelog.filestore.write import MergeClauses, RowInput
     from lakelog.warehouse.handle import TableHandle
 
 
@@ -77,7 +76,7 @@ class TableMerge:
         Raises InvalidRequestError for rows, conditions and values that do not fit, and for several source rows that
         change one row of the table.
         """
-        from lakelog.filestore.write.merge_statement import merge_plan
+        from lakelog.filestore.write import merge_plan
 
         return run_statement(
             self._table, "MERGE", merge_plan(self._table._files, self._source, self._on, self._clauses)
@@ -90,7 +89,7 @@ class TableMerge:
         condition: pl.Expr | Predicate | None,
         values: Mapping[str, object] | None = None,
     ) -> TableMerge:
-        from lakelog.filestore.write.merge_clauses import MergeAction, MergeClause, MergedRows
+        from lakelog.filestore.write import MergeAction, MergeClause, MergedRows
 
         clause = MergeClause(of=MergedRows(of), action=MergeAction(action), values=values, condition=condition)
         return replace(self, _clauses=self._clauses + clause)

@@ -10,8 +10,8 @@ from lakelog.catalog.verbs.group import AnyTable, ListedGroup
 
 if TYPE_CHECKING:
     from lakelog.catalog.names.durations import Duration
-    from lakelog.filestore.metadata.snapshots.tag_file import Tag
-    from lakelog.filestore.refs.states.travel import SnapshotChoice
+    from lakelog.filestore.metadata.snapshots import Tag
+    from lakelog.filestore.refs import SnapshotChoice
 
 
 @naming_keywords
@@ -52,7 +52,7 @@ class TableTags(ListedGroup[AnyTable, "Tag"]):
 
         >>> table.tags.rename("friday", "2026-01-30")
         """
-        from lakelog.filestore.refs.tags.tags import rename_tag
+        from lakelog.filestore.refs import rename_tag
 
         return rename_tag(self._table._files.on_branch(branch), name, new_name)
 
@@ -61,7 +61,7 @@ class TableTags(ListedGroup[AnyTable, "Tag"]):
 
         >>> table.tags.delete("friday")
         """
-        from lakelog.filestore.refs.tags.tags import drop_tag
+        from lakelog.filestore.refs import drop_tag
 
         drop_tag(self._table._files.on_branch(branch), name)
 
@@ -77,7 +77,7 @@ class TableTags(ListedGroup[AnyTable, "Tag"]):
 
         >>> before = table.tags.previous("friday")
         """
-        from lakelog.filestore.refs.tags.tags import previous_tag
+        from lakelog.filestore.refs import previous_tag
 
         return previous_tag(self._table._files.on_branch(branch), name)
 
@@ -86,7 +86,7 @@ class TableTags(ListedGroup[AnyTable, "Tag"]):
 
         >>> behind = table.tags.next("friday")
         """
-        from lakelog.filestore.refs.tags.tags import next_tag
+        from lakelog.filestore.refs import next_tag
 
         return next_tag(self._table._files.on_branch(branch), name)
 
@@ -95,7 +95,7 @@ class TableTags(ListedGroup[AnyTable, "Tag"]):
 
         >>> gone = table.tags.expire()
         """
-        from lakelog.filestore.refs.tags.tags import expire_tags
+        from lakelog.filestore.refs import expire_tags
 
         return expire_tags(self._table._files.on_branch(branch))
 
@@ -104,7 +104,7 @@ class TableTags(ListedGroup[AnyTable, "Tag"]):
 
         >>> names = [tag.name for tag in table.tags.list()]
         """
-        from lakelog.filestore.refs.tags.tags import tags_of
+        from lakelog.filestore.refs import tags_of
 
         return tags_of(self._table._files.on_branch(branch))
 

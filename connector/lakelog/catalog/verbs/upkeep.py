@@ -12,13 +12,12 @@ from lakelog.catalog.tables.expiring import ExpiredSnapshots, expire_snapshots, 
 from lakelog.catalog.verbs.group import AnyTable, VerbGroup
 
 if TYPE_CHECKING:
-    from lakelog.filestore.commit.outcomes import FoundCommit
-    from lakelog.filestore.expire.orphans import Orphans
-    from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+    from lakelog.filestore.commit import FoundCommit
+    from lakelog.filestore.expire import Orphans
+    from lakelog.filestore.metadata.snapshots import Snapshot
     from lakelog.filestore.predicate import Predicate
-    from lakelog.filestore.refs.restore.rollback import RolledBack
-    from lakelog.filestore.refs.states.travel import SnapshotChoice
-    from lakelog.protocol.upkeep.health import Finding, HealthReport
+    from lakelog.filestore.refs import RolledBack, SnapshotChoice
+    from lakelog.protocol.upkeep import Finding, HealthReport
 
 
 @naming_keywords
@@ -74,7 +73,7 @@ class TableUpkeep(VerbGroup[AnyTable]):
         if self._table.log is None:
             return self._table._files.expire_partitions()
         from lakelog.catalog.logs.statements import run_statement
-        from lakelog.filestore.write.clearing import drop_plan
+        from lakelog.filestore.write import drop_plan
 
         return run_statement(
             self._table,
@@ -93,7 +92,7 @@ class TableUpkeep(VerbGroup[AnyTable]):
         if self._table.log is None:
             return self._table._files.drop_partitions(where)
         from lakelog.catalog.logs.statements import run_statement
-        from lakelog.filestore.write.clearing import drop_plan
+        from lakelog.filestore.write import drop_plan
 
         choose = self._table._files._partitions_where(where).matching
         return run_statement(self._table, "DROP PARTITION", drop_plan(self._table._files, choose))
@@ -133,7 +132,7 @@ class TableUpkeep(VerbGroup[AnyTable]):
 
         >>> gone = table.upkeep.rollback(tag="friday").snapshot_ids
         """
-        from lakelog.filestore.expire.before_expiry import take_lineage_of_deleted
+        from lakelog.filestore.expire import take_lineage_of_deleted
 
         if not dry_run:
             take_lineage_of_deleted(self._table._files)
@@ -158,7 +157,7 @@ class TableUpkeep(VerbGroup[AnyTable]):
         >>> copy = open_table(folder_of_a_copy).upkeep.new_identity()
         """
         from lakelog.catalog.logs.log_life import identifier_for_topics
-        from lakelog.protocol.life.identity_renewal import new_identity
+        from lakelog.protocol.life import new_identity
 
         name = identifier_for_topics(self._table.identifier, self._table.path, self._table._files.branch)
         return self._table._of(new_identity(self._table._files, topic_of=name.topic, kafka=self._table.kafka))
@@ -172,7 +171,7 @@ class TableUpkeep(VerbGroup[AnyTable]):
 
         >>> assert table.upkeep.doctor().is_sound
         """
-        from lakelog.protocol.upkeep.health import HealthReport
+        from lakelog.protocol.upkeep import HealthReport
 
         return HealthReport(findings=tuple(self._examine(role, may_write=not read_only)))
 

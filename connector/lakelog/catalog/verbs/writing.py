@@ -14,14 +14,12 @@ if TYPE_CHECKING:
 
     from lakelog.catalog.logs.added_columns import Found
     from lakelog.catalog.verbs.table_merge import TableMerge
-    from lakelog.filestore.alter.schema_changes import SchemaChange
-    from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+    from lakelog.filestore.alter import SchemaChange
+    from lakelog.filestore.metadata.snapshots import Snapshot
     from lakelog.filestore.predicate import Predicate
-    from lakelog.filestore.refs.restore.restore import Restored
-    from lakelog.filestore.refs.states.travel import SnapshotChoice
-    from lakelog.filestore.verbs.write_verbs import WriteMode
-    from lakelog.filestore.write.row_input import Rows
-    from lakelog.filestore.write.row_kinds import RowKinds
+    from lakelog.filestore.refs import Restored, SnapshotChoice
+    from lakelog.filestore.verbs import WriteMode
+    from lakelog.filestore.write import RowKinds, Rows
 
 
 class TableWrites(TableHandle):
@@ -59,8 +57,7 @@ class TableWrites(TableHandle):
         >>> table.write(pl.DataFrame({"id": [7], "day": ["2026-02-01"], "amount": [70]}))
         >>> table.write(rows, mode="overwrite", where="day = '2026-01-31'")
         """
-        from lakelog.filestore.write.row_input import row_source
-        from lakelog.filestore.write.row_kinds import parsed_kinds
+        from lakelog.filestore.write import parsed_kinds, row_source
 
         source, kinds = row_source(rows), parsed_kinds(row_kinds)
         if merge_schema:
@@ -69,8 +66,7 @@ class TableWrites(TableHandle):
         if self.log is None:
             return self._files.write(source, mode=mode, where=where, kinds=kinds)
         from lakelog.catalog.logs.statements import run_statement
-        from lakelog.filestore.write.changing import write_plan
-        from lakelog.filestore.write.clearing import overwrite_plan
+        from lakelog.filestore.write import overwrite_plan, write_plan
 
         files = self._files
         replaces = files._replaced(mode, where)
@@ -97,7 +93,7 @@ class TableWrites(TableHandle):
         if self.log is None:
             return recording(self._files, "DELETE").delete(where)
         from lakelog.filestore.predicate import required_predicate
-        from lakelog.filestore.write.changing import delete_plan
+        from lakelog.filestore.write import delete_plan
 
         return run_statement(self, "DELETE", delete_plan(self._files, required_predicate(where)))
 
@@ -113,7 +109,7 @@ class TableWrites(TableHandle):
         """
         from lakelog.catalog.logs.statements import run_statement
         from lakelog.filestore.predicate import predicate_of
-        from lakelog.filestore.write.changing import update_plan
+        from lakelog.filestore.write import update_plan
 
         return run_statement(self, "UPDATE", update_plan(self._files, set, predicate_of(where)))
 
@@ -127,8 +123,7 @@ class TableWrites(TableHandle):
         >>> table.merge(rows).when_matched_update_all().when_not_matched_insert_all().execute()
         """
         from lakelog.catalog.verbs.table_merge import TableMerge
-        from lakelog.filestore.write.merge_clauses import MergeClauses
-        from lakelog.filestore.write.row_input import row_source
+        from lakelog.filestore.write import MergeClauses, row_source
 
         columns = self.schema.primary_keys if on is None else (on,) if isinstance(on, str) else tuple(on)
         if not columns:
@@ -145,7 +140,7 @@ class TableWrites(TableHandle):
         >>> table.truncate()
         """
         from lakelog.catalog.logs.statements import recording, run_statement
-        from lakelog.filestore.write.clearing import truncate_plan
+        from lakelog.filestore.write import truncate_plan
 
         if self.log is None:
             empty = self.schema.arrow_schema.empty_table()

@@ -15,7 +15,7 @@ from lakelog.common.errors import InvalidRequestError
 
 if TYPE_CHECKING:
     from lakelog.catalog import Table
-    from lakelog.filestore.refs.states.travel import SnapshotChoice
+    from lakelog.filestore.refs import SnapshotChoice
 
 WAREHOUSE_KEY = "LAKELOG_WAREHOUSE"
 HERE = "."
@@ -61,7 +61,7 @@ def find_table(name: str, warehouse: str, *, branch: str | None = None, is_to_be
     One that `is_to_be_mended` may have settings of Kafka clients that no table may hold.
     """
     from lakelog.catalog.catalog import open_table, open_to_mend
-    from lakelog.filestore.schema.paths import MAIN_BRANCH
+    from lakelog.filestore.schema import MAIN_BRANCH
 
     is_folder = "/" in name or _is_folder(name)
     place = None if is_folder else warehouse

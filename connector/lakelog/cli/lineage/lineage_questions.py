@@ -122,7 +122,7 @@ def _print_edges(edges: pa.Table, as_json: bool) -> None:
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
-    from lakelog.filestore.schema.line_names import line_name
+    from lakelog.filestore.schema import line_name
 
     first, last = row["source_from"], row["source_to"]
     read = row["foreign_to"] or ("" if last is None else f"up to {last}" if first is None else f"{first + 1} to {last}")

@@ -71,7 +71,7 @@ def _fields(graph: LineageGraph, snapshot: int | None) -> dict[str, object]:
 
 def _write_picture(graph: LineageGraph, path: Path) -> None:
     """Write the picture in place of a file of this name; not through a link, whose target another user may choose."""
-    from lakelog.filestore.io.local_files import LocalFileIO
+    from lakelog.filestore.io import LocalFileIO
 
     if not path.parent.is_dir():
         raise InvalidRequestError(f"the picture cannot be written to {path}: No such file or folder {path.parent}")

@@ -53,8 +53,8 @@ def status(folder: Folder = HERE, as_json: AsJson = False) -> None:
 
 
 def _broker_of(folder: str) -> EmbeddedBroker:
-    from lakelog.filestore.io.path_forms import is_local, user_path
-    from lakelog.protocol.access.servers import require_kafka_client
+    from lakelog.filestore.io import is_local, user_path
+    from lakelog.protocol.access import require_kafka_client
 
     folder = user_path(folder)
     if not is_local(folder):

@@ -14,7 +14,7 @@ from lakelog.common.errors import InvalidRequestError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lakelog.protocol.upkeep.health import Finding
+    from lakelog.protocol.upkeep import Finding
 
 _ROLES = ("reader", "writer", "admin")
 

@@ -15,7 +15,7 @@ from lakelog.common.quoting import listed
 
 if TYPE_CHECKING:
     from lakelog.catalog import Table
-    from lakelog.protocol.access.table_log import TableLog
+    from lakelog.protocol.access import TableLog
 
 app = typer.Typer(no_args_is_help=True)
 app.command()(log_follow.tail)
@@ -30,7 +30,7 @@ def check(table: TableName, as_json: AsJson = False, warehouse: Warehouse = HERE
     Exit code 3 when something is wrong.
     """
     opened, log = _logged(table, warehouse)
-    from lakelog.protocol.upkeep.log_check import check_log  # needs the Kafka client
+    from lakelog.protocol.upkeep import check_log  # needs the Kafka client
 
     report = check_log(opened._files, log)
     if report.deletes_by:
@@ -62,7 +62,7 @@ def repair(table: TableName, as_json: AsJson = False, warehouse: Warehouse = HER
     problem is left that cannot be repaired.
     """
     opened, log = _logged(table, warehouse)
-    from lakelog.protocol.upkeep.log_check import repair_log  # needs the Kafka client
+    from lakelog.protocol.upkeep import repair_log  # needs the Kafka client
 
     done = repair_log(opened._files, log)
     if done.settings:
@@ -210,7 +210,7 @@ def _logged(table: str, warehouse: str) -> tuple[Table, TableLog]:
     opened = find_table(table, warehouse)
     if opened.log is None:
         raise InvalidRequestError(f"table {opened.name} has no log")
-    from lakelog.protocol.access.servers import require_kafka_client
+    from lakelog.protocol.access import require_kafka_client
 
     require_kafka_client()
     return opened, opened.log

@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lakelog.catalog import Table
-    from lakelog.protocol.reading.log_tail import LogTail
-    from lakelog.protocol.upkeep.log_transactions import LogTransaction
-    from lakelog.protocol.upkeep.log_verify import LogDifference
+    from lakelog.protocol.reading import LogTail
+    from lakelog.protocol.upkeep import LogDifference, LogTransaction
 
 STOPPED_CODE = 130  # 128 and the number of SIGINT
 
@@ -78,14 +77,14 @@ _ENDED: Any = object()
 
 
 def _json_lines(batch: pa.RecordBatch, read: LogTail) -> list[str]:
-    from lakelog.filestore.read.json_rows import to_json_lines
+    from lakelog.filestore.read import to_json_lines
 
     return to_json_lines(batch, read.fields)
 
 
 def _text_lines(batch: pa.RecordBatch, table: Table) -> Iterator[str]:
     """Lines of time, bucket, offset, kind and row, with the batch on a line before where it changes."""
-    from lakelog.filestore.read.json_rows import to_json_lines
+    from lakelog.filestore.read import to_json_lines
 
     names = ("_timestamp", "_bucket", "_offset", "_row_kind", "_user", "_batch_id")
     columns = [batch.column(name).to_pylist() for name in names]

@@ -12,7 +12,7 @@ from lakelog.cli.console.output import say
 from lakelog.common.timestamps import shown_millis
 
 if TYPE_CHECKING:
-    from lakelog.protocol.statements.statement_runs import LoggedTable
+    from lakelog.protocol.statements import LoggedTable
 
 app = typer.Typer(no_args_is_help=True)
 

@@ -24,8 +24,8 @@ from lakelog.cli.console.output import print_grid, say, to_json
 from lakelog.common.timestamps import utc_of
 
 if TYPE_CHECKING:
-    from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-    from lakelog.filestore.refs.branches.branches import Branch
+    from lakelog.filestore.metadata.snapshots import Snapshot
+    from lakelog.filestore.refs import Branch
 
 app = typer.Typer(no_args_is_help=True)
 

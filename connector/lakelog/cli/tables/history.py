@@ -14,8 +14,7 @@ from lakelog.cli.console.output import Node, Piece, print_grid, print_tree, prog
 from lakelog.common.timestamps import utc_of
 
 if TYPE_CHECKING:
-    from lakelog.filestore.system.history import History, HistoryEntry, HistoryLine
-    from lakelog.filestore.system.table_diff import TableDiff
+    from lakelog.filestore.system import History, HistoryEntry, HistoryLine, TableDiff
 
 _CELL_MAX = 40
 _MAIN = "main"
@@ -53,7 +52,7 @@ def diff(  # noqa: PLR0917  # typer's arguments are the command line's
 
     They are counted as added, changed by column, and removed, and some of them are shown.
     """
-    from lakelog.filestore.options.parsing import parse_names
+    from lakelog.filestore.options import parse_names
 
     found = find_table(table, warehouse)
     names = None if columns is None else parse_names(columns)
@@ -80,7 +79,7 @@ def _summary(found: TableDiff) -> dict[str, object]:
 
 
 def _summary_lines(found: TableDiff) -> Iterator[str]:
-    from lakelog.filestore.system.table_diff import state_text
+    from lakelog.filestore.system import state_text
 
     yield f"{found.name}: {state_text(found.before)} to {state_text(found.after)}"
     yield f"  added    {found.added}"
@@ -91,7 +90,7 @@ def _summary_lines(found: TableDiff) -> Iterator[str]:
 
 def _sample(found: TableDiff) -> list[dict[str, object]]:
     from lakelog.common.types import ROW_KIND_COLUMN, DataField, parse_type
-    from lakelog.filestore.read.json_rows import to_json_lines
+    from lakelog.filestore.read import to_json_lines
 
     kind = DataField(id=-1, name=ROW_KIND_COLUMN, type=parse_type("STRING NOT NULL"))
     return [json.loads(line) for line in to_json_lines(found.sample, [kind, *found.fields])]

@@ -12,7 +12,7 @@ from lakelog.cli.console.door import print_lines
 from lakelog.cli.console.output import print_grid, progress, to_json
 
 if TYPE_CHECKING:
-    from lakelog.filestore.refs.merges.branch_merge import BranchMerge
+    from lakelog.filestore.refs import BranchMerge
 
 _SHOWN_MAX = 20
 _SIDES = ("base", "main", "branch", "decision")

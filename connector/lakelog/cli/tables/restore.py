@@ -11,8 +11,7 @@ from lakelog.cli.console.door import print_lines
 from lakelog.cli.console.output import progress, to_json
 
 if TYPE_CHECKING:
-    from lakelog.filestore.refs.restore.restore import Restored, RestoredWriter
-    from lakelog.filestore.refs.restore.rollback import RolledBack
+    from lakelog.filestore.refs import Restored, RestoredWriter, RolledBack
 
 ToSnapshot = Annotated[int | None, typer.Option("--snapshot-id", help="To this snapshot.")]
 ToTimestamp = Annotated[str | None, typer.Option("--timestamp", help="To this time; UTC without a zone.")]

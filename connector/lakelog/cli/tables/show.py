@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lakelog.catalog import Table
-    from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-    from lakelog.filestore.metadata.tables.table_files import TableFile
-    from lakelog.filestore.schema.schema import TableSchema
+    from lakelog.filestore.metadata.snapshots import Snapshot
+    from lakelog.filestore.metadata.tables import TableFile
+    from lakelog.filestore.schema import TableSchema
 
 _PIECE_ROWS = 8_192  # rows that are printed at once: a reader such as head ends soon
 
@@ -65,7 +65,7 @@ def cat(  # noqa: PLR0917  # typer's arguments are the command line's
 
     Rows come in no order, changes in the order of their snapshots.
     """
-    from lakelog.filestore.options.parsing import parse_names
+    from lakelog.filestore.options import parse_names
 
     which = state(snapshot_id, timestamp, tag, watermark, version)
     found = find_table(table, warehouse, branch=branch)
@@ -89,7 +89,7 @@ def cat(  # noqa: PLR0917  # typer's arguments are the command line's
 def _print_rows(schema: TableSchema, batches: Iterator[pa.RecordBatch], limit: int | None) -> None:
     """Print rows while they are read. Reads no batch after that of the last printed row."""
     from lakelog.common.types import ROW_KIND_COLUMN, DataField, parse_type
-    from lakelog.filestore.read.json_rows import to_json_lines
+    from lakelog.filestore.read import to_json_lines
 
     kind = DataField(id=-1, name=ROW_KIND_COLUMN, type=parse_type("STRING NOT NULL"))
     for piece in counted(_pieces(batches, limit), f"times {_PIECE_ROWS} rows"):
@@ -199,7 +199,7 @@ def schema(table: TableName, branch: Branch = None, as_json: AsJson = False, war
 
 
 def _snapshot_row(snapshot: Snapshot) -> dict[str, object]:
-    from lakelog.filestore.metadata.snapshots.operations import operation_of
+    from lakelog.filestore.metadata.snapshots import operation_of
 
     return {
         "id": snapshot.id,

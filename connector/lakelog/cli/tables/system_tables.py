@@ -30,8 +30,8 @@ from lakelog.common.errors import InvalidRequestError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lakelog.filestore.refs.states.travel import SnapshotChoice
-    from lakelog.filestore.system.system_table import SystemTable
+    from lakelog.filestore.refs import SnapshotChoice
+    from lakelog.filestore.system import SystemTable
 
 _CELL_MAX = 60  # characters; --json prints all
 
@@ -62,7 +62,7 @@ def show(  # noqa: PLR0917  # typer's arguments are the command line's
 
     'db.t$files' and the two words 'db.t files' name the same; long values are cut unless --json is given.
     """
-    from lakelog.filestore.options.parsing import parse_names
+    from lakelog.filestore.options import parse_names
 
     full_name = table if name is None else f"{table}${name}"
     which = {**state(snapshot_id, timestamp, tag, watermark, version), "branch": branch}

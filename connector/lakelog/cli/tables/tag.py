@@ -24,7 +24,7 @@ from lakelog.cli.console.output import print_grid, say, to_json
 from lakelog.common.timestamps import utc_of
 
 if TYPE_CHECKING:
-    from lakelog.filestore.metadata.snapshots.tag_file import Tag
+    from lakelog.filestore.metadata.snapshots import Tag
 
 app = typer.Typer(no_args_is_help=True)
 

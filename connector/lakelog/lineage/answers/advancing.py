@@ -11,8 +11,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from lakelog.filestore.metadata.origins.row_sources import LineKey
-from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.metadata.origins import LineKey
+from lakelog.filestore.metadata.tables import TableStore
 from lakelog.lineage.answers.consistent import NotConsistentError, agree
 from lakelog.lineage.lines.agreement import Agreement, Domains, Mask
 from lakelog.lineage.lines.kept_lines import KeptLines

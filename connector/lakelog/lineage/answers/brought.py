@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lakelog.common.errors import LakelogError
 from lakelog.common.quoting import cause, cut
-from lakelog.filestore.io.path_forms import warehouse_of
-from lakelog.filestore.metadata.origins.row_sources import ORIGIN_MARK, LineKey
-from lakelog.filestore.metadata.snapshots.users import MERGED_PREFIX
-from lakelog.filestore.schema.line_names import line_name
+from lakelog.filestore.io import warehouse_of
+from lakelog.filestore.metadata.origins import ORIGIN_MARK, LineKey
+from lakelog.filestore.metadata.snapshots import MERGED_PREFIX
+from lakelog.filestore.schema import line_name
 from lakelog.lineage.lines.expired import ExpiredSteps
 from lakelog.lineage.lines.line_graph import read_line
 from lakelog.lineage.lines.lines import Change, LineBatch, Step, line_key, source_key
@@ -38,7 +38,7 @@ from lakelog.lineage.records.sources import source_of_table, version_of
 from lakelog.warehouse.system_database import SystemDatabase
 
 if TYPE_CHECKING:
-    from lakelog.filestore.metadata.tables.store import TakenBranch
+    from lakelog.filestore.metadata.tables import TakenBranch
 
 logger = logging.getLogger("lakelog.lineage")
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from lakelog.common.quoting import listed
 from lakelog.common.timestamps import shown_millis
-from lakelog.filestore.metadata.origins.row_sources import LineKey
+from lakelog.filestore.metadata.origins import LineKey
 from lakelog.lineage.lines.agreement import Agreement, Domains
 from lakelog.lineage.lines.line_graph import LineGraph
 from lakelog.lineage.lines.line_state import Break, Reason

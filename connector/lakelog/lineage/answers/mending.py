@@ -7,10 +7,10 @@ import uuid
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.common.quoting import shown
-from lakelog.filestore.commit.commit import CommitRequest, TableCommit
-from lakelog.filestore.io.path_forms import warehouse_of
-from lakelog.filestore.metadata.origins.cleared_rows import WrongSnapshot, mended_property
-from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from lakelog.filestore.commit import CommitRequest, TableCommit
+from lakelog.filestore.io import warehouse_of
+from lakelog.filestore.metadata.origins import WrongSnapshot, mended_property
+from lakelog.filestore.metadata.snapshots import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakelog.lineage.answers.questions import lineage_graph
 from lakelog.lineage.answers.taint import wrong_snapshot
 from lakelog.lineage.lines.lines import line_key

@@ -9,11 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from lakelog.common.errors import CorruptDataError, NotFoundError
-from lakelog.filestore.metadata.origins.row_changes import changes_rows
-from lakelog.filestore.metadata.origins.row_sources import LineKey
-from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-from lakelog.filestore.metadata.tables.store import TableStore
-from lakelog.filestore.schema.paths import BRANCH_INFIX
+from lakelog.filestore.metadata.origins import LineKey, changes_rows
+from lakelog.filestore.metadata.snapshots import Snapshot
+from lakelog.filestore.metadata.tables import TableStore
+from lakelog.filestore.schema import BRANCH_INFIX
 from lakelog.lineage.lines.line_graph import FoundTables, LivingCommits
 from lakelog.lineage.lines.lines import line_key
 from lakelog.lineage.records.record import TableVersion

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from lakelog.common.errors import NotFoundError
 from lakelog.common.quoting import listed
-from lakelog.filestore.metadata.origins.row_sources import LineKey
+from lakelog.filestore.metadata.origins import LineKey
 from lakelog.lineage.answers.advancing import first_agreement, why_not
 from lakelog.lineage.answers.consistent import NotConsistentError
 from lakelog.lineage.lines.line_graph import FoundTables, LineGraph, load_lines

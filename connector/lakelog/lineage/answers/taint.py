@@ -16,12 +16,11 @@ from functools import partial
 import pyarrow as pa
 
 from lakelog.common.errors import LakelogError, NotFoundError
-from lakelog.filestore.io.path_forms import warehouse_of
-from lakelog.filestore.metadata.manifests.manifest_entries import FileKind
-from lakelog.filestore.metadata.origins.cleared_rows import WrongSnapshot
-from lakelog.filestore.metadata.origins.row_sources import LineKey
-from lakelog.filestore.metadata.tables.store import TableStore
-from lakelog.filestore.schema.line_names import line_name
+from lakelog.filestore.io import warehouse_of
+from lakelog.filestore.metadata.manifests import FileKind
+from lakelog.filestore.metadata.origins import LineKey, WrongSnapshot
+from lakelog.filestore.metadata.tables import TableStore
+from lakelog.filestore.schema import line_name
 from lakelog.lineage.answers.questions import asked_line, lineage_graph
 from lakelog.lineage.answers.taint_spread import ANYWHERE, Held, Spread
 from lakelog.lineage.lines.line_graph import FoundTables, read_line, with_earlier_steps

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from lakelog.filestore.metadata.origins.row_sources import ORIGIN_MARK
+from lakelog.filestore.metadata.origins import ORIGIN_MARK
 from lakelog.lineage.lines.line_history import LineHistories
 from lakelog.lineage.lines.line_nodes import LineNodes
 from lakelog.lineage.lines.lines import Change, LineBatch, Step, source_key

@@ -16,8 +16,7 @@ from __future__ import annotations
 import bisect
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from lakelog.filestore.metadata.origins.cleared_rows import Cleared, Clearing, WrongSnapshot
-from lakelog.filestore.metadata.origins.row_sources import LineKey
+from lakelog.filestore.metadata.origins import Cleared, Clearing, LineKey, WrongSnapshot
 from lakelog.lineage.answers.taint_reads import TaintRead, begun_reads, reads_of
 from lakelog.lineage.lines.line_history import LineHistories
 from lakelog.lineage.lines.line_nodes import LineNodes, Node

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lakelog.common.errors import UnsupportedError
-from lakelog.filestore.metadata.origins.row_sources import LineKey
+from lakelog.filestore.metadata.origins import LineKey
 from lakelog.lineage.lines.line_state import ABSENT, BROKEN
 from lakelog.lineage.lines.shown import ShownSource
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lakelog.filestore.metadata.origins.row_sources import (
+from lakelog.filestore.metadata.origins import (
     ALL_READERS,
     STATEMENTS,
     LineKey,

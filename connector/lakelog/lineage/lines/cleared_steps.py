@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lakelog.filestore.metadata.origins.cleared_rows import Cleared, Clearing, parse_cleared
+from lakelog.filestore.metadata.origins import Cleared, Clearing, parse_cleared
 from lakelog.lineage.lines.lines import Change, Line, Step
 from lakelog.lineage.records.record import TableVersion
 

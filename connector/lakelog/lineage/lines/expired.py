@@ -11,9 +11,9 @@ from decimal import Decimal
 from itertools import groupby
 from typing import Any  # Any: the values of a row
 
-from lakelog.filestore.metadata.origins.row_sources import LineKey
-from lakelog.filestore.predicate.tree import And, Compare, Comparison, Literal, LiteralKind, Predicate
-from lakelog.filestore.schema.paths import MAIN_BRANCH
+from lakelog.filestore.metadata.origins import LineKey
+from lakelog.filestore.predicate import And, Compare, Comparison, Literal, LiteralKind, Predicate
+from lakelog.filestore.schema import MAIN_BRANCH
 from lakelog.lineage.lines.lines import Change, Step, line_batch, taken_branch
 from lakelog.lineage.records.record import ForeignSource, ReadMode, Source, TableSource, TableVersion, UnknownSource
 from lakelog.lineage.tables.forking import FORK_OPERATION

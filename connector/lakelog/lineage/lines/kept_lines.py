@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from lakelog.filestore.metadata.origins.row_sources import LineKey
-from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.metadata.origins import LineKey
+from lakelog.filestore.metadata.tables import TableStore
 from lakelog.lineage.lines.expired import ExpiredSteps
 from lakelog.lineage.lines.line_graph import FoundTables, joined_line
 from lakelog.lineage.lines.line_steps import StepRun

@@ -10,14 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from lakelog.common.errors import InvalidRequestError, LakelogError, NotFoundError
-from lakelog.filestore.metadata.origins.row_sources import LineKey
-from lakelog.filestore.metadata.snapshots.snapshot import Snapshot, is_same_commit
-from lakelog.filestore.metadata.snapshots.users import LOG_STATE_KEY, SOURCES_KEY, UNSEEN_KEY
-from lakelog.filestore.metadata.tables.forks import Fork, read_fork
-from lakelog.filestore.metadata.tables.store import TableStore
-from lakelog.filestore.read.waiting_rows import WaitingRows
-from lakelog.filestore.schema.line_names import line_name
-from lakelog.filestore.schema.paths import BRANCH_INFIX, MAIN_BRANCH
+from lakelog.filestore.metadata.origins import LineKey
+from lakelog.filestore.metadata.snapshots import LOG_STATE_KEY, SOURCES_KEY, UNSEEN_KEY, Snapshot, is_same_commit
+from lakelog.filestore.metadata.tables import Fork, TableStore, read_fork
+from lakelog.filestore.read import WaitingRows
+from lakelog.filestore.schema import BRANCH_INFIX, MAIN_BRANCH, line_name
 from lakelog.lineage.lines.agreement import LineShape
 from lakelog.lineage.lines.expired import ExpiredSteps
 from lakelog.lineage.lines.line_state import Break, Reason

@@ -12,8 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from lakelog.filestore.metadata.origins.cleared_rows import Cleared, parse_cleared
-from lakelog.filestore.metadata.origins.row_sources import LineKey
+from lakelog.filestore.metadata.origins import Cleared, LineKey, parse_cleared
 from lakelog.lineage.lines.arrivals import OWN, Arrival, Arrivals
 from lakelog.lineage.lines.cleared_steps import with_cleared_steps
 from lakelog.lineage.lines.line_nodes import LineNodes, Node

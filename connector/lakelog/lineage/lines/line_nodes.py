@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from lakelog.filestore.metadata.origins.cleared_rows import Cleared
+from lakelog.filestore.metadata.origins import Cleared
 from lakelog.lineage.lines.arrivals import Arrivals
 from lakelog.lineage.lines.lines import Line, Step
 from lakelog.lineage.records.record import TableVersion

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
-from lakelog.filestore.metadata.origins.row_sources import LineKey, WriterName
+from lakelog.filestore.metadata.origins import LineKey, WriterName
 from lakelog.lineage.lines.lines import named_writer
 from lakelog.lineage.lines.versions import LineVersions
 from lakelog.lineage.records.record import ReadMode, TableVersion

@@ -7,31 +7,26 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol, Self
 
-from lakelog.filestore.metadata.manifests.manifest_entries import FileKind
-from lakelog.filestore.metadata.origins.cleared_rows import CLEARS_ROWS
-from lakelog.filestore.metadata.origins.restored import restored_state
-from lakelog.filestore.metadata.origins.row_changes import REPLACES_ROWS, changes_rows
-from lakelog.filestore.metadata.origins.unseen_changes import is_unseen
-from lakelog.filestore.metadata.snapshots.snapshot import (
-    RESTORE_OPERATION,
-    CommitKind,
-    Snapshot,
-)
-from lakelog.filestore.metadata.snapshots.users import (
+from lakelog.filestore.metadata.manifests import FileKind
+from lakelog.filestore.metadata.origins import CLEARS_ROWS, REPLACES_ROWS, changes_rows, is_unseen, restored_state
+from lakelog.filestore.metadata.snapshots import (
     CLEARED_KEY,
     LINEAGE_KEY,
     LOG_STATE_KEY,
+    RESTORE_OPERATION,
     RESTORES_KEY,
     SOURCES_KEY,
     UNSEEN_KEY,
+    CommitKind,
+    Snapshot,
 )
-from lakelog.filestore.metadata.tables.store import TableStore
-from lakelog.filestore.read.waiting_rows import Visible, WaitingRows
+from lakelog.filestore.metadata.tables import TableStore
+from lakelog.filestore.read import Visible, WaitingRows
 from lakelog.lineage.lines.lines import Change, LineBatch, Step, line_batch, taken_branch
 from lakelog.lineage.records.record import TableVersion
 from lakelog.lineage.tables.beginnings import line_snapshots
 from lakelog.lineage.tables.edges import LineBatches, WholeBatch
-from lakelog.protocol.state.state import LogState
+from lakelog.protocol.state import LogState
 
 
 def steps_of_table(table: TableStore) -> list[Step]:

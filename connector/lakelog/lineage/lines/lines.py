@@ -9,18 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from lakelog.filestore.metadata.origins.row_sources import ORIGIN_MARK, LineKey, RowSources
-from lakelog.filestore.metadata.snapshots.snapshot import (
-    MERGE_OPERATION,
-    BranchVerb,
-)
-from lakelog.filestore.metadata.snapshots.users import (
-    SOURCES_KEY,
-)
-from lakelog.filestore.metadata.tables.forks import PROTECTING_PREFIX
-from lakelog.filestore.metadata.tables.store import TableStore
-from lakelog.filestore.read.waiting_rows import Visible
-from lakelog.filestore.schema.paths import MAIN_BRANCH
+from lakelog.filestore.metadata.origins import ORIGIN_MARK, LineKey, RowSources
+from lakelog.filestore.metadata.snapshots import MERGE_OPERATION, SOURCES_KEY, BranchVerb
+from lakelog.filestore.metadata.tables import PROTECTING_PREFIX, TableStore
+from lakelog.filestore.read import Visible
+from lakelog.filestore.schema import MAIN_BRANCH
 from lakelog.lineage.records.record import ReadMode, Source, TableSource, TableVersion
 from lakelog.lineage.records.sources import uuid_of
 

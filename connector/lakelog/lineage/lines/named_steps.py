@@ -8,7 +8,7 @@ from typing import Any  # Any: values of edges
 
 import numpy as np
 
-from lakelog.filestore.metadata.origins.row_sources import LineKey
+from lakelog.filestore.metadata.origins import LineKey
 from lakelog.lineage.lines.expired import steps_by_commit
 from lakelog.lineage.lines.lines import Change, Step
 from lakelog.lineage.records.record import TableVersion

@@ -10,7 +10,7 @@ import bisect
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from lakelog.filestore.metadata.origins.row_sources import LineKey, RowSources
+from lakelog.filestore.metadata.origins import LineKey, RowSources
 from lakelog.lineage.lines.carried_state import state_of
 from lakelog.lineage.lines.line_state import (
     ABSENT,

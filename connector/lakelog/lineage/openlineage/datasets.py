@@ -16,10 +16,9 @@ from openlineage.client.facet_v2 import (
     symlinks_dataset,
 )
 
-from lakelog.filestore.io.path_forms import is_local, warehouse_of
-from lakelog.filestore.metadata.tables.store import TableStore
-from lakelog.filestore.schema.paths import MAIN_BRANCH, TablePaths
-from lakelog.filestore.schema.schema import TableSchema
+from lakelog.filestore.io import is_local, warehouse_of
+from lakelog.filestore.metadata.tables import TableStore
+from lakelog.filestore.schema import MAIN_BRANCH, TablePaths, TableSchema
 from lakelog.lineage.openlineage.producer import PRODUCER
 from lakelog.lineage.openlineage.redaction import redacted
 from lakelog.lineage.records.record import ForeignSource, TableSource

@@ -13,9 +13,9 @@ from openlineage.client.event_v2 import InputDataset, RunState
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import InvalidRequestError, LakelogError
 from lakelog.common.events import log_event
-from lakelog.filestore.io.path_forms import is_local
-from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
-from lakelog.filestore.schema.schema import TableSchema
+from lakelog.filestore.io import is_local
+from lakelog.filestore.metadata.snapshots import CommitKind, Snapshot
+from lakelog.filestore.schema import TableSchema
 from lakelog.lineage.openlineage.datasets import input_of, output_of
 from lakelog.lineage.openlineage.events import Engine, RunStatus, engine_of, event_of, run_id_of, status_after
 from lakelog.lineage.openlineage.outbox import Outbox

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakelog.filestore.schema.paths import BRANCH_INFIX
+from lakelog.filestore.schema import BRANCH_INFIX
 from lakelog.lineage.answers.questions import downstream, lineage_graph, upstream
 from lakelog.lineage.lines.line_graph import FoundTables
 from lakelog.lineage.lines.lines import line_key

@@ -14,7 +14,7 @@ from typing import Any  # Any: values of edges
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakelog.filestore.schema.line_names import line_name
+from lakelog.filestore.schema import line_name
 from lakelog.lineage.pictures.graph_parts import LineageJob, LineageLink, LineageNode, NodeKey, NodeKind
 
 Row = Mapping[str, Any]

@@ -18,7 +18,7 @@ from lakelog.warehouse.handle import TableHandle
 from lakelog.warehouse.warehouse import Warehouse, open_store
 
 if TYPE_CHECKING:
-    from lakelog.filestore.table import FileStoreTable
+    from lakelog.filestore import FileStoreTable
 
 logger = logging.getLogger("lakelog.lineage")
 

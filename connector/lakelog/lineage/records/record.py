@@ -32,8 +32,7 @@ from typing import Any  # Any: parsed JSON
 from lakelog.common.errors import CorruptDataError
 from lakelog.common.json_fields import COUNT, member, number_of, objects, optional, parse_object, string, whole
 from lakelog.common.quoting import cause, cut
-from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-from lakelog.filestore.metadata.snapshots.users import LINEAGE_KEY
+from lakelog.filestore.metadata.snapshots import LINEAGE_KEY, Snapshot
 
 TEXT_MAX = 8 << 10  # characters of a foreign source's offsets: a property of a snapshot is read with each commit
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-from lakelog.filestore.metadata.tables.identity import identity_of
-from lakelog.filestore.metadata.tables.store import TableStore
-from lakelog.filestore.schema.paths import BRANCH_INFIX, MAIN_BRANCH
+from lakelog.filestore.metadata.snapshots import Snapshot
+from lakelog.filestore.metadata.tables import TableStore, identity_of
+from lakelog.filestore.schema import BRANCH_INFIX, MAIN_BRANCH
 from lakelog.lineage.records.record import ReadMode, TableSource, TableVersion
 
 

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 from lakelog.common.errors import LakelogError
 from lakelog.common.quoting import escaped
-from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.metadata.tables import TableStore
 
 if TYPE_CHECKING:
-    from lakelog.filestore.table import FileStoreTable
+    from lakelog.filestore import FileStoreTable
     from lakelog.warehouse.warehouse import Warehouse
 
 logger = logging.getLogger("lakelog.lineage")

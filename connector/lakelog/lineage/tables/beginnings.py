@@ -13,11 +13,9 @@ from dataclasses import dataclass, replace
 
 from lakelog.common.errors import UnsupportedError
 from lakelog.common.quoting import escaped, is_unicode
-from lakelog.filestore.metadata.snapshots.snapshot import Snapshot, is_same_commit
-from lakelog.filestore.metadata.snapshots.snapshot_manager import SnapshotManager
-from lakelog.filestore.metadata.tables.forks import Fork, read_fork
-from lakelog.filestore.metadata.tables.store import TableStore
-from lakelog.filestore.schema.paths import MAIN_BRANCH
+from lakelog.filestore.metadata.snapshots import Snapshot, SnapshotManager, is_same_commit
+from lakelog.filestore.metadata.tables import Fork, TableStore, read_fork
+from lakelog.filestore.schema import MAIN_BRANCH
 from lakelog.lineage.records.record import TableVersion
 
 PIECE_SNAPSHOTS = 1_000  # that are held in memory at a time

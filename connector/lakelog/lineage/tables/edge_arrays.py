@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakelog.filestore.metadata.origins.row_sources import LineKey
+from lakelog.filestore.metadata.origins import LineKey
 from lakelog.lineage.records.record import TableVersion
 from lakelog.lineage.records.unreadable import UnreadableTable
 from lakelog.lineage.tables.edge_columns import NONE, coded_columns, coded_name, int_column, line_column, reads_states

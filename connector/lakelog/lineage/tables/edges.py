@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any  # Any: the values of a row
 import pyarrow as pa
 
 from lakelog.common.errors import CorruptDataError, LakelogError
-from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-from lakelog.filestore.metadata.snapshots.users import parse_users
-from lakelog.filestore.metadata.tables.store import TableStore
-from lakelog.filestore.schema.paths import BRANCH_INFIX, MAIN_BRANCH
+from lakelog.filestore.metadata.snapshots import Snapshot, parse_users
+from lakelog.filestore.metadata.tables import TableStore
+from lakelog.filestore.schema import BRANCH_INFIX, MAIN_BRANCH
 from lakelog.lineage.records.record import (
     BatchLineage,
     CommittedBatch,

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import InvalidRequestError, LakelogError
 from lakelog.common.quoting import escaped
-from lakelog.filestore.io.path_forms import warehouse_of
-from lakelog.filestore.metadata.tables.store import TableStore
-from lakelog.filestore.schema.paths import MAIN_BRANCH
+from lakelog.filestore.io import warehouse_of
+from lakelog.filestore.metadata.tables import TableStore
+from lakelog.filestore.schema import MAIN_BRANCH
 from lakelog.lineage.records.job_status import JobStatus, job_statuses
 from lakelog.lineage.records.unreadable import note_unreadable, readable_tables
 from lakelog.lineage.tables.edges import Edge
@@ -38,7 +38,7 @@ from lakelog.warehouse.lineage_tables import JOB_STARTUP, SNAPSHOT_EDGES
 from lakelog.warehouse.system_database import SystemDatabase
 
 if TYPE_CHECKING:
-    from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+    from lakelog.filestore.metadata.snapshots import Snapshot
     from lakelog.warehouse.warehouse import Warehouse
 
 logger = logging.getLogger("lakelog.lineage")

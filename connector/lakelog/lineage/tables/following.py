@@ -13,7 +13,7 @@ from typing import Any  # Any: the values of a row
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakelog.filestore.schema.paths import BRANCH_INFIX
+from lakelog.filestore.schema import BRANCH_INFIX
 from lakelog.lineage.tables.projecting import OF_SNAPSHOTS, name_parts
 from lakelog.warehouse.lineage_tables import (
     JOB_STARTUP,

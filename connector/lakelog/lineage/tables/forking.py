@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lakelog.common.errors import LakelogError
-from lakelog.filestore.metadata.snapshots.snapshot import Snapshot, is_same_commit
-from lakelog.filestore.metadata.tables.store import TableStore
-from lakelog.filestore.schema.paths import MAIN_BRANCH
+from lakelog.filestore.metadata.snapshots import Snapshot, is_same_commit
+from lakelog.filestore.metadata.tables import TableStore
+from lakelog.filestore.schema import MAIN_BRANCH
 from lakelog.lineage.records.record import ReadMode, TableVersion
 from lakelog.lineage.records.sources import uuid_of
 from lakelog.lineage.records.unreadable import note_unreadable, readable_tables

@@ -6,8 +6,8 @@ import logging
 from dataclasses import replace
 
 from lakelog.common.errors import LakelogError
-from lakelog.filestore.io.path_forms import warehouse_of
-from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.io import warehouse_of
+from lakelog.filestore.metadata.tables import TableStore
 from lakelog.lineage.tables.progress import FedLine
 from lakelog.warehouse.system_database import SystemDatabase
 

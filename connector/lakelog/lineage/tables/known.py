@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 
 from lakelog.common.errors import LakelogError
-from lakelog.filestore.schema.paths import MAIN_BRANCH
+from lakelog.filestore.schema import MAIN_BRANCH
 from lakelog.lineage.records.job_status import job_statuses
 from lakelog.lineage.records.unreadable import note_unreadable, readable_tables
 from lakelog.lineage.tables.edges import EDGE_SCHEMA, Edge, edge_table

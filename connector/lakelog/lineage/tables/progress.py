@@ -11,17 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from lakelog.filestore.expire.before_expiry import unfed_from
-from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-from lakelog.filestore.metadata.snapshots.snapshot_manager import SnapshotManager
-from lakelog.filestore.metadata.snapshots.users import LOG_STATE_KEY
-from lakelog.filestore.metadata.tables.consumers import LEASE_PREFIX, LINEAGE_CONSUMER, ConsumerManager
-from lakelog.filestore.metadata.tables.store import TableStore
-from lakelog.filestore.schema.paths import TablePaths
+from lakelog.filestore.expire import unfed_from
+from lakelog.filestore.metadata.snapshots import LOG_STATE_KEY, Snapshot, SnapshotManager
+from lakelog.filestore.metadata.tables import LEASE_PREFIX, LINEAGE_CONSUMER, ConsumerManager, TableStore
+from lakelog.filestore.schema import TablePaths
 from lakelog.lineage.tables.beginnings import line_snapshots
 from lakelog.lineage.tables.edges import Edge, LineBatches, edges_of_batch
-from lakelog.protocol.state.state import LogState
-from lakelog.protocol.statements.unfinished import unfinished_batches
+from lakelog.protocol.state import LogState
+from lakelog.protocol.statements import unfinished_batches
 
 PARTS_LEASE = f"{LEASE_PREFIX}lineage-parts"
 

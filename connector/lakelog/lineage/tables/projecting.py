@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any  # Any: the values of a row
 
-from lakelog.filestore.schema.line_names import line_name
-from lakelog.filestore.schema.paths import MAIN_BRANCH
+from lakelog.filestore.schema import MAIN_BRANCH, line_name
 from lakelog.lineage.records.record import ReadMode
 from lakelog.warehouse.lineage_tables import (
     SINK_JOBS,

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from lakelog.common.errors import LakelogError
-from lakelog.filestore.metadata.snapshots.snapshot_manager import SnapshotManager
-from lakelog.filestore.schema.paths import TablePaths
+from lakelog.filestore.metadata.snapshots import SnapshotManager
+from lakelog.filestore.schema import TablePaths
 from lakelog.lineage.records.unreadable import note_unreadable
 from lakelog.lineage.tables.feeding import feed_tables
 from lakelog.lineage.tables.forking import FORK_OPERATION

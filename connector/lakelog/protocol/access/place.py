@@ -14,17 +14,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from lakelog.common.errors import InvalidRequestError, LakelogError, NotFoundError, UnavailableError
-from lakelog.filestore.io.bounded_files import BoundedFileIO, bounded_io
-from lakelog.filestore.io.fileio import FileIO
-from lakelog.filestore.io.local_files import LocalFileIO
-from lakelog.filestore.io.path_forms import is_local
-from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
-from lakelog.filestore.metadata.snapshots.users import carried_properties
-from lakelog.filestore.metadata.tables.identity import PLACE_KEY
-from lakelog.filestore.metadata.tables.store import TableStore
-from lakelog.filestore.options.layout import TABLE_UUID
-from lakelog.filestore.schema.paths import TablePaths
-from lakelog.filestore.schema.schema_manager import SchemaManager
+from lakelog.filestore.io import BoundedFileIO, FileIO, LocalFileIO, bounded_io, is_local
+from lakelog.filestore.metadata.snapshots import BATCH_COMMIT_IDENTIFIER, CommitKind, carried_properties
+from lakelog.filestore.metadata.tables import PLACE_KEY, TableStore
+from lakelog.filestore.options import TABLE_UUID
+from lakelog.filestore.schema import SchemaManager, TablePaths
 from lakelog.protocol.access.renames import read_renames, renames_folder
 
 logger = logging.getLogger("lakelog.protocol")
@@ -46,7 +40,7 @@ def record_place(table: TableStore) -> None:
     """
     if not table.has_log or recorded_place(table) in (None, table.path):
         return
-    from lakelog.filestore.commit.commit import CommitRequest, TableCommit  # noqa: PLC0415  # opening needs no commits
+    from lakelog.filestore.commit import CommitRequest, TableCommit  # noqa: PLC0415  # opening needs no commits
 
     request = CommitRequest(
         commit_user=str(uuid.uuid4()),

@@ -13,9 +13,7 @@ from collections.abc import Sequence
 from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.common.json_fields import parse_object, strings
 from lakelog.common.quoting import cause
-from lakelog.filestore.io.bounded_files import bounded_io
-from lakelog.filestore.io.fileio import FileIO
-from lakelog.filestore.io.path_forms import warehouse_of
+from lakelog.filestore.io import FileIO, bounded_io, warehouse_of
 
 PLACES_MAX = 20  # of the renames of one table
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from lakelog.common.errors import InvalidRequestError, UnavailableError
-from lakelog.filestore.io.path_forms import is_local
+from lakelog.filestore.io import is_local
 from lakelog.logstore.client_settings import SERVERS, check_servers, joined_settings
 from lakelog.logstore.options import BOOTSTRAP_SERVERS, COMPRESSION, COMPRESSION_SETTING, PROFILE, client_config
 from lakelog.protocol.access.kafka_profiles import BOOTSTRAP_KEY, user_settings

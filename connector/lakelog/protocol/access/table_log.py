@@ -9,7 +9,7 @@ from functools import cached_property
 from lakelog.common.errors import CorruptDataError, OptionError, UnavailableError
 from lakelog.common.patience import Patience
 from lakelog.common.quoting import listed
-from lakelog.filestore.schema.schema import TableSchema
+from lakelog.filestore.schema import TableSchema
 from lakelog.logstore.client_settings import SERVERS, is_secret, refused_of_tables
 from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
 from lakelog.logstore.options import (

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from lakelog.common.errors import InvalidRequestError, LakelogError, NotFoundError
-from lakelog.filestore.schema.schema import TableSchema
+from lakelog.filestore.schema import TableSchema
 from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
 from lakelog.logstore.kafka.clients.topic import create_topic, delete_topic, describe_topic
 from lakelog.logstore.kafka.producers.side_topic import ensure_side_topic

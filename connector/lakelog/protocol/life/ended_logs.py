@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from lakelog.filestore.metadata.tables.store import TableStore
-from lakelog.filestore.options.layout import TABLE_UUID
-from lakelog.filestore.schema.schema import TableSchema
-from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore import FileStoreTable
+from lakelog.filestore.metadata.tables import TableStore
+from lakelog.filestore.options import TABLE_UUID
+from lakelog.filestore.schema import TableSchema
 from lakelog.logstore.options import TOPIC_ID
 from lakelog.protocol.access.place import check_no_copy, recorded_place
 from lakelog.protocol.access.table_log import TableLog

@@ -12,15 +12,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from lakelog.common.errors import UnsupportedError
-from lakelog.filestore.commit.commit import CommitRequest, TableCommit
-from lakelog.filestore.io.path_forms import warehouse_of
-from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
-from lakelog.filestore.metadata.snapshots.users import FORGOTTEN_KEY, LOG_STATE_KEY, carried_properties
-from lakelog.filestore.metadata.tables.identity import PLACE_KEY, UUID_KEY
-from lakelog.filestore.options.layout import TABLE_UUID
-from lakelog.filestore.schema.paths import MAIN_BRANCH
-from lakelog.filestore.schema.schema import TableSchema
-from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore import FileStoreTable
+from lakelog.filestore.commit import CommitRequest, TableCommit
+from lakelog.filestore.io import warehouse_of
+from lakelog.filestore.metadata.snapshots import (
+    BATCH_COMMIT_IDENTIFIER,
+    FORGOTTEN_KEY,
+    LOG_STATE_KEY,
+    CommitKind,
+    Snapshot,
+    carried_properties,
+)
+from lakelog.filestore.metadata.tables import PLACE_KEY, UUID_KEY
+from lakelog.filestore.options import TABLE_UUID
+from lakelog.filestore.schema import MAIN_BRANCH, TableSchema
 from lakelog.logstore.options import TOPIC_ID
 from lakelog.protocol.access.servers import require_kafka_client
 from lakelog.protocol.state.log_generations import state_of_log, with_ended

@@ -15,16 +15,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from lakelog.common.errors import ConflictError, CorruptDataError, InvalidRequestError, NotFoundError
-from lakelog.filestore.alter.rescale import move_rows
-from lakelog.filestore.commit.commit import CommitRequest, TableCommit
-from lakelog.filestore.commit.commit_clock import CommitClock
-from lakelog.filestore.io.path_forms import warehouse_of
-from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
-from lakelog.filestore.metadata.snapshots.users import LOG_STATE_KEY, carried_properties
-from lakelog.filestore.metadata.tables.identity import PLACE_KEY, check_log_is_own, latest_of
-from lakelog.filestore.options.layout import TABLE_UUID
-from lakelog.filestore.schema.schema import TableSchema
-from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore import FileStoreTable
+from lakelog.filestore.alter import move_rows
+from lakelog.filestore.commit import CommitClock, CommitRequest, TableCommit
+from lakelog.filestore.io import warehouse_of
+from lakelog.filestore.metadata.snapshots import (
+    BATCH_COMMIT_IDENTIFIER,
+    LOG_STATE_KEY,
+    CommitKind,
+    Snapshot,
+    carried_properties,
+)
+from lakelog.filestore.metadata.tables import PLACE_KEY, check_log_is_own, latest_of
+from lakelog.filestore.options import TABLE_UUID
+from lakelog.filestore.schema import TableSchema
 from lakelog.logstore.options import TOPIC_ID
 from lakelog.protocol.access.table_log import TableLog, log_of
 from lakelog.protocol.access.topics import new_topic

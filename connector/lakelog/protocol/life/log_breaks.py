@@ -15,10 +15,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lakelog.common.errors import ConflictError
-from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-from lakelog.filestore.metadata.tables.foreign_rows import snapshot_with_rows
-from lakelog.filestore.metadata.tables.identity import carried_by
-from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore import FileStoreTable
+from lakelog.filestore.metadata.snapshots import Snapshot
+from lakelog.filestore.metadata.tables import carried_by, snapshot_with_rows
 from lakelog.protocol.life.log_ending import log_mark, mark_header
 from lakelog.protocol.state.header import CommitHeader, LogMark
 from lakelog.protocol.state.log_generations import check_goes_on

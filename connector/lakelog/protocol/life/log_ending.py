@@ -18,7 +18,7 @@ from lakelog.common.errors import (
     InvalidRequestError,
     LakelogError,
 )
-from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore import FileStoreTable
 from lakelog.logstore.codec.debezium import EncodedRecords
 from lakelog.logstore.kafka.clients.topic import describe_topic, keep_all_records
 from lakelog.logstore.options import COMPACTION

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from lakelog.common.errors import CorruptDataError, NotFoundError
-from lakelog.filestore.metadata.snapshots.users import carried_properties
-from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore import FileStoreTable
+from lakelog.filestore.metadata.snapshots import carried_properties
 from lakelog.logstore.kafka.clients.offsets import high_watermarks
 from lakelog.protocol.access.table_log import TableLog, kafka_topic
 from lakelog.protocol.state.log_generations import older_schema, state_of_log

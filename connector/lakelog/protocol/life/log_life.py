@@ -14,12 +14,10 @@ from dataclasses import replace
 
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.log_system import LOG_SYSTEM_KEY
-from lakelog.filestore.metadata.tables.forks import read_fork
-from lakelog.filestore.metadata.tables.identity import PLACE_KEY
-from lakelog.filestore.options.layout import LOG_BRANCH, TABLE_UUID
-from lakelog.filestore.schema.paths import MAIN_BRANCH
-from lakelog.filestore.schema.schema import TableSchema
-from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore import FileStoreTable
+from lakelog.filestore.metadata.tables import PLACE_KEY, read_fork
+from lakelog.filestore.options import LOG_BRANCH, TABLE_UUID
+from lakelog.filestore.schema import MAIN_BRANCH, TableSchema
 from lakelog.logstore.options import CHANGE_TRACKING, TOPIC, LogSystem, is_eventual
 from lakelog.protocol.access.place import check_no_copy, recorded_place
 from lakelog.protocol.access.table_log import TableLog

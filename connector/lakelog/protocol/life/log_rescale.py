@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lakelog.common.errors import InvalidRequestError
-from lakelog.filestore.alter.rescale import rescaled_schema
-from lakelog.filestore.commit.commit_clock import CommitClock
-from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore import FileStoreTable
+from lakelog.filestore.alter import rescaled_schema
+from lakelog.filestore.commit import CommitClock
 from lakelog.protocol.access.place import check_no_copy, recorded_place
 from lakelog.protocol.life.log_beginning import (
     NameTopic,

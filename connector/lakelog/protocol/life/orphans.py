@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lakelog.common.errors import CorruptDataError
-from lakelog.filestore.expire.orphans import NamedElsewhere
-from lakelog.filestore.metadata.tables.store import TableStore
-from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore import FileStoreTable
+from lakelog.filestore.expire import NamedElsewhere
+from lakelog.filestore.metadata.tables import TableStore
 from lakelog.logstore.errors import SKIP_UNREADABLE
 from lakelog.logstore.kafka.records.reader import read_tail
 from lakelog.protocol.access.table_log import TableLog, kafka_topic

@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 
 from lakelog.common.types import DataField, RowKind
-from lakelog.filestore.merge.order import is_last_of_key, key_frame
+from lakelog.filestore.merge import is_last_of_key, key_frame
 
 _ROW = "row"
 

@@ -15,13 +15,11 @@ from itertools import pairwise
 from lakelog.common.errors import CorruptDataError, UnsupportedError
 from lakelog.common.json_fields import items, member, parse_object, string, whole
 from lakelog.common.quoting import cause
-from lakelog.filestore.metadata.manifests.manifest import FileKind, ManifestEntry
-from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-from lakelog.filestore.metadata.snapshots.users import UNTRACKED_KEY
-from lakelog.filestore.metadata.tables.store import TableStore
-from lakelog.filestore.read.change_source import ChangeSource
-from lakelog.filestore.read.changes import changed_entries, check_followable, snapshot_of_changes
-from lakelog.filestore.schema.schema import TableSchema
+from lakelog.filestore.metadata.manifests import FileKind, ManifestEntry
+from lakelog.filestore.metadata.snapshots import UNTRACKED_KEY, Snapshot
+from lakelog.filestore.metadata.tables import TableStore
+from lakelog.filestore.read import ChangeSource, changed_entries, check_followable, snapshot_of_changes
+from lakelog.filestore.schema import TableSchema
 from lakelog.logstore.errors import LogTruncatedError
 from lakelog.logstore.options import ChangelogMode, OnUntracked, changelog_mode
 from lakelog.protocol.reading.healing import FilePlace

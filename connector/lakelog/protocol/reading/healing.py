@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from lakelog.common.errors import NotFoundError
-from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-from lakelog.filestore.metadata.tables.store import TableStore
-from lakelog.filestore.read.changes import find_changes, first_changes
+from lakelog.filestore.metadata.snapshots import Snapshot
+from lakelog.filestore.metadata.tables import TableStore
+from lakelog.filestore.read import find_changes, first_changes
 from lakelog.protocol.state.state import LogState
 from lakelog.protocol.state.stores import read_state
 

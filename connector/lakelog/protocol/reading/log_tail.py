@@ -17,8 +17,8 @@ from lakelog.common.errors import CorruptDataError, InvalidRequestError, Unsuppo
 from lakelog.common.quoting import listed
 from lakelog.common.timestamps import Timestamp, millis_of
 from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS, DataField, parse_type
-from lakelog.filestore.encoding.bucket import bucket_of
-from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore import FileStoreTable
+from lakelog.filestore.encoding import bucket_of
 from lakelog.logstore.codec.debezium import decode_changes, decode_records
 from lakelog.logstore.codec.json_text import row_json
 from lakelog.logstore.kafka.clients.offsets import (

@@ -14,18 +14,14 @@ import pyarrow as pa
 
 from lakelog.common.patience import Patience
 from lakelog.common.types import ROW_KIND_COLUMN, DataField
-from lakelog.filestore.compact.lookup import BucketLookup
-from lakelog.filestore.data.group_cache import CacheShare
-from lakelog.filestore.merge.deduplicate import are_absent, are_adds, without_deletes
-from lakelog.filestore.merge.order import key_frame, to_series
-from lakelog.filestore.metadata.manifests.data_file import DataFileMeta
-from lakelog.filestore.metadata.manifests.levels import runs_of
-from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
-from lakelog.filestore.metadata.tables.store import KIND_FIELD, TableStore
-from lakelog.filestore.options.reading import LOOKUP_CACHE_MAX_MEMORY_SIZE, READ_MEMORY_BUDGET
+from lakelog.filestore.compact import BucketLookup
+from lakelog.filestore.data import CacheShare
+from lakelog.filestore.merge import are_absent, are_adds, key_frame, to_series, without_deletes
+from lakelog.filestore.metadata.manifests import BucketId, DataFileMeta, runs_of
+from lakelog.filestore.metadata.tables import KIND_FIELD, TableStore
+from lakelog.filestore.options import LOOKUP_CACHE_MAX_MEMORY_SIZE, READ_MEMORY_BUDGET
 from lakelog.filestore.predicate import Predicate, RowTest, resolved_columns
-from lakelog.filestore.write.key_parts import KeyParts
-from lakelog.filestore.write.places import partitions_of
+from lakelog.filestore.write import KeyParts, partitions_of
 from lakelog.logstore.kafka.records.reader import OFFSET_COLUMN, read_range
 from lakelog.protocol.reading.full_changes import Flags, History, full_changes
 from lakelog.protocol.reading.operation_stops import OperationStops

@@ -11,8 +11,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from lakelog.common.errors import ConflictError
-from lakelog.filestore.metadata.snapshots.operations import recorded_operations
-from lakelog.filestore.metadata.snapshots.snapshot import MERGE_OPERATION, RESTORE_OPERATION, BranchVerb, Snapshot
+from lakelog.filestore.metadata.snapshots import (
+    MERGE_OPERATION,
+    RESTORE_OPERATION,
+    BranchVerb,
+    Snapshot,
+    recorded_operations,
+)
 from lakelog.protocol.state.header_files import operation_in
 
 _WAY_OUT = (

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from lakelog.common.errors import InvalidRequestError, NotFoundError, UnsupportedError
 from lakelog.common.quoting import listed, shown
 from lakelog.filestore.predicate import RowTest, check_filter, parse_where, resolved_columns
-from lakelog.filestore.schema.schema import TableSchema
+from lakelog.filestore.schema import TableSchema
 from lakelog.logstore.options import CHANGE_TRACKING, ON_UNTRACKED, UNTRACKED_PARTITIONS, OnUntracked, is_eventual
 from lakelog.protocol.state.header import LogMark
 from lakelog.protocol.state.header_files import MarkedHeader, marked_header

@@ -11,8 +11,7 @@ from enum import StrEnum
 from lakelog.common.errors import CorruptDataError
 from lakelog.common.json_fields import COUNT, binary, items, member, optional, parse_object, string, whole
 from lakelog.common.quoting import cause, shown
-from lakelog.filestore.metadata.manifests.data_file import SEQUENCE_MAX, DataFileMeta
-from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
+from lakelog.filestore.metadata.manifests import SEQUENCE_MAX, BucketId, DataFileMeta
 from lakelog.logstore.errors import SKIP_UNREADABLE
 
 HEADER_VERSION = 1

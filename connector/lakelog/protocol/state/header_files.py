@@ -24,9 +24,9 @@ from dataclasses import dataclass
 
 from lakelog.common.errors import ConflictError, CorruptDataError, NotFoundError
 from lakelog.common.json_fields import member, optional, parse_object, string, whole
-from lakelog.filestore.io.integrity import read_checked
-from lakelog.filestore.metadata.tables.store import TableStore
-from lakelog.filestore.schema.paths import FileNames
+from lakelog.filestore.io import read_checked
+from lakelog.filestore.metadata.tables import TableStore
+from lakelog.filestore.schema import FileNames
 from lakelog.logstore.errors import SKIP_UNREADABLE
 from lakelog.protocol.state.batch_marks import BatchMark
 from lakelog.protocol.state.header import CommitHeader, LogMark, LostFilesError, mark_of, unreadable_header

@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 
 from lakelog.common.errors import NotFoundError
-from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.metadata.tables import TableStore
 from lakelog.logstore.options import is_eventual
 from lakelog.protocol.state.state import LogPosition
 from lakelog.protocol.state.stores import read_state

@@ -20,10 +20,9 @@ from dataclasses import dataclass, field
 from lakelog.common.errors import ConflictError, CorruptDataError
 from lakelog.common.json_fields import COUNT, items, member, number_of, parse_object, string, whole
 from lakelog.common.quoting import cause
-from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-from lakelog.filestore.metadata.snapshots.users import LOG_STATE_KEY, carried_properties
-from lakelog.filestore.metadata.tables.store import TableStore
-from lakelog.filestore.schema.schema import TableSchema
+from lakelog.filestore.metadata.snapshots import LOG_STATE_KEY, Snapshot, carried_properties
+from lakelog.filestore.metadata.tables import TableStore
+from lakelog.filestore.schema import TableSchema
 from lakelog.logstore.options import TOPIC, TOPIC_ID
 from lakelog.protocol.state.header import CommitHeader, LogMark
 from lakelog.protocol.state.state import LogState

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.common.json_fields import COUNT, member, number_of, parse_object, string, whole
 from lakelog.common.quoting import cause
-from lakelog.filestore.metadata.tables.consumers import LEASE_MILLIS
-from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.metadata.tables import LEASE_MILLIS, TableStore
 
 _PREFIX = "log-lease-"
 

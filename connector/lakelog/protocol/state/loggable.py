@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
-from lakelog.filestore.options.merging import (
+from lakelog.filestore.options import (
     CHANGELOG_PRODUCER,
     CHANGELOG_ROW_DEDUPLICATE,
     CHANGELOG_ROW_DEDUPLICATE_IGNORED,
     DELETION_VECTORS,
     ChangelogProducer,
 )
-from lakelog.filestore.schema.schema import TableSchema
+from lakelog.filestore.schema import TableSchema
 from lakelog.logstore.options import CONSISTENCY, is_eventual
 
 

@@ -11,19 +11,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakelog.filestore.data.data_writer import write_data_files
-from lakelog.filestore.data.row_pieces import StoredRows
-from lakelog.filestore.merge.counting import counted_rows
-from lakelog.filestore.merge.deduplicate import Slice, newest_rows
-from lakelog.filestore.merge.engines import row_merge
-from lakelog.filestore.merge.order import key_frame
-from lakelog.filestore.metadata.manifests.data_file import DataFileMeta, FileSource
-from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
-from lakelog.filestore.metadata.tables.store import TableStore
-from lakelog.filestore.options.layout import CHANGELOG_FILE_PREFIX
-from lakelog.filestore.schema.paths import FileNames
-from lakelog.filestore.schema.schema import SEQUENCE_NUMBER, VALUE_KIND
-from lakelog.filestore.write.places import parts_of, places_of
+from lakelog.filestore.data import StoredRows, write_data_files
+from lakelog.filestore.merge import Slice, counted_rows, key_frame, newest_rows, row_merge
+from lakelog.filestore.metadata.manifests import BucketId, DataFileMeta, FileSource
+from lakelog.filestore.metadata.tables import TableStore
+from lakelog.filestore.options import CHANGELOG_FILE_PREFIX
+from lakelog.filestore.schema import SEQUENCE_NUMBER, VALUE_KIND, FileNames
+from lakelog.filestore.write import parts_of, places_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,8 +12,8 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from lakelog.filestore.encoding.bucket import bucket_of
-from lakelog.filestore.schema.schema import TableSchema
+from lakelog.filestore.encoding import bucket_of
+from lakelog.filestore.schema import TableSchema
 from lakelog.protocol.state.state import Batch, LogState, MovedParts
 
 

@@ -13,10 +13,9 @@ import polars as pl
 import pyarrow as pa
 
 from lakelog.common.types import RowKind
-from lakelog.filestore.merge.deduplicate import are_adds, without_deletes
-from lakelog.filestore.merge.order import key_frame, to_series
-from lakelog.filestore.options.merging import CHANGELOG_ROW_DEDUPLICATE
-from lakelog.filestore.schema.schema import TableSchema
+from lakelog.filestore.merge import are_adds, key_frame, to_series, without_deletes
+from lakelog.filestore.options import CHANGELOG_ROW_DEDUPLICATE
+from lakelog.filestore.schema import TableSchema
 from lakelog.protocol.state.logged_rows import ResolvedRows, StayingRows
 
 _ROW = "row"

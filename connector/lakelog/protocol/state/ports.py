@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
-from lakelog.filestore.compact.result import CompactResult
-from lakelog.filestore.metadata.snapshots.users import CommitUser
+from lakelog.filestore.compact import CompactResult
+from lakelog.filestore.metadata.snapshots import CommitUser
 from lakelog.protocol.state.header import BucketFile, CommitHeader, LogMark
 from lakelog.protocol.state.prepared import PreparedCommit, StagedPart
 from lakelog.protocol.state.state import Batch, LogPosition, LogState, TableState

@@ -34,10 +34,9 @@ from lakelog.common.json_fields import (
     whole,
 )
 from lakelog.common.quoting import cause, shown
-from lakelog.filestore.io.integrity import digest_of, name_with_digest
-from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIER
-from lakelog.filestore.metadata.snapshots.users import CommitUser
-from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.io import digest_of, name_with_digest
+from lakelog.filestore.metadata.snapshots import BATCH_COMMIT_IDENTIFIER, CommitUser
+from lakelog.filestore.metadata.tables import TableStore
 from lakelog.protocol.state.header import BucketFile, file_json, parse_file
 from lakelog.protocol.state.state import Batch
 

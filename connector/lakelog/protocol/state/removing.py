@@ -15,15 +15,11 @@ import polars as pl
 import pyarrow as pa
 
 from lakelog.common.errors import CorruptDataError
-from lakelog.filestore.data.data_reader import read_data_file
-from lakelog.filestore.data.data_writer import write_data_files
-from lakelog.filestore.data.row_pieces import StoredRows
-from lakelog.filestore.metadata.manifests.data_file import DataFileMeta, FileSource
-from lakelog.filestore.metadata.manifests.manifest import FileKind, ManifestEntry
-from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
-from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-from lakelog.filestore.metadata.tables.store import TableStore
-from lakelog.filestore.write.write import add_entry
+from lakelog.filestore.data import StoredRows, read_data_file, write_data_files
+from lakelog.filestore.metadata.manifests import BucketId, DataFileMeta, FileKind, FileSource, ManifestEntry
+from lakelog.filestore.metadata.snapshots import Snapshot
+from lakelog.filestore.metadata.tables import TableStore
+from lakelog.filestore.write import add_entry
 from lakelog.logstore.codec.json_text import row_json
 from lakelog.protocol.state.header import BucketFile
 from lakelog.protocol.state.ports import PartBase

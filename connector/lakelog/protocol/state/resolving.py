@@ -17,19 +17,22 @@ import pyarrow.compute as pc
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import listed
 from lakelog.common.types import DataField, RowKind
-from lakelog.filestore.compact.change_merge import changes_between
-from lakelog.filestore.compact.lookup import BucketLookup
-from lakelog.filestore.data.group_cache import CacheShare, GroupCache
-from lakelog.filestore.merge.deduplicate import Slice, are_adds, newest_rows, without_deletes
-from lakelog.filestore.merge.engines import RowMerge, row_merge
-from lakelog.filestore.merge.order import key_frame, to_series
-from lakelog.filestore.metadata.manifests.data_file import DataFileMeta
-from lakelog.filestore.metadata.manifests.levels import runs_of
-from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
-from lakelog.filestore.metadata.tables.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
-from lakelog.filestore.options.merging import MergeEngine
-from lakelog.filestore.options.reading import LOOKUP_CACHE_MAX_MEMORY_SIZE
-from lakelog.filestore.schema.schema import SEQUENCE_NUMBER, VALUE_KIND
+from lakelog.filestore.compact import BucketLookup, changes_between
+from lakelog.filestore.data import CacheShare, GroupCache
+from lakelog.filestore.merge import (
+    RowMerge,
+    Slice,
+    are_adds,
+    key_frame,
+    newest_rows,
+    row_merge,
+    to_series,
+    without_deletes,
+)
+from lakelog.filestore.metadata.manifests import BucketId, DataFileMeta, runs_of
+from lakelog.filestore.metadata.tables import KIND_FIELD, SEQUENCE_FIELD, TableStore
+from lakelog.filestore.options import LOOKUP_CACHE_MAX_MEMORY_SIZE, MergeEngine
+from lakelog.filestore.schema import SEQUENCE_NUMBER, VALUE_KIND
 from lakelog.protocol.state.logged_rows import BucketRows, ResolvedRows, StayingRows, staying_rows
 from lakelog.protocol.state.old_values import changed_rows
 from lakelog.protocol.state.ports import PartBase

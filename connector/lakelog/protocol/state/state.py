@@ -11,8 +11,8 @@ from lakelog.common.errors import CorruptDataError, InvalidRequestError
 from lakelog.common.json_fields import COUNT, items, member, number_of, optional, parse_object, whole
 from lakelog.common.json_fields import string as take_text
 from lakelog.common.quoting import cause
-from lakelog.filestore.commit.batches import CHECKPOINT_CHANGED, is_done
-from lakelog.filestore.metadata.snapshots.users import LOG_STATE_KEY, CommitUser, NamedJob, is_same_source
+from lakelog.filestore.commit import CHECKPOINT_CHANGED, is_done
+from lakelog.filestore.metadata.snapshots import LOG_STATE_KEY, CommitUser, NamedJob, is_same_source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,32 +11,35 @@ from threading import Lock
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakelog.common.clock import Stopwatch
 from lakelog.common.errors import NotFoundError, UnsupportedError
-from lakelog.common.stopwatch import Stopwatch
 from lakelog.common.types import RowKind
-from lakelog.filestore.commit.commit import CommitRequest, TableCommit
-from lakelog.filestore.compact.committing import compact_request
-from lakelog.filestore.compact.result import CompactResult
-from lakelog.filestore.encoding.binary_row import serialize_row
-from lakelog.filestore.metadata.manifests.manifest import ManifestEntry
-from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
-from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
-from lakelog.filestore.metadata.snapshots.users import (
+from lakelog.filestore.commit import CommitRequest, TableCommit
+from lakelog.filestore.compact import CompactResult, compact_request
+from lakelog.filestore.encoding import serialize_row
+from lakelog.filestore.metadata.manifests import BucketId, ManifestEntry
+from lakelog.filestore.metadata.snapshots import (
     LINEAGE_KEY,
     LOG_STATE_KEY,
     UNTRACKED_KEY,
+    CommitKind,
     CommitUser,
+    Snapshot,
     forgotten_millis,
     parse_users,
     users_properties,
 )
-from lakelog.filestore.metadata.tables.foreign_rows import foreign_rows_text, snapshot_with_rows
-from lakelog.filestore.metadata.tables.identity import PLACE_KEY, OutdatedSnapshotError, carried_by
-from lakelog.filestore.metadata.tables.store import TableStore
-from lakelog.filestore.options.retention import USERS_TIME_RETAINED
-from lakelog.filestore.schema.paths import FileNames
-from lakelog.filestore.write.row_kinds import written_kinds
-from lakelog.filestore.write.write import add_entry, check_kinds_taken, check_table_writable
+from lakelog.filestore.metadata.tables import (
+    PLACE_KEY,
+    OutdatedSnapshotError,
+    TableStore,
+    carried_by,
+    foreign_rows_text,
+    snapshot_with_rows,
+)
+from lakelog.filestore.options import USERS_TIME_RETAINED
+from lakelog.filestore.schema import FileNames
+from lakelog.filestore.write import add_entry, check_kinds_taken, check_table_writable, written_kinds
 from lakelog.logstore.codec.debezium import EncodedRecords, encode_changes
 from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
 from lakelog.logstore.kafka.clients.offsets import Position

@@ -14,15 +14,11 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from lakelog.common.clock import system_millis
+from lakelog.common.clock import Stopwatch, system_millis
 from lakelog.common.errors import ConflictError, NotFoundError
-from lakelog.common.stopwatch import Stopwatch
-from lakelog.filestore.metadata.snapshots.snapshot import MERGE_OPERATION, Snapshot
-from lakelog.filestore.metadata.snapshots.users import users_to_json
-from lakelog.filestore.refs.merges.branch_merger import BranchMerger
-from lakelog.filestore.refs.merges.merge_plan import MergePlan
-from lakelog.filestore.refs.merges.whole_branch import WholeBranch
-from lakelog.filestore.write.changing import StatementChanges
+from lakelog.filestore.metadata.snapshots import MERGE_OPERATION, Snapshot, users_to_json
+from lakelog.filestore.refs import BranchMerger, MergePlan, WholeBranch
+from lakelog.filestore.write import StatementChanges
 from lakelog.protocol.access.place import check_no_copy
 from lakelog.protocol.state.prepared import ADDED_USERS_KEY, USER_PREFIX
 from lakelog.protocol.state.stores import read_state

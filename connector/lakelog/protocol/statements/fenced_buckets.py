@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from lakelog.common.errors import InvalidRequestError
-from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore import FileStoreTable
 from lakelog.protocol.state.header import LogMark
 from lakelog.protocol.state.log_generations import is_ended
 from lakelog.protocol.state.ports import BucketTail, LoggedTransaction

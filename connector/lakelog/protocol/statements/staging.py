@@ -8,18 +8,14 @@ import numpy as np
 import pyarrow as pa
 
 from lakelog.common.types import DataField, RowKind
-from lakelog.filestore.data.data_reader import read_data_file
-from lakelog.filestore.merge.counting import changed_rows
-from lakelog.filestore.merge.order import key_frame
-from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
-from lakelog.filestore.metadata.origins.cleared_rows import Clears, clears_properties
-from lakelog.filestore.metadata.snapshots.users import RESTORES_KEY
-from lakelog.filestore.metadata.tables.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
-from lakelog.filestore.metadata.tables.unnamed_files import discard_files
-from lakelog.filestore.schema.counted_schema import count_field
-from lakelog.filestore.schema.paths import FileNames
-from lakelog.filestore.schema.schema import SEQUENCE_NUMBER, VALUE_KIND
-from lakelog.filestore.write.changing import StatementChanges
+from lakelog.filestore.data import read_data_file
+from lakelog.filestore.merge import changed_rows, key_frame
+from lakelog.filestore.metadata.manifests import BucketId
+from lakelog.filestore.metadata.origins import Clears, clears_properties
+from lakelog.filestore.metadata.snapshots import RESTORES_KEY
+from lakelog.filestore.metadata.tables import KIND_FIELD, SEQUENCE_FIELD, TableStore, discard_files
+from lakelog.filestore.schema import SEQUENCE_NUMBER, VALUE_KIND, FileNames, count_field
+from lakelog.filestore.write import StatementChanges
 from lakelog.protocol.state.header import BucketFile
 from lakelog.protocol.state.logged_rows import BucketRows, StayingRows, split_rows, staying_rows, write_level0
 from lakelog.protocol.state.prepared import StagedPart

@@ -13,15 +13,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakelog.common.stopwatch import Stopwatch
+from lakelog.common.clock import Stopwatch
 from lakelog.common.types import RowKind
-from lakelog.filestore.merge.deduplicate import are_absent
-from lakelog.filestore.merge.engines import row_merge
-from lakelog.filestore.merge.order import key_frame
-from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
-from lakelog.filestore.metadata.tables.store import TableStore
-from lakelog.filestore.options.merging import ROWKIND_FIELD
-from lakelog.filestore.schema.paths import FileNames
+from lakelog.filestore.merge import are_absent, key_frame, row_merge
+from lakelog.filestore.metadata.manifests import BucketId
+from lakelog.filestore.metadata.tables import TableStore
+from lakelog.filestore.options import ROWKIND_FIELD
+from lakelog.filestore.schema import FileNames
 from lakelog.logstore.codec.debezium import EncodedRecords
 from lakelog.protocol.state.header import BucketFile
 from lakelog.protocol.state.logged_rows import BucketRows, ResolvedRows, StayingRows, split_rows, staying_rows

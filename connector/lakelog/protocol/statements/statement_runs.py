@@ -14,14 +14,12 @@ from functools import partial
 from itertools import chain
 from typing import TypeVar
 
-from lakelog.common.clock import system_millis
+from lakelog.common.clock import Stopwatch, system_millis
 from lakelog.common.errors import ConflictError, LakelogError, NotFoundError, UnknownOutcomeError
 from lakelog.common.patience import Patience
-from lakelog.common.stopwatch import Stopwatch
-from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-from lakelog.filestore.metadata.tables.store import TableStore
-from lakelog.filestore.metadata.tables.unnamed_files import discard_files
-from lakelog.filestore.write.changing import StatementChanges, StatementPlan
+from lakelog.filestore.metadata.snapshots import Snapshot
+from lakelog.filestore.metadata.tables import TableStore, discard_files
+from lakelog.filestore.write import StatementChanges, StatementPlan
 from lakelog.logstore.codec.debezium import EncodedRecords
 from lakelog.logstore.kafka.clients.record_limit import record_limit
 from lakelog.protocol.access.place import check_no_copy

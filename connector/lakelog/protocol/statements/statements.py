@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from lakelog.common.errors import ConflictError, NotFoundError
-from lakelog.filestore.metadata.origins.cleared_rows import clears_properties
-from lakelog.filestore.metadata.snapshots.users import (
+from lakelog.filestore.metadata.origins import clears_properties
+from lakelog.filestore.metadata.snapshots import (
     BASE_KEY,
     NO_USERS,
     USERS_KEY,

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.common.quoting import shown
-from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.metadata.snapshots import Snapshot
+from lakelog.filestore.metadata.tables import TableStore
 from lakelog.protocol.access.place import check_no_copy
 from lakelog.protocol.state.ports import SnapshotChange
 from lakelog.protocol.state.state import Batch, LogState, TableState

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from lakelog.common.clock import system_millis
 from lakelog.common.timestamps import shown_millis
-from lakelog.filestore.metadata.tables.identity import latest_of
-from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore import FileStoreTable
+from lakelog.filestore.metadata.tables import latest_of
 from lakelog.logstore.kafka.clients.cluster import describe_cluster, replicas_of
 from lakelog.logstore.kafka.clients.rights import Role
 from lakelog.logstore.kafka.clients.topic import describe_topic

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lakelog.common.errors import ConflictError
-from lakelog.filestore.expire.orphans import OrphanFile
-from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore import FileStoreTable
+from lakelog.filestore.expire import OrphanFile
 from lakelog.logstore.errors import LogRewrittenError
 from lakelog.logstore.kafka.clients.offsets import Position, high_watermarks, log_start_offsets
 from lakelog.logstore.kafka.clients.topic import describe_topic, keep_all_records

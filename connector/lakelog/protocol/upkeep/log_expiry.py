@@ -16,8 +16,8 @@ from threading import Lock
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import LakelogError, NotFoundError
 from lakelog.common.patience import Patience
-from lakelog.filestore.io.path_forms import warehouse_of
-from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.io import warehouse_of
+from lakelog.filestore.metadata.tables import TableStore
 from lakelog.logstore.kafka.clients.offsets import log_start_offsets, offsets_since
 from lakelog.logstore.kafka.clients.topic import delete_records
 from lakelog.logstore.options import RETENTION

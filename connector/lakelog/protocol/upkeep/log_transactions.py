@@ -13,8 +13,8 @@ from pathlib import Path
 
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import LakelogError, NotFoundError
-from lakelog.filestore.io.path_forms import is_local
-from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore import FileStoreTable
+from lakelog.filestore.io import is_local
 from lakelog.logstore.broker.abort_transaction import abort_transaction
 from lakelog.logstore.broker.broker import EmbeddedBroker
 from lakelog.logstore.kafka.clients.clients import ANSWER_SECONDS

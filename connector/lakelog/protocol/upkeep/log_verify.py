@@ -17,11 +17,10 @@ import pyarrow as pa
 from lakelog.common.errors import InvalidRequestError, NotFoundError, UnsupportedError
 from lakelog.common.progress import counted
 from lakelog.common.types import ROW_KIND_COLUMN, RowKind
-from lakelog.filestore.metadata.tables.consumers import LEASE_PREFIX, ConsumerManager
-from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
-from lakelog.filestore.read.scan import plan_splits
-from lakelog.filestore.read.split_rows import read_splits_as_changes
-from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore import FileStoreTable
+from lakelog.filestore.metadata.tables import LEASE_PREFIX, ConsumerManager
+from lakelog.filestore.options import READ_MEMORY_BUDGET
+from lakelog.filestore.read import plan_splits, read_splits_as_changes
 from lakelog.logstore.codec.json_text import row_json
 from lakelog.logstore.kafka.records.reader import OFFSET_COLUMN, read_range
 from lakelog.protocol.access.table_log import TableLog, kafka_topic

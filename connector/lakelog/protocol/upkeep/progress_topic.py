@@ -22,9 +22,9 @@ from threading import Lock
 
 from lakelog.common.errors import InvalidRequestError, LakelogError, NotFoundError
 from lakelog.common.json_fields import COUNT, optional, parse_object, string, whole
-from lakelog.filestore.io.path_forms import DATABASE_SUFFIX
-from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
-from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.io import DATABASE_SUFFIX
+from lakelog.filestore.metadata.snapshots import CommitKind, Snapshot
+from lakelog.filestore.metadata.tables import TableStore
 from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
 from lakelog.logstore.kafka.producers.side_topic import append_records, ensure_side_topic, last_records
 from lakelog.logstore.options import PROGRESS_TOPIC

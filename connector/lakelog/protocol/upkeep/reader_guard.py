@@ -13,8 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 
-from lakelog.filestore.metadata.tables.consumers import LEASE_MILLIS
-from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.metadata.tables import LEASE_MILLIS, TableStore
 from lakelog.logstore.kafka.clients.offsets import offsets_since
 from lakelog.logstore.kafka.clients.topic import describe_topic
 from lakelog.logstore.options import RETENTION

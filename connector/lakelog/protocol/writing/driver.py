@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from lakelog.common.errors import ConflictError
-from lakelog.filestore.commit.batches import append_commit, is_replay
-from lakelog.filestore.commit.conflicts import OvertakenError
-from lakelog.filestore.compact.result import CompactResult
-from lakelog.filestore.index.hash_index import HashIndexChange
-from lakelog.filestore.metadata.snapshots.users import CommitUser, check_not_forgotten, with_user
-from lakelog.filestore.metadata.tables.store import TableStore
-from lakelog.filestore.write.write import add_entry
+from lakelog.filestore.commit import OvertakenError, append_commit, is_replay
+from lakelog.filestore.compact import CompactResult
+from lakelog.filestore.index import HashIndexChange
+from lakelog.filestore.metadata.snapshots import CommitUser, check_not_forgotten, with_user
+from lakelog.filestore.metadata.tables import TableStore
+from lakelog.filestore.write import add_entry
 from lakelog.protocol.state.batch_lineage import lineage_of, of_parts, unique_batches
 from lakelog.protocol.state.header import BucketFile, CommitHeader
 from lakelog.protocol.state.ports import SnapshotChange, Snapshots

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
-from lakelog.filestore.metadata.snapshots.users import CommitUser, is_same_source
-from lakelog.filestore.schema.schema import TableSchema
+from lakelog.filestore.metadata.snapshots import CommitUser, is_same_source
+from lakelog.filestore.schema import TableSchema
 from lakelog.logstore.codec.debezium import EncodedRecords
 from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
 from lakelog.logstore.kafka.clients.offsets import Position

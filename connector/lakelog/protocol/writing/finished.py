@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lakelog.common.errors import NotFoundError
-from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.metadata.tables import TableStore
 from lakelog.protocol.state.stores import read_state
 
 

@@ -18,7 +18,7 @@ from lakelog.common.errors import (
     UnknownOutcomeError,
 )
 from lakelog.common.patience import Patience
-from lakelog.filestore.metadata.tables.unnamed_files import AGE_MILLIS_MIN
+from lakelog.filestore.metadata.tables import AGE_MILLIS_MIN
 from lakelog.logstore.errors import SKIP_UNREADABLE, LogTruncatedError
 from lakelog.logstore.kafka.clients.transaction_timeout import TIMEOUT_MILLIS_MAX
 from lakelog.protocol.state.header import GOES_WITH_ANOTHER_FOLDER, CommitHeader, LostFilesError

@@ -24,8 +24,8 @@ from lakelog.common.errors import ConflictError, CorruptDataError, LakelogError,
 from lakelog.common.file_names import numbers_of
 from lakelog.common.json_fields import optional, parse_object, string
 from lakelog.common.quoting import cause
-from lakelog.filestore.io.fileio import FileEntry
-from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.io import FileEntry
+from lakelog.filestore.metadata.tables import TableStore
 
 logger = logging.getLogger("lakelog.protocol")
 

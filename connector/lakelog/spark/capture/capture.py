@@ -17,9 +17,9 @@ from pyspark.sql import DataFrame
 
 from lakelog.common.errors import CorruptDataError
 from lakelog.common.quoting import cause
-from lakelog.filestore.metadata.snapshots.users import NamedJob
-from lakelog.filestore.options.writing import LINEAGE_CAPTURE
-from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore import FileStoreTable
+from lakelog.filestore.metadata.snapshots import NamedJob
+from lakelog.filestore.options import LINEAGE_CAPTURE
 from lakelog.lineage.records.declared import declared_sources
 from lakelog.lineage.records.record import BatchLineage, ReadMode, Source, TableSource, UnknownSource
 from lakelog.spark.capture.checkpoint import parse_offset_log

@@ -20,7 +20,8 @@ from typing import Protocol
 from lakelog.common.errors import CorruptDataError, InvalidRequestError
 from lakelog.common.json_fields import parse_object, string
 from lakelog.common.quoting import cause, cut, shown
-from lakelog.filestore.metadata.snapshots.users import (
+from lakelog.filestore import FileStoreTable
+from lakelog.filestore.metadata.snapshots import (
     CommitUser,
     carried_properties,
     check_not_forgotten,
@@ -28,8 +29,7 @@ from lakelog.filestore.metadata.snapshots.users import (
     parse_users,
     read_users,
 )
-from lakelog.filestore.metadata.tables.identity import former_identities, identity_of
-from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.metadata.tables import former_identities, identity_of
 
 logger = logging.getLogger("lakelog.spark")
 

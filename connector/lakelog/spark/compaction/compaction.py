@@ -14,35 +14,31 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from threading import Condition, Lock, get_native_id
 
+from lakelog.common.clock import Stopwatch
 from lakelog.common.errors import LakelogError
-from lakelog.common.stopwatch import Stopwatch
 from lakelog.common.threads import in_threads
-from lakelog.filestore.compact.bucket_work import (
+from lakelog.filestore.compact import (
     BucketWork,
+    CompactResult,
+    CompactUnit,
     Pick,
+    compact_bucket,
     due_work,
+    log_compaction,
+    log_failed_compaction,
     must_writers_wait,
     pick_settling_unit,
     pick_unit,
 )
-from lakelog.filestore.compact.committing import log_compaction, log_failed_compaction
-from lakelog.filestore.compact.picking import CompactUnit
-from lakelog.filestore.compact.result import CompactResult
-from lakelog.filestore.compact.rewriting import compact_bucket
-from lakelog.filestore.expire.writer_expiry import expire_after_commit
-from lakelog.filestore.metadata.manifests.data_file import DataFileMeta
-from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
-from lakelog.filestore.metadata.snapshots.live_files import LiveFiles
-from lakelog.filestore.metadata.tables.store import TableStore
-from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
-from lakelog.filestore.options.writing import WRITE_ONLY
-from lakelog.filestore.refs.restore.restore_tags import release_after_commit
-from lakelog.filestore.refs.tags.auto_tags import expire_tags_by_writer, tag_after_commit
-from lakelog.protocol.state.state import Batch
-from lakelog.protocol.state.steps import process_observer
-from lakelog.protocol.state.stores import DriverSnapshots
-from lakelog.protocol.upkeep.log_expiry import expire_log_after_commit
-from lakelog.protocol.writing.driver import commit_compaction
+from lakelog.filestore.expire import expire_after_commit
+from lakelog.filestore.metadata.manifests import BucketId, DataFileMeta
+from lakelog.filestore.metadata.snapshots import LiveFiles
+from lakelog.filestore.metadata.tables import TableStore
+from lakelog.filestore.options import READ_MEMORY_BUDGET, WRITE_ONLY
+from lakelog.filestore.refs import expire_tags_by_writer, release_after_commit, tag_after_commit
+from lakelog.protocol.state import Batch, DriverSnapshots, process_observer
+from lakelog.protocol.upkeep import expire_log_after_commit
+from lakelog.protocol.writing import commit_compaction
 
 logger = logging.getLogger("lakelog.spark")
 

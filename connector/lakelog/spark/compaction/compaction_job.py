@@ -17,16 +17,20 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from lakelog.catalog import Catalog
+from lakelog.common.clock import Stopwatch
 from lakelog.common.errors import ConflictError, LakelogError, UnavailableError
-from lakelog.common.stopwatch import Stopwatch
-from lakelog.filestore.compact.bucket_work import BucketWork, due_work, pick_unit
-from lakelog.filestore.compact.committing import commit_results, log_compaction
-from lakelog.filestore.compact.picking import CompactUnit
-from lakelog.filestore.compact.result import CompactResult
-from lakelog.filestore.compact.rewriting import compact_bucket
-from lakelog.filestore.metadata.manifests.data_file import DataFileMeta
-from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
-from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.compact import (
+    BucketWork,
+    CompactResult,
+    CompactUnit,
+    commit_results,
+    compact_bucket,
+    due_work,
+    log_compaction,
+    pick_unit,
+)
+from lakelog.filestore.metadata.manifests import BucketId, DataFileMeta
+from lakelog.filestore.metadata.tables import TableStore
 from lakelog.spark.compaction.compaction import expire_after
 from lakelog.spark.session import prepare_session, task_attempts_max
 from lakelog.spark.tables import TableName, resolve_table

@@ -17,8 +17,8 @@ from pyspark.sql import functions as sf
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.common.quoting import listed
-from lakelog.filestore.table import FileStoreTable
-from lakelog.filestore.write.row_input import row_source
+from lakelog.filestore import FileStoreTable
+from lakelog.filestore.write import row_source
 from lakelog.spark.worker import MESSAGE_COLUMN, MESSAGE_SCHEMA, spare_modules_from_collection
 
 SUFFIX = "_dead_letters"
@@ -95,7 +95,7 @@ class LettersWrite:
     kind: str
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from lakelog.filestore.write.row_kinds import parsed_kinds  # noqa: PLC0415  # imported where it is used
+        from lakelog.filestore.write import parsed_kinds  # noqa: PLC0415  # imported where it is used
 
         spare_modules_from_collection()
         given = (batch for batch in batches if batch.num_rows)

@@ -12,13 +12,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 from lakelog.catalog import Catalog, Table
 from lakelog.common.column_names import given_names
 from lakelog.common.errors import InvalidRequestError
-from lakelog.filestore.options.merging import ROWKIND_FIELD
+from lakelog.filestore.options import ROWKIND_FIELD
 from lakelog.logstore.client_settings import SERVERS, check_servers
 from lakelog.logstore.codec.foreign_records import RECORD_BYTES_MAX, UNAVAILABLE
 from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
 from lakelog.logstore.kafka.records.foreign_topic import describe_foreign
-from lakelog.protocol.access.kafka_profiles import BOOTSTRAP_KEY, CALL_PREFIX, call_settings, user_settings
-from lakelog.protocol.access.servers import require_kafka_client
+from lakelog.protocol.access import BOOTSTRAP_KEY, CALL_PREFIX, call_settings, require_kafka_client, user_settings
 from lakelog.spark.ingesting.dead_letters import letter_box
 from lakelog.spark.ingesting.ingest_sink import IngestSink, MakeRules, OnError
 from lakelog.spark.ingesting.rules import RulesOf, parse_binary_form, parse_size

@@ -10,15 +10,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from lakelog.catalog import Table
+from lakelog.common.clock import Stopwatch
 from lakelog.common.column_names import spelled
 from lakelog.common.errors import InvalidRequestError
-from lakelog.common.stopwatch import Stopwatch
-from lakelog.filestore.metadata.snapshots.listeners import CommitListener
-from lakelog.filestore.write.columns import unknown_columns
+from lakelog.filestore.metadata.snapshots import CommitListener
+from lakelog.filestore.write import unknown_columns
 from lakelog.lineage.records.record import BatchLineage
-from lakelog.protocol.state.state import TableState
-from lakelog.protocol.state.stores import LogTarget
-from lakelog.protocol.writing.writer_lease import WriterLease
+from lakelog.protocol.state import LogTarget, TableState
+from lakelog.protocol.writing import WriterLease
 from lakelog.spark.capture.capture import Capture
 from lakelog.spark.capture.checkpoint_table import bind, check_unowned, check_unseen
 from lakelog.spark.projection import check_is_projected, check_schema, with_new_columns

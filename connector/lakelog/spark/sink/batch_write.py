@@ -13,24 +13,37 @@ from lakelog.common.clock import system_millis
 from lakelog.common.errors import StalledError
 from lakelog.common.patience import Patience
 from lakelog.common.quoting import listed
-from lakelog.filestore.index.hash_index import HashIndex, joined_changes
-from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
-from lakelog.filestore.refs.tags.auto_tags import is_snapshot_due, tag_after_commit
-from lakelog.filestore.table import FileStoreTable
-from lakelog.filestore.write.assigning import AssignRules, checked_index
+from lakelog.filestore import FileStoreTable
+from lakelog.filestore.index import HashIndex, joined_changes
+from lakelog.filestore.metadata.manifests import BucketId
+from lakelog.filestore.refs import is_snapshot_due, tag_after_commit
+from lakelog.filestore.write import AssignRules, checked_index
 from lakelog.logstore.kafka.clients.offsets import high_watermarks
 from lakelog.logstore.kafka.clients.record_limit import record_limit
 from lakelog.logstore.kafka.producers.eventual_writer import authors_behind
-from lakelog.protocol.state.header import CommitHeader, LostFilesError
-from lakelog.protocol.state.state import Batch, LogPosition, TableState
-from lakelog.protocol.state.steps import process_observer
-from lakelog.protocol.state.stores import DriverSnapshots, LogTarget, TaskLog, read_state
-from lakelog.protocol.statements.statement_runs import LoggedTable
-from lakelog.protocol.statements.statements import unfinished_in
-from lakelog.protocol.writing.driver import BucketConflictError, Outcome, check_left_over, commit_batch, commit_files
-from lakelog.protocol.writing.eventual import check_no_other_left
-from lakelog.protocol.writing.task import BucketAnswer
-from lakelog.protocol.writing.writer_lease import WriterLease
+from lakelog.protocol.state import (
+    Batch,
+    CommitHeader,
+    DriverSnapshots,
+    LogPosition,
+    LogTarget,
+    LostFilesError,
+    TableState,
+    TaskLog,
+    process_observer,
+    read_state,
+)
+from lakelog.protocol.statements import LoggedTable, unfinished_in
+from lakelog.protocol.writing import (
+    BucketAnswer,
+    BucketConflictError,
+    Outcome,
+    WriterLease,
+    check_left_over,
+    check_no_other_left,
+    commit_batch,
+    commit_files,
+)
 from lakelog.spark.compaction.compaction import compaction_beside
 from lakelog.spark.projection import project_rows
 from lakelog.spark.sink.exchange import Sender

@@ -21,11 +21,10 @@ from lakelog.catalog import Table
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import listed
 from lakelog.common.types import DataField, TypeRoot
-from lakelog.filestore.encoding.binary_row import IN_SLOT_BYTES, MAX_COMPACT_PRECISION, null_bits_width
-from lakelog.filestore.encoding.bucket import bucket_of
-from lakelog.filestore.options.layout import BucketFunction
-from lakelog.filestore.schema.schema import TableSchema
-from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore import FileStoreTable
+from lakelog.filestore.encoding import IN_SLOT_BYTES, MAX_COMPACT_PRECISION, bucket_of, null_bits_width
+from lakelog.filestore.options import BucketFunction
+from lakelog.filestore.schema import TableSchema
 from lakelog.spark.types import to_spark_type
 
 _INTEGER_MASKS = {

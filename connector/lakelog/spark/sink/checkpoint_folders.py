@@ -10,10 +10,8 @@ from urllib.parse import urlsplit
 from pyspark.sql import SparkSession
 
 from lakelog.common.errors import NotFoundError
-from lakelog.filestore.io.fileio import FileIO
-from lakelog.filestore.io.local_files import LocalFileIO
-from lakelog.filestore.io.path_forms import is_object_store
-from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.io import FileIO, LocalFileIO, is_object_store
+from lakelog.filestore.metadata.tables import TableStore
 
 
 @dataclass(frozen=True, slots=True)

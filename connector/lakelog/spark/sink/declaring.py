@@ -13,14 +13,14 @@ from pathlib import Path
 
 from lakelog.catalog import Table
 from lakelog.common.errors import CorruptDataError, LakelogError
-from lakelog.filestore.io.path_forms import warehouse_of
-from lakelog.filestore.metadata.tables.identity import identity_of
-from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore import FileStoreTable
+from lakelog.filestore.io import warehouse_of
+from lakelog.filestore.metadata.tables import identity_of
 from lakelog.lineage.lines.lines import source_key
 from lakelog.lineage.records.declared import declared_sources, declared_table, with_lineage
 from lakelog.lineage.records.record import BatchLineage, ReadMode, Source, TableSource, UnknownSource
 from lakelog.lineage.records.sources import source_of_table
-from lakelog.protocol.state.state import Batch
+from lakelog.protocol.state import Batch
 from lakelog.spark.capture.capture import OPERATION, is_captured, named_job, unique, unknown
 from lakelog.spark.capture.checkpoint import parse_offset_log
 from lakelog.spark.capture.offset_lines import NOTHING_READ, source_of_lines

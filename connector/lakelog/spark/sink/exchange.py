@@ -22,13 +22,10 @@ import pyarrow as pa
 from lakelog.common.arrow import pieces_of
 from lakelog.common.errors import InvalidRequestError, LakelogError
 from lakelog.common.types import ROW_KIND_COLUMN
-from lakelog.filestore.encoding.bucket import bucket_of, hashes_of
-from lakelog.filestore.metadata.tables.store import TableStore
-from lakelog.filestore.options.merging import ROWKIND_FIELD
-from lakelog.filestore.write.assigning import AssignRules
-from lakelog.filestore.write.row_kinds import split_kinds, written_kinds
-from lakelog.filestore.write.validate import validate_rows
-from lakelog.filestore.write.write import check_kinds_taken
+from lakelog.filestore.encoding import bucket_of, hashes_of
+from lakelog.filestore.metadata.tables import TableStore
+from lakelog.filestore.options import ROWKIND_FIELD
+from lakelog.filestore.write import AssignRules, check_kinds_taken, split_kinds, validate_rows, written_kinds
 from lakelog.logstore.kafka.clients.record_limit import RecordLimit
 from lakelog.logstore.options import ChangelogMode
 from lakelog.spark.failures import ANSWERED

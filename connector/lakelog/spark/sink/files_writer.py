@@ -19,22 +19,21 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from lakelog.catalog import Table
 from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError, NotFoundError, UnavailableError
 from lakelog.common.types import ROW_KIND_COLUMN
-from lakelog.filestore.commit.batches import batch_properties, check_not_overtaken
-from lakelog.filestore.commit.commit import CommitRequest, TableCommit
-from lakelog.filestore.commit.commit_clock import CommitClock
-from lakelog.filestore.index.hash_index import HashIndex, HashIndexChange, joined_changes
-from lakelog.filestore.metadata.manifests.manifest import FileKind
-from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
-from lakelog.filestore.metadata.snapshots.users import lineage_property
-from lakelog.filestore.refs.tags.auto_tags import is_snapshot_due
-from lakelog.filestore.table import FileStoreTable
-from lakelog.filestore.write.columns import places_of_columns
-from lakelog.filestore.write.row_kinds import with_kind_numbers
-from lakelog.filestore.write.table_write import PartitionFilter, Replaced, replaced_partitions
-from lakelog.filestore.write.write import add_entry
-from lakelog.protocol.state.header import BucketFile
-from lakelog.protocol.state.state import Batch
-from lakelog.protocol.state.stores import DriverSnapshots
+from lakelog.filestore import FileStoreTable
+from lakelog.filestore.commit import CommitClock, CommitRequest, TableCommit, batch_properties, check_not_overtaken
+from lakelog.filestore.index import HashIndex, HashIndexChange, joined_changes
+from lakelog.filestore.metadata.manifests import FileKind
+from lakelog.filestore.metadata.snapshots import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot, lineage_property
+from lakelog.filestore.refs import is_snapshot_due
+from lakelog.filestore.write import (
+    PartitionFilter,
+    Replaced,
+    add_entry,
+    places_of_columns,
+    replaced_partitions,
+    with_kind_numbers,
+)
+from lakelog.protocol.state import Batch, BucketFile, DriverSnapshots
 from lakelog.spark.capture.checkpoint import files_of_batch, parse_offset_log, parse_watermark
 from lakelog.spark.capture.checkpoint_table import bind, check_unseen
 from lakelog.spark.compaction.compaction import compact_due

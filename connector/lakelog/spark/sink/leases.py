@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from pyspark.sql import SparkSession
 
 from lakelog.common.errors import InvalidRequestError, LakelogError
-from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.metadata.tables import TableStore
 from lakelog.logstore.options import CONSISTENCY, is_eventual
-from lakelog.protocol.writing.writer_lease import WriterLease, take_lease
+from lakelog.protocol.writing import WriterLease, take_lease
 from lakelog.spark.sink.alignment import MicroBatch
 
 SPECULATION_CONF = "spark.speculation"

@@ -15,10 +15,8 @@ from typing import Protocol, runtime_checkable
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from lakelog.filestore.metadata.snapshots.listeners import CommitListener
-from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-from lakelog.filestore.metadata.snapshots.users import parse_users
-from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.metadata.snapshots import CommitListener, Snapshot, parse_users
+from lakelog.filestore.metadata.tables import TableStore
 from lakelog.spark.failures import error_of
 
 logger = logging.getLogger("lakelog.spark")

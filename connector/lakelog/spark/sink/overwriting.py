@@ -8,9 +8,9 @@ from dataclasses import replace
 from lakelog.catalog import Table
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.options import Option
+from lakelog.filestore import FileStoreTable
 from lakelog.filestore.predicate import parse_where
-from lakelog.filestore.table import FileStoreTable
-from lakelog.filestore.write.table_write import Overwrite, PartitionFilter, Replaced
+from lakelog.filestore.write import Overwrite, PartitionFilter, Replaced
 from lakelog.spark.options import (
     PARTITION_OVERWRITE_CONF,
     PARTITION_OVERWRITE_MODE,

@@ -16,12 +16,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 from lakelog.catalog import Catalog, Table
 from lakelog.common.column_names import given_names
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
-from lakelog.filestore.metadata.snapshots.listeners import CommitListener
-from lakelog.filestore.metadata.tables.identity import latest_of
+from lakelog.filestore.metadata.snapshots import CommitListener
+from lakelog.filestore.metadata.tables import latest_of
 from lakelog.lineage.records.declared import checked_sources
-from lakelog.protocol.access.place import check_no_copy, recorded_place
-from lakelog.protocol.access.table_log import await_topic
-from lakelog.protocol.state.stores import DriverSnapshots
+from lakelog.protocol.access import await_topic, check_no_copy, recorded_place
+from lakelog.protocol.state import DriverSnapshots
 from lakelog.spark.capture.capture import Capture
 from lakelog.spark.capture.checkpoint_table import check_before_start
 from lakelog.spark.compaction.compaction import compaction_beside

@@ -13,17 +13,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from lakelog.filestore.metadata.snapshots.listeners import notify
-from lakelog.filestore.metadata.snapshots.users import check_job_is_free
+from lakelog.filestore.metadata.snapshots import check_job_is_free, notify
 from lakelog.lineage.tables.holding import hold_lineage
-from lakelog.protocol.access.place import check_no_copy
-from lakelog.protocol.access.table_log import await_topic
-from lakelog.protocol.life.log_breaks import record_break
-from lakelog.protocol.state.state import Batch
-from lakelog.protocol.state.stores import DriverSnapshots
-from lakelog.protocol.statements.statement_runs import finish_statements
-from lakelog.protocol.upkeep.progress_topic import publish_progress
-from lakelog.protocol.writing.driver import BucketConflictError, Verdict, check_identity
+from lakelog.protocol.access import await_topic, check_no_copy
+from lakelog.protocol.life import record_break
+from lakelog.protocol.state import Batch, DriverSnapshots
+from lakelog.protocol.statements import finish_statements
+from lakelog.protocol.upkeep import publish_progress
+from lakelog.protocol.writing import BucketConflictError, Verdict, check_identity
 from lakelog.spark.capture.capture import has_moved, is_captured, named_job
 from lakelog.spark.session import core_count
 from lakelog.spark.sink.alignment import identify_batch

@@ -19,23 +19,24 @@ from lakelog.common.arrow import pieces_of
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import InvalidRequestError, LakelogError
 from lakelog.common.types import ROW_KIND_COLUMN
-from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-from lakelog.filestore.table import FileStoreTable
-from lakelog.filestore.write.changing import StatementChanges, check_replaceable, checked_changes
-from lakelog.filestore.write.clearing import deleting_replaced
-from lakelog.filestore.write.columns import places_of_columns
-from lakelog.filestore.write.row_input import RowInput
-from lakelog.filestore.write.row_kinds import with_kind_numbers
-from lakelog.filestore.write.table_write import PartitionFilter, Replaced
+from lakelog.filestore import FileStoreTable
+from lakelog.filestore.metadata.snapshots import Snapshot
+from lakelog.filestore.write import (
+    PartitionFilter,
+    Replaced,
+    RowInput,
+    StatementChanges,
+    check_replaceable,
+    checked_changes,
+    deleting_replaced,
+    places_of_columns,
+    with_kind_numbers,
+)
 from lakelog.logstore.kafka.clients.record_limit import RecordLimit, record_limit
-from lakelog.protocol.access.place import check_no_copy
-from lakelog.protocol.access.table_log import TableLog
-from lakelog.protocol.state.prepared import StagedPart
-from lakelog.protocol.state.state import TableState
-from lakelog.protocol.state.stores import LogTarget
-from lakelog.protocol.statements.staging import stage_statement, with_base
-from lakelog.protocol.statements.statement_runs import LoggedTable
-from lakelog.protocol.upkeep.progress_topic import publish_progress
+from lakelog.protocol.access import TableLog, check_no_copy
+from lakelog.protocol.state import LogTarget, StagedPart, TableState
+from lakelog.protocol.statements import LoggedTable, stage_statement, with_base
+from lakelog.protocol.upkeep import publish_progress
 from lakelog.spark.failures import ANSWERED, sentence_first
 from lakelog.spark.logging_level import LoggingLevel, show_log
 from lakelog.spark.options import PARTITION_OVERWRITE_CONF

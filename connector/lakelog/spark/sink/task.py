@@ -16,17 +16,14 @@ import pyarrow as pa
 
 from lakelog.common.errors import LakelogError
 from lakelog.common.patience import Patience
-from lakelog.filestore.index.hash_index import HashIndex, HashIndexChange
-from lakelog.filestore.metadata.manifests.manifest import ManifestEntry
-from lakelog.filestore.metadata.tables.store import TableStore
-from lakelog.filestore.write.assigning import AssignRules, BucketAssigner
-from lakelog.filestore.write.row_kinds import split_kinds
-from lakelog.filestore.write.write_buffer import write_batches
+from lakelog.filestore.index import HashIndex, HashIndexChange
+from lakelog.filestore.metadata.manifests import ManifestEntry
+from lakelog.filestore.metadata.tables import TableStore
+from lakelog.filestore.write import AssignRules, BucketAssigner, split_kinds, write_batches
 from lakelog.logstore.codec.debezium import EncodedRecords
-from lakelog.protocol.state.header import BucketFile
-from lakelog.protocol.state.state import Batch
-from lakelog.protocol.state.steps import process_observer
-from lakelog.protocol.state.stores import (
+from lakelog.protocol.state import (
+    Batch,
+    BucketFile,
     ChangeRows,
     Encoded,
     LogTarget,
@@ -34,12 +31,19 @@ from lakelog.protocol.state.stores import (
     TaskLog,
     encode_bucket,
     encode_part,
+    process_observer,
 )
-from lakelog.protocol.writing.eventual import TopicOfRecords
-from lakelog.protocol.writing.eventual_task import EventualTask, write_eventually
-from lakelog.protocol.writing.kept_producers import KeptProducers, ProducerPool
-from lakelog.protocol.writing.task import BucketAnswer, BucketTask, write_bucket
-from lakelog.protocol.writing.writer_lease import WriterLease
+from lakelog.protocol.writing import (
+    BucketAnswer,
+    BucketTask,
+    EventualTask,
+    KeptProducers,
+    ProducerPool,
+    TopicOfRecords,
+    WriterLease,
+    write_bucket,
+    write_eventually,
+)
 from lakelog.spark.failures import ANSWERED
 from lakelog.spark.sink.exchange import check_owned, received
 from lakelog.spark.worker import MESSAGE_SCHEMA, attempt_number, spare_modules_from_collection, task_number

@@ -13,12 +13,12 @@ from pyspark.sql.datasource import WriterCommitMessage
 from lakelog.catalog import Catalog, Table
 from lakelog.catalog.logs.statements import check_takes_statements
 from lakelog.common.errors import InvalidRequestError
-from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.predicate import Predicate
-from lakelog.filestore.verbs.write_verbs import WriteMode
+from lakelog.filestore.verbs import WriteMode
 from lakelog.lineage.records.declared import checked_sources, declared_sources, with_lineage
 from lakelog.lineage.records.record import BatchLineage
-from lakelog.protocol.access.table_log import await_topic
+from lakelog.protocol.access import await_topic
 from lakelog.spark.capture.capture import is_captured, lineage_of_frame
 from lakelog.spark.session import prepare_session
 from lakelog.spark.sink.files_writer import FilesPlan, WrittenFiles, written_files

@@ -13,7 +13,7 @@ from lakelog.filestore.options.field_options import SEQUENCE_GROUP, field_option
 from lakelog.filestore.options.foreign import OptionUse, check_foreign_options
 from lakelog.filestore.options.merging import WRITE_MODE
 from lakelog.filestore.schema.column_options import check_named_columns, merge_rules
-from lakelog.filestore.schema.column_paths import ColumnPath, Fields, path_of, shown_path
+from lakelog.filestore.schema.column_paths import ColumnPath, Fields, dotted, path_of
 from lakelog.filestore.schema.counted_schema import check_write_mode
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.schema.schema_rules import (
@@ -31,7 +31,7 @@ def check_rows_stay(changes: Sequence[SchemaChange]) -> None:
     for change in changes:
         if isinstance(change, AddColumn | DropColumn | UpdateColumnType):
             raise InvalidRequestError(
-                f"column {shown_path(path_of(change.column))!r} cannot be added, dropped or changed in type: with "
+                f"column {dotted(path_of(change.column))!r} cannot be added, dropped or changed in type: with "
                 f"{WRITE_MODE.key}=change-log the whole row is the key; make a table with the columns, and copy the "
                 "rows"
             )
@@ -40,11 +40,11 @@ def check_rows_stay(changes: Sequence[SchemaChange]) -> None:
 def check_is_new(siblings: Fields, above: ColumnPath, name: str) -> None:
     """Raise InvalidRequestError for the name of a sibling, also in another case: Spark takes the two for one column."""
     for found in matching(name, (field.name for field in siblings)):
-        new = shown_path((*above, name))
+        new = dotted((*above, name))
         if found == name:
             raise InvalidRequestError(f"column {new!r} exists already; choose another name")
         raise InvalidRequestError(
-            f"column {new!r} differs from {shown_path((*above, found))!r}, which is there, in case alone, and Spark takes "
+            f"column {new!r} differs from {dotted((*above, found))!r}, which is there, in case alone, and Spark takes "
             f"the two for one column: write the values to {found!r}, or choose another name"
         )
 

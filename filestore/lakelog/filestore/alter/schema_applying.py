@@ -49,12 +49,12 @@ from lakelog.filestore.schema.column_options import (
 from lakelog.filestore.schema.column_paths import (
     ColumnPath,
     Fields,
+    dotted,
     edit_siblings,
     edit_type,
     find,
     named_fields,
     path_of,
-    shown_path,
 )
 from lakelog.filestore.schema.new_schema import number_type, with_orc_options
 from lakelog.filestore.schema.schema import KEY_FIELD_ID_START, SCHEMA_VERSION, TableSchema
@@ -120,7 +120,7 @@ def _apply(schema: TableSchema, change: SchemaChange) -> TableSchema:
             path = path_of(column)
             return _with_siblings(schema, path, lambda siblings: _moved(siblings, path, position))
         case UpdateColumnType(column, kind):
-            return _widened(schema, path_of(column), _parsed(kind, shown_path(path_of(column))))
+            return _widened(schema, path_of(column), _parsed(kind, dotted(path_of(column))))
         case SetNullability(column, nullable):
             return _with_nullability(schema, path_of(column), nullable=nullable)
         case SetComment(column, comment):
@@ -143,10 +143,10 @@ def _with_siblings(schema: TableSchema, path: ColumnPath, edit: _Edit) -> TableS
 
 def _added(schema: TableSchema, change: AddColumn) -> TableSchema:
     path = path_of(change.column)
-    kind = _parsed(change.type, shown_path(path))
+    kind = _parsed(change.type, dotted(path))
     if not kind.nullable:
         raise InvalidRequestError(
-            f"column {shown_path(path)!r} cannot be added as {kind}: existing rows have no value for it; leave out NOT NULL"
+            f"column {dotted(path)!r} cannot be added as {kind}: existing rows have no value for it; leave out NOT NULL"
         )
     own = max(schema.highest_field_id, *(field.id for _, field in named_fields(schema.fields))) + 1
     numbers = itertools.count(own + 1)
@@ -160,7 +160,7 @@ def _added(schema: TableSchema, change: AddColumn) -> TableSchema:
     highest = next(numbers) - 1
     if highest >= KEY_FIELD_ID_START:
         raise InvalidRequestError(
-            f"column {shown_path(path)!r} cannot be added: the table's highest field id is {schema.highest_field_id}, and "
+            f"column {dotted(path)!r} cannot be added: the table's highest field id is {schema.highest_field_id}, and "
             f"columns have ids below {KEY_FIELD_ID_START}; write the rows to a new table"
         )
     return replace(_with_siblings(schema, path, add), highest_field_id=highest)
@@ -182,7 +182,7 @@ def _dropped(schema: TableSchema, path: ColumnPath) -> TableSchema:
     def drop(siblings: Fields) -> Fields:
         at = find(siblings, path[-1], path)
         if len(siblings) == 1:
-            raise InvalidRequestError(f"column {shown_path(path)!r} is the last one, and cannot be dropped")
+            raise InvalidRequestError(f"column {dotted(path)!r} is the last one, and cannot be dropped")
         return (*siblings[:at], *siblings[at + 1 :])
 
     return _with_siblings(schema, path, drop)
@@ -221,7 +221,7 @@ def _widened(schema: TableSchema, path: ColumnPath, wanted: DataType) -> TableSc
         _check_is_no(schema.bucket_keys if schema.bucket_count != 1 else (), "bucket key", path, "changed in type")
 
     def widen(kind: DataType) -> DataType:
-        check_widening(kind, wanted, name=shown_path(path))
+        check_widening(kind, wanted, name=dotted(path))
         if becomes_text(kind, wanted):
             _check_may_be_string(schema, path, kind, wanted)
         return wanted.with_nullable(kind.nullable)
@@ -234,7 +234,7 @@ def _check_may_be_string(schema: TableSchema, path: ColumnPath, kind: DataType, 
     is_folded = MERGE_ENGINE.of(options) is MergeEngine.AGGREGATION or DEFAULT_AGGREGATE in options
     if is_folded or path[0] in SEQUENCE_FIELD.of(options) or path[0] in merge_rules(options):
         raise InvalidRequestError(
-            f"column {shown_path(path)!r} is {kind} and cannot become {wanted}: rows are ordered or folded by its values, "
+            f"column {dotted(path)!r} is {kind} and cannot become {wanted}: rows are ordered or folded by its values, "
             "and strings have another order and no sums"
         )
 
@@ -246,7 +246,7 @@ def _with_nullability(schema: TableSchema, path: ColumnPath, *, nullable: bool) 
     def change(kind: DataType) -> DataType:
         if kind.nullable and not nullable:
             raise InvalidRequestError(
-                f"column {shown_path(path)!r} is nullable and may hold nulls, so it cannot become NOT NULL; add a column, "
+                f"column {dotted(path)!r} is nullable and may hold nulls, so it cannot become NOT NULL; add a column, "
                 "and fill it"
             )
         return kind.with_nullable(nullable)
@@ -257,7 +257,7 @@ def _with_nullability(schema: TableSchema, path: ColumnPath, *, nullable: bool) 
 def _moved(siblings: Fields, path: ColumnPath, position: Position) -> Fields:
     at = find(siblings, path[-1], path)
     if position.beside is not None and find(siblings, position.beside, (*path[:-1], position.beside)) == at:
-        raise InvalidRequestError(f"column {shown_path(path)!r} cannot be moved {position.place.value} itself")
+        raise InvalidRequestError(f"column {dotted(path)!r} cannot be moved {position.place.value} itself")
     rest = (*siblings[:at], *siblings[at + 1 :])
     to = _place(rest, position, path)
     return (*rest[:to], siblings[at], *rest[to:])

@@ -1,1 +1,5 @@
 """Commits: one snapshot each, conflicts with other writers, and unknown outcomes."""
+
+from lakelog.common.faces import face
+
+__getattr__ = face(__name__, __file__)

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
+from lakelog.common.clock import Stopwatch
 from lakelog.common.errors import ConflictError, NotFoundError, UnavailableError
 from lakelog.common.events import log_event
-from lakelog.common.stopwatch import Stopwatch
 from lakelog.filestore.commit.commit_clock import CommitClock, next_commit_millis
 from lakelog.filestore.commit.commit_tries import CommitTries
 from lakelog.filestore.commit.conflicts import OvertakenError, check_conflicts, check_indexed

@@ -6,9 +6,9 @@ import logging
 import uuid
 from collections.abc import Sequence
 
+from lakelog.common.clock import Stopwatch
 from lakelog.common.errors import ConflictError, LakelogError
 from lakelog.common.events import log_event
-from lakelog.common.stopwatch import Stopwatch
 from lakelog.filestore.commit.commit import CommitRequest, TableCommit
 from lakelog.filestore.commit.commit_clock import CommitClock
 from lakelog.filestore.compact.result import CompactResult, discard_result

@@ -1,1 +1,5 @@
 """The bytes of Paimon's binary rows, hashes and bitmaps, and values as strings and casts as in Java."""
+
+from lakelog.common.faces import face
+
+__getattr__ = face(__name__, __file__)

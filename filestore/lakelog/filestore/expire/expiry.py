@@ -13,10 +13,10 @@ import itertools
 import logging
 from collections.abc import Iterable, Sequence
 
+from lakelog.common.clock import Stopwatch
 from lakelog.common.errors import LakelogError
 from lakelog.common.events import log_event
 from lakelog.common.progress import counted
-from lakelog.common.stopwatch import Stopwatch
 from lakelog.filestore.expire.before_expiry import take_lineage, unfed_from
 from lakelog.filestore.expire.kept_files import KeptFiles
 from lakelog.filestore.expire.line_breaks import first_before_gaps

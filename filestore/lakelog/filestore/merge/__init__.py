@@ -1,1 +1,5 @@
 """Merge engines: the rows of a key in sorted runs become one row, column by column."""
+
+from lakelog.common.faces import face
+
+__getattr__ = face(__name__, __file__)

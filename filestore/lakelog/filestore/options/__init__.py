@@ -8,8 +8,74 @@ from lakelog.common.errors import OptionError
 from lakelog.common.options import Option, check_known
 from lakelog.common.quoting import shown, typed
 from lakelog.filestore.options import compaction, files, layout, merging, reading, retention, tagging, writing
-from lakelog.filestore.options.field_options import PREFIX, check_suffix
-from lakelog.filestore.options.foreign import REFUSED_OPTIONS
+from lakelog.filestore.options.field_options import PREFIX, check_suffix, field_key
+from lakelog.filestore.options.files import FILE_FORMAT
+from lakelog.filestore.options.foreign import (
+    REFUSED_OPTION_SUFFIXES,
+    REFUSED_OPTIONS,
+    OptionUse,
+    check_foreign_options,
+)
+from lakelog.filestore.options.layout import (
+    CHANGELOG_FILE_PREFIX,
+    LOG_BRANCH,
+    TABLE_PLACE,
+    TABLE_UUID,
+    BucketFunction,
+)
+from lakelog.filestore.options.merging import (
+    CHANGELOG_PRODUCER,
+    CHANGELOG_ROW_DEDUPLICATE,
+    CHANGELOG_ROW_DEDUPLICATE_IGNORED,
+    DELETION_VECTORS,
+    ROWKIND_FIELD,
+    ChangelogProducer,
+    MergeEngine,
+)
+from lakelog.filestore.options.parsing import parse_branch, parse_names, positive
+from lakelog.filestore.options.reading import (
+    LOOKUP_CACHE_MAX_MEMORY_SIZE,
+    READ_MEMORY_BUDGET,
+    SCAN_SNAPSHOT_ID,
+    SCAN_TIMESTAMP,
+    SCAN_TIMESTAMP_MILLIS,
+)
+from lakelog.filestore.options.retention import USERS_TIME_RETAINED
+from lakelog.filestore.options.writing import LINEAGE_CAPTURE, WRITE_ONLY
+
+__all__ = [
+    "CHANGELOG_FILE_PREFIX",
+    "CHANGELOG_PRODUCER",
+    "CHANGELOG_ROW_DEDUPLICATE",
+    "CHANGELOG_ROW_DEDUPLICATE_IGNORED",
+    "DELETION_VECTORS",
+    "FILESTORE_OPTIONS",
+    "FILE_FORMAT",
+    "LINEAGE_CAPTURE",
+    "LOG_BRANCH",
+    "LOOKUP_CACHE_MAX_MEMORY_SIZE",
+    "READ_MEMORY_BUDGET",
+    "REFUSED_OPTIONS",
+    "REFUSED_OPTION_SUFFIXES",
+    "ROWKIND_FIELD",
+    "SCAN_SNAPSHOT_ID",
+    "SCAN_TIMESTAMP",
+    "SCAN_TIMESTAMP_MILLIS",
+    "TABLE_PLACE",
+    "TABLE_UUID",
+    "USERS_TIME_RETAINED",
+    "WRITE_ONLY",
+    "BucketFunction",
+    "ChangelogProducer",
+    "MergeEngine",
+    "OptionUse",
+    "check_foreign_options",
+    "check_options",
+    "field_key",
+    "parse_branch",
+    "parse_names",
+    "positive",
+]
 
 FILESTORE_OPTIONS: tuple[Option[object], ...] = tuple(
     value

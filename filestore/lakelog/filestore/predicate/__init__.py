@@ -27,14 +27,22 @@ from lakelog.filestore.predicate.pruning import (
     may_match,
 )
 from lakelog.filestore.predicate.sql import parse
-from lakelog.filestore.predicate.tree import Predicate, columns
+from lakelog.filestore.predicate.tokens import Token, TokenKind, text_value, tokens_of
+from lakelog.filestore.predicate.tree import And, Compare, Comparison, Literal, LiteralKind, Predicate, columns
 
 __all__ = [
+    "And",
     "Bound",
     "Bounds",
     "ColumnBounds",
+    "Compare",
+    "Comparison",
+    "Literal",
+    "LiteralKind",
     "Predicate",
     "RowTest",
+    "Token",
+    "TokenKind",
     "bind",
     "bounds_of_row",
     "bounds_of_stats",
@@ -48,7 +56,9 @@ __all__ = [
     "predicate_of",
     "required_predicate",
     "resolved_columns",
+    "text_value",
     "to_polars",
+    "tokens_of",
 ]
 
 

@@ -30,7 +30,7 @@ def path_of(column: str | Sequence[str]) -> ColumnPath:
     return path
 
 
-def shown_path(path: ColumnPath) -> str:
+def dotted(path: ColumnPath) -> str:
     """The path as a string for messages."""
     return ".".join(path)
 
@@ -43,10 +43,10 @@ def find(fields: Sequence[DataField], name: str, path: ColumnPath) -> int:
     names = [field.name for field in fields]
     found = matching(name, names)
     if not found:
-        raise InvalidRequestError(f"column {shown_path(path)!r} does not exist; {known_columns(name, names)}")
+        raise InvalidRequestError(f"column {dotted(path)!r} does not exist; {known_columns(name, names)}")
     if len(found) > 1:
         raise InvalidRequestError(
-            f"column {shown_path(path)!r} may be any of {listed(found)}; write the name in its own case"
+            f"column {dotted(path)!r} may be any of {listed(found)}; write the name in its own case"
         )
     return names.index(found[0])
 
@@ -83,7 +83,7 @@ def edit_siblings(fields: Fields, path: ColumnPath, edit: Callable[[Fields], Fie
 
     def edit_row(kind: DataType) -> DataType:
         if kind.root is not TypeRoot.ROW:
-            raise InvalidRequestError(f"column {shown_path(path[:-1])!r} is {kind}, which has no member {path[-1]!r}")
+            raise InvalidRequestError(f"column {dotted(path[:-1])!r} is {kind}, which has no member {path[-1]!r}")
         return replace(kind, fields=edit(kind.fields))
 
     return edit_type(fields, path[:-1], edit_row)
@@ -112,7 +112,7 @@ def _edit_inside(kind: DataType, path: ColumnPath, at: int, edit: Callable[[Data
             return replace(kind, value=_edit_inside(kind.value, path, at + 1, edit))
     ways = {TypeRoot.ARRAY: ELEMENT, TypeRoot.MULTISET: ELEMENT, TypeRoot.MAP: VALUE}
     hint = f"; go on with {ways[kind.root]!r}" if kind.root in ways else ""
-    raise InvalidRequestError(f"column {shown_path(path)!r} does not exist: {shown_path(path[:at])!r} is {kind}{hint}")
+    raise InvalidRequestError(f"column {dotted(path)!r} does not exist: {dotted(path[:at])!r} is {kind}{hint}")
 
 
 def named_fields(fields: Sequence[DataField], above: ColumnPath = ()) -> Iterator[tuple[ColumnPath, DataField]]:

@@ -6,11 +6,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
-from lakelog.common.clock import system_millis
+from lakelog.common.clock import Stopwatch, system_millis
 from lakelog.common.errors import InvalidRequestError, LakelogError, NotFoundError
 from lakelog.common.log_system import LOG_SYSTEM_KEY
 from lakelog.common.quoting import listed
-from lakelog.common.stopwatch import Stopwatch
 from lakelog.filestore.expire.retention_rules import DEFAULT_AGE_MILLIS
 from lakelog.filestore.metadata.origins.restored import RESTORED_KEY
 from lakelog.filestore.metadata.snapshots.changelogs import ChangelogManager

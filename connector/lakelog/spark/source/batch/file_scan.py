@@ -13,12 +13,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.common.types import DataField, DataType, TypeRoot
-from lakelog.filestore.io.path_forms import is_local
-from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore import FileStoreTable
+from lakelog.filestore.io import is_local
+from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.predicate import Predicate
-from lakelog.filestore.read.fallback import plan_read
-from lakelog.filestore.read.scan import DataSplit
-from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.read import DataSplit, plan_read
 from lakelog.spark.projection import quoted
 from lakelog.spark.source.reading.input_partitions import (
     PARTITION_BYTES,

@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 from lakelog.catalog import Catalog
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.file_names import check_user_name
-from lakelog.filestore.io.location import Location, store_options
-from lakelog.filestore.metadata.tables.identity import identity_of
+from lakelog.filestore.io import Location, store_options
+from lakelog.filestore.metadata.tables import identity_of
 from lakelog.lineage.answers.startup import record_startup, startup_snapshots
 from lakelog.spark.align_options import (
     STREAM_ALIGN,

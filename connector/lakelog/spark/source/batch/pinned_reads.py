@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from lakelog.catalog import Catalog
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import listed
-from lakelog.filestore.metadata.origins.row_sources import LineKey
-from lakelog.filestore.metadata.tables.store import TableStore
-from lakelog.filestore.refs.states.travel import SnapshotChoice
-from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore import FileStoreTable
+from lakelog.filestore.metadata.origins import LineKey
+from lakelog.filestore.metadata.tables import TableStore
+from lakelog.filestore.refs import SnapshotChoice
 from lakelog.lineage.answers.consistent import At, ConsistentSnapshots, consistent_snapshots
 from lakelog.lineage.lines.lines import line_key
 from lakelog.lineage.records.record import TableVersion

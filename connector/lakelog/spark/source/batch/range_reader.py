@@ -8,16 +8,12 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from lakelog.common.errors import InvalidRequestError
-from lakelog.filestore.metadata.manifests.manifest import ManifestEntry
-from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-from lakelog.filestore.metadata.snapshots.snapshot_manager import SnapshotManager
-from lakelog.filestore.options.foreign import OptionUse, check_foreign_options
-from lakelog.filestore.read.changes import change_files
-from lakelog.filestore.refs.states.ranges import RangeEnd, RangeName
-from lakelog.filestore.refs.states.state_parts import unshared
-from lakelog.filestore.refs.states.table_state import TableState
-from lakelog.filestore.refs.tags.tag_periods import TagPeriods
-from lakelog.filestore.system.range_changes import (
+from lakelog.filestore.metadata.manifests import ManifestEntry
+from lakelog.filestore.metadata.snapshots import Snapshot, SnapshotManager
+from lakelog.filestore.options import OptionUse, check_foreign_options
+from lakelog.filestore.read import change_files
+from lakelog.filestore.refs import RangeEnd, RangeName, TableState, TagPeriods, unshared
+from lakelog.filestore.system import (
     changed_snapshots,
     is_difference,
     resolved_range,

@@ -13,7 +13,7 @@ from lakelog.catalog import Catalog
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.timestamps import Timestamp, millis_of
 from lakelog.filestore.predicate import check_filter, parse_where
-from lakelog.filestore.refs.states.travel import SnapshotChoice
+from lakelog.filestore.refs import SnapshotChoice
 from lakelog.spark.session import prepare_session
 from lakelog.spark.source.batch.file_scan import Selection, scan_snapshot
 from lakelog.spark.source.batch.pinned_reads import PINS, pins_with
@@ -22,7 +22,7 @@ from lakelog.spark.tables import TableName, resolve_files
 from lakelog.warehouse.system_names import names_system_table
 
 if TYPE_CHECKING:
-    from lakelog.filestore.schema.schema import TableSchema
+    from lakelog.filestore.schema import TableSchema
     from lakelog.lineage.answers.consistent import ConsistentSnapshots
 
 

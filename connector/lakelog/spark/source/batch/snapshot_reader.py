@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from lakelog.filestore.read.fallback import plan_read
+from lakelog.filestore.read import plan_read
 from lakelog.spark.failures import sentence_first
 from lakelog.spark.options import ReadOptions
 from lakelog.spark.source.reading.input_partitions import (

@@ -9,11 +9,11 @@ from dataclasses import replace
 
 from pyspark.sql.datasource import InputPartition
 
-from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-from lakelog.filestore.read.scan import DataSplit, plan_splits
-from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore import FileStoreTable
+from lakelog.filestore.metadata.snapshots import Snapshot
+from lakelog.filestore.read import DataSplit, plan_splits
 from lakelog.logstore.options import LogScan
-from lakelog.protocol.state.stores import LogTarget
+from lakelog.protocol.state import LogTarget
 from lakelog.spark.options import ReadOptions
 from lakelog.spark.source.phases.generations import Generations
 from lakelog.spark.source.phases.stream_head import check_same_commit

@@ -14,16 +14,14 @@ from pyspark.sql.datasource import InputPartition
 
 from lakelog.common.errors import CorruptDataError, UnsupportedError
 from lakelog.common.patience import Patience
-from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-from lakelog.filestore.metadata.snapshots.users import carried_properties
-from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore import FileStoreTable
+from lakelog.filestore.metadata.snapshots import Snapshot, carried_properties
 from lakelog.logstore.errors import LogTruncatedError
 from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
 from lakelog.logstore.kafka.clients.offsets import log_start_offsets
-from lakelog.protocol.reading.healing import file_places, is_held
-from lakelog.protocol.state.log_generations import EndedGeneration, ended_before, older_schema, state_of_log
-from lakelog.protocol.state.stores import LogTarget, read_state
-from lakelog.protocol.statements.unfinished import unfinished_batches
+from lakelog.protocol.reading import file_places, is_held
+from lakelog.protocol.state import EndedGeneration, LogTarget, ended_before, older_schema, read_state, state_of_log
+from lakelog.protocol.statements import unfinished_batches
 from lakelog.spark.log_options import FAIL_ON_DATA_LOSS
 from lakelog.spark.source.phases.stream_heal import Healer, LogOfTable
 from lakelog.spark.source.phases.stream_log import log_partitions

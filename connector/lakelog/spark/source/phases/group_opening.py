@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lakelog.catalog import Catalog, Table
-from lakelog.filestore.io.location import Location, store_options
-from lakelog.filestore.metadata.tables.identity import identity_of
-from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.io import Location, store_options
+from lakelog.filestore.metadata.tables import TableStore, identity_of
 from lakelog.lineage.answers.advancing import ConsistentAdvance
 from lakelog.spark.align_options import Alignment, GroupOptions
 from lakelog.spark.options import WAREHOUSE

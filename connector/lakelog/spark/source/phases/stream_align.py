@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import ConflictError
-from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-from lakelog.protocol.state.state import LogState
-from lakelog.protocol.statements.unfinished import UnfinishedBatch, unfinished_batches
+from lakelog.filestore.metadata.snapshots import Snapshot
+from lakelog.protocol.state import LogState
+from lakelog.protocol.statements import UnfinishedBatch, unfinished_batches
 from lakelog.spark.align_options import STREAM_ALIGN, STREAM_ALIGN_TIMEOUT
 from lakelog.spark.source.reading.offsets import LogOffset
 

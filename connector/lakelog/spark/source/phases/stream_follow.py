@@ -5,18 +5,12 @@ from __future__ import annotations
 from pyspark.sql.datasource import InputPartition
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError
-from lakelog.filestore.metadata.manifests.manifest import ManifestEntry
-from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-from lakelog.filestore.metadata.tables.identity import check_is_of
-from lakelog.filestore.read.changes import (
-    change_files,
-    continues,
-    find_changes,
-    not_continued,
-    snapshot_of_changes,
-)
-from lakelog.filestore.table import FileStoreTable
-from lakelog.protocol.reading.operation_stops import OperationStops
+from lakelog.filestore import FileStoreTable
+from lakelog.filestore.metadata.manifests import ManifestEntry
+from lakelog.filestore.metadata.snapshots import Snapshot
+from lakelog.filestore.metadata.tables import check_is_of
+from lakelog.filestore.read import change_files, continues, find_changes, not_continued, snapshot_of_changes
+from lakelog.protocol.reading import OperationStops
 from lakelog.spark.source.phases.stream_head import OTHER_HISTORY, Head, TableHead, check_is_there, check_same_commit
 from lakelog.spark.source.reading.admission import Limits, take_snapshots
 from lakelog.spark.source.reading.input_partitions import PARTITION_BYTES, DeltaPartition, pack, partition_count

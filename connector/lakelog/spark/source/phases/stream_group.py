@@ -15,7 +15,7 @@ from typing import Protocol
 
 from lakelog.common.errors import InvalidRequestError, LakelogError
 from lakelog.common.quoting import listed
-from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.metadata.tables import TableStore
 from lakelog.lineage.records.record import TableVersion
 from lakelog.spark.align_options import GroupOptions
 from lakelog.spark.source.reading.group_folder import GroupFolder, Positions

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError, UnsupportedError
-from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-from lakelog.filestore.read.changes import find_changes
-from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore import FileStoreTable
+from lakelog.filestore.metadata.snapshots import Snapshot
+from lakelog.filestore.read import find_changes
 from lakelog.lineage.records.record import TableVersion
 from lakelog.logstore.options import LogScan
 from lakelog.spark.align_options import STREAM_ALIGN_GROUP

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 
 from lakelog.common.errors import ConflictError, InvalidRequestError
 from lakelog.common.patience import Patience
-from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-from lakelog.filestore.metadata.tables.identity import UUID_KEY, check_got_no_log, check_same_table, latest_of
-from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore import FileStoreTable
+from lakelog.filestore.metadata.snapshots import Snapshot
+from lakelog.filestore.metadata.tables import UUID_KEY, check_got_no_log, check_same_table, latest_of
 from lakelog.logstore.kafka.clients.offsets import last_stable_offsets
-from lakelog.protocol.state.state import LogState
-from lakelog.protocol.state.stores import LogTarget, OtherLogError, read_state
+from lakelog.protocol.state import LogState, LogTarget, OtherLogError, read_state
 from lakelog.spark.source.reading.offsets import LogOffset
 
 HEAD_SECONDS = 0.1

@@ -12,14 +12,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lakelog.common.errors import UnsupportedError
-from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore import FileStoreTable
 from lakelog.logstore.errors import LogTruncatedError
 from lakelog.logstore.options import OnUntracked
-from lakelog.protocol.reading.healed_files import ChangeFile, HealedFiles
-from lakelog.protocol.reading.healing import FilePlace, HealedRange, file_places, heal_range, is_held
-from lakelog.protocol.reading.operation_stops import OperationStops
-from lakelog.protocol.state.log_gaps import held_nothing
-from lakelog.protocol.state.log_generations import older_schema
+from lakelog.protocol.reading import (
+    ChangeFile,
+    FilePlace,
+    HealedFiles,
+    HealedRange,
+    OperationStops,
+    file_places,
+    heal_range,
+    is_held,
+)
+from lakelog.protocol.state import held_nothing, older_schema
 from lakelog.spark.log_options import FAIL_ON_DATA_LOSS
 from lakelog.spark.source.reading.lease import SnapshotLease
 from lakelog.spark.source.reading.offsets import LogOffset

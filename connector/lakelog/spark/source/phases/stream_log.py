@@ -9,14 +9,14 @@ from pyspark.sql.datasource import InputPartition
 
 from lakelog.common.errors import NotFoundError
 from lakelog.common.patience import Patience
-from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-from lakelog.filestore.read.changes import find_changes
-from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore import FileStoreTable
+from lakelog.filestore.metadata.snapshots import Snapshot
+from lakelog.filestore.read import find_changes
 from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
 from lakelog.logstore.kafka.clients.offsets import Position, log_start_offsets
 from lakelog.logstore.kafka.records.epochs import check_not_rewritten
-from lakelog.protocol.state.stores import LogTarget
-from lakelog.protocol.writing.finished import done_batches
+from lakelog.protocol.state import LogTarget
+from lakelog.protocol.writing import done_batches
 from lakelog.spark.log_options import LogReading
 from lakelog.spark.source.phases.stream_align import SnapshotPlace, WriterWait
 from lakelog.spark.source.phases.stream_head import (

@@ -9,13 +9,13 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import takewhile
 
 from lakelog.common.errors import CorruptDataError, NotFoundError, UnsupportedError
-from lakelog.filestore.metadata.manifests.data_file import DataFileMeta
-from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-from lakelog.filestore.metadata.tables.store import TableStore
-from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, ChangelogProducer
+from lakelog.filestore.metadata.manifests import DataFileMeta
+from lakelog.filestore.metadata.snapshots import Snapshot
+from lakelog.filestore.metadata.tables import TableStore
+from lakelog.filestore.options import CHANGELOG_PRODUCER, ChangelogProducer
 from lakelog.logstore.options import ChangelogMode
-from lakelog.protocol.reading.normalizing import BucketBase, NormalizedRange
-from lakelog.protocol.state.stores import LogTarget
+from lakelog.protocol.reading import BucketBase, NormalizedRange
+from lakelog.protocol.state import LogTarget
 from lakelog.spark.normalize_option import SCAN_NORMALIZE
 from lakelog.spark.options import ReadOptions
 from lakelog.spark.source.reading.lease import SnapshotLease

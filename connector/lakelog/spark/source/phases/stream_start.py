@@ -14,11 +14,11 @@ Source: FLIP-188, "Table Options"; the other modes as Paimon and Spark's Kafka s
 from __future__ import annotations
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError
-from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore import FileStoreTable
+from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.logstore.options import LogScan
-from lakelog.protocol.state.stores import LogTarget
-from lakelog.protocol.statements.unfinished import check_whole
+from lakelog.protocol.state import LogTarget
+from lakelog.protocol.statements import check_whole
 from lakelog.spark.log_options import STARTING_OFFSETS
 from lakelog.spark.options import ReadOptions
 from lakelog.spark.shown_state import NEWEST

@@ -15,12 +15,11 @@ from pyspark.sql.datasource import InputPartition
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.common.quoting import listed
-from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-from lakelog.filestore.read.changes import first_changes
-from lakelog.filestore.refs.states.state_parts import unshared
-from lakelog.filestore.refs.states.table_state import TableState
-from lakelog.filestore.table import FileStoreTable
-from lakelog.protocol.state.stores import LogTarget
+from lakelog.filestore import FileStoreTable
+from lakelog.filestore.metadata.snapshots import Snapshot
+from lakelog.filestore.read import first_changes
+from lakelog.filestore.refs import TableState, unshared
+from lakelog.protocol.state import LogTarget
 from lakelog.spark.log_options import FAIL_ON_DATA_LOSS
 from lakelog.spark.shown_state import ShownState
 from lakelog.spark.source.phases.generations import Generations

@@ -22,7 +22,7 @@ from typing import Any, TypeVar  # Any: parsed JSON
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
 from lakelog.common.json_fields import COUNT, items, member, optional, parse_object, string, whole
 from lakelog.common.quoting import cause, listed
-from lakelog.filestore.io.fileio import FileIO
+from lakelog.filestore.io import FileIO
 from lakelog.lineage.records.record import TableVersion
 
 Positions = Mapping[str, TableVersion]

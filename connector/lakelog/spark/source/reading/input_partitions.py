@@ -16,12 +16,10 @@ from pyspark.sql.datasource import InputPartition
 
 from lakelog.common.patience import Patience
 from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS, DataField, RowKind
-from lakelog.filestore.metadata.manifests.manifest import ManifestEntry
+from lakelog.filestore import FileStoreTable
+from lakelog.filestore.metadata.manifests import ManifestEntry
 from lakelog.filestore.predicate import Predicate, RowTest, resolved_columns
-from lakelog.filestore.read.changes import read_change_file
-from lakelog.filestore.read.scan import DataSplit
-from lakelog.filestore.read.split_rows import read_splits, read_splits_as_changes
-from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.read import DataSplit, read_change_file, read_splits, read_splits_as_changes
 from lakelog.logstore.options import OnUntracked
 from lakelog.spark.failures import sentence_first
 from lakelog.spark.log_options import MetadataColumn
@@ -32,12 +30,10 @@ from lakelog.spark.types import conform, spark_arrow_schema
 from lakelog.spark.worker import spare_modules_from_collection
 
 if TYPE_CHECKING:
-    from lakelog.filestore.refs.states.state_parts import StateUnit
+    from lakelog.filestore.refs import StateUnit
     from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
-    from lakelog.protocol.reading.healed_files import ChangeFile
-    from lakelog.protocol.reading.normalizing import NormalizedRange
-    from lakelog.protocol.reading.operation_stops import OperationStops
-    from lakelog.protocol.state.stores import LogTarget
+    from lakelog.protocol.reading import ChangeFile, NormalizedRange, OperationStops
+    from lakelog.protocol.state import LogTarget
 
 logger = logging.getLogger("lakelog.spark")
 
@@ -196,7 +192,7 @@ class TableRows:
     def _log(self, partition: LogPartition) -> Iterator[pa.RecordBatch]:
         from lakelog.logstore.kafka.records.read_ahead import AHEAD_RECORDS_MAX, read_ahead
         from lakelog.logstore.kafka.records.reader import read_range
-        from lakelog.protocol.state.change_tracking import MarkCheck
+        from lakelog.protocol.state import MarkCheck
 
         for bucket, files in partition.files.items():
             if not any(one[0] == bucket and one[2] > one[1] for one in partition.ranges):
@@ -250,7 +246,7 @@ class TableRows:
         return take
 
     def _operation_stops(self) -> OperationStops:
-        from lakelog.protocol.reading.operation_stops import OperationStops
+        from lakelog.protocol.reading import OperationStops
 
         return OperationStops(table_name=self.table.name, options=self.stops)
 
@@ -276,7 +272,7 @@ class TableRows:
     def _gap_test(self, topic: KafkaTopic, bucket: int) -> Callable[[int, int], bool]:
         """The test of deleted offsets; where losses are accepted, all that are reported pass it."""
         from lakelog.logstore.kafka.records.consumer import nothing_known
-        from lakelog.protocol.state.log_gaps import gap_test
+        from lakelog.protocol.state import gap_test
 
         is_older = self.target is None or topic != self.target.topic
         held_nothing: Callable[[int, int], bool] = nothing_known
@@ -296,7 +292,7 @@ class TableRows:
         return accepted
 
     def _normalized(self, ranges: Sequence[NormalizedRange]) -> Iterator[pa.RecordBatch]:
-        from lakelog.protocol.reading.normalizing import Normalizer
+        from lakelog.protocol.reading import Normalizer
 
         assert self.target is not None
         normalizer = Normalizer(
@@ -317,7 +313,7 @@ class TableRows:
                 yield from self._changes(batch)
 
     def _difference(self, unit: StateUnit) -> Iterator[pa.RecordBatch]:
-        from lakelog.filestore.refs.states.differences import unit_differences
+        from lakelog.filestore.refs import unit_differences
 
         read = self._read_fields()
         keys = [field for field in self.table.schema.fields if field.name in self.table.schema.primary_keys]

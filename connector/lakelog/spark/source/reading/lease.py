@@ -13,9 +13,8 @@ import time
 import uuid
 from collections.abc import Mapping
 
-from lakelog.filestore.metadata.tables.consumers import LEASE_MILLIS, LEASE_PREFIX, ConsumerManager
-from lakelog.filestore.metadata.tables.store import TableStore
-from lakelog.protocol.state.log_leases import LogLeases
+from lakelog.filestore.metadata.tables import LEASE_MILLIS, LEASE_PREFIX, ConsumerManager, TableStore
+from lakelog.protocol.state import LogLeases
 
 RENEWAL_SECONDS = LEASE_MILLIS / 1000 / 24
 LOG_SECONDS = 60.0  # a lease on a log follows its stream so often at most: holding more than needed is no harm

@@ -26,11 +26,10 @@ import pyarrow as pa
 from pyspark.sql import types as spark
 
 from lakelog.common.errors import InvalidRequestError
-from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-from lakelog.filestore.metadata.tables.store import TableStore
-from lakelog.filestore.schema.schema import TableSchema
-from lakelog.protocol.state.batch_marks import BatchMark
-from lakelog.protocol.state.header_files import HeaderFiles
+from lakelog.filestore.metadata.snapshots import Snapshot
+from lakelog.filestore.metadata.tables import TableStore
+from lakelog.filestore.schema import TableSchema
+from lakelog.protocol.state import BatchMark, HeaderFiles
 from lakelog.spark.log_options import METADATA_COLUMNS, MetadataColumn
 
 if TYPE_CHECKING:

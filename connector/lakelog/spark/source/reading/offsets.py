@@ -33,8 +33,8 @@ from typing import Any  # Any: JSON objects as Spark hands them over
 from lakelog.common.errors import CorruptDataError, InvalidRequestError
 from lakelog.common.json_fields import COUNT, items, member, number_of, optional, string, whole
 from lakelog.common.quoting import CAUSE_MAX, cause, cut, shown
-from lakelog.filestore.metadata.tables.identity import MADE_PREFIX
-from lakelog.protocol.state.state import LogState
+from lakelog.filestore.metadata.tables import MADE_PREFIX
+from lakelog.protocol.state import LogState
 from lakelog.spark.source.reading.group_folder import Positions, positions_of, positions_to_json
 
 OFFSET_MARK = "lakelog"

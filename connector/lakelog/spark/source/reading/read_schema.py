@@ -6,7 +6,7 @@ from pyspark.sql import types as spark
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import ROW_KIND_COLUMN
-from lakelog.filestore.schema.schema import TableSchema
+from lakelog.filestore.schema import TableSchema
 from lakelog.spark.options import ReadOptions
 from lakelog.spark.source.reading.metadata_columns import metadata_fields
 from lakelog.spark.types import to_spark_schema

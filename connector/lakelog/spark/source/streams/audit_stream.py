@@ -16,11 +16,10 @@ from pyspark.sql.datasource import InputPartition
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import listed
 from lakelog.common.types import ROW_KIND_COLUMN
-from lakelog.filestore.system.row_tables import ROW_KIND as KIND_COLUMN
-from lakelog.filestore.system.row_tables import packed, row_table_fields
-from lakelog.filestore.system.system_opening import OVER_RANGE
-from lakelog.filestore.table import FileStoreTable
-from lakelog.protocol.state.stores import LogTarget
+from lakelog.filestore import FileStoreTable
+from lakelog.filestore.system import OVER_RANGE, packed, row_table_fields
+from lakelog.filestore.system import ROW_KIND as KIND_COLUMN
+from lakelog.protocol.state import LogTarget
 from lakelog.spark.failures import sentence_first
 from lakelog.spark.log_options import METADATA_COLUMNS
 from lakelog.spark.options import COLUMNS, PATH, ROW_KIND, TABLE, WHERE, ReadOptions

@@ -22,13 +22,12 @@ from pyspark.sql.datasource import InputPartition
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, UnavailableError
 from lakelog.common.patience import Patience
-from lakelog.filestore.metadata.tables.consumers import ConsumerManager, check_reader_id
-from lakelog.filestore.metadata.tables.identity import identity_of
-from lakelog.filestore.read.changes import check_followable
-from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore import FileStoreTable
+from lakelog.filestore.metadata.tables import ConsumerManager, check_reader_id, identity_of
+from lakelog.filestore.read import check_followable
 from lakelog.logstore.options import LogScan, OnUntracked
-from lakelog.protocol.reading.operation_stops import OperationStops
-from lakelog.protocol.state.stores import LogTarget
+from lakelog.protocol.reading import OperationStops
+from lakelog.protocol.state import LogTarget
 from lakelog.spark.log_options import MetadataColumn, check_stream
 from lakelog.spark.options import CONSUMER_ID, ReadOptions
 from lakelog.spark.source.phases.first_rows import RowsPhase

@@ -21,8 +21,8 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from lakelog.filestore.table import FileStoreTable
-from lakelog.protocol.state.stores import LogTarget
+from lakelog.filestore import FileStoreTable
+from lakelog.protocol.state import LogTarget
 from lakelog.spark.failures import sentence_first
 from lakelog.spark.options import ReadOptions
 from lakelog.spark.source.phases.generations import FindTopic, no_topic

@@ -1,1 +1,5 @@
 """What the rows of a snapshot come from: snapshot properties that commits carry on."""
+
+from lakelog.common.faces import face
+
+__getattr__ = face(__name__, __file__)

@@ -11,7 +11,7 @@ from typing import Any  # Any: confluent_kafka's descriptions are untyped
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]  # public, not declared
 
-from lakelog.common.stopwatch import Stopwatch
+from lakelog.common.clock import Stopwatch
 from lakelog.logstore.kafka.clients.clients import ANSWER_SECONDS, ask, connect, make_client
 from lakelog.logstore.kafka.clients.connection_errors import collect_errors
 from lakelog.logstore.kafka.clients.kafka_errors import kafka_error, servers_of

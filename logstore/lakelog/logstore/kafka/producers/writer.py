@@ -10,8 +10,8 @@ from typing import Any  # Any: messages for confluent_kafka's batch call are dic
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from lakelog.common.clock import Stopwatch
 from lakelog.common.errors import InvalidRequestError, LakelogError
-from lakelog.common.stopwatch import Stopwatch
 from lakelog.logstore.codec.debezium import EncodedRecords
 from lakelog.logstore.kafka.clients.clients import ANSWER_SECONDS, connect, make_client
 from lakelog.logstore.kafka.clients.connection_errors import collect_errors

@@ -1,0 +1,23 @@
+"""What other parts may import of protocol.writing."""
+
+from lakelog.protocol.writing.driver import BucketConflictError as BucketConflictError
+from lakelog.protocol.writing.driver import Outcome as Outcome
+from lakelog.protocol.writing.driver import Verdict as Verdict
+from lakelog.protocol.writing.driver import check_identity as check_identity
+from lakelog.protocol.writing.driver import check_left_over as check_left_over
+from lakelog.protocol.writing.driver import commit_batch as commit_batch
+from lakelog.protocol.writing.driver import commit_compaction as commit_compaction
+from lakelog.protocol.writing.driver import commit_files as commit_files
+from lakelog.protocol.writing.eventual import TopicOfRecords as TopicOfRecords
+from lakelog.protocol.writing.eventual import check_no_other_left as check_no_other_left
+from lakelog.protocol.writing.eventual import check_transactional as check_transactional
+from lakelog.protocol.writing.eventual_task import EventualTask as EventualTask
+from lakelog.protocol.writing.eventual_task import write_eventually as write_eventually
+from lakelog.protocol.writing.finished import done_batches as done_batches
+from lakelog.protocol.writing.kept_producers import KeptProducers as KeptProducers
+from lakelog.protocol.writing.kept_producers import ProducerPool as ProducerPool
+from lakelog.protocol.writing.task import BucketAnswer as BucketAnswer
+from lakelog.protocol.writing.task import BucketTask as BucketTask
+from lakelog.protocol.writing.task import write_bucket as write_bucket
+from lakelog.protocol.writing.writer_lease import WriterLease as WriterLease
+from lakelog.protocol.writing.writer_lease import take_lease as take_lease

@@ -1,0 +1,5 @@
+"""What other parts may import of filestore.index."""
+
+from lakelog.filestore.index.hash_index import HashIndex as HashIndex
+from lakelog.filestore.index.hash_index import HashIndexChange as HashIndexChange
+from lakelog.filestore.index.hash_index import joined_changes as joined_changes

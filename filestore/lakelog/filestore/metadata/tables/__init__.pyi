@@ -1,0 +1,34 @@
+"""What other parts may import of filestore.metadata.tables."""
+
+from lakelog.filestore.metadata.tables.consumers import LEASE_MILLIS as LEASE_MILLIS
+from lakelog.filestore.metadata.tables.consumers import LEASE_PREFIX as LEASE_PREFIX
+from lakelog.filestore.metadata.tables.consumers import LINEAGE_CONSUMER as LINEAGE_CONSUMER
+from lakelog.filestore.metadata.tables.consumers import Consumer as Consumer
+from lakelog.filestore.metadata.tables.consumers import ConsumerManager as ConsumerManager
+from lakelog.filestore.metadata.tables.consumers import check_reader_id as check_reader_id
+from lakelog.filestore.metadata.tables.foreign_rows import foreign_rows_text as foreign_rows_text
+from lakelog.filestore.metadata.tables.foreign_rows import snapshot_with_rows as snapshot_with_rows
+from lakelog.filestore.metadata.tables.forks import PROTECTING_PREFIX as PROTECTING_PREFIX
+from lakelog.filestore.metadata.tables.forks import Fork as Fork
+from lakelog.filestore.metadata.tables.forks import read_fork as read_fork
+from lakelog.filestore.metadata.tables.identity import MADE_PREFIX as MADE_PREFIX
+from lakelog.filestore.metadata.tables.identity import PLACE_KEY as PLACE_KEY
+from lakelog.filestore.metadata.tables.identity import UUID_KEY as UUID_KEY
+from lakelog.filestore.metadata.tables.identity import OutdatedSnapshotError as OutdatedSnapshotError
+from lakelog.filestore.metadata.tables.identity import carried_anyhow as carried_anyhow
+from lakelog.filestore.metadata.tables.identity import carried_by as carried_by
+from lakelog.filestore.metadata.tables.identity import check_got_no_log as check_got_no_log
+from lakelog.filestore.metadata.tables.identity import check_is_of as check_is_of
+from lakelog.filestore.metadata.tables.identity import check_log_is_own as check_log_is_own
+from lakelog.filestore.metadata.tables.identity import check_same_table as check_same_table
+from lakelog.filestore.metadata.tables.identity import former_identities as former_identities
+from lakelog.filestore.metadata.tables.identity import identity_of as identity_of
+from lakelog.filestore.metadata.tables.identity import latest_of as latest_of
+from lakelog.filestore.metadata.tables.store import KIND_FIELD as KIND_FIELD
+from lakelog.filestore.metadata.tables.store import SEQUENCE_FIELD as SEQUENCE_FIELD
+from lakelog.filestore.metadata.tables.store import TableStore as TableStore
+from lakelog.filestore.metadata.tables.store import TakenBranch as TakenBranch
+from lakelog.filestore.metadata.tables.table_files import TableFile as TableFile
+from lakelog.filestore.metadata.tables.table_files import partition_values as partition_values
+from lakelog.filestore.metadata.tables.unnamed_files import AGE_MILLIS_MIN as AGE_MILLIS_MIN
+from lakelog.filestore.metadata.tables.unnamed_files import discard_files as discard_files
