@@ -176,6 +176,15 @@ def stubs() -> list[Path]:
     return [path for root in SOURCE_ROOTS for path in sorted((ROOT / root / "lakelog").rglob("__init__.pyi"))]
 
 
+def test_a_stub_is_a_docstring_and_imports_of_one_name_each() -> None:
+    """No type checker is there when a name is imported: another statement would not be read."""
+    for stub in stubs():
+        _docstring, *statements = tree_of(stub).body
+        names = [alias for node in statements if isinstance(node, ast.ImportFrom) for alias in node.names]
+        assert len(names) == len(statements) == len(names_of_stub(stub))
+        assert all(alias.asname == alias.name for alias in names)
+
+
 def test_a_room_has_no_name_that_no_other_part_imports() -> None:
     used = {name for part in INNER_FACES for name in used_of(part)}
     named = [(module_name(stub.with_suffix(".py")), name) for stub in stubs() for name in names_of_stub(stub)]

@@ -6,11 +6,13 @@ No name is kept in the package: what a module has replaced since is given. Sourc
 
 from __future__ import annotations
 
-import ast
+import re
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+
+_IMPORT = re.compile(r"^from (\S+) import (\w+) as \2$", re.MULTILINE)
 
 
 def face(package: str, file: str) -> Callable[[str], object]:
@@ -37,5 +39,4 @@ def names_in(file: str) -> tuple[Callable[[], list[str]], list[str]]:
 
 def names_of_stub(path: Path) -> dict[str, str]:
     """The names that a stub imports, with the modules that it imports them from."""
-    imports = (node for node in ast.parse(path.read_text("utf-8")).body if isinstance(node, ast.ImportFrom))
-    return {alias.name: str(node.module) for node in imports for alias in node.names}
+    return {name: home for home, name in _IMPORT.findall(path.read_text("utf-8"))}
