@@ -13,7 +13,7 @@ from lakelog.catalog import Catalog, Table, open_table
 from lakelog.catalog.logs.statements import logged_table
 from lakelog.filestore.metadata.origins.cleared_rows import parse_cleared
 from lakelog.filestore.metadata.snapshots.users import CLEARED_KEY
-from lakelog.filestore.write.changing import StatementPlan, update_plan
+from lakelog.filestore.write.changing import ChangePlan, update_plan
 from lakelog.filestore.write.clearing import drop_plan, overwrite_plan, truncate_plan
 from lakelog.filestore.write.row_input import row_source
 from lakelog.filestore.write.table_write import Overwrite
@@ -167,23 +167,23 @@ def stream_of_wrong_rows(a: Table, t: Table, *, part: int) -> None:
     LocalWriter(open_table(t.path), "one", lineage=lineage.to_json()).write(0, rows(77, part=part), None)
 
 
-def replaced(table: Table) -> StatementPlan:
+def replaced(table: Table) -> ChangePlan:
     return overwrite_plan(table._files, row_source(rows(9)), None, Overwrite.EVERYTHING)
 
 
-def replaced_partition(table: Table) -> StatementPlan:
+def replaced_partition(table: Table) -> ChangePlan:
     return overwrite_plan(table._files, row_source(rows(9, part=1)), None, Overwrite.WRITTEN_PARTITIONS)
 
 
-def truncated(table: Table) -> StatementPlan:
+def truncated(table: Table) -> ChangePlan:
     return truncate_plan(table._files)
 
 
-def dropped(table: Table) -> StatementPlan:
+def dropped(table: Table) -> ChangePlan:
     return drop_plan(table._files, table._files._partitions_where("part = 1").matching)
 
 
-def run_beside(table: Table, plan: StatementPlan, beside: Callable[[], None]) -> None:
+def run_beside(table: Table, plan: ChangePlan, beside: Callable[[], None]) -> None:
     """Run a statement; once it is prepared, and before it is logged, another writer comes."""
 
     def observe(step: Step, _user: str, _identifier: int, _bucket: int | None) -> None:
@@ -195,7 +195,7 @@ def run_beside(table: Table, plan: StatementPlan, beside: Callable[[], None]) ->
 
 @pytest.mark.parametrize("planned", [replaced, truncated, replaced_partition, dropped])
 def test_rows_that_a_stream_has_logged_behind_the_base_of_a_statement_stay_tainted(
-    catalog: Catalog, tables: tuple[Table, Table], planned: Callable[[Table], StatementPlan]
+    catalog: Catalog, tables: tuple[Table, Table], planned: Callable[[Table], ChangePlan]
 ) -> None:
     a, t = tables
 

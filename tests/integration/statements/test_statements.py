@@ -23,7 +23,7 @@ from lakelog.cli.main import main
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.types import ROW_KIND_TEXTS
 from lakelog.filestore.predicate import required_predicate
-from lakelog.filestore.write.changing import StatementPlan, delete_plan, update_plan, write_plan
+from lakelog.filestore.write.changing import ChangePlan, delete_plan, update_plan, write_plan
 from lakelog.filestore.write.clearing import overwrite_plan
 from lakelog.filestore.write.merge_clauses import MergeAction, MergeClause, MergeClauses, MergedRows
 from lakelog.filestore.write.merge_statement import merge_plan
@@ -79,7 +79,7 @@ class Statement:
     dies_after: int | None = None
     between: Sequence[Change] = ()
 
-    def plan(self, table: Table) -> StatementPlan:
+    def plan(self, table: Table) -> ChangePlan:
         """How it is worked out."""
         files = table._files
         source = row_source(table_of(list(self.rows), SCHEMA))

@@ -11,7 +11,7 @@ from typing import Any  # Any: values of every column type
 from lakelog.catalog import Table
 from lakelog.common.types import RowKind
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-from lakelog.filestore.write.changing import StatementPlan
+from lakelog.filestore.write.changing import ChangePlan
 from lakelog.protocol.state.steps import Step
 from lakelog.protocol.statements.statement_runs import LoggedTable
 from tests.support.kills.crashing_writer import InjectedCrash
@@ -31,7 +31,7 @@ class StatementRunner:
     steps: list[Step] = field(default_factory=list)
     user: str | None = None
 
-    def run(self, operation: str, plan: StatementPlan, *, commits_nothing: bool = False) -> Snapshot | None:
+    def run(self, operation: str, plan: ChangePlan, *, commits_nothing: bool = False) -> Snapshot | None:
         """Run it; raises InjectedCrash where the driver dies."""
         logged = LoggedTable.of(self.table._files, log_target(self.table), observe=self._observe)
         return logged.run(operation, plan, commits_nothing=commits_nothing)

@@ -12,7 +12,7 @@ from lakelog.protocol.access import require_kafka_client
 if TYPE_CHECKING:
     from lakelog.filestore import FileStoreTable
     from lakelog.filestore.metadata.snapshots import Snapshot
-    from lakelog.filestore.write import StatementPlan
+    from lakelog.filestore.write import ChangePlan
     from lakelog.protocol.statements import LoggedTable
     from lakelog.warehouse.handle import TableHandle
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def run_statement(
     table: TableHandle,
     operation: str,
-    plan: StatementPlan,
+    plan: ChangePlan,
     *,
     commits_nothing: bool = False,
     properties: Mapping[str, str] | None = None,

@@ -19,7 +19,7 @@ from lakelog.common.errors import ConflictError, LakelogError, NotFoundError, Un
 from lakelog.common.patience import Patience
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.metadata.tables import TableStore, discard_files
-from lakelog.filestore.write import StatementChanges, StatementPlan
+from lakelog.filestore.write import ChangePlan, StatementChanges
 from lakelog.logstore.codec.debezium import EncodedRecords
 from lakelog.logstore.kafka.clients.record_limit import record_limit
 from lakelog.protocol.access.place import check_no_copy
@@ -149,7 +149,7 @@ class LoggedTable:
     def run(
         self,
         operation: str,
-        plan: StatementPlan,
+        plan: ChangePlan,
         *,
         commits_nothing: bool = False,
         properties: Mapping[str, str] | None = None,

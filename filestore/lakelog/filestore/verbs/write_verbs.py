@@ -18,7 +18,7 @@ from lakelog.filestore.verbs.upkeep_verbs import KeptTable
 if TYPE_CHECKING:
     from lakelog.filestore.commit.commit_clock import CommitClock
     from lakelog.filestore.predicate import Predicate
-    from lakelog.filestore.write.changing import StatementPlan
+    from lakelog.filestore.write.changing import ChangePlan
     from lakelog.filestore.write.deleting import TableChange
     from lakelog.filestore.write.row_input import Rows
     from lakelog.filestore.write.row_kinds import RowKinds
@@ -72,7 +72,7 @@ class WritableTable(KeptTable):
         check_deletable(self.schema, table_name=self.name)
         return self._change("DELETE", delete_plan(self, required_predicate(where)), clock=clock)
 
-    def _change(self, operation: str, plan: StatementPlan, *, clock: CommitClock | None = None) -> Snapshot | None:
+    def _change(self, operation: str, plan: ChangePlan, *, clock: CommitClock | None = None) -> Snapshot | None:
         """Commit the changes of a statement of `lakelog.filestore.write.changing`; None when there are none.
 
         Planned again when another commit came first. Afterwards buckets are compacted and snapshots expire as after a

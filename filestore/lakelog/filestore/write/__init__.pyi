@@ -3,8 +3,8 @@
 from lakelog.filestore.write.assigning import AssignRules as AssignRules
 from lakelog.filestore.write.assigning import BucketAssigner as BucketAssigner
 from lakelog.filestore.write.assigning import checked_index as checked_index
+from lakelog.filestore.write.changing import ChangePlan as ChangePlan
 from lakelog.filestore.write.changing import StatementChanges as StatementChanges
-from lakelog.filestore.write.changing import StatementPlan as StatementPlan
 from lakelog.filestore.write.changing import check_replaceable as check_replaceable
 from lakelog.filestore.write.changing import checked_changes as checked_changes
 from lakelog.filestore.write.changing import delete_plan as delete_plan

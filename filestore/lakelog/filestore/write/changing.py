@@ -45,11 +45,11 @@ class StatementChanges:
         return int(self.rows.num_rows + self.removed.num_rows)
 
 
-StatementPlan = Callable[[Snapshot | None], StatementChanges]
+ChangePlan = Callable[[Snapshot | None], StatementChanges]
 """Works a statement out on a snapshot, None before the first."""
 
 
-def write_plan(table: TableStore, source: RowInput, kinds: pa.Array | int | None) -> StatementPlan:
+def write_plan(table: TableStore, source: RowInput, kinds: pa.Array | int | None) -> ChangePlan:
     """Rows are added or upserted, or are the changes that their kinds say. Raises InvalidRequestError."""
     given = checked_changes(table, source, kinds)
     return lambda _base: given
@@ -68,7 +68,7 @@ def checked_changes(table: TableStore, source: RowInput, kinds: pa.Array | int |
     return StatementChanges(rows=rows, kinds=found, removed=rows.slice(0, 0))
 
 
-def delete_plan(table: TableStore, where: Predicate | None) -> StatementPlan:
+def delete_plan(table: TableStore, where: Predicate | None) -> ChangePlan:
     """The rows that meet a condition are deleted, or all. Raises InvalidRequestError for one that does not fit."""
     check_table_writable(table)
     check_kinds_free(table, "a delete")
@@ -77,7 +77,7 @@ def delete_plan(table: TableStore, where: Predicate | None) -> StatementPlan:
     return lambda base: deleting(table, rows_of(table, base, where))
 
 
-def update_plan(table: TableStore, values: Mapping[str, object], where: Predicate | None) -> StatementPlan:
+def update_plan(table: TableStore, values: Mapping[str, object], where: Predicate | None) -> ChangePlan:
     """Columns of the rows that meet a condition get new values: plain ones, or polars expressions over the old row.
 
     Raises InvalidRequestError for columns that the table lacks, and those of the primary key; UnsupportedError for

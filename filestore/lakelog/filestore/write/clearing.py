@@ -11,8 +11,8 @@ from lakelog.filestore.metadata.origins.cleared_rows import Clears
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.write.changing import (
+    ChangePlan,
     StatementChanges,
-    StatementPlan,
     check_kinds_free,
     check_replaceable,
     checked_changes,
@@ -26,9 +26,7 @@ from lakelog.filestore.write.table_write import Overwrite, PartitionFilter, Repl
 from lakelog.filestore.write.write import check_table_writable
 
 
-def overwrite_plan(
-    table: TableStore, source: RowInput, kinds: pa.Array | int | None, replaces: Replaced
-) -> StatementPlan:
+def overwrite_plan(table: TableStore, source: RowInput, kinds: pa.Array | int | None, replaces: Replaced) -> ChangePlan:
     """The rows of the replaced partitions are deleted, then those of the source are written.
 
     Raises InvalidRequestError for rows outside of the partitions that a condition selects, UnsupportedError for
@@ -73,13 +71,13 @@ def replaced_partitions_of(
     return replaces.matching(there) if isinstance(replaces, PartitionFilter) else there
 
 
-def truncate_plan(table: TableStore) -> StatementPlan:
+def truncate_plan(table: TableStore) -> ChangePlan:
     """All rows are deleted."""
     plan = delete_plan(table, None)
     return lambda base: replace(plan(base), clears=Clears())
 
 
-def drop_plan(table: TableStore, choose: Callable[[set[bytes]], Collection[bytes]]) -> StatementPlan:
+def drop_plan(table: TableStore, choose: Callable[[set[bytes]], Collection[bytes]]) -> ChangePlan:
     """The rows of the partitions that `choose` picks are deleted."""
     check_table_writable(table)
     check_kinds_free(table, "a drop of partitions")

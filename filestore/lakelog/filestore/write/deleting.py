@@ -12,7 +12,7 @@ from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.metadata.tables.unnamed_files import discard_files
 from lakelog.filestore.options.merging import IGNORE_DELETE, MERGE_ENGINE, ROWKIND_FIELD, MergeEngine
 from lakelog.filestore.schema.schema import TableSchema
-from lakelog.filestore.write.changing import StatementChanges, StatementPlan
+from lakelog.filestore.write.changing import ChangePlan, StatementChanges
 from lakelog.filestore.write.table_write import TableWrite
 
 
@@ -39,7 +39,7 @@ def check_deletable(schema: TableSchema, *, table_name: str) -> None:
 class TableChange:
     """One statement on a table without a log: planned on the newest snapshot, again when another commit came first."""
 
-    def __init__(self, table: TableStore, plan: StatementPlan, operation: str) -> None:
+    def __init__(self, table: TableStore, plan: ChangePlan, operation: str) -> None:
         """`plan` gives the changes of a snapshot, which must fit in memory."""
         self._table = table
         self._operation = operation

@@ -14,8 +14,8 @@ from lakelog.common.types import ROW_KIND_COLUMN, DataField, RowKind
 from lakelog.filestore.merge.order import key_frame
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.write.changing import (
+    ChangePlan,
     StatementChanges,
-    StatementPlan,
     check_replaceable,
     deleting,
     joined,
@@ -33,7 +33,7 @@ _TARGET_ROW, _SOURCE_ROW = "target row", "source row"
 _NO_CLAUSE = -1
 
 
-def merge_plan(table: TableStore, source: RowInput, on: Sequence[str], clauses: MergeClauses) -> StatementPlan:
+def merge_plan(table: TableStore, source: RowInput, on: Sequence[str], clauses: MergeClauses) -> ChangePlan:
     """A merge of a source, which is held in memory, as are the table's rows.
 
     Rows match where their columns `on` are equal; a null equals nothing. Raises InvalidRequestError for columns,

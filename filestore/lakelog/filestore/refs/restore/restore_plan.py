@@ -10,8 +10,8 @@ from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.read.row_digest import RowDigest
 from lakelog.filestore.refs.restore.restored_state import StateDifference
 from lakelog.filestore.write.changing import (
+    ChangePlan,
     StatementChanges,
-    StatementPlan,
     check_kinds_free,
     deleting,
     joined,
@@ -21,7 +21,7 @@ from lakelog.filestore.write.changing import (
 from lakelog.filestore.write.write import check_table_writable
 
 
-def restore_plan(table: TableStore, target: Snapshot) -> StatementPlan:
+def restore_plan(table: TableStore, target: Snapshot) -> ChangePlan:
     """The net difference of a snapshot and the target is deleted, replaced and inserted.
 
     The rows that differ must fit in memory, as those of every statement. Raises InvalidRequestError for a target that
