@@ -55,4 +55,4 @@ def _commit(table: Table, batch: int) -> None:
     ]
     lineage = BatchLineage(job=f"job of {table.name}", query_id="q", run_id="r", batch_id=batch, sources=sources)
     entry = {"user": "q", "identifier": batch, **lineage.to_json()}
-    append_commit(table._files, user="q", identifier=batch, digest=None, entries=[], lineage={"batches": [entry]})
+    append_commit(table.store, user="q", identifier=batch, digest=None, entries=[], lineage={"batches": [entry]})

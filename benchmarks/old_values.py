@@ -76,7 +76,7 @@ def _counts(table: Table) -> tuple[Counter[str], int]:
     assert table.log is not None
     counts: Counter[str] = Counter()
     total = 0
-    for bucket in range(table._files.bucket_count):
+    for bucket in range(table.store.bucket_count):
         partition = kafka_topic(table.log).partition(bucket)
         end = read_tail(partition, 0).high_watermark
         for batch in read_range(partition, table.schema.fields, start=0, end=end):

@@ -67,7 +67,7 @@ def list_snapshots(table: Table) -> list[SnapshotLine]:
     assert table.log is not None
     lines = []
     for snapshot in table.snapshots():
-        log = read_state(table._files, snapshot, topic_id=table.log.topic_id).logged
+        log = read_state(table.store, snapshot, topic_id=table.log.topic_id).logged
         lines.append(
             SnapshotLine(
                 id=snapshot.id,

@@ -43,7 +43,7 @@ def oldest() -> Path:
 @pytest.mark.parametrize("part", PARTS)
 def test_the_oldest_versions_pass(part: str, oldest: Path) -> None:
     found = os.pathsep.join(str(ROOT / name) for name in SOURCES)
-    command = [oldest, "-m", "pytest", "-q", "-n", "0", "-m", "not full", "-p", "no:cacheprovider", part]
+    command = [str(oldest), "-m", "pytest", "-q", "-n", "0", "-m", "not full", "-p", "no:cacheprovider", part]
     environment = {**os.environ, "PYTHONPATH": found, "PYSPARK_PYTHON": str(oldest)}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-20_000:]

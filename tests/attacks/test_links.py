@@ -102,7 +102,7 @@ def test_places_outside_are_read_where_the_user_allows_them(tmp_path: Path, monk
     assert ids(in_new_process(world.table)) == expected
     world.run("expire", "orphans")
     assert world.content() == before
-    found = Catalog(tmp_path / "lake", options={KEY: str(moved)}).load_table("db.t")._files
+    found = Catalog(tmp_path / "lake", options={KEY: str(moved)}).load_table("db.t").store
     monkeypatch.delenv("LAKELOG_EXTERNAL_PATHS")
     assert ids(found) == expected
 
@@ -181,8 +181,8 @@ def test_external_index_files_are_not_read_unasked(tmp_path: Path, path: str) ->
 def test_spark_is_given_no_path_that_leads_out(tmp_path: Path) -> None:
     world = make_world(tmp_path, has_key=True)
     externalise(world, "file:{folder}/{name}")
-    refused = open_from_options({"path": world.table})._files
-    allowed = open_from_options({"path": world.table, KEY: str(world.outside)})._files
+    refused = open_from_options({"path": world.table}).store
+    allowed = open_from_options({"path": world.table, KEY: str(world.outside)}).store
     for entry in allowed.live_files.of(allowed.snapshots.latest()).entries():
         place = (entry.bucket_id, entry.file)
         assert allowed.readable_path(*place) == f"{world.outside}/{entry.file.file_name}"
@@ -213,7 +213,7 @@ def test_a_table_that_is_a_link_is_not_dropped(tmp_path: Path) -> None:
         catalog.drop_table("db.t")
     assert sorted(away.rglob("*")) == before
     assert Path(made.path).is_symlink()
-    assert ids(catalog.load_table("db.t")._files) == list(range(6))
+    assert ids(catalog.load_table("db.t").store) == list(range(6))
 
 
 def test_a_drop_follows_no_link_in_the_table(tmp_path: Path) -> None:

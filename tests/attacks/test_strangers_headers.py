@@ -25,9 +25,9 @@ SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False)])
 
 def header_beside(table: Table, change: dict[str, object]) -> bytes:
     """The header of a batch of another user with a file as the table has one, but for a change."""
-    file = next(table._files.live_files.of(table._files.snapshots.latest()).entries()).file
+    file = next(table.store.live_files.of(table.store.snapshots.latest()).entries()).file
     header = CommitHeader(
-        table_uuid=table._files.uuid,
+        table_uuid=table.store.uuid,
         user="stranger",
         identifier=0,
         source_digest="0",
@@ -59,7 +59,7 @@ def test_the_next_batch_refuses_a_header_that_names_files_elsewhere(
     with pytest.raises(CorruptDataError, match=rf"topic {table.log.topic}, partition 0"):
         LocalWriter(table, "q").write(1, rows, kinds)
     with pytest.raises(CorruptDataError, match=rf"topic {table.log.topic}, partition 0"):
-        table._files.remove_orphan_files(named_elsewhere=names_in_log(table._files, table.log), dry_run=False)
+        table.store.remove_orphan_files(named_elsewhere=names_in_log(table.store, table.log), dry_run=False)
 
     assert [one.id for one in table.snapshots()] == [1]
     assert table.to_arrow()["id"].to_pylist() == [1]

@@ -127,10 +127,10 @@ def test_a_new_column_without_a_type_is_refused_by_name(table: Table) -> None:
 
 def test_additions_to_a_table_with_a_log_pass_the_checks_of_alter(tmp_path: Path) -> None:
     options = {"log.system": "kafka", "log.topic": "t", "log.topic-id": "i", "log.kafka.bootstrap.servers": "nowhere:1"}
-    store = Catalog(tmp_path).create_table("db.t", schema=SCHEMA, primary_keys=["id"])._files
+    store = Catalog(tmp_path).create_table("db.t", schema=SCHEMA, primary_keys=["id"]).store
     path = Path(store.path) / "schema/schema-0"
     path.write_text(altered_by_others(store.schema, **options))
-    store = open_table(store.path)._files
+    store = open_table(store.path).store
     found = pa.schema([*SCHEMA, ("extra", pa.int64())])
     added = add_new_columns(store, str(tmp_path), found)
     assert added.field_names == ("id", "Name", "must", "extra")

@@ -39,7 +39,7 @@ def test_a_created_table_opens_with_what_it_was_given(catalog: Catalog) -> None:
     assert table.schema.primary_keys == ("id",)
     assert table.schema.comment == "some"
     assert before <= table.schema.time_millis <= system_millis()
-    assert table._files.bucket_count == 3
+    assert table.store.bucket_count == 3
     assert table.log is None
     assert table.to_arrow().num_rows == 0
     assert list(table.snapshots()) == []

@@ -50,7 +50,7 @@ def make(catalog: Catalog, name: str = "db.t") -> Table:
 
 def snapshots(table: Table) -> list[Told]:
     """What the files say."""
-    name = table._files.name
+    name = table.store.name
     found = [(name, one.commit_identifier, one.id, one.commit_kind.value) for one in table.snapshots()]
     return sorted(found, key=lambda one: one[2])
 
@@ -142,6 +142,6 @@ def test_what_was_not_committed_is_not_told_of(catalog: Catalog, told: list[Told
 
 
 def test_a_pickled_handle_has_no_listeners(catalog: Catalog) -> None:
-    files = make(catalog)._files
+    files = make(catalog).store
 
     assert pickle.loads(pickle.dumps(files)).listeners_of is None

@@ -38,7 +38,7 @@ def shown(table: Table) -> Shown:
     """The rows of all lines, and of the tags that are no protecting ones."""
     lines = [table.branch(name) for name in ("main", *(branch.name for branch in table.branches.list()))]
     return {
-        line._files.branch: (
+        line.store.branch: (
             rows_of(line),
             {tag.name: rows_of(line, tag.name) for tag in line.tags.list() if not tag.name.startswith("lakelog-")},
         )

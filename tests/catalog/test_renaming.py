@@ -135,7 +135,7 @@ def test_a_commit_that_a_rename_overtakes_is_not_made_at_the_old_place(catalog: 
 
     request = CommitRequest(commit_user="u", commit_identifier=1, kind=CommitKind.APPEND)
     with pytest.raises(UnknownOutcomeError) as caught:
-        TableCommit(table._files).commit(lambda _latest: request, on_step=rename)
+        TableCommit(table.store).commit(lambda _latest: request, on_step=rename)
     assert not Path(table.path).exists()
     renamed = catalog.load_table("db.u")
     assert [snapshot.id for snapshot in renamed.snapshots()] == [1]
@@ -172,10 +172,10 @@ def test_a_commit_whose_table_is_renamed_before_its_answer_is_found_under_the_ne
 def test_a_snapshot_that_was_renamed_with_its_table_is_not_reported_as_missing(catalog: Catalog, table: Table) -> None:
     snapshot = table.snapshot()
     assert snapshot is not None
-    live = table._files.live_files.of(snapshot)
+    live = table.store.live_files.of(snapshot)
     catalog.rename_table("db.t", "db.u")
     with pytest.raises(NotFoundError, match=r"was created in .*, and the table was renamed or dropped since"):
-        continues_table(table._files, snapshot, live)
+        continues_table(table.store, snapshot, live)
 
 
 @pytest.mark.parametrize("has_snapshots", [True, False])
@@ -185,15 +185,15 @@ def test_a_table_with_a_log_records_where_it_is(catalog: Catalog, has_snapshots:
         request = CommitRequest(
             commit_user="u", commit_identifier=1, kind=CommitKind.APPEND, properties={PLACE_KEY: table.path}
         )
-        TableCommit(table._files).commit(lambda _latest: request)
+        TableCommit(table.store).commit(lambda _latest: request)
     renamed = catalog.rename_table("db.t", "db.u")
-    assert recorded_place(renamed._files) == renamed.path
+    assert recorded_place(renamed.store) == renamed.path
     assert renamed.log is not None
     assert (renamed.log.topic, renamed.log.topic_id, renamed.uuid) == ("t", "i", table.uuid)
     shutil.copytree(renamed.path, table.path)  # a copy at the old place is a copy, and not the original
     copy = open_table(table.path)
-    assert original_of(copy._files, recorded_place(copy._files)) == renamed.path
-    assert original_of(renamed._files, recorded_place(renamed._files)) is None
+    assert original_of(copy.store, recorded_place(copy.store)) == renamed.path
+    assert original_of(renamed.store, recorded_place(renamed.store)) is None
 
 
 @pytest.mark.parametrize("has_snapshots", [True, False])
@@ -202,18 +202,18 @@ def test_a_task_of_a_stream_stops_at_its_look_at_the_old_place(catalog: Catalog,
     if has_snapshots:
         state = {LOG_STATE_KEY: LogState(topic_id="i").to_json()}
         request = CommitRequest(commit_user="u", commit_identifier=1, kind=CommitKind.APPEND, properties=state)
-        TableCommit(table._files).commit(lambda _latest: request)
-    assert newest_state(table._files, topic_id="i").snapshot_id == int(has_snapshots)
+        TableCommit(table.store).commit(lambda _latest: request)
+    assert newest_state(table.store, topic_id="i").snapshot_id == int(has_snapshots)
     catalog.rename_table("db.t", "db.u")
     with pytest.raises(ConflictError, match="was dropped, renamed, or created again"):
-        newest_state(table._files, topic_id="i")
+        newest_state(table.store, topic_id="i")
 
 
 def test_a_renamed_copy_stays_a_copy(catalog: Catalog, table: Table) -> None:
     original = logged(table)
     shutil.copytree(original.path, Path(catalog.warehouse, "db.db", "copy"))
     renamed = catalog.rename_table("db.copy", "db.other")
-    assert original_of(renamed._files, recorded_place(renamed._files)) == original.path
+    assert original_of(renamed.store, recorded_place(renamed.store)) == original.path
 
 
 def test_a_link_is_not_renamed(catalog: Catalog, table: Table) -> None:

@@ -130,10 +130,10 @@ def test_a_table_gives_its_rows_as_a_pandas_frame(table: Table) -> None:
 @pytest.mark.parametrize(
     "verb",
     [
-        lambda table: table._files.write(rows(("d0", 9))),
-        lambda table: table._files.delete("id = 0"),
-        lambda table: table._files.drop_partitions("day = 'd0'"),
-        lambda table: table._files.rescale(3),
+        lambda table: table.store.write(rows(("d0", 9))),
+        lambda table: table.store.delete("id = 0"),
+        lambda table: table.store.drop_partitions("day = 'd0'"),
+        lambda table: table.store.rescale(3),
     ],
 )
 def test_what_a_log_would_miss_is_refused(table: Table, verb: Callable[[Table], object]) -> None:

@@ -21,8 +21,8 @@ def table(tmp_path: Path) -> Table:
     """`lake/db.db/t`: snapshot 1 has two rows, snapshot 2 three."""
     schema = pa.schema({"id": pa.int64(), "name": pa.string()})
     table = Catalog(tmp_path / "lake").create_table("db.t", schema=schema, primary_keys=["id"])
-    table._files.write(pa.table({"id": [1, 2], "name": ["one", None]}))
-    table._files.write(pa.table({"id": [2, 3], "name": ["two", "three"]}))
+    table.store.write(pa.table({"id": [1, 2], "name": ["one", None]}))
+    table.store.write(pa.table({"id": [2, 3], "name": ["two", "three"]}))
     return table
 
 

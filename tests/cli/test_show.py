@@ -95,7 +95,7 @@ def test_the_partitions_of_a_table_are_described(run: Run, table: Table) -> None
 
 def test_a_snapshot_dated_beyond_the_years_of_dates_is_shown_in_milliseconds(run: Run, table: Table) -> None:
     beyond = 253_402_300_800_000
-    files = table._files
+    files = table.store
     last = files.snapshots.get(2)
     assert files.snapshots.create_new(replace(last, id=3, uuid="3", time_millis=beyond))
     assert run("table", "snapshots", "db.t")[1].splitlines()[-1].split()[2:4] == [str(beyond), "ms"]

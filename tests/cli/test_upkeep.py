@@ -23,7 +23,7 @@ def table(tmp_path: Path) -> Table:
         "db.t", schema=SCHEMA, primary_keys=["day", "id"], partition_keys=["day"], options=options
     )
     for number in range(4):
-        table._files.write(pa.table({"day": [f"d{number % 2}"], "id": [number]}, schema=SCHEMA))
+        table.store.write(pa.table({"day": [f"d{number % 2}"], "id": [number]}, schema=SCHEMA))
     return table
 
 
@@ -94,7 +94,7 @@ def test_consumers_are_shown_moved_and_forgotten(run: Run, table: Table) -> None
 
 
 def test_a_commit_is_found_by_its_uuid(run: Run, table: Table) -> None:
-    uuid = str(table._files.snapshots.get(2).uuid)
+    uuid = str(table.store.snapshots.get(2).uuid)
     assert run("table", "find-commit", table.path, uuid) == (0, "committed as snapshot 2\n", "")
     assert run("table", "find-commit", table.path, "lost", "--snapshot-id", "3")[1] == "not committed: write again\n"
     assert run("table", "find-commit", table.path, "lost", "--snapshot-id", "5")[1].startswith("not committed so far")

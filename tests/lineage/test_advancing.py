@@ -41,7 +41,7 @@ class Group:
 
     def __init__(self, catalog: Catalog, *tables: Table) -> None:
         self._advance = ConsistentAdvance(catalog)
-        self._tables = {identity_of(table._files): table._files for table in tables}
+        self._tables = {identity_of(table.store): table.store for table in tables}
         self._at: Mapping[str, TableVersion] | None = None
 
     def next(self, *, steps: int | None = 1, heads: Mapping[str, int] | None = None) -> tuple[int, ...] | None:
@@ -181,7 +181,7 @@ def test_a_group_stops_at_every_agreement_of_two_jobs_in_order(seed: int, catalo
             case "next" if all(ends.values()) and set(ends["a"]) & set(ends["b"]):
                 stops.append(group.next())
             case name if name in jobs:
-                newest = source._files.snapshots.latest_id() or 0
+                newest = source.store.snapshots.latest_id() or 0
                 versions = [one for one in range((ends[name] or [0])[-1] + 1, newest + 1) if changes_rows(source, one)]
                 if versions:
                     ends[name].append(chance.choice(versions))
@@ -199,12 +199,12 @@ def test_a_group_stops_at_every_agreement_of_two_jobs_in_order(seed: int, catalo
 
 
 def changes_rows(table: Table, number: int) -> bool:
-    return table._files.snapshots.get(number).commit_kind.value == "APPEND"
+    return table.store.snapshots.get(number).commit_kind.value == "APPEND"
 
 
 def version_shown(table: Table, number: int) -> int:
     """The version of the source that a snapshot shows, by the record of the newest batch; compactions have none."""
-    found = (batches_of(table._files.snapshots.get(one)) for one in range(number, 0, -1))
+    found = (batches_of(table.store.snapshots.get(one)) for one in range(number, 0, -1))
     (batch,) = next(batches for batches in found if batches)
     (source,) = batch.lineage.sources
     assert isinstance(source, TableSource)

@@ -31,7 +31,7 @@ def merge(table: Table, branch: str) -> None:
 
 
 def fast_forward_by_others(table: Table, branch: str) -> None:
-    fast_forward_as_others_do(table._files, branch)
+    fast_forward_as_others_do(table.store, branch)
 
 
 def test_a_restore_that_a_branch_alone_has_still_is_tainted(
@@ -178,9 +178,9 @@ def test_the_steps_of_a_branch_begin_at_what_its_table_has_taken(
     trial.write(rows(8))
     trial.upkeep.expire_snapshots(retain_min=1, retain_max=1)
 
-    graph = load_lines([trial._files], FoundTables([catalog]))
+    graph = load_lines([trial.store], FoundTables([catalog]))
 
-    steps = graph.lines[line_key(trial._files)].steps
+    steps = graph.lines[line_key(trial.store)].steps
     assert [step.version.snapshot_id for step in steps] == [3, 4, 5]
 
 
@@ -192,7 +192,7 @@ def test_readers_of_a_branch_that_another_engine_put_in_place_read_snapshots_of_
     b.branches.create("trial")
     trial = b.branch("trial")
     trial.write(rows(7))
-    fast_forward_as_others_do(b._files, "trial")
+    fast_forward_as_others_do(b.store, "trial")
     copy(a, trial)
     copy(trial, c)
     trial.write(rows(9))
@@ -289,7 +289,7 @@ def test_an_expiry_feeds_what_came_in_the_place_of_fed_snapshots(
     a, b, _ = tables
     copy(a, b)
     feed(catalog)
-    roll_back_as_others_do(b._files, 1)
+    roll_back_as_others_do(b.store, 1)
     for _ in range(2):
         copy(a, b)
     b.upkeep.expire_snapshots(retain_min=1, retain_max=1)
@@ -310,7 +310,7 @@ def test_a_snapshot_without_lineage_was_there_before_the_first_read_of_it(
     for number in (8, 9):
         b.write(rows(number))
     commit_rows(c, rows(2), read_of(b, end=3), user="early")
-    roll_back_as_others_do(b._files, 2)
+    roll_back_as_others_do(b.store, 2)
     commit_rows(c, rows(3), read_of(b, end=2), user="late")
 
     assert {row["job"] for row in downstream(catalog, "db.b", 2).to_pylist()} == {"early", "late"}
@@ -324,7 +324,7 @@ def test_a_snapshot_of_a_branch_was_not_in_its_table_before_the_table_took_it(
     _, b, c = tables
     b.branches.create("trial")
     b.write(rows(7))
-    commit = b._files.snapshots.get(2).uuid
+    commit = b.store.snapshots.get(2).uuid
     commit_rows(c, rows(1), read_of(b, end=2), user="first")
     for number in (8, 9):
         b.branch("trial").write(rows(number))
@@ -365,7 +365,7 @@ def test_a_snapshot_that_a_branch_has_still_was_in_its_table_before_the_branch(
     commit_rows(c, rows(8), read_of(b, end=3))
     b.branches.create("trial", snapshot_id=2)
     feed(catalog)
-    roll_back_as_others_do(b._files, 1)
+    roll_back_as_others_do(b.store, 1)
 
     assert "db.c" in reached(catalog, "db.b", 2)
 
@@ -378,7 +378,7 @@ def test_a_snapshot_of_a_deleted_branch_is_known_where_its_name_was_given_again(
     b.branches.create("trial")
     trial = b.branch("trial")
     copy(a, trial)
-    commit = trial._files.snapshots.get(2).uuid
+    commit = trial.store.snapshots.get(2).uuid
     commit_rows(c, rows(9), read_of(trial, end=2), user="before")
     b.branches.delete("trial")
     for number in (7, 8):

@@ -301,9 +301,9 @@ def test_a_foreign_writer_breaks_a_table(catalog: Catalog, make: Make) -> None:
     source, a = make("s"), make("a")
     grow(source)
     StreamJob(a, [source], user="one").run()
-    live = a._files.live_files.of(a.snapshot())
-    written = write_rows(a._files, rows(9), first_sequence=live.next_sequence)
-    foreign_snapshot(a._files, CommitKind.APPEND, entries=written.entries)
+    live = a.store.live_files.of(a.snapshot())
+    written = write_rows(a.store, rows(9), first_sequence=live.next_sequence)
+    foreign_snapshot(a.store, CommitKind.APPEND, entries=written.entries)
 
     assert ids(catalog, "db.a", "db.s") == {"db.a": 1, "db.s": 1}
 
@@ -511,7 +511,7 @@ def test_what_an_expired_snapshot_was_made_from_is_known_where_it_was_fed(tmp_pa
     _, m, _, _ = derive(catalog)
     feed(catalog)
     m.upkeep.expire_snapshots(retain_min=1, retain_max=1)
-    assert m._files.snapshots.ids() == [3]
+    assert m.store.snapshots.ids() == [3]
 
     found = consistent_snapshots(catalog, ["db.a", "db.b"])
 
@@ -522,7 +522,7 @@ def test_what_an_expired_snapshot_was_made_from_is_known_where_it_was_fed(tmp_pa
 def test_an_expired_snapshot_that_was_not_fed_is_named(catalog: Catalog) -> None:
     _, m, _, _ = derive(catalog)
     m.upkeep.expire_snapshots(retain_min=1, retain_max=1)
-    assert m._files.snapshots.ids() == [3]
+    assert m.store.snapshots.ids() == [3]
 
     with pytest.raises(NotConsistentError, match=r"db\.m is shown at a snapshot that has expired .*: snapshot 1"):
         consistent_snapshots(catalog, ["db.a", "db.b"])

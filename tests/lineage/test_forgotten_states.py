@@ -110,10 +110,10 @@ def test_a_branch_says_itself_what_it_began_with_where_its_table_has_forgotten_i
 def test_a_branch_carries_on_the_overwrite_of_another_engine_at_which_it_began(make: Make) -> None:
     orders = make("orders")
     grow(orders)
-    foreign_snapshot(orders._files, CommitKind.OVERWRITE)
+    foreign_snapshot(orders.store, CommitKind.OVERWRITE)
     orders.branches.create("next")
     orders.branch("next").write(rows(2))
-    newest = orders.branch("next")._files.snapshots.latest()
+    newest = orders.branch("next").store.snapshots.latest()
 
     assert newest is not None
     assert [one.last for one in unseen_of(newest.properties)] == [2]
@@ -126,7 +126,7 @@ def test_a_restored_snapshot_of_another_engine_shows_no_version_where_those_befo
     grow(orders)
     job = StreamJob(a, [orders], user="job")
     job.run()
-    foreign_snapshot(a._files, CommitKind.OVERWRITE)
+    foreign_snapshot(a.store, CommitKind.OVERWRITE)
     grow(orders)
     job.run()
     StreamJob(b, [orders], user="whole").run()
@@ -145,7 +145,7 @@ def test_a_branch_from_a_snapshot_of_another_engine_shows_no_version_where_those
     grow(orders)
     job = StreamJob(a, [orders], user="job")
     job.run()
-    foreign_snapshot(a._files, CommitKind.OVERWRITE)
+    foreign_snapshot(a.store, CommitKind.OVERWRITE)
     grow(orders)
     job.run()
     a.upkeep.expire_snapshots(retain_max=2, retain_min=1)

@@ -57,7 +57,7 @@ class Pipeline:
             job.run()
 
     def lines(self, found: FoundTables | None = None) -> Lines:
-        graph = load_lines([sink._files for sink in self.sinks], found or self.kept)
+        graph = load_lines([sink.store for sink in self.sinks], found or self.kept)
         return {key: tuple(line.steps) for key, line in graph.lines.items()}
 
     def read_anew(self) -> Lines:
@@ -69,7 +69,7 @@ def test_a_second_decision_reads_the_newest_snapshot_again_and_what_is_new(catal
     for _ in range(5):
         pipeline.step()
     catalog._file_io = files
-    tables = {identity_of(sink._files): replace(sink._files, file_io=files) for sink in pipeline.sinks}
+    tables = {identity_of(sink.store): replace(sink.store, file_io=files) for sink in pipeline.sinks}
     advance = ConsistentAdvance(catalog)
 
     def decide(behind: object) -> tuple[object, list[str]]:
@@ -175,7 +175,7 @@ def test_kept_lines_are_what_a_new_reading_gives_after_any_history(catalog: Cata
     pipeline.step()
     for _ in range(12):
         table = choose.choice([pipeline.source, *pipeline.sinks])
-        newest = table._files.snapshots.ids()
+        newest = table.store.snapshots.ids()
         match choose.choice(["step", "step", "grow", "compact", "roll back", "restore", "expire", "overwrite"]):
             case "step":
                 pipeline.step()

@@ -96,7 +96,7 @@ class FailingLineage(TableLineage):
 
 
 def test_a_feed_that_fails_keeps_the_snapshots(table: Table, caplog: pytest.LogCaptureFixture) -> None:
-    table = table._of(replace(table._files, lineage_keeper=FailingLineage()))
+    table = table._of(replace(table.store, lineage_keeper=FailingLineage()))
 
     assert table.upkeep.expire_snapshots(retain_max=1, retain_min=1).snapshot_ids == (1,)
     assert "its snapshots stay: the store does not answer" in caplog.text
@@ -126,7 +126,7 @@ def test_lineage_that_is_switched_off_holds_nothing(catalog: Catalog, table: Tab
 
 def test_an_expiry_of_a_table_whose_lineage_is_switched_off_holds_nothing(catalog: Catalog, table: Table) -> None:
     feed(Catalog(catalog.warehouse, options=dict.fromkeys(LINEAGE_ON, "false")))
-    table._files.file_io.write_bytes(f"{table.path}/consumer/consumer-lakelog-lineage", b'{"nextSnapshot": 2}')
+    table.store.file_io.write_bytes(f"{table.path}/consumer/consumer-lakelog-lineage", b'{"nextSnapshot": 2}')
 
     assert table.upkeep.expire_snapshots(retain_max=1, retain_min=1).snapshot_ids == (1, 2, 3)
 

@@ -122,7 +122,7 @@ def test_what_a_branch_brought_is_known_when_the_branch_is_deleted_and_the_merge
         a.compact(full=True)
         grow(make_other(catalog))
     assert ids(catalog, "db.a", "db.b")["db.b"] == 1
-    newest = a._files.snapshots.latest_id()
+    newest = a.store.snapshots.latest_id()
 
     feed(catalog)
     a.upkeep.expire_snapshots(retain_min=1, retain_max=1)
@@ -193,7 +193,7 @@ def test_a_merge_whose_handle_records_nothing_else_has_the_branch_as_its_source(
     job_in(a, "trial", source).run()
     a.branches.merge("trial")
 
-    (batch,) = batches_of(a._files.snapshots.get(2))
+    (batch,) = batches_of(a.store.snapshots.get(2))
 
     assert batch.lineage.operation == "MERGE BRANCH"
     assert [one.lineage.job for one in batch.lineage.brought] == ["trial"]
@@ -220,7 +220,7 @@ def test_rows_that_an_expired_overwrite_of_the_branch_took_out_are_not_brought(t
     merged = a.branches.merge("trial").snapshot_id
     assert merged is not None
 
-    (batch,) = batches_of(a._files.snapshots.get(merged))
+    (batch,) = batches_of(a.store.snapshots.get(merged))
     assert {one.lineage.job for one in batch.lineage.brought} == {"overwrite", "later"}
     (unknown,) = [one for one in batch.lineage.sources if isinstance(one, UnknownSource)]
     assert unknown.why == "db.a$branch_trial: the branch was overwritten"

@@ -32,7 +32,7 @@ def make(catalog: Catalog) -> Make:
 
 def grow(table: Table) -> int:
     table.write(pa.table({"id": pa.array([0], pa.int64())}))
-    newest = table._files.snapshots.latest_id()
+    newest = table.store.snapshots.latest_id()
     assert newest is not None
     return newest
 
@@ -40,7 +40,7 @@ def grow(table: Table) -> int:
 def night(table: Table, source: Table, number: int, *, user: str, start: int | None, job: str | None = None) -> int:
     """A branch whose stream reads a source from a snapshot on, merged and deleted; gives the snapshot it has read."""
     table.branches.create(f"night{number}")
-    end = source._files.snapshots.latest_id()
+    end = source.store.snapshots.latest_id()
     assert end is not None
     branch = table.branch(f"night{number}")
     rows = pa.table({"id": pa.array([number], pa.int64())})
@@ -51,11 +51,11 @@ def night(table: Table, source: Table, number: int, *, user: str, start: int | N
 
 
 def newest(*tables: Table) -> dict[str, int | None]:
-    return {str(table.identifier): table._files.snapshots.latest_id() for table in tables}
+    return {str(table.identifier): table.store.snapshots.latest_id() for table in tables}
 
 
 def readers(table: Table) -> list[str]:
-    latest = table._files.snapshots.latest()
+    latest = table.store.snapshots.latest()
     assert latest is not None
     found = RowSources.of(latest.properties)
     assert found is not None

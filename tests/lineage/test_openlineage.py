@@ -163,7 +163,7 @@ def test_running_is_due_once_in_so_many_minutes(minutes: int | None, later: int,
 
 def test_the_rows_of_a_run_are_summed_and_unknown_once_they_are_of_others_too(table: Table) -> None:
     streamed(table, 0)
-    snapshot = table._files.snapshots.get(1)
+    snapshot = table.store.snapshots.get(1)
     batch = CommittedBatch(user="q", identifier=0, lineage=BatchLineage(batch_id=0, run_id=RUN))
 
     counts = [

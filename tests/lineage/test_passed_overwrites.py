@@ -119,7 +119,7 @@ def test_the_overwrite_of_another_engine_is_carried_on_by_the_next_commit(catalo
     orders.write(rows(1))
     early, late = StreamJob(a, [orders], user="early"), StreamJob(b, [orders], user="late")
     early.run()
-    foreign_snapshot(orders._files, CommitKind.OVERWRITE)
+    foreign_snapshot(orders.store, CommitKind.OVERWRITE)
     orders.write(rows(2))
     early.run()
     late.run()
@@ -156,7 +156,7 @@ def test_nightly_overwrites_are_bounded_and_none_is_missed(catalog: Catalog, mak
     late.run()
     feed_where_on(catalog)
     expire(orders, a, b)
-    newest = orders._files.snapshots.latest()
+    newest = orders.store.snapshots.latest()
 
     assert newest is not None
     found = unseen_of(newest.properties)
@@ -179,7 +179,7 @@ def test_a_branch_takes_its_overwrites_into_the_table(catalog: Catalog, make: Ma
     late.run()
     feed_where_on(catalog)
     expire(orders, a, b)
-    newest = orders._files.snapshots.latest()
+    newest = orders.store.snapshots.latest()
 
     assert newest is not None
     assert [one.last for one in unseen_of(newest.properties)] == [2, 4]
@@ -195,10 +195,10 @@ def test_the_newest_snapshot_names_the_living_ones_that_streams_pass(catalog: Ca
         table.write(rows(number), mode="overwrite")
         table.compact(full=True)
         table.restore(snapshot_id=1)
-    newest = table._files.snapshots.latest()
+    newest = table.store.snapshots.latest()
 
     assert newest is not None
-    passed = [step.version.snapshot_id for step in steps_of_table(table._files) if step.is_unseen]
+    passed = [step.version.snapshot_id for step in steps_of_table(table.store) if step.is_unseen]
     assert [one.last for one in unseen_of(newest.properties)] == passed
     assert len(passed) >= 3
 

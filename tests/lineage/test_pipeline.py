@@ -85,7 +85,7 @@ class Pipeline:
 
     def note(self, name: str) -> None:
         """Keep what a source has at its newest snapshot: a version may be named by that of a compaction."""
-        newest = self.tables[name]._files.snapshots.latest_id()
+        newest = self.tables[name].store.snapshots.latest_id()
         if newest is not None:
             self.had[name, newest] = amounts_at(self.tables[name], newest)
 
@@ -126,7 +126,7 @@ class Pipeline:
 
     def is_joined(self) -> bool:
         """Whether the newest snapshot of table 7 is the join of those of 5 and 6."""
-        found = {name: self.tables[name]._files.snapshots.latest_id() for name in DERIVED}
+        found = {name: self.tables[name].store.snapshots.latest_id() for name in DERIVED}
         left, right, joined = (rows_at(self.tables[name], number) if number else {} for name, number in found.items())
         return joined == {one: (*left[one], *right[one]) for one in left.keys() & right.keys()}
 

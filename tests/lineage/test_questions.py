@@ -121,7 +121,7 @@ def test_a_number_that_was_given_again_is_another_snapshot(catalog: Catalog) -> 
     source, sink, later = (make(catalog, f"db.{name}") for name in ("s", "t", "u"))
     grow(source)
     grow(source)
-    before = source._files.snapshots.get(2).uuid
+    before = source.store.snapshots.get(2).uuid
     StreamJob(sink, [source], user="job").run()
     source.upkeep.rollback(snapshot_id=1)
     grow(source)

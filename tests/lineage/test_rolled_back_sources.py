@@ -30,7 +30,7 @@ def roll_back(catalog: Catalog, table: Table, snapshot_id: int) -> None:
 
 def roll_back_by_others(catalog: Catalog, table: Table, snapshot_id: int) -> None:
     feed(catalog)
-    roll_back_as_others_do(table._files, snapshot_id)
+    roll_back_as_others_do(table.store, snapshot_id)
 
 
 BACK = pytest.mark.parametrize("back", [roll_back, roll_back_by_others])
@@ -59,9 +59,9 @@ def test_a_snapshot_that_was_read_and_expired_is_no_restore(
     for number in (7, 8):
         a.write(rows(number), mode="overwrite")
         a.write(rows(number + 10))
-        commit_rows(b, rows(number), read_of(a, end=a._files.snapshots.latest_id()), user=f"night-{number}")
+        commit_rows(b, rows(number), read_of(a, end=a.store.snapshots.latest_id()), user=f"night-{number}")
     feed(catalog)
-    wrong = a._files.snapshots.get(2).uuid
+    wrong = a.store.snapshots.get(2).uuid
     a.upkeep.expire_snapshots(retain_min=1, retain_max=1)
 
     found = tainted(catalog, "db.a", 2, commit=wrong).snapshots.to_pylist()
@@ -99,7 +99,7 @@ def test_a_snapshot_that_a_branch_alone_has_comes_before_what_was_read_behind_it
     a.branches.create("trial", snapshot_id=1)
     a.branch("trial").write(rows(9), mode="overwrite")
     back(catalog, a, 1)
-    fast_forward_as_others_do(a._files, "trial")
+    fast_forward_as_others_do(a.store, "trial")
 
     assert "db.b" in reached(catalog, "db.a$branch_old", 2)
     assert readers(catalog, "db.a$branch_old", 2) == {"db.a", "db.b"}  # itself is the beginning of the branch
@@ -121,7 +121,7 @@ def test_a_merge_of_a_branch_that_was_rolled_back_behind_its_base_has_read_all_t
     trial.write(rows(12))
     b.branches.merge("trial")
 
-    merged = b._files.snapshots.latest_id()
+    merged = b.store.snapshots.latest_id()
     assert merged is not None
     assert ("db.b", merged) in {
         (row["sink_table"], row["sink_snapshot"]) for row in downstream(catalog, "db.a", 1).to_pylist()
@@ -157,7 +157,7 @@ def test_what_a_branch_alone_has_came_before_a_later_snapshot_that_has_its_own_e
     a.branches.create("trial", snapshot_id=1)
     a.branch("trial").write(rows(9), mode="overwrite")
     back(catalog, a, 1)
-    fast_forward_as_others_do(a._files, "trial")
+    fast_forward_as_others_do(a.store, "trial")
 
     assert "db.b" in reached(catalog, "db.a$branch_old", 2)
 

@@ -51,11 +51,11 @@ def rows(*ids: int) -> pa.Table:
 
 def write_foreign(table: Table) -> None:
     """Another engine appends a row."""
-    live = table._files.live_files.of(table._files.snapshots.latest())
+    live = table.store.live_files.of(table.store.snapshots.latest())
     foreign_snapshot(
-        table._files,
+        table.store,
         CommitKind.APPEND,
-        entries=write_rows(table._files, rows(99), first_sequence=live.next_sequence).entries,
+        entries=write_rows(table.store, rows(99), first_sequence=live.next_sequence).entries,
     )
 
 
@@ -109,13 +109,13 @@ class History:
     def static(self) -> None:
         source = self.random.choice(self.sources)
         number = self.statics[source.name] = self.statics.get(source.name, -1) + 1
-        newest = source._files.snapshots.latest_id()
+        newest = source.store.snapshots.latest_id()
         read = read_of(source, end=newest, mode=ReadMode.BATCH)
         commit_rows(self.sink, rows(self.number), read, user=f"static of {source.name}", batch=number)
 
     def statement(self) -> None:
         source = self.random.choice(self.sources)
-        read = read_of(source, end=source._files.snapshots.latest_id(), mode=ReadMode.BATCH)
+        read = read_of(source, end=source.store.snapshots.latest_id(), mode=ReadMode.BATCH)
         commit_rows(self.sink, rows(self.number), read, user=f"statement {self.number}", batch=None)
 
     def by_hand(self) -> None:
@@ -125,22 +125,22 @@ class History:
         commit_rows(self.sink, rows(self.number), UnknownSource(why="no plan"), user=f"u{self.number}", batch=None)
 
     def foreign(self) -> None:
-        if self.sink._files.snapshots.latest_id():
+        if self.sink.store.snapshots.latest_id():
             write_foreign(self.sink)
 
     def overwrite(self) -> None:
-        if self.sink._files.snapshots.latest_id():
+        if self.sink.store.snapshots.latest_id():
             source = self.random.choice(self.sources)
-            read = read_of(source, end=source._files.snapshots.latest_id(), mode=ReadMode.BATCH)
+            read = read_of(source, end=source.store.snapshots.latest_id(), mode=ReadMode.BATCH)
             overwrite_rows(self.sink, rows(self.number), read)
 
     def restore(self) -> None:
-        ids = self.sink._files.snapshots.ids()
+        ids = self.sink.store.snapshots.ids()
         if len(ids) > 1:
             self.sink.restore(snapshot_id=self.random.choice(ids))
 
     def roll_back(self) -> None:
-        ids = self.sink._files.snapshots.ids()
+        ids = self.sink.store.snapshots.ids()
         if len(ids) > 2:
             self.sink.upkeep.rollback(snapshot_id=self.random.choice(ids[-3:]))
 
@@ -151,13 +151,13 @@ class History:
 
     def merge(self) -> None:
         """A branch is written by a job of its own, while another one goes on, and merged."""
-        if self.sink._files.snapshots.latest_id():
+        if self.sink.store.snapshots.latest_id():
             self.write_branch()
             self.stream()
             self.sink.branches.merge(self.name)
 
     def take_branch(self) -> None:
-        if self.sink._files.snapshots.latest_id():
+        if self.sink.store.snapshots.latest_id():
             self.write_branch()
             if self.random.random() < 0.5:
                 self.stream()
@@ -165,11 +165,11 @@ class History:
 
     def night(self) -> None:
         """A job goes on in a branch, which is merged and deleted."""
-        if self.sink._files.snapshots.latest_id():
+        if self.sink.store.snapshots.latest_id():
             self.name = f"night{self.number}"
             self.sink.branches.create(self.name)
             self.nightly.sink = self.sink.branch(self.name)
-            files = self.nightly.sink._files
+            files = self.nightly.sink.store
             last = read_users(files.snapshots.latest(), files.snapshots).get(self.nightly.user)
             self.nightly.batch = max(self.nightly.batch, 0 if last is None else last.identifier + 1)
             self.nightly.run()
@@ -191,10 +191,10 @@ class History:
 
 def line_of(table: Table) -> Line:
     return Line(
-        key=line_key(table._files),
+        key=line_key(table.store),
         name=table.name,
-        steps=steps_of_table(table._files),
-        origins=frozenset(table._files.snapshots.tags()),
+        steps=steps_of_table(table.store),
+        origins=frozenset(table.store.snapshots.tags()),
     )
 
 
@@ -209,7 +209,7 @@ def test_the_property_says_what_the_snapshots_before_it_say(catalog: Catalog, se
     history = History(catalog, seed)
     history.run()
     whole = line_of(history.sink)
-    versions = {line_key(one._files): LineVersions(line_of(one).steps) for one in history.sources}
+    versions = {line_key(one.store): LineVersions(line_of(one).steps) for one in history.sources}
     expected = shown_by(whole, {**versions, whole.key: LineVersions(whole.steps)})
 
     for cut in range(1, len(whole.steps)):
@@ -274,7 +274,7 @@ def test_a_static_side_that_has_moved_is_named_when_its_first_version_has_expire
     for batch in range(3):
         if batch < 2:
             side.write(rows(batch))
-        read = read_of(side, end=side._files.snapshots.latest_id(), mode=ReadMode.BATCH)
+        read = read_of(side, end=side.store.snapshots.latest_id(), mode=ReadMode.BATCH)
         commit_rows(sink, rows(batch), read, user="job", batch=batch)
     expire(sink)
     with pytest.raises(NotConsistentError, match=r"by several versions at once \(snapshot 1, then snapshot 2"):
@@ -289,7 +289,7 @@ def test_snapshots_of_another_engine_alone_do_not_say_what_they_were_made_from(c
     write_foreign(sink)
     source.write(rows(2))
     job.run()
-    sink._files.file_io.delete(sink._files.paths.snapshot(1))  # its expiry keeps no state of lakelog
+    sink.store.file_io.delete(sink.store.paths.snapshot(1))  # its expiry keeps no state of lakelog
     with pytest.raises(NotConsistentError, match=r"db\.sink shows db\.a at no version.* in its snapshot 2"):
         consistent_snapshots(catalog, ["db.a", "db.sink"])
 
@@ -302,7 +302,7 @@ def test_the_property_does_not_grow_with_jobs_that_came_once(catalog: Catalog) -
         snapshot = StreamJob(sink, [source], user=f"job {number:03}").run()
         sizes.append(len(snapshot.properties[SOURCES_KEY]))
     assert max(sizes) < sizes[READERS_MAX - 1] + 200
-    while len(sink._files.snapshots.ids()) > 1:
+    while len(sink.store.snapshots.ids()) > 1:
         expire(sink)
     with pytest.raises(NotConsistentError, match="more than 64 jobs have read it"):
         consistent_snapshots(catalog, ["db.a", "db.sink"])
@@ -322,10 +322,10 @@ def test_a_record_that_another_writer_has_damaged_stops_no_commit(catalog: Catal
     a.write(rows(1))
     StreamJob(sink, [a], user="job").run()
     entry = {"user": "other", "identifier": 0, "job": "other", "batch": 0, "sources": [source]}
-    live = sink._files.live_files.of(sink._files.snapshots.latest())
-    entries = write_rows(sink._files, rows(7), first_sequence=live.next_sequence).entries
+    live = sink.store.live_files.of(sink.store.snapshots.latest())
+    entries = write_rows(sink.store, rows(7), first_sequence=live.next_sequence).entries
     snapshot = append_commit(
-        sink._files, user="other", identifier=0, digest=None, entries=entries, lineage={"batches": [entry]}
+        sink.store, user="other", identifier=0, digest=None, entries=entries, lineage={"batches": [entry]}
     )
     assert snapshot is not None
     expire(sink)

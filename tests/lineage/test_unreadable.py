@@ -56,8 +56,8 @@ def tables(catalog: Catalog) -> dict[str, Table]:
 
 
 def stream_of(table: Table) -> Source:
-    source = source_of_table(table._files, mode=ReadMode.STREAM)
-    return replace(source, end=version_of(table._files.snapshots.get(1)), is_exact=True)
+    source = source_of_table(table.store, mode=ReadMode.STREAM)
+    return replace(source, end=version_of(table.store.snapshots.get(1)), is_exact=True)
 
 
 @damaged

@@ -46,7 +46,7 @@ def put(table: Table, *ids: int, batch: int = 1) -> None:
 
 
 def compact_bucket(table: Table, number: int) -> None:
-    store = table._files
+    store = table.store
     live = store.live_files.of(store.snapshots.latest())
     store._compact([one for one in live.buckets if one.number == number], is_full=True, clock=None)
 
@@ -105,7 +105,7 @@ def test_a_compaction_of_some_buckets_shows_the_rows_of_these_alone(catalog: Cat
 def test_a_compaction_that_began_before_a_write_shows_no_row_of_it(catalog: Catalog, make: Make, kind: str) -> None:
     orders, a, b, read = make("orders", kind), make("a"), make("b"), make("read")
     put(orders, 1)
-    store = orders._files
+    store = orders.store
     work = due_work(
         store, store.snapshots.latest(), None, lambda _, files, marked: pick_unit(store, files, is_full=True)
     )
@@ -165,7 +165,7 @@ def test_streams_that_move_together_end_at_compactions_that_give_them_rows(catal
     put(orders, 1)
     orders.compact(full=True)
     job.run()
-    stores = {table.name: table._files for table in (orders, a)}
+    stores = {table.name: table.store for table in (orders, a)}
     advance = ConsistentAdvance(catalog)
     first = advance(stores, None, {orders.name: 2, a.name: 1}, steps=1)
     assert isinstance(first, dict)
@@ -183,13 +183,13 @@ def test_a_merged_branch_brings_the_rows_that_wait_in_it(catalog: Catalog, make:
     orders, a, b = make("orders"), make("a", "deletion vectors"), make("b")
     put(orders, 1)
     followers = [Follower("job", orders, a, KINDS["none"]), Follower("other", orders, b, KINDS["none"])]
-    newest = orders._files.snapshots.get(1)
+    newest = orders.store.snapshots.get(1)
     for one in followers:
         one.run(newest)
     a.compact(full=True)
     a.branches.create("next")
     put(orders, 2)
-    newest = orders._files.snapshots.get(2)
+    newest = orders.store.snapshots.get(2)
     replace(followers[0], sink=a.branch("next")).run(newest)
     followers[1].run(newest)
     a.branches.merge("next")

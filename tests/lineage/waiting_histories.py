@@ -68,7 +68,7 @@ class Follower:
 
     def _given(self, end: Snapshot) -> Rows | None:
         """The rows with what the stream is given; None where it fails."""
-        store = self.source._files
+        store = self.source.store
         if self.read is None:
             return start_of(store, end)
         found = [store.snapshots.find(number) for number in range(self.read.id, end.id + 1)]
@@ -80,7 +80,7 @@ class Follower:
         return fold(self.rows, changes, self.kind, is_strict=False)
 
     def _changes(self, snapshot: Snapshot) -> Iterator[Change]:
-        store = self.source._files
+        store = self.source.store
         for entry in change_files(store, snapshot):
             for batch in read_change_file(store, entry, store.schema.fields, kind_name="kind"):
                 for row in batch.to_pylist():
@@ -92,7 +92,7 @@ class Follower:
         ids = [key for key in before.keys() | now.keys() if before.get(key) != now.get(key)]
         rows = pa.table([ids, [now.get(key, before.get(key)) for key in ids]], schema=SCHEMA)
         kinds = pa.array([int(RowKind.INSERT if key in now else RowKind.DELETE) for key in ids], pa.int8())
-        store = self.sink._files
+        store = self.sink.store
         live = store.live_files.of(store.snapshots.latest())
         written = write_rows(store, rows, kinds, first_sequence=live.next_sequence)
         record = BatchLineage(job=self.name, query_id=self.name, batch_id=self.batch, sources=[source])
@@ -161,13 +161,13 @@ class WaitingHistory:
 
     def living(self, name: str) -> Sequence[Snapshot]:
         """The living snapshots of a table."""
-        return self.tables[name]._files.snapshots.living()
+        return self.tables[name].store.snapshots.living()
 
     def _remember(self) -> None:
         for name, table in self.tables.items():
             for snapshot in self.living(name):
                 if snapshot.uuid not in self.rows:
-                    found = table._files.to_arrow(snapshot_id=snapshot.id)
+                    found = table.store.to_arrow(snapshot_id=snapshot.id)
                     rows = zip(found["id"].to_pylist(), found["batch"].to_pylist(), strict=True)
                     self.rows[str(snapshot.uuid)] = Counter(rows)
 
@@ -183,7 +183,7 @@ class WaitingHistory:
     def _delete(self) -> None:
         if KINDS[self.source].takes_deletes:
             rows = self._some()
-            self.tables["orders"]._files.write(rows, kinds=pa.array([3] * rows.num_rows, pa.int8()))
+            self.tables["orders"].store.write(rows, kinds=pa.array([3] * rows.num_rows, pa.int8()))
 
     def _overwrite(self) -> None:
         self.tables["orders"].write(self._some(), mode="overwrite")
@@ -206,7 +206,7 @@ class WaitingHistory:
     def _rescale(self) -> None:
         name = self.dice.choice(["orders", *MADE])
         table = self.tables[name]
-        if table._files.snapshots.latest_id() is not None:
+        if table.store.snapshots.latest_id() is not None:
             self.tables[name] = rescaled = table.upkeep.rescale(self.dice.choice([1, 2, 3]))
             for one in self.followers:
                 one.source = rescaled if one.source.name == table.name else one.source
@@ -214,7 +214,7 @@ class WaitingHistory:
 
     def _follow(self) -> None:
         one = self.dice.choice(self.followers)
-        snapshots = one.source._files.snapshots.living()
+        snapshots = one.source.store.snapshots.living()
         first = 0 if one.read is None else one.read.id
         ends = [snapshot for snapshot in snapshots if snapshot.id >= first]
         if ends and not one.is_stopped:
@@ -223,15 +223,15 @@ class WaitingHistory:
     def _copy(self) -> None:
         orders = self.tables["orders"]
         snapshot = self.dice.choice(self.living("orders")[-2:])
-        rows = orders._files.to_arrow(snapshot_id=snapshot.id)
+        rows = orders.store.to_arrow(snapshot_id=snapshot.id)
         overwrite_rows(self.tables["c"], rows, read_of(orders, end=snapshot.id, mode=ReadMode.BATCH))
 
     def _compact(self) -> None:
-        self._any()._files.compact(full=self.dice.random() < 0.7)
+        self._any().store.compact(full=self.dice.random() < 0.7)
 
     def _compact_some(self) -> None:
         """One bucket, or some of them."""
-        store = self._any()._files
+        store = self._any().store
         buckets = sorted(store.live_files.of(store.snapshots.latest()).buckets)
         if buckets:
             some = self.dice.sample(buckets, self.dice.randint(1, max(len(buckets) - 1, 1)))
@@ -239,7 +239,7 @@ class WaitingHistory:
 
     def _compact_late(self) -> None:
         """A compaction that began before another move."""
-        store = self._any()._files
+        store = self._any().store
         work = due_work(
             store, store.snapshots.latest(), None, lambda _, files, marked: pick_unit(store, files, is_full=True)
         )

@@ -23,7 +23,7 @@ WHERE = "topic t, partition 3, offset 5"
 @pytest.fixture
 def table(tmp_path: Path) -> FileStoreTable:
     schema = pa.schema([pa.field("id", pa.int64(), nullable=False)])
-    return Catalog(tmp_path).create_table("db.t", schema=schema, primary_keys=["id"])._files
+    return Catalog(tmp_path).create_table("db.t", schema=schema, primary_keys=["id"]).store
 
 
 def header_of(table: FileStoreTable, *, files: int) -> CommitHeader:

@@ -33,11 +33,11 @@ def copied_to(folder: Path, table: Table) -> Table:
 def record_place(table: Table) -> None:
     properties = {PLACE_KEY: table.path}
     request = CommitRequest(commit_user="u", commit_identifier=1, kind=CommitKind.APPEND, properties=properties)
-    TableCommit(table._files).commit(lambda _: request)
+    TableCommit(table.store).commit(lambda _: request)
 
 
 def check(table: Table) -> None:
-    check_no_copy(table._files, recorded_place(table._files))
+    check_no_copy(table.store, recorded_place(table.store))
 
 
 @pytest.mark.parametrize("has_snapshots", [False, True])
@@ -57,7 +57,7 @@ def test_a_table_that_was_moved_goes_on_and_records_its_place(tmp_path: Path) ->
     moved = open_table(tmp_path / "moved")
     check(moved)
     record_place(moved)
-    assert recorded_place(moved._files) == moved.path
+    assert recorded_place(moved.store) == moved.path
     with pytest.raises(InvalidRequestError, match=r"is a copy of .*moved"):
         check(copied_to(Path(table.path), moved))
 
@@ -79,7 +79,7 @@ def test_another_name_of_the_same_folder_is_no_copy(tmp_path: Path) -> None:
 def test_a_table_without_a_log_may_be_copied(tmp_path: Path) -> None:
     table = Catalog(tmp_path).create_table("db.t", schema=SCHEMA, primary_keys=["id"])
     copy = copied_to(tmp_path / "copy", table)
-    assert recorded_place(copy._files) is None
+    assert recorded_place(copy.store) is None
     check(copy)
 
 
@@ -87,7 +87,7 @@ def test_a_table_without_a_log_may_be_copied(tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_asked_is_no_place_that_is_empty(tmp_path: Path, place: str) -> None:
     table = logged(tmp_path, place=place)
     with pytest.raises(InvalidRequestError, match="which is not checked"):
-        original_of(table._files, recorded_place(table._files))
+        original_of(table.store, recorded_place(table.store))
 
 
 def test_no_call_gives_the_place_of_a_new_table(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from lakelog.protocol.state.prepared import PreparedCommit, PreparedCommits, Sta
 def test_a_bucket_that_the_table_lacks_is_named_with_its_prepared_commit(tmp_path: Path, bucket: int) -> None:
     schema = pa.schema([pa.field("id", pa.int64(), nullable=False)])
     options = {"bucket": "2"}
-    table = Catalog(tmp_path).create_table("db.t", schema=schema, primary_keys="id", options=options)._files
+    table = Catalog(tmp_path).create_table("db.t", schema=schema, primary_keys="id", options=options).store
     commits = PreparedCommits(table)
     names = [
         commits.write(

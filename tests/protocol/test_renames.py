@@ -38,7 +38,7 @@ def copied(table: Table, folder: Path) -> Table:
 
 
 def original(table: Table) -> str | None:
-    return original_of(table._files, recorded_place(table._files))
+    return original_of(table.store, recorded_place(table.store))
 
 
 def test_a_copy_whose_original_is_renamed_afterwards_stays_a_copy(
@@ -51,7 +51,7 @@ def test_a_copy_whose_original_is_renamed_afterwards_stays_a_copy(
     assert original(copy) == second.path
     assert original(second) is None
     with pytest.raises(InvalidRequestError, match=r"copy is a copy of .*other\.db/v, .*table new-identity PATH"):
-        check_no_copy(copy._files, recorded_place(copy._files))
+        check_no_copy(copy.store, recorded_place(copy.store))
 
 
 def test_a_renamed_table_that_could_not_record_its_place_is_no_copy(
@@ -59,7 +59,7 @@ def test_a_renamed_table_that_could_not_record_its_place_is_no_copy(
 ) -> None:
     monkeypatch.setattr("lakelog.catalog.catalog.record_place", lambda _table: None)
     renamed = catalog.rename_table("db.t", "db.u")
-    assert recorded_place(renamed._files) == table.path
+    assert recorded_place(renamed.store) == table.path
     assert original(renamed) is None
 
 

@@ -54,7 +54,7 @@ def test_spark_reads_each_row_as_often_as_it_is_there(spark: SparkSession, table
     put(table, [ONE, ONE, ONE, NULLS, NULLS, TWO])
     put(table, [ONE, TWO], "-D")
     if is_compacted:  # then no file needs a merge, and Spark's own scan would give each row once
-        table._files.compact(full=True)
+        table.store.compact(full=True)
     for rows in (lakelog.spark.read(spark, table), spark.read.format("lakelog").load(table.path)):
         assert rows.columns == ["id", "day"]
         assert multiset(rows) == {ONE: 2, NULLS: 2}
@@ -130,7 +130,7 @@ def test_a_stream_gives_a_change_as_often_as_it_happened(table: Table) -> None:
     assert first == {(*ONE, "+I"): 2, (*NULLS, "+I"): 1, (*TWO, "-D"): 1}
     put(table, [TWO, TWO, TWO])
     put(table, [ONE, ONE, NULLS], "-D")
-    table._files.compact(full=True)
+    table.store.compact(full=True)
     second, _ = followed(table, reached, **{"row-kind": "true"})
     assert second == {(*TWO, "+I"): 3, (*ONE, "-D"): 2, (*NULLS, "-D"): 1}
     adds, _ = followed(table, reached, where="id = 2")
@@ -141,9 +141,9 @@ def test_a_write_counts_though_another_one_came_first(table: Table) -> None:
     put(table, [ONE])
     plan = FilesPlan.of(table, to_spark_schema(table.schema.fields), is_overwrite=False)
     rows = pa.table([[1], ["mon"], pa.array([KINDS.index("-D")], pa.int8())], [*SCHEMA.names, "_row_kind"])
-    written = FilesWrite(table=table._files, first_sequence=plan.first_sequence).write(rows.to_batches(), task=0)
+    written = FilesWrite(table=table.store, first_sequence=plan.first_sequence).write(rows.to_batches(), task=0)
     put(table, [ONE, ONE])
     message = WrittenFiles(written.files, written.changelog, written.row_count, plan.base_id, None)
     plan.commit([message], Batch(user="u", identifier=1, source_digest=None), is_stream=False)
-    assert table._files.snapshots.latest_id() == 3
+    assert table.store.snapshots.latest_id() == 3
     assert table.to_arrow().to_pylist() == [{"id": 1, "day": "mon"}] * 2

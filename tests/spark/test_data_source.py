@@ -56,7 +56,7 @@ def names(rows: DataFrame) -> dict[int, str]:
 
 
 def test_a_read_gives_every_value_as_it_was_written(spark: SparkSession, table: Table) -> None:
-    table._files.write(rows_of(1, 2, 3))
+    table.store.write(rows_of(1, 2, 3))
 
     found = load(spark, table).orderBy("id").toArrow()
 
@@ -64,7 +64,7 @@ def test_a_read_gives_every_value_as_it_was_written(spark: SparkSession, table: 
 
 
 def test_one_dataframe_filtered_twice_is_right_both_times(spark: SparkSession, table: Table) -> None:
-    table._files.write(rows_of(*range(10)))
+    table.store.write(rows_of(*range(10)))
     rows = load(spark, table)
 
     assert [row["id"] for row in rows.filter("id = 3").union(rows.filter("id = 5")).collect()] == [3, 5]
@@ -74,8 +74,8 @@ def test_one_dataframe_filtered_twice_is_right_both_times(spark: SparkSession, t
 def test_columns_rows_and_points_in_time_are_chosen_by_arguments(
     spark: SparkSession, catalog: Catalog, table: Table
 ) -> None:
-    first = table._files.write(rows_of(1, 2))
-    table._files.write(rows_of(2, name="b"))
+    first = table.store.write(rows_of(1, 2))
+    table.store.write(rows_of(2, name="b"))
     then = datetime.fromtimestamp(first.time_millis / 1000, UTC)
 
     def read(**what: object) -> list[tuple[object, ...]]:
@@ -92,7 +92,7 @@ def test_columns_rows_and_points_in_time_are_chosen_by_arguments(
 
 
 def test_the_users_own_schema_chooses_columns(spark: SparkSession, table: Table) -> None:
-    table._files.write(rows_of(1))
+    table.store.write(rows_of(1))
 
     found = spark.read.format("lakelog").schema("name STRING, id BIGINT").load(table.path)
 
@@ -127,7 +127,7 @@ def test_a_table_that_spark_made_of_columns_is_refused_at_each_use(spark: SparkS
 def test_a_view_shows_what_was_inserted_through_it_once_it_is_made_again(spark: SparkSession, table: Table) -> None:
     """As the guide says: Spark keeps the plan of the first read."""
     view = f"CREATE OR REPLACE TEMPORARY VIEW again USING lakelog OPTIONS (path '{table.path}')"
-    table._files.write(rows_of(1))
+    table.store.write(rows_of(1))
     spark.sql(view)
     shown = "SELECT count(*) AS rows FROM again"
     assert spark.sql(shown).first()["rows"] == 1  # type: ignore[index]  # a count has a row
@@ -138,7 +138,7 @@ def test_a_view_shows_what_was_inserted_through_it_once_it_is_made_again(spark: 
 
 
 def test_sql_reads_and_writes_a_temporary_view(spark: SparkSession, table: Table) -> None:
-    table._files.write(rows_of(1))
+    table.store.write(rows_of(1))
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW v USING lakelog OPTIONS (path '{table.path}')")
     spark.sql("INSERT INTO v SELECT 2, name, at, price, tags, more FROM v")
 
@@ -168,7 +168,7 @@ def days(catalog: Catalog) -> Table:
     """100 rows in four partitions of 25."""
     options = {"bucket": "-1"}
     table = catalog.create_table("db.days", schema=DAYS, partition_keys=["day"], options=options)
-    table._files.write(
+    table.store.write(
         pa.table([[f"d{number % 4}" for number in range(100)], [Decimal(7)] * 100, range(100)], schema=DAYS)
     )
     return table
@@ -205,7 +205,7 @@ def test_the_sessions_dynamic_overwrite_replaces_the_partitions_of_the_new_rows(
     assert ids(days) == [-1, -1, *OTHERS]  # no rows, no partitions
     overwrite(spark, days, "d1", partitionOverwriteMode="STATIC")  # the option wins
     assert ids(days) == [-1]
-    table._files.write(rows_of(1, 2))
+    table.store.write(rows_of(1, 2))
     spark.createDataFrame(rows_of(9)).write.format("lakelog").mode("overwrite").save(table.path)
     assert names(load(spark, table)) == {9: "a"}  # without partitions everything is replaced, as Spark does it
 
@@ -242,10 +242,10 @@ def test_keys_of_dynamic_buckets_stay_where_an_overwrite_leaves_their_partition(
     table = catalog.create_table(
         "db.b", schema=schema, primary_keys=["day", "id"], partition_keys=["day"], options={"bucket": "-1"}
     )
-    table._files.write(pa.table([[1] * 50 + [2] * 50, [*range(100)], [0] * 100], schema=schema))
+    table.store.write(pa.table([[1] * 50 + [2] * 50, [*range(100)], [0] * 100], schema=schema))
     rows = spark.createDataFrame(pa.table([[1], [0], [1]], schema=schema)).coalesce(1)
     rows.write.format("lakelog").mode("overwrite").option("partitionOverwriteMode", "dynamic").save(table.path)
-    table._files.write(pa.table([[2] * 50, [*range(50, 100)], [2] * 50], schema=schema))
+    table.store.write(pa.table([[2] * 50, [*range(50, 100)], [2] * 50], schema=schema))
     found = table.to_arrow().sort_by("id")
     assert found["v"].to_pylist() == [1, *[2] * 50]
 
@@ -418,7 +418,7 @@ def test_a_session_whose_search_for_formats_failed_finds_ours_once_registered(
     spark: SparkSession, table: Table
 ) -> None:
     """Spark keeps the outcome of its search in the session, and says no more than that the format is not there."""
-    table._files.write(rows_of(1))
+    table.store.write(rows_of(1))
     jvm = spark.sparkContext._jvm
     assert jvm is not None
     search = getattr(getattr(jvm.org.apache.spark.sql.execution.datasources, "DataSourceManager$"), "MODULE$")
@@ -443,7 +443,7 @@ def test_a_session_whose_search_for_formats_failed_finds_ours_once_registered(
 
 
 def test_a_session_that_has_found_the_format_takes_a_registration(spark: SparkSession, table: Table) -> None:
-    table._files.write(rows_of(1))
+    table.store.write(rows_of(1))
     lakelog.spark.register(spark)
     lakelog.spark.register(spark)
     assert names(load(spark, table)) == {1: "a"}

@@ -86,7 +86,7 @@ def test_a_delete_without_a_key_fails_the_batch(spark: SparkSession, catalog: Ca
     query = write_stream(rows, table, checkpoint_location=tmp_path / "ck", available_now=True)
     with pytest.raises(Exception, match="has no primary key and takes inserts only, found a -D"):
         query.awaitTermination()
-    assert table._files.snapshots.latest() is None
+    assert table.store.snapshots.latest() is None
 
 
 def test_a_stream_adds_up_where_the_table_aggregates(spark: SparkSession, catalog: Catalog, tmp_path: Path) -> None:

@@ -201,7 +201,7 @@ class Catalog(TableOpener):
             raise InvalidRequestError(
                 f"table {new} exists already in {self.warehouse}; drop it, or choose another name"
             )
-        is_copy = original_of(table._files, recorded_place(table._files)) is not None
+        is_copy = original_of(table.store, recorded_place(table.store)) is not None
         store.make_dirs(target.rpartition("/")[0])
         if table.log is not None and not is_copy:
             record_rename(store, table.path, target, table.uuid)
@@ -211,7 +211,7 @@ class Catalog(TableOpener):
                 "another name"
             )
         if not is_copy:
-            record_place(self.load_table(new_identifier)._files)
+            record_place(self.load_table(new_identifier).store)
         return self.load_table(new_identifier)
 
     def doctor(self, *, role: str = "writer", read_only: bool = False) -> HealthReport:

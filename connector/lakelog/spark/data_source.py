@@ -86,9 +86,9 @@ class LakelogDataSource(DataSource):
             target, check_log = _log_of(table)
             check_log_batch(options.log, options.state, table_name=table.name, has_log=target is not None)
             assert target is not None
-            rows = TableRows.of(table._files, target, schema, options)
+            rows = TableRows.of(table.store, target, schema, options)
             return LogReader(rows, target, options, check_log=check_log)
-        rows = TableRows.of(table._files, None, schema, options)
+        rows = TableRows.of(table.store, None, schema, options)
         if options.between is not None:
             from lakelog.spark.source.batch.range_reader import RangeReader
 
@@ -109,11 +109,11 @@ class LakelogDataSource(DataSource):
         target, check_log = _log_of(table)
         rows: TableRows | AuditRows
         if name is None:
-            rows = TableRows.of(table._files, target, schema, options)
+            rows = TableRows.of(table.store, target, schema, options)
         else:
             from lakelog.spark.source.streams.audit_stream import AuditRows
 
-            rows = AuditRows.of(name, table._files, target, schema, options)
+            rows = AuditRows.of(name, table.store, target, schema, options)
         find_topic = partial(find_older_topic, table)
         alignment, group = options.log.alignment, None
         if alignment.group is not None:
@@ -121,7 +121,7 @@ class LakelogDataSource(DataSource):
 
             group = open_group(alignment.group, alignment, table, given)
         return LakelogStreamReader(
-            table._files, target, rows, options, check_log=check_log, find_topic=find_topic, group=group
+            table.store, target, rows, options, check_log=check_log, find_topic=find_topic, group=group
         )
 
     @sentence_first()
@@ -203,7 +203,7 @@ def _log_of(table: Table) -> tuple[LogTarget | None, Callable[[], None] | None]:
 
     if table.log is None:
         return None, None
-    original = original_of(table._files, recorded_place(table._files))
+    original = original_of(table.store, recorded_place(table.store))
     if original is not None:
         logger.warning("%s is a copy of %s: its files are followed, not the log", table.name, original)
         return None, None

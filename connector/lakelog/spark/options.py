@@ -305,8 +305,8 @@ def open_for_read(given: Mapping[str, str]) -> Table:
     version = named_version(given)
     if version is None:
         return table
-    files = table._files.travelled(version=version)[0]
-    if files.branch == table._files.branch:
+    files = table.store.travelled(version=version)[0]
+    if files.branch == table.store.branch:
         return table
     return Table(files, identifier=table.identifier, kafka=table.kafka)
 

@@ -32,10 +32,10 @@ def resolve_table(
     ask the session takes some 80 round trips to the JVM.
     """
     found = resolve_files(table, catalog=catalog, warehouse=warehouse, options=options)
-    settings = session_kafka_settings() if found._files.has_log else {}
+    settings = session_kafka_settings() if found.store.has_log else {}
     if not settings:
         return found
-    return Table(found._files, identifier=found.identifier, kafka={**settings, **found.kafka})
+    return Table(found.store, identifier=found.identifier, kafka={**settings, **found.kafka})
 
 
 def resolve_files(
@@ -89,7 +89,7 @@ def find_older_topic(table: Table, topic_id: str) -> KafkaTopic | None:
     from lakelog.protocol.access import log_of
     from lakelog.protocol.state import older_schema
 
-    schema = older_schema(table._files, topic_id)
+    schema = older_schema(table.store, topic_id)
     kafka = {**session_kafka_settings(), **table.kafka}
     log = None if schema is None else log_of(schema, table.warehouse, path=table.path, kafka=kafka)
     if log is None:

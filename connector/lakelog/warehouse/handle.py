@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class TableHandle:
-    """The files of a table and its log, and what both are called."""
+    """The files of a table and its log, and what both are called. `store` is the file store, for parts of lakelog."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class TableHandle:
         Raises OptionError for a table with settings that no table may hold; with `is_to_be_mended` only when its log is
         used, so that the settings can be removed.
         """
-        self._files = files
+        self.store = files
         self.identifier = identifier or Identifier.of_path(files.path)
         self.kafka = dict(kafka or {})
         self._bootstrap_servers = bootstrap_servers
@@ -44,19 +44,19 @@ class TableHandle:
     @cached_property
     def log(self) -> TableLog | None:
         """The table's log; None for a table without one, and for a branch whose schema names the table's."""
-        if self._files.has_foreign_log:
+        if self.store.has_foreign_log:
             return None
-        return log_of(self._files.schema, self.warehouse, path=self._files.path, kafka=self.kafka)
+        return log_of(self.store.schema, self.warehouse, path=self.store.path, kafka=self.kafka)
 
     @property
     def path(self) -> str:
         """The table's folder."""
-        return self._files.path
+        return self.store.path
 
     @property
     def name(self) -> str:
         """`database.table`, or the folder for a table outside of a warehouse; of a branch with `$branch_<name>`."""
-        return line_name(str(self.identifier or self.path), self._files.branch)
+        return line_name(str(self.identifier or self.path), self.store.branch)
 
     @property
     def warehouse(self) -> str:
@@ -66,12 +66,12 @@ class TableHandle:
     @property
     def schema(self) -> TableSchema:
         """The schema that this table handle was opened with."""
-        return self._files.schema
+        return self.store.schema
 
     @property
     def uuid(self) -> str:
         """The table's identity; a copied folder has that of its original until `new_identity` is called."""
-        return self._files.uuid
+        return self.store.uuid
 
     def branch(self, name: str) -> Self:
         """A branch as a table of its own, which is read and written like any table. Raises NotFoundError.
@@ -81,7 +81,7 @@ class TableHandle:
 
         >>> table.branch("trial").write(rows)
         """
-        return self._of(self._files.on_branch(name))
+        return self._of(self.store.on_branch(name))
 
     def _of(self, files: FileStoreTable) -> Self:
         """This table with these files."""

@@ -90,14 +90,14 @@ def table_with_a_gap(folder: Path, *, writes: int) -> Table:
     line.write(rows(99), mode="overwrite")  # takes out a file that snapshot 1 has, too
     line.upkeep.expire_snapshots(retain_max=2, retain_min=2)
     table.upkeep.rollback(snapshot_id=1)
-    fast_forward_as_others_do(table._files, "b")
+    fast_forward_as_others_do(table.store, "b")
     table = Catalog(folder).load_table("db.t")
     table.branches.delete("b")
     return table
 
 
 def read_each_snapshot(table: Table) -> dict[int, list[int]]:
-    found = table._files.snapshots.ids()
+    found = table.store.snapshots.ids()
     return {number: sorted(table.to_arrow(snapshot_id=number)["id"].to_pylist()) for number in found}
 
 

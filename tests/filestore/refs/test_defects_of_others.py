@@ -46,7 +46,7 @@ def clean(table: Table) -> None:
 
 
 def rows(table: Table, **which: Any) -> dict[int, str | None]:
-    found = Table(in_new_process(table.path)).branch(table._files.branch).to_arrow(**which)
+    found = Table(in_new_process(table.path)).branch(table.store.branch).to_arrow(**which)
     return dict(zip(found["k"].to_pylist(), found["v"].to_pylist(), strict=True))
 
 
@@ -131,7 +131,7 @@ def test_a_tag_that_lacks_a_list_takes_no_file_of_others_with_it(tmp_path: Path,
     held = table.tags.get("t2").snapshot
     expire(table)
     name = held.base_manifest_list if missing == "base" else held.delta_manifest_list
-    Path(table._files.paths.manifest(name)).unlink()
+    Path(table.store.paths.manifest(name)).unlink()
     Table(in_new_process(table.path)).tags.delete("t2")
     assert rows(table) == dict.fromkeys(range(4), "a")
     assert rows(table, tag="t1") == {0: "a"}

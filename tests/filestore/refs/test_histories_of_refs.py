@@ -297,7 +297,7 @@ class History:
     def roll_back_as_others(self, line: Line, name: str, tag: str, living: Snapshot) -> Callable[[Table], object]:
         """To a tag, or to a living snapshot: also where the number of the tag's snapshot is another commit's now."""
         target = line.tags.get(tag)
-        at = living if target is None else self.opened().branch(name)._files.snapshots.find(target.snapshot_id)
+        at = living if target is None else self.opened().branch(name).store.snapshots.find(target.snapshot_id)
         self.go_back(line, *((at.uuid, at.id) if at else (line.tags[tag].commit, line.tags[tag].snapshot_id)))
         to = living.id if target is None else tag
         branch = None if name == MAIN else name
@@ -466,7 +466,7 @@ def followed(table: Table, rows: Rows, after: int, up_to: int) -> Rows | None:
 
 
 def changes_of_expired(table: Table) -> list[Snapshot]:
-    changelogs = ChangelogManager(table._files.file_io, table._files.paths)
+    changelogs = ChangelogManager(table.store.file_io, table.store.paths)
     return [found for number in changelogs.ids() if (found := changelogs.find(number)) is not None]
 
 
@@ -483,7 +483,7 @@ def expire(table: Table) -> None:
 
 
 def clean(table: Table) -> None:
-    files = FileStoreTable.open(table.path, table._files.file_io)
+    files = FileStoreTable.open(table.path, table.store.file_io)
     files.remove_orphan_files(older_than_millis=-DAY, dry_run=False, allow_young=True)
 
 

@@ -179,12 +179,12 @@ def test_a_stream_has_nothing_to_read_while_its_broker_is_away_and_fails_in_the_
     write(LocalWriter(table, "a"), 0)
     options = parse_read_options({}, table)
     target = log_target(table)
-    first = StreamPlanner(table._files, target, options).end_of_batch(StartOffset(start="full"), NO_LIMITS)
+    first = StreamPlanner(table.store, target, options).end_of_batch(StartOffset(start="full"), NO_LIMITS)
     assert isinstance(first, LogOffset)
     monkeypatch.setattr("lakelog.spark.source.phases.stream_head.last_stable_offsets", silent)
 
-    assert StreamPlanner(table._files, target, options).end_of_batch(first, NO_LIMITS) == first
-    impatient = StreamPlanner(table._files, replace(target, unavailable_seconds=0), options)
+    assert StreamPlanner(table.store, target, options).end_of_batch(first, NO_LIMITS) == first
+    impatient = StreamPlanner(table.store, replace(target, unavailable_seconds=0), options)
     with pytest.raises(UnavailableError):
         impatient.end_of_batch(first, NO_LIMITS)
 

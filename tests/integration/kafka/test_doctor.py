@@ -66,7 +66,7 @@ def table(catalog: Catalog) -> Table:
 def look(table: Table, *, ahead_millis: int = 0, may_write: bool = False) -> list[Finding]:
     """The findings, by a clock that is wrong."""
     return list(
-        examine_table(table._files, table.log, may_write=may_write, clock=lambda: system_millis() + ahead_millis)
+        examine_table(table.store, table.log, may_write=may_write, clock=lambda: system_millis() + ahead_millis)
     )
 
 
@@ -187,7 +187,7 @@ def test_a_reader_that_a_retention_is_about_to_pass_is_a_warning_with_the_number
 ) -> None:
     table = make(catalog, options={"bucket": "1", "log.retention": "1 h"})
     write(table, 0, (1, "a"), (2, "b"))
-    leases = LogLeases(table._files, log_of_table(table).topic_id)
+    leases = LogLeases(table.store, log_of_table(table).topic_id)
     leases.put("behind", {0: 0})
     leases.put("ahead", {0: 3})
     end = log_range(table)[1] - 1
@@ -208,7 +208,7 @@ def test_a_reader_that_a_retention_is_about_to_pass_is_a_warning_with_the_number
     later = system_millis() + 8 * 60_000
     with caplog.at_level(logging.WARNING, "lakelog.protocol"):
         for _ in range(2):
-            warn_of_readers_behind(table._files, log_of_table(table), now_millis=later)
+            warn_of_readers_behind(table.store, log_of_table(table), now_millis=later)
     assert caplog.text.count("reader behind is at offset 0") == 1
 
 

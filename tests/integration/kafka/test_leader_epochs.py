@@ -57,7 +57,7 @@ def write(writer: LocalWriter, identifier: int, *ids: int) -> None:
 
 
 def position(table: Table) -> LogPosition:
-    store = table._files
+    store = table.store
     return read_state(store, store.snapshots.latest(), topic_id=log_target(table).topic_id).logged.position(0)
 
 
@@ -65,9 +65,9 @@ def ids_behind(table: Table, offset: Offset) -> list[int]:
     """What a stream that starts again at an offset reads, to the end."""
     options = parse_read_options({}, table)
     find_topic = partial(find_older_topic, table)
-    planner = StreamPlanner(table._files, log_target(table), options, find_topic=find_topic)
+    planner = StreamPlanner(table.store, log_target(table), options, find_topic=find_topic)
     schema = read_schema(table.schema, options, table_name=table.name)
-    rows = TableRows.of(table._files, log_target(table), schema, options)
+    rows = TableRows.of(table.store, log_target(table), schema, options)
     found: list[int] = []
     while (end := planner.end_of_batch(offset, NO_LIMITS)) != offset:
         for partition in planner.partitions(offset, end):
@@ -77,7 +77,7 @@ def ids_behind(table: Table, offset: Offset) -> list[int]:
 
 
 def planner_of(table: Table) -> StreamPlanner:
-    return StreamPlanner(table._files, log_target(table), parse_read_options({}, table))
+    return StreamPlanner(table.store, log_target(table), parse_read_options({}, table))
 
 
 def test_a_log_is_the_same_up_to_the_end_of_an_epoch_and_not_behind_it(bootstrap_servers: str) -> None:
@@ -165,7 +165,7 @@ def test_a_restart_of_the_broker_is_no_alarm_and_a_log_that_was_cut_is_one(tmp_p
         with pytest.raises(LogRewrittenError, match=ADVICE):
             planner_of(table).end_of_batch(read, NO_LIMITS)
         assert table.log is not None
-        [bucket] = repair_log(table._files, table.log).left
+        [bucket] = repair_log(table.store, table.log).left
         assert "lakelog log renew" in (bucket.problem or "")
 
         renewed = open_table(table.path).log_store.renew(keep_topic=True)

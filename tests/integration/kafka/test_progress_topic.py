@@ -48,7 +48,7 @@ def records(topic: KafkaTopic) -> list[dict[str, object]]:
 
 
 def publish(topics: ProgressTopics, table: Table) -> None:
-    topics.publish(table._files, log_of_table(table))
+    topics.publish(table.store, log_of_table(table))
 
 
 def published(topic: KafkaTopic, table: Table) -> list[object]:
@@ -70,7 +70,7 @@ def test_each_snapshot_is_published_with_its_batch_and_offsets(catalog: Catalog,
     for one in found:
         snapshot = table.snapshot(snapshot_id=int(str(one["snapshot"])))
         assert snapshot is not None
-        positions = read_state(table._files, snapshot, topic_id=log_of_table(table).topic_id).logged.positions
+        positions = read_state(table.store, snapshot, topic_id=log_of_table(table).topic_id).logged.positions
         assert one["offsets"] == {str(bucket): at.offset for bucket, at in positions.items()}
         assert (one["commit_uuid"], one["time_millis"]) == (snapshot.uuid, snapshot.time_millis)
     assert (found[0]["table"], found[0]["topic"]) == ("db.t", log_of_table(table).topic)
@@ -127,7 +127,7 @@ def test_a_commit_does_not_fail_when_the_topic_cannot_be_written(
     write(table, 1, (1, "b"))
     elsewhere = open_table(table.path, options={"kafka.bootstrap.servers": "127.0.0.1:1"})
     with caplog.at_level(logging.WARNING):
-        process.publish(elsewhere._files, log_of_table(elsewhere))
+        process.publish(elsewhere.store, log_of_table(elsewhere))
     assert f"topic {topic.name} lacks the newest snapshot until the next commit" in caplog.text
 
     write(table, 2, (1, "c"))

@@ -164,8 +164,8 @@ def test_an_admin_needs_these_rights_and_no_others(tmp_path: Path, secure: Secur
     secure.grant("admin", [*topics, *rights_of(table, Role.ADMIN)])
     write(table, 0)
     assert read(table) == 2
-    assert check_log(table._files, log_of_table(table)).is_sound
-    repair_log(table._files, log_of_table(table))
+    assert check_log(table.store, log_of_table(table)).is_sound
+    repair_log(table.store, log_of_table(table))
     keep_all_records(kafka_topic(log_of_table(table)))
     table.alter(SetOption("log.retention", "1 d"))
     catalog.drop_table("db.t")

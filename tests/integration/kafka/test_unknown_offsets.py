@@ -80,7 +80,7 @@ def batches_of(table: Table) -> set[int]:
 
 
 def ended(table: Table) -> EndedGeneration:
-    store = open_table(table.path)._files
+    store = open_table(table.path).store
     properties = carried_properties(store.snapshots.latest(), store.snapshots).properties
     return ended_generations(properties, where="the newest")[-1]
 
@@ -91,8 +91,8 @@ def ends_of(table: Table) -> dict[int, int]:
 
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_a_stream_from_a_timestamp_reads_every_change(table: Table, answers: OffsetAnswers, question: int) -> None:
-    begun = table._files.snapshots.get(1).time_millis - 60_000
-    table._files.expire_snapshots(retention=KEEP_NEWEST, now_millis=system_millis())
+    begun = table.store.snapshots.get(1).time_millis - 60_000
+    table.store.expire_snapshots(retention=KEEP_NEWEST, now_millis=system_millis())
     reader = Reader(open_table(table.path), **{"log.scan": "from-timestamp", "timestamp": str(begun)})
 
     with answers.lacking(after=question):
@@ -136,7 +136,7 @@ def test_a_removed_log_is_taken_in_whole(table: Table, answers: OffsetAnswers, q
 
 
 def test_an_expiry_deletes_no_record_without_an_answer(table: Table, answers: OffsetAnswers) -> None:
-    log, store = log_of_table(table), table._files
+    log, store = log_of_table(table), table.store
     store.expire_snapshots(retention=KEEP_NEWEST, now_millis=system_millis())
     was = [log_range(table, bucket) for bucket in range(2)]
 
@@ -168,12 +168,12 @@ def test_a_check_finds_the_log_as_it_is_and_a_repair_nothing(
     table: Table, answers: OffsetAnswers, question: int
 ) -> None:
     log = log_of_table(table)
-    sound: LogReport = check_log(table._files, log)
+    sound: LogReport = check_log(table.store, log)
 
     with answers.lacking(after=question):
-        assert check_log(table._files, log) == sound
+        assert check_log(table.store, log) == sound
     with answers.lacking(after=question):
-        repaired = repair_log(table._files, log)
+        repaired = repair_log(table.store, log)
 
     assert sound.is_sound
     assert (repaired.buckets, repaired.left, repaired.snapshot_id) == ((), (), None)
@@ -182,14 +182,14 @@ def test_a_check_finds_the_log_as_it_is_and_a_repair_nothing(
 @pytest.mark.parametrize("question", range(3))
 def test_a_tail_begins_where_it_was_asked_to(table: Table, answers: OffsetAnswers, question: int) -> None:
     with answers.lacking(after=question):
-        assert tail_of(table._files, log_of_table(table), start=EARLIEST).starts == {0: 0, 1: 0}
+        assert tail_of(table.store, log_of_table(table), start=EARLIEST).starts == {0: 0, 1: 0}
 
 
 def test_a_reader_is_not_called_behind_without_an_answer(table: Table, answers: OffsetAnswers) -> None:
     Reader(open_table(table.path)).read()
 
     with answers.lacking(after=0), pytest.raises(UnavailableError, match="neither an answer nor an error"):
-        find_readers_behind(table._files, log_of_table(table), now_millis=system_millis())
+        find_readers_behind(table.store, log_of_table(table), now_millis=system_millis())
 
 
 @pytest.fixture

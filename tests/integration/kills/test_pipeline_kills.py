@@ -64,7 +64,7 @@ class Pipeline:
         amounts = [Decimal(self._chance.randrange(1 << 40)).scaleb(-4) for _ in ids]
         table = self.tables[name]
         table.write(pa.table({"id": list(ids), "amount": amounts}, schema=SOURCE))
-        newest = table._files.snapshots.latest_id()
+        newest = table.store.snapshots.latest_id()
         assert newest is not None
         self.had[name, newest] = amounts_at(table, newest)
 
@@ -82,12 +82,12 @@ class Pipeline:
             again = expected({name: self.had[name, at.snapshot_id] for name, at in found.versions.items()})
             for name in DERIVED:
                 assert rows_at(self.tables[name], found[name]) == again[name], name
-        newest = {name: self.tables[name]._files.snapshots.latest_id() for name in SOURCES}
+        newest = {name: self.tables[name].store.snapshots.latest_id() for name in SOURCES}
         return {name: at.snapshot_id for name, at in found.versions.items()} == newest
 
     def is_joined(self) -> bool:
         """Whether the newest snapshot of table 7 is the join of those of 5 and 6."""
-        found = {name: self.tables[name]._files.snapshots.latest_id() for name in DERIVED}
+        found = {name: self.tables[name].store.snapshots.latest_id() for name in DERIVED}
         left, right, joined = (rows_at(self.tables[name], number) if number else {} for name, number in found.items())
         return joined == {one: (*left[one], *right[one]) for one in left.keys() & right.keys()}
 
@@ -143,5 +143,5 @@ def test_without_alignment_the_newest_snapshots_do_not_go_together(pipeline: Pip
         assert time.monotonic() < deadline, "the newest snapshots went together all the time"
         pipeline.grow()
         time.sleep(0.3)
-        if pipeline.tables["db.t7"]._files.snapshots.latest_id() is not None:
+        if pipeline.tables["db.t7"].store.snapshots.latest_id() is not None:
             found.append(pipeline.is_joined())

@@ -78,5 +78,5 @@ def test_a_kill_at_any_step_leaves_a_statement_whole_or_out(
     logged = [(bucket, header.statement) for bucket, header in read_headers(table) if header.statement is not None]
     assert len(set(logged)) == len(logged)
     was_prepared = [number for number, step in enumerate(steps, 1) if step is not Step.PREPARED_COMMIT]
-    assert len(PreparedCommits(table._files).names()) == sum(not done[number] for number in was_prepared)
+    assert len(PreparedCommits(table.store).names()) == sum(not done[number] for number in was_prepared)
     catalog.drop_table("db.t")

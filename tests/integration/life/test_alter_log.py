@@ -93,8 +93,8 @@ class HybridReader:
             max_bytes=None,
         )
         schema = read_schema(table.schema, options, table_name=table.name)
-        self._rows = TableRows.of(table._files, log_target(table), schema, options)
-        self._planner = StreamPlanner(table._files, log_target(table), options)
+        self._rows = TableRows.of(table.store, log_target(table), schema, options)
+        self._planner = StreamPlanner(table.store, log_target(table), options)
         self._at: Offset = self._planner.initial()
         self.seen: dict[int, Row] = {}
 
@@ -155,7 +155,7 @@ def test_writers_of_both_schemas_keep_log_and_files_one(tmp_path: Path, bootstra
         check_log_folds_to_files(table)
     assert by_id(dropped.to_arrow(columns=["id", "c", "later"]).to_pylist())[6] == {"id": 6, "c": None, "later": 3}
     before = by_id(dropped.to_arrow().to_pylist())
-    old._files.compact(full=True)  # by who knows the oldest schema
+    old.store.compact(full=True)  # by who knows the oldest schema
     assert by_id(dropped.to_arrow().to_pylist()) == before
 
 
@@ -204,7 +204,7 @@ def test_what_records_do_not_allow_is_refused_and_changes_nothing(tmp_path: Path
     dropped = table.alter(DropColumn("a"))
     with pytest.raises(UnsupportedError, match="had another column 'a' before"):
         dropped.alter(AddColumn("a", "STRING"))
-    assert dropped._files.schemas.list_ids() == [0, 1]
+    assert dropped.store.schemas.list_ids() == [0, 1]
 
 
 def test_another_address_of_the_same_kafka_is_taken(tmp_path: Path, bootstrap_servers: str) -> None:
@@ -221,4 +221,4 @@ def test_an_address_without_the_kafka_of_the_table_is_refused(tmp_path: Path, bo
     table = make_table(tmp_path, bootstrap_servers, "upsert")
     with pytest.raises(UnavailableError):
         table.alter(SetOption("log.kafka.bootstrap.servers", "localhost:1"))
-    assert table._files.schemas.list_ids() == [0]
+    assert table.store.schemas.list_ids() == [0]

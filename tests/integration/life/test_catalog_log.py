@@ -39,7 +39,7 @@ def test_a_logged_table_has_a_topic_of_its_own_with_a_partition_per_bucket(
 
     assert topic.partition_count == 3
     assert topic.topic_id == table.log.topic_id
-    assert topic.name == f"db.t.{table._files.uuid}"
+    assert topic.name == f"db.t.{table.store.uuid}"
     table.log.check_topic()
 
 

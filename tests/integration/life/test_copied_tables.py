@@ -51,7 +51,7 @@ def ids_of(table: Table) -> list[int]:
 
 def log_ends(table: Table) -> list[int]:
     assert table.log is not None
-    ends = high_watermarks(kafka_topic(table.log), table._files.bucket_count)
+    ends = high_watermarks(kafka_topic(table.log), table.store.bucket_count)
     return [ends[bucket].offset for bucket in sorted(ends)]
 
 
@@ -68,7 +68,7 @@ def test_a_copy_is_refused_until_it_has_a_log_of_its_own_and_both_live_on(
     with pytest.raises(StreamingQueryException, match="is a copy of"):
         bare.option("checkpointLocation", str(tmp_path / "e")).trigger(availableNow=True).start().awaitTermination()
     assert copy.log is not None
-    assert expire_log(copy._files, copy.log, now_millis=2**45) == {}
+    assert expire_log(copy.store, copy.log, now_millis=2**45) == {}
     followed = spark.readStream.format("lakelog").load(copy.path)
     query = followed.writeStream.format("memory").queryName("followed").trigger(availableNow=True).start()
     query.awaitTermination()
@@ -79,15 +79,15 @@ def test_a_copy_is_refused_until_it_has_a_log_of_its_own_and_both_live_on(
     with pytest.raises(SystemExit, match="0"):
         main(["table", "new-identity", copy.path])
     copy = open_table(copy.path)
-    assert copy._files.uuid in capsys.readouterr().out
-    assert copy._files.uuid != table._files.uuid
+    assert copy.store.uuid in capsys.readouterr().out
+    assert copy.store.uuid != table.store.uuid
     run(source(spark, tmp_path / "b"), copy, tmp_path / "d")
     run(source(spark, tmp_path / "a", 4), table, tmp_path / "c")
 
     assert (ids_of(copy), ids_of(table)) == ([1, 2, 3, 7], [1, 2, 3, 4])
     for one in (table, copy):
         read = spark.readStream.format("lakelog").load(one.path)
-        name = f"read_{one._files.uuid[:8]}"
+        name = f"read_{one.store.uuid[:8]}"
         read.writeStream.format("memory").queryName(name).trigger(availableNow=True).start().awaitTermination()
         assert sorted(row["id"] for row in spark.table(name).collect()) == ids_of(one)
 
@@ -111,10 +111,10 @@ def test_a_new_identity_that_was_cut_off_is_finished_by_the_next(
     half = open_table(copy.path)
     assert half.log is not None
     with pytest.raises(NotFoundError, match="was cut off: run it again"):
-        newest_state(half._files, topic_id=half.log.topic_id)
+        newest_state(half.store, topic_id=half.log.topic_id)
     renewed = half.upkeep.new_identity()
-    assert renewed._files.uuid == half._files.uuid
-    assert SchemaManager(half._files.file_io, half._files.paths).list_ids() == [0, 1]
+    assert renewed.store.uuid == half.store.uuid
+    assert SchemaManager(half.store.file_io, half.store.paths).list_ids() == [0, 1]
     run(source(spark, tmp_path / "a", 3), open_table(copy.path), tmp_path / "c2")
     assert ids_of(open_table(copy.path)) == [1, 2, 3]
 
@@ -124,12 +124,12 @@ def test_a_log_state_that_other_engines_expired_is_an_error_and_a_new_identity_g
 ) -> None:
     run(source(spark, tmp_path / "a", 1, 2), table, tmp_path / "c")
     for _ in range(2):
-        foreign_snapshot(table._files)
-        expire_as_others_do(table._files)
+        foreign_snapshot(table.store)
+        expire_as_others_do(table.store)
     run(source(spark, tmp_path / "a", 3), table, tmp_path / "c")  # the consumer has kept it
-    table._files.delete_consumer("lakelog-state")
-    foreign_snapshot(table._files)
-    expire_as_others_do(table._files)
+    table.store.delete_consumer("lakelog-state")
+    foreign_snapshot(table.store)
+    expire_as_others_do(table.store)
 
     fresh = open_table(table.path)
     with pytest.raises(StreamingQueryException, match=r"has lost lakelog's state .* table new-identity PATH"):

@@ -45,8 +45,8 @@ def test_a_rollback_by_another_engine_is_an_error_and_a_new_identity_goes_on(job
     for batch in range(4):
         job.run(batch)
     for snapshot_id in (3, 4):  # as Paimon's rollback does, which deletes the hint's snapshot too
-        Path(job.table._files.paths.snapshot(snapshot_id)).unlink()
-    job.table._files.snapshots.write_latest_hint(2)
+        Path(job.table.store.paths.snapshot(snapshot_id)).unlink()
+    job.table.store.snapshots.write_latest_hint(2)
     rolled_back = Job(open_table(job.table.path))
     with pytest.raises(CorruptDataError, match=r"rolled back by other means than lakelog.* table new-identity PATH"):
         rolled_back.run(4)
@@ -59,9 +59,9 @@ def test_a_rollback_by_another_engine_is_an_error_and_a_new_identity_goes_on(job
 
 def test_a_stream_goes_on_behind_an_empty_commit_of_another_engine_and_not_behind_its_rows(job: Job) -> None:
     job.run(0)
-    foreign_snapshot(job.table._files, CommitKind.APPEND)
+    foreign_snapshot(job.table.store, CommitKind.APPEND)
     job.run(1)
     assert job.content() == {0: 0, 1: 1, 2: 1}
-    foreign_snapshot(job.table._files, CommitKind.APPEND, index_manifest="index-manifest-1")
+    foreign_snapshot(job.table.store, CommitKind.APPEND, index_manifest="index-manifest-1")
     with pytest.raises(UnsupportedError, match="not by lakelog: its rows are not in the log"):
         job.run(2)

@@ -46,7 +46,7 @@ def read(table: Table, **options: str) -> Change:
 
 
 def ended(table: Table) -> list[EndedGeneration]:
-    store = table._files
+    store = table.store
     properties = carried_properties(store.snapshots.latest(), store.snapshots).properties
     return ended_generations(properties, where="the newest")
 

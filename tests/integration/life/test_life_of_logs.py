@@ -84,8 +84,8 @@ def logged_ids(table: Table) -> set[int]:
 
 
 def ended(table: Table) -> list[EndedGeneration]:
-    latest = table._files.snapshots.latest()
-    return ended_generations(carried_properties(latest, table._files.snapshots).properties, where="the newest")
+    latest = table.store.snapshots.latest()
+    return ended_generations(carried_properties(latest, table.store.snapshots).properties, where="the newest")
 
 
 def die_at(step: Step) -> Callable[[Step, str, int, int | None], None]:
@@ -305,7 +305,7 @@ def test_a_writer_between_two_marks_opens_the_log_again(logged: Table, monkeypat
 
 def rows_of_bucket(table: Table, bucket: int) -> pa.Table:
     """Rows of one bucket alone."""
-    schema = table._files.schema
+    schema = table.store.schema
     rows = wide_rows()
     return rows.filter(pa.array(bucket_of(rows, schema.bucket_fields, 2, schema.bucket_function) == bucket))
 
@@ -368,14 +368,14 @@ def test_marks_are_in_the_log_and_no_batches_of_a_writer(logged: Table) -> None:
     assert marks.count(LogMark.END) == 2
     state = LocalWriter(renewed, "job")
     state.write(1, rows_of(1), UPSERTS)
-    users = carried_properties(renewed._files.snapshots.latest(), renewed._files.snapshots).properties["lakelog.users"]
+    users = carried_properties(renewed.store.snapshots.latest(), renewed.store.snapshots).properties["lakelog.users"]
     assert "lakelog-log" not in users
     delete_topic(kafka_topic(log))
 
 
 def test_a_topic_with_fewer_partitions_than_buckets_is_refused(logged: Table) -> None:
     schema = replace(logged.schema, options={**logged.schema.options, "bucket": "3"})
-    other = Table(replace(logged._files, schema=schema))
+    other = Table(replace(logged.store, schema=schema))
 
     with pytest.raises(CorruptDataError, match=r"has 2 partitions, and table .* has bucket=3"):
         log_of_table(other).check_topic()

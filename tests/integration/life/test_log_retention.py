@@ -82,7 +82,7 @@ def write_and_die(table: Table, user: str, identifier: int, *ids: int) -> None:
 
 def position(table: Table) -> int:
     """The offset that the newest snapshot holds."""
-    store = table._files
+    store = table.store
     return read_state(store, store.snapshots.latest(), topic_id=log_of_table(table).topic_id).logged.position(0).offset
 
 
@@ -94,7 +94,7 @@ def read(table: Table, start: int) -> list[int]:
         table.schema.fields,
         start=start,
         end=log_range(table)[1],
-        holds_nothing=gap_test(table._files, log.topic_id, 0),
+        holds_nothing=gap_test(table.store, log.topic_id, 0),
     )
     return [number for batch in batches for number in batch.column("id").to_pylist()]
 
@@ -134,7 +134,7 @@ def test_a_reader_that_is_up_to_date_continues_when_the_older_snapshot_has_expir
     up_to_date = position(table)
     lose_records(table)
     write(writer, 1, 3)
-    table._files.expire_snapshots(retention=KEEP_NEWEST)
+    table.store.expire_snapshots(retention=KEEP_NEWEST)
 
     assert read(table, up_to_date) == [3]
 
@@ -164,7 +164,7 @@ def test_expiry_deletes_records_that_are_old_and_held_by_every_snapshot(table: T
     for number in range(3):
         write(writer, number, number)
     held = position(table)
-    store, log = table._files, log_of_table(table)
+    store, log = table.store, log_of_table(table)
 
     assert expire_log(store, log, now_millis=now_millis(8)) == {0: 1}  # what the oldest snapshot holds
     store.expire_snapshots(retention=KEEP_NEWEST)
@@ -181,8 +181,8 @@ def test_expiry_keeps_what_a_lease_has_to_read(table: Table) -> None:
     writer = LocalWriter(table, "a")
     for number in range(3):
         write(writer, number, number)
-    table._files.expire_snapshots(retention=KEEP_NEWEST)
-    store, log = table._files, log_of_table(table)
+    table.store.expire_snapshots(retention=KEEP_NEWEST)
+    store, log = table.store, log_of_table(table)
     leases = LogLeases(store, log.topic_id)
     leases.put("reader", {0: 2})
     LogLeases(store, "another topic").put("other", {0: 0})
@@ -194,7 +194,7 @@ def test_expiry_keeps_what_a_lease_has_to_read(table: Table) -> None:
 
 
 def test_a_lease_that_is_not_renewed_for_a_day_keeps_nothing(table: Table) -> None:
-    leases = LogLeases(table._files, log_of_table(table).topic_id)
+    leases = LogLeases(table.store, log_of_table(table).topic_id)
     leases.put("reader", {0: 3})
 
     assert leases.held(now_millis=now_millis(0.9)) == [{0: 3}]
@@ -206,9 +206,9 @@ def test_expiry_keeps_a_batch_that_no_snapshot_holds(table: Table) -> None:
     table = table.alter(SetOption("log.retention", "1 ms"))
     write(LocalWriter(table, "a"), 0, 1)
     write_and_die(table, "b", 0, 2)
-    table._files.expire_snapshots(retention=KEEP_NEWEST)
+    table.store.expire_snapshots(retention=KEEP_NEWEST)
 
-    assert expire_log(table._files, log_of_table(table), now_millis=now_millis(1)) == {0: position(table)}
+    assert expire_log(table.store, log_of_table(table), now_millis=now_millis(1)) == {0: position(table)}
 
     write(LocalWriter(table, "c"), 0, 3)
     assert ids(table) == [1, 2, 3]
@@ -221,7 +221,7 @@ def test_the_expiry_of_writers_deletes_records_too(table: Table) -> None:
     for number in range(3):
         write(writer, number, number)
 
-    expire_after(table._files)
+    expire_after(table.store)
 
     assert log_range(table)[0] == position(table)
 
@@ -257,7 +257,7 @@ def test_a_policy_that_deletes_is_a_warning_at_start_and_in_the_check_and_reset_
     assert run("log", "repair", table.path) == 0
     assert "retention.ms=86400000 taken back" in capsys.readouterr().out
     assert run("log", "check", table.path) == 0
-    assert check_log(table._files, log_of_table(table)).is_sound
+    assert check_log(table.store, log_of_table(table)).is_sound
 
 
 def test_a_batch_deleted_before_its_snapshot_is_reported_and_its_stream_continues_after_a_repair(
@@ -311,7 +311,7 @@ def test_a_repair_takes_in_the_batches_behind_what_is_lost(table: Table) -> None
     write_and_die(table, "c", 0, 5)
     lose_records(table, before=cut)
 
-    done = repair_log(table._files, log_of_table(table))
+    done = repair_log(table.store, log_of_table(table))
 
     assert [repair.has_lost for repair in done.buckets] == [True]
     write(LocalWriter(table, "d"), 0, 6)

@@ -168,19 +168,19 @@ def stream_of_wrong_rows(a: Table, t: Table, *, part: int) -> None:
 
 
 def replaced(table: Table) -> ChangePlan:
-    return overwrite_plan(table._files, row_source(rows(9)), None, Overwrite.EVERYTHING)
+    return overwrite_plan(table.store, row_source(rows(9)), None, Overwrite.EVERYTHING)
 
 
 def replaced_partition(table: Table) -> ChangePlan:
-    return overwrite_plan(table._files, row_source(rows(9, part=1)), None, Overwrite.WRITTEN_PARTITIONS)
+    return overwrite_plan(table.store, row_source(rows(9, part=1)), None, Overwrite.WRITTEN_PARTITIONS)
 
 
 def truncated(table: Table) -> ChangePlan:
-    return truncate_plan(table._files)
+    return truncate_plan(table.store)
 
 
 def dropped(table: Table) -> ChangePlan:
-    return drop_plan(table._files, table._files._partitions_where("part = 1").matching)
+    return drop_plan(table.store, table.store._partitions_where("part = 1").matching)
 
 
 def run_beside(table: Table, plan: ChangePlan, beside: Callable[[], None]) -> None:
@@ -236,7 +236,7 @@ def test_a_statement_that_comes_with_another_one_in_one_snapshot_is_no_mend(
 
     def updated() -> None:
         with pytest.raises(InjectedCrash):
-            replace(logged_table(t), observe=die).run("UPDATE", update_plan(t._files, {"v": 5}, None))
+            replace(logged_table(t), observe=die).run("UPDATE", update_plan(t.store, {"v": 5}, None))
 
     run_beside(t, replaced(t), updated)
 

@@ -162,7 +162,7 @@ def test_a_batch_that_is_in_a_part_of_the_log_is_finished_in_the_new_buckets(cat
             LocalWriter(open_table(table.path), "job", observe=DiesInItsSecondBucket()).write(0, rows, None)
         rescaled = open_table(table.path).upkeep.rescale(buckets)
         counts.append(rescaled.count())
-        state = newest_state(rescaled._files, topic_id=log_of_table(rescaled).topic_id)
+        state = newest_state(rescaled.store, topic_id=log_of_table(rescaled).topic_id)
         with pytest.raises(InvalidRequestError, match="was written with other source offsets"):
             check_identity(state, Batch(user="job", identifier=0, source_digest="others"))
 
@@ -172,7 +172,7 @@ def test_a_batch_that_is_in_a_part_of_the_log_is_finished_in_the_new_buckets(cat
 
     assert 0 < counts[0] < counts[1] < 40, "each run of the batch has left a part"
     assert content(table) == [(number, 1) for number in range(40)]
-    log = newest_state(table._files, topic_id=log_of_table(open_table(table.path)).topic_id).logged
+    log = newest_state(table.store, topic_id=log_of_table(open_table(table.path)).topic_id).logged
     assert log.is_whole()
     reader.start()
     assert reader.read() == Counter({(number, 1): 1 for number in range(40)})
@@ -185,7 +185,7 @@ def test_tasks_of_spark_leave_out_what_is_written_too(catalog: Catalog, kind: st
     with pytest.raises(InjectedCrash):
         LocalWriter(table, "job", observe=DiesInItsSecondBucket()).write(0, rows, None)
     rescaled = table.upkeep.rescale(3)
-    files, schema = rescaled._files, rescaled._files.schema
+    files, schema = rescaled.store, rescaled.store.schema
     target = log_target(rescaled)
     assert target is not None
     batch = Batch(user="job", identifier=0, source_digest="0")
@@ -257,7 +257,7 @@ def test_a_topic_that_was_lost_before_its_log_began_is_made_anew(catalog: Catalo
 def test_ended_logs_are_deleted_when_they_are_old_and_no_stream_reads_them(catalog: Catalog) -> None:
     table = logged(catalog)
     write(table, 0)
-    leases = LogLeases(table._files, log_of_table(table).topic_id)
+    leases = LogLeases(table.store, log_of_table(table).topic_id)
     leases.put("reader", {0: 0, 1: 0})
     rescaled = table.upkeep.rescale(3)
     write(rescaled, 1)
@@ -309,7 +309,7 @@ def test_a_rescale_of_files_alone_that_was_cut_off_is_finished_by_the_log_that_t
     options = {"bucket": "2", "bucket-key": "id"}
     plain = catalog.create_table("db.t", schema=SCHEMA, options=options)
     plain.write(rows_of(0))
-    rescale_schema(plain._files, 3, clock=CommitClock())
+    rescale_schema(plain.store, 3, clock=CommitClock())
 
     table = catalog.load_table("db.t").log_store.add()
 

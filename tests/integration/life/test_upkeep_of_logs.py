@@ -68,9 +68,9 @@ def test_files_that_only_the_log_names_are_no_orphans(
             LocalWriter(table, "q", observe=partial(die, at)).write(1, rows, kinds)
     make_old(table)
 
-    unnamed = {Path(file.path).name for file in table._files.remove_orphan_files(named_elsewhere=frozenset).files}
+    unnamed = {Path(file.path).name for file in table.store.remove_orphan_files(named_elsewhere=frozenset).files}
     assert table.log is not None
-    logged = set(names_in_log(table._files, table.log)())
+    logged = set(names_in_log(table.store, table.log)())
     assert len(logged) == 2
     assert logged < unnamed
     assert orphans(capsys, table.path, "--delete") == unnamed - logged
@@ -160,5 +160,5 @@ def test_readers_of_a_log_lose_nothing_to_the_expiry_of_writers(
         query = writer.option("checkpointLocation", str(tmp_path / "reader")).trigger(availableNow=True).start()
         query.awaitTermination()
         assert fold_read_batches(tmp_path / "out") == Counter(history.truths[files.stop - 1])
-    assert table._files.snapshots.ids()[0] > 1
+    assert table.store.snapshots.ids()[0] > 1
     check_log_equals_files(table)

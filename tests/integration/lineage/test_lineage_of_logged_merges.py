@@ -75,7 +75,7 @@ def test_a_branch_that_is_taken_as_a_whole_shows_what_it_showed(
 
     getattr(table.branches, verb)("b", **options)
 
-    newest = table._files.snapshots.latest_id()
+    newest = table.store.snapshots.latest_id()
     assert newest is not None
     assert ids(catalog) == {"db.t": newest, "db.b": 2}
     grow(source)

@@ -68,7 +68,7 @@ def plan_again(checkpoint: Path) -> None:
 
 def log_ends(table: Table) -> list[int]:
     assert table.log is not None
-    ends = high_watermarks(kafka_topic(table.log), table._files.bucket_count)
+    ends = high_watermarks(kafka_topic(table.log), table.store.bucket_count)
     return [ends[bucket].offset for bucket in sorted(ends)]
 
 

@@ -109,12 +109,12 @@ def test_records_can_be_read_before_their_batch_has_a_snapshot(tmp_path: Path, b
 
     def observe(step: Step, _user: str, _identifier: int, _bucket: int | None) -> None:
         if step is Step.BEFORE_SNAPSHOT:
-            assert table._files.snapshots.latest() is None
+            assert table.store.snapshots.latest() is None
             seen.append(consumed(table))
 
     write(LocalWriter(table, "q", observe=observe), 0, (ADD, (1, "a")), (ADD, (2, "b")))
     assert [message.key() for message in seen[0]] == [b'{"k":1}', b'{"k":2}']
-    assert table._files.snapshots.latest() is not None
+    assert table.store.snapshots.latest() is not None
 
 
 def test_every_record_says_whose_batch_it_is_of_and_a_replay_repeats_it(tmp_path: Path, bootstrap_servers: str) -> None:
@@ -144,7 +144,7 @@ def test_records_that_a_left_over_attempt_sends_late_are_left_out(tmp_path: Path
 
     assert fold(log_changes(table, 0)) == {1: "new"}
     partition = kafka_topic(log_of_table(table)).partition(0)
-    done = done_batches(table._files, {0: 2}, topic_id=log_of_table(table).topic_id)
+    done = done_batches(table.store, {0: 2}, topic_id=log_of_table(table).topic_id)
     assert done == {0: {"q": 1}}
     read = read_range(partition, table.schema.fields, start=2, end=3, done=done[0])
     assert [batch.num_rows for batch in read if batch.num_rows] == []
@@ -172,7 +172,7 @@ def test_done_batches_are_those_of_the_newest_snapshot_before(tmp_path: Path, bo
     for number in range(3):
         write(writer, number, (ADD, (number, "x")))
     topic_id = log_of_table(table).topic_id
-    found = [done_batches(table._files, {0: offset}, topic_id=topic_id) for offset in range(5)]
+    found = [done_batches(table.store, {0: offset}, topic_id=topic_id) for offset in range(5)]
     assert found == [{}, {0: {"q": 0}}, {0: {"q": 1}}, {0: {"q": 2}}, {0: {"q": 2}}]
 
 
@@ -189,7 +189,7 @@ def test_a_writer_whose_lease_another_run_has_taken_sends_nothing(tmp_path: Path
 
     def observe(step: Step, user: str, _identifier: int, _bucket: int | None) -> None:
         if step is Step.PRODUCE:
-            take_lease(table._files, user=user, run="newer")
+            take_lease(table.store, user=user, run="newer")
 
     with pytest.raises(WriterLeaseError, match="another run of the query a writes table"):
         write(LocalWriter(table, "a", observe=observe), 0, (ADD, (1, "a")))
@@ -204,11 +204,11 @@ def test_two_writers_at_once_conflict_and_lose_nothing(tmp_path: Path, bootstrap
     def observe(step: Step, _user: str, _identifier: int, _bucket: int | None) -> None:
         if step is Step.BEFORE_SNAPSHOT and not calls:
             calls.append(step)
-            lease = take_lease(table._files, user="a", run="other")
+            lease = take_lease(table.store, user="a", run="other")
             write(LocalWriter(table, "b", lease=lease), 0, (ADD, (2, "b")))
 
     first = LocalWriter(table, "a", observe=observe)
-    first.lease = take_lease(table._files, user="a", run="1")
+    first.lease = take_lease(table.store, user="a", run="1")
     with pytest.raises(WriterLeaseError):  # the batch runs again, and meets the end of its lease
         write(first, 0, (ADD, (1, "a")))
     assert table.to_arrow().to_pylist() == [{"k": 2, "v": "b"}]

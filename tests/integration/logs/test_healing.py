@@ -169,7 +169,7 @@ def test_a_stream_between_two_snapshots_is_refused_with_the_numbers(table: Table
     write(table, 2)
     assert isinstance(reader.offset, LogOffset)
     for number in (1, 2):
-        table._files.file_io.delete(table._files.paths.snapshot(number))
+        table.store.file_io.delete(table.store.paths.snapshot(number))
     lose(table)
 
     reader.start()
@@ -299,7 +299,7 @@ def test_without_fail_on_data_loss_a_stream_goes_on_at_the_first_offset_that_the
     for batch in (1, 2, 3):
         write(table, batch)
     for number in (1, 2):
-        table._files.file_io.delete(table._files.paths.snapshot(number))
+        table.store.file_io.delete(table.store.paths.snapshot(number))
     lose(table)
     write(table, 4)
 
@@ -362,7 +362,7 @@ def test_records_that_a_repair_has_passed_over_are_not_left_out_in_silence(table
     with pytest.raises(InjectedCrash):
         LocalWriter(open_table(table.path), "job", observe=die_before_the_snapshot).write(1, rows_of(1), None)
     lose(table)
-    repair_log(open_table(table.path)._files, log_of_table(table))
+    repair_log(open_table(table.path).store, log_of_table(table))
     write(table, 2)
     lose(table)
 

@@ -139,7 +139,7 @@ def _write(table: Table, merge: Merge, history: History) -> list[Rows]:
             merge.apply(rows, deleted, kind, row)
         truths.append(dict(rows))
         if identifier in history.compacted_after:
-            table._files.compact(full=True)
+            table.store.compact(full=True)
     return truths
 
 

@@ -210,7 +210,7 @@ def test_a_log_is_verified_against_each_range_of_snapshots(
 
     for first, last in [(0, 1), (0, 4), (1, 3), (2, 2), (1, 4)]:
         found = verify_log(
-            table._files, log_of_table(table), from_snapshot=first, to_snapshot=last, budget_bytes=budget_bytes
+            table.store, log_of_table(table), from_snapshot=first, to_snapshot=last, budget_bytes=budget_bytes
         )
         assert found.is_equal, found
     assert table.log_store.verify().is_equal
@@ -246,7 +246,7 @@ def test_the_first_difference_is_printed(catalog: Catalog, budget_bytes: int) ->
     write(table, 1, (2, "x"), (3, "y"), (4, "z"))
     spoil(table)
 
-    found = verify_log(table._files, log_of_table(table), budget_bytes=budget_bytes)
+    found = verify_log(table.store, log_of_table(table), budget_bytes=budget_bytes)
 
     assert not found.is_equal
     assert found.difference_count == 5

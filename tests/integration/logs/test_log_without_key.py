@@ -112,7 +112,7 @@ def _write(table: Table, history: History) -> list[Counter[str]]:
             rows[text] += 1 if kind.is_add else -1
         truths.append(_counted(rows))
         if identifier in history.compacted_after:
-            table._files.compact(full=True)
+            table.store.compact(full=True)
     return truths
 
 
@@ -122,7 +122,7 @@ def _counted(rows: Mapping[str, int]) -> Counter[str]:
 
 def _signed_rows(table: Table, snapshot: Snapshot) -> Counter[str]:
     rows: Counter[str] = Counter()
-    for batch, kinds in read_splits_as_changes(table._files, plan_splits(table._files, snapshot).splits):
+    for batch, kinds in read_splits_as_changes(table.store, plan_splits(table.store, snapshot).splits):
         for text, kind in zip(exact_rows(pa.Table.from_batches([batch])), kinds.to_pylist(), strict=True):
             rows[text] += 1 if RowKind(kind).is_add else -1
     return _counted(rows)

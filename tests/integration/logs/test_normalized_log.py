@@ -368,7 +368,7 @@ def test_a_table_without_a_log_is_not_normalized_but_has_a_changelog_producer(tm
         reader_of(plain)
     options = {"bucket": "1", "changelog-producer": "lookup"}
     produced = Catalog(tmp_path).create_table("db.produced", schema=schema, primary_keys=["k"], options=options)
-    assert isinstance(produced._files, FileStoreTable)
+    assert isinstance(produced.store, FileStoreTable)
     reader = reader_of(produced)
     assert reader.initialOffset() == reader.initialOffset()
 

@@ -125,7 +125,7 @@ def _write(table: Table, history: History) -> list[dict[str, str]]:
                 rows[key] = text
         truths.append(dict(rows))
         if identifier in history.compacted_after:
-            table._files.compact(full=True)
+            table.store.compact(full=True)
     return truths
 
 

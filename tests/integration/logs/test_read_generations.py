@@ -146,9 +146,9 @@ def test_a_stream_whose_place_in_a_deleted_log_no_snapshot_has_is_refused_with_t
     for batch in (2, 3):
         write(logged, batch)
     renewed = logged.log_store.renew()
-    for number in renewed._files.snapshots.ids():
+    for number in renewed.store.snapshots.ids():
         if number < 4:
-            renewed._files.file_io.delete(renewed._files.paths.snapshot(number))
+            renewed.store.file_io.delete(renewed.store.paths.snapshot(number))
 
     reader.start()
 
@@ -198,7 +198,7 @@ def test_a_stream_does_at_untracked_changes_as_it_is_asked(logged: Table, cause:
         assert lenient.read() == expected(0)
         target = log_target(logged)
         assert target is not None
-        record_break(logged._files, target)
+        record_break(logged.store, target)
     else:
         untracked = open_table(logged.path)
         writer = LocalWriter(untracked, "job", is_tracked=False)
@@ -216,7 +216,7 @@ def test_a_stream_does_at_untracked_changes_as_it_is_asked(logged: Table, cause:
 
 
 def foreign_rows(table: Table) -> None:
-    files = open_table(table.path)._files
+    files = open_table(table.path).store
     live = files.live_files.of(files.snapshots.latest())
     foreign_snapshot(
         files, CommitKind.APPEND, entries=write_rows(files, rows_of(1), first_sequence=live.next_sequence).entries

@@ -231,7 +231,7 @@ def test_a_running_stream_whose_records_are_deleted_fails_or_goes_on_as_it_is_to
     for bucket in range(2):
         lose_records(table, bucket, before=cut[str(bucket)])
     for snapshot in list(table.snapshots())[:2]:  # the files have expired too
-        table._files.file_io.delete(table._files.paths.snapshot(snapshot.id))
+        table.store.file_io.delete(table.store.paths.snapshot(snapshot.id))
 
     with pytest.raises(LogTruncatedError, match=r"the log begins at .*no snapshot is at these offsets"):
         drain(stream_of(table), reached)
@@ -322,8 +322,8 @@ def test_each_snapshot_ends_a_batch_and_expired_ones_come_with_the_oldest_that_l
     snapshots = list(table.snapshots())
 
     batches, end = drain(stream_of(table, stream__align="snapshot"), reached)
-    table._files.file_io.delete(table._files.paths.snapshot(snapshots[1].id))  # expired while the stream was away
-    table._files.file_io.delete(table._files.paths.snapshot(snapshots[2].id))
+    table.store.file_io.delete(table.store.paths.snapshot(snapshots[1].id))  # expired while the stream was away
+    table.store.file_io.delete(table.store.paths.snapshot(snapshots[2].id))
     later, _ = drain(stream_of(table, stream__align="snapshot"), reached)
 
     assert [sorted({row["name"] for row in rows}) for rows in batches] == [["n1"], ["n2"], ["n3"], ["n4"]]
@@ -374,7 +374,7 @@ def test_an_aligned_stream_keeps_the_snapshots_at_which_its_next_batches_end(tab
 
     table.upkeep.expire_snapshots(retain_max=1, retain_min=1, older_than="1 ms")
 
-    assert table._files.snapshots.earliest_id() == reached["consumed"] + 1
+    assert table.store.snapshots.earliest_id() == reached["consumed"] + 1
 
 
 def test_an_aligned_stream_waits_for_a_writer_and_names_it_when_it_never_comes_back(table: Table) -> None:

@@ -107,13 +107,13 @@ def test_whoever_looks_at_a_log_sees_what_writers_refuse(
     table: Table, stranger: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = log_of_table(table)
-    assert check_log(table._files, log).is_sound
+    assert check_log(table.store, log).is_sound
     STRANGERS[stranger](table)
 
     with pytest.raises(CorruptDataError) as refused:
         write(table, 2)
-    checked = check_log(table._files, log)
-    repaired = repair_log(table._files, log)
+    checked = check_log(table.store, log)
+    repaired = repair_log(table.store, log)
 
     assert "lakelog log renew TABLE" in str(refused.value) or "new-identity" in str(refused.value)
     assert [one.bucket for one in checked.buckets if one.problem] == [0]
@@ -213,12 +213,12 @@ def test_a_renewal_over_a_stranger_that_was_cut_off_goes_on(
     renewed = open_table(table.path).log_store.renew(skip_unreadable=True)
     write(renewed, 3)
     assert batches_of(table) == {0, 1, 2, 3}
-    assert check_log(renewed._files, log_of_table(renewed)).is_sound
+    assert check_log(renewed.store, log_of_table(renewed)).is_sound
 
 
 def test_a_topic_that_was_made_compacted_is_renewed(table: Table) -> None:
     set_topic_config(table, {"cleanup.policy": "compact"})
-    assert not check_log(table._files, log_of_table(table)).is_sound
+    assert not check_log(table.store, log_of_table(table)).is_sound
 
     renewed = open_table(table.path).log_store.renew()
 
@@ -238,7 +238,7 @@ def test_a_record_without_a_key_is_refused_by_a_compacted_topic_with_the_way_out
     with pytest.raises(InvalidRequestError, match=r"compacted.*lakelog log repair TABLE"):
         LocalWriter(open_table(made.path), "job").write(1, rows, None)
 
-    repair_log(made._files, log_of_table(made))
+    repair_log(made.store, log_of_table(made))
     LocalWriter(open_table(made.path), "job").write(1, rows, None)
     assert made.to_arrow().num_rows == 2
 

@@ -130,7 +130,7 @@ def test_a_condition_on_other_columns_is_refused(catalog: Catalog) -> None:
 
 def foreign_rows(table: Table, ids: list[int]) -> Snapshot:
     """Rows that another engine writes: its sequence numbers go on after those of the files."""
-    files = open_table(table.path)._files
+    files = open_table(table.path).store
     rows = pa.table([pa.array(ids), pa.array([99] * len(ids), pa.int32())], schema=SCHEMA)
     latest = files.snapshots.latest()
     added = write_rows(files, rows, first_sequence=files.live_files.of(latest).next_sequence).entries
@@ -144,10 +144,10 @@ def test_a_break_by_another_engine_is_recorded_and_the_log_goes_on(table: Table)
         write(table, 1)
 
     opened = open_table(table.path)
-    number = record_break(opened._files, log_target(opened))
+    number = record_break(opened.store, log_target(opened))
 
     assert number == foreign.id + 1
-    assert record_break(opened._files, log_target(opened)) is None
+    assert record_break(opened.store, log_target(opened)) is None
     write(table, 1)
     assert content(table) == {0: 0, 1: 1, 2: 1, 8: 99}, "batch 1 comes after the other engine's rows"
     assert list(read_log(table, OnUntracked.SKIP)) == [("+I", 0), ("+I", 1), ("+I", 1), ("+I", 2)]
@@ -171,7 +171,7 @@ def test_a_break_takes_in_what_was_logged_before_it(table: Table) -> None:
     foreign_rows(table, [8])
 
     opened = open_table(table.path)
-    record_break(opened._files, log_target(opened))
+    record_break(opened.store, log_target(opened))
     LocalWriter(open_table(table.path), "job").write(1, rows, None)
 
     assert content(table) == {0: 0, 1: 0, 7: 1, 8: 99}
@@ -189,9 +189,9 @@ def test_a_break_whose_recording_was_cut_off_is_marked_once(table: Table, monkey
     with monkeypatch.context() as patched:
         patched.setattr(log_breaks, "_change", die)
         with pytest.raises(InjectedCrash):
-            record_break(opened._files, log_target(opened))
+            record_break(opened.store, log_target(opened))
 
-    record_break(opened._files, log_target(opened))
+    record_break(opened.store, log_target(opened))
 
     write(table, 1)
     assert [header.mark for _, header in read_headers(table)] == [None, "break", None]

@@ -207,8 +207,8 @@ def test_the_log_of_a_branch_is_renewed_and_rescaled_and_its_readers_go_on(table
         assert branch.log_store.verify().is_equal
     assert len(set(topics)) == 3
     assert all("dev" in topic for topic in topics)
-    assert branch._files.bucket_count == 3
-    assert (log_of_table(table).topic, table._files.bucket_count) == (before, 2)
+    assert branch.store.bucket_count == 3
+    assert (log_of_table(table).topic, table.store.bucket_count) == (before, 2)
     LocalWriter(table, "job").write(1, rows_of(1), UPSERTS)
     assert content(table).keys() == {0, 1, 2}
     assert table.log_store.verify().is_equal

@@ -37,7 +37,7 @@ class DyingMerge:
     steps: list[Step] = field(default_factory=list)
 
     def run(self) -> None:
-        files = self.table._files
+        files = self.table.store
         logged = LoggedTable.of(files, log_target(self.table), observe=self._observe)
         merger = BranchMerger.of(files, files.on_branch("b"), base=None, on_conflict=self.on_conflict)
         LoggedMerge(logged=logged, merger=merger).run()

@@ -34,7 +34,7 @@ class Logged(Filled):
         options = {"write-only": "true", "log.system": "kafka", **dict(self.kind.options)}
         made = self._catalog.create_table("db.t", schema=SCHEMA, primary_keys=self.kind.keys, options=options)
         self._writer = LocalWriter(made, "job")
-        return made._files
+        return made.store
 
     def put(self, table: FileStoreTable, number: int) -> None:
         """Commit the rows of a number, through the log where there is one."""

@@ -99,7 +99,7 @@ def test_rows_that_are_taken_out_and_rows_that_come_back_of_a_bucket_are_both_in
     reader.read()
     between = (lambda: write(table, 3, range(30, 34))) if has_moved else None
     runner = StatementRunner(table, between=between)
-    runner.run("RESTORE", restore_plan(table._files, table._files.snapshots.get(2)))
+    runner.run("RESTORE", restore_plan(table.store, table.store.snapshots.get(2)))
     assert rows_in(table) == target + Counter({(one, 3): 1 for one in range(30, 34) if has_moved})
     assert +reader.read() == rows_in(table)
     check_folds(table, has_key=False)
@@ -201,8 +201,8 @@ def test_a_batch_between_preparation_and_log_is_older_than_the_restore(catalog: 
     table = make(catalog, "all changes")
     target = fill(table)
     runner = StatementRunner(table, between=lambda: write(table, 3, range(2, 12)))
-    snapshot = table._files.snapshots.get(1)
-    runner.run("RESTORE", restore_plan(table._files, snapshot))
+    snapshot = table.store.snapshots.get(1)
+    runner.run("RESTORE", restore_plan(table.store, snapshot))
     left = {(one, 3) for one in (2, 3, 4, 5, 6, 7, 8, 9, 10, 11)} & set(rows_in(table))
     assert {one for one, _ in left} <= {2, 3}  # keys that did not differ
     assert Counter({row: 1 for row in rows_in(table) if row not in left}) == Counter(
@@ -218,7 +218,7 @@ def test_a_restore_whose_driver_dies_is_in_the_table_whole_or_not_at_all(catalog
     before = rows_in(table)
     runner = StatementRunner(table, dies_after=dies_after)
     with contextlib.suppress(InjectedCrash):
-        runner.run("RESTORE", restore_plan(table._files, table._files.snapshots.get(1)))
+        runner.run("RESTORE", restore_plan(table.store, table.store.snapshots.get(1)))
     write(table, 3, range(100, 101))  # finishes or cancels it
     extra = Counter({(100, 3): 1})
     assert rows_in(table) == (target if runner.is_begun else before) + extra
@@ -280,7 +280,7 @@ def test_a_large_restore_that_is_cut_off_is_finished_by_the_next_call(
     def die(*_: object, **__: object) -> None:
         raise InjectedCrash(cut)
 
-    owner = {"put": restoring_module, "restore": type(table._files), "add": restoring_module}
+    owner = {"put": restoring_module, "restore": type(table.store), "add": restoring_module}
     name = {"put": "remove_log", "restore": "restore", "add": "add_log"}
     if cut == "remove":
 

@@ -118,8 +118,8 @@ def test_files_that_others_have_taken_in_and_compacted_meanwhile_are_not_missed(
         tail = read_tail(log, bucket, position)
         if overtakers:
             write(overtakers.pop(), 0, 2)
-            table._files.compact(full=True)
-            table._files.expire_snapshots(retention=KEEP_NEWEST)
+            table.store.compact(full=True)
+            table.store.expire_snapshots(retention=KEEP_NEWEST)
         return tail
 
     monkeypatch.setattr(TaskLog, "read_tail", read_and_be_overtaken)

@@ -215,6 +215,6 @@ def test_a_stream_that_writes_goes_on_with_its_next_batch_after_a_restore(
     assert left == list(given)[-len(left) :], "what was undone does not come again, what came later is there"
     assert set(left) >= {105, 106, 107}
     assert {row for row in rows_in(open_table(table.path)) if row[1] in (2, 3)} == set()
-    state = newest_state(open_table(table.path)._files, topic_id=log_of_table(open_table(table.path)).topic_id)
+    state = newest_state(open_table(table.path).store, topic_id=log_of_table(open_table(table.path)).topic_id)
     assert state.users[query.id].identifier == len(given) - 1
     assert open_table(table.path).log_store.verify().is_equal

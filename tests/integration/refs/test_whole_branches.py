@@ -206,7 +206,7 @@ def test_the_table_has_the_batches_of_the_writers_of_both(catalog: Catalog) -> N
     branch = table.branch("b").log_store.add()
     LocalWriter(branch, "moved").write(4, given(range(60, 62), 4), None)
     table.branches.replace_newer("b")
-    users = read_users(table._files.snapshots.latest(), table._files.snapshots)
+    users = read_users(table.store.snapshots.latest(), table.store.snapshots)
     assert (users["job"].identifier, users["moved"].identifier) == (2, 4)
     wanted = rows_in(table)
     LocalWriter(open_table(table.path), "moved").write(4, given(range(60, 62), 4), None)  # run again, as after a crash
@@ -270,7 +270,7 @@ class DyingTake:
     steps: list[Step] = field(default_factory=list)
 
     def run(self) -> None:
-        files = self.table._files
+        files = self.table.store
         logged = LoggedTable.of(files, log_target(self.table), observe=self._observe)
         LoggedMerge(logged=logged, merger=WholeBranch.of(files, files.on_branch("b"), BranchVerb.MERGE)).run()
 
@@ -419,8 +419,8 @@ def test_partitions_that_the_branch_has_not_or_has_alone_are_taken_with_the_othe
     branch.delete("day = 'a'")
     branch.write(rows("d", 4))
     table.write(rows("e", 5))
-    untouched = {entry.file.file_name for entry in table._files.live_files.of(table.snapshot()).entries()}
+    untouched = {entry.file.file_name for entry in table.store.live_files.of(table.snapshot()).entries()}
     take(table, "replace_newer", **RENEWS)
     assert rows_in(table) == rows_in(branch)
-    kept = {entry.file.file_name for entry in table._files.live_files.of(table.snapshot()).entries()}
+    kept = {entry.file.file_name for entry in table.store.live_files.of(table.snapshot()).entries()}
     assert len(kept & untouched) >= 2  # of the partitions in which nothing differs

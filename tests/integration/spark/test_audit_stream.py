@@ -46,7 +46,7 @@ class Audit(Reader):
         name, given = audited(self._given)
         table = open_table(given["path"])
         options = parse_read_options(given, table)
-        self._shown = AuditRows.of(name, table._files, log_target(table), system_schema(self._given), options)
+        self._shown = AuditRows.of(name, table.store, log_target(table), system_schema(self._given), options)
 
     def next(self) -> list[tuple[object, ...]]:
         """The rows of the next batch."""

@@ -98,7 +98,7 @@ def names_of(table: Table) -> dict[int, str]:
 
 def log_ends(table: Table) -> list[int]:
     assert table.log is not None
-    ends = high_watermarks(kafka_topic(table.log), table._files.bucket_count)
+    ends = high_watermarks(kafka_topic(table.log), table.store.bucket_count)
     return [ends[bucket].offset for bucket in sorted(ends)]
 
 

@@ -135,7 +135,7 @@ def test_tasks_send_under_the_lease_and_tasks_that_read_leave_out_older_batches(
 ) -> None:
     """What runs in Spark's workers, without Spark."""
     table = make(tmp_path, bootstrap_servers)
-    store, target = table._files, log_target(table)
+    store, target = table.store, log_target(table)
     snapshots = DriverSnapshots(store, target.topic_id)
     lease = take_lease(store, user="q", run="1")
     for number, text in enumerate(("old", "new")):
@@ -168,17 +168,17 @@ def test_the_lease_of_a_sink_is_that_of_its_query(tmp_path: Path, bootstrap_serv
     table = make(tmp_path, bootstrap_servers)
     one = MicroBatch(user="q", identifier=0, run="1", source_digest=None)
     kept = KeptLease()
-    with kept.held(table._files, one, session("false")) as lease:
+    with kept.held(table.store, one, session("false")) as lease:
         assert lease is not None
-    with kept.held(table._files, one, session("false")) as again:
+    with kept.held(table.store, one, session("false")) as again:
         assert again == lease
     other = MicroBatch(user="other", identifier=0, run="2", source_digest=None)
-    with pytest.raises(WriterLeaseError), KeptLease().held(table._files, other, session("false")):
+    with pytest.raises(WriterLeaseError), KeptLease().held(table.store, other, session("false")):
         pass
     restarted = MicroBatch(user="q", identifier=0, run="3", source_digest=None)
-    with KeptLease().held(table._files, restarted, session("false")) as newer:
+    with KeptLease().held(table.store, restarted, session("false")) as newer:
         assert newer is not None
-    with pytest.raises(WriterLeaseError, match="another run of the query q"), kept.held(table._files, one, session("")):
+    with pytest.raises(WriterLeaseError, match="another run of the query q"), kept.held(table.store, one, session("")):
         pass
 
 
@@ -188,13 +188,13 @@ def test_a_stream_that_is_stopped_between_two_batches_leaves_its_lease(tmp_path:
     other = MicroBatch(user="other", identifier=0, run="2", source_digest=None)
     kept = KeptLease()
     kept.release()  # before its first batch
-    with kept.held(table._files, one, session("false")):
+    with kept.held(table.store, one, session("false")):
         kept.release()  # in the middle of one: its tasks may go on
-        with pytest.raises(WriterLeaseError), KeptLease().held(table._files, other, session("false")):
+        with pytest.raises(WriterLeaseError), KeptLease().held(table.store, other, session("false")):
             pass
     kept.release()
     kept.release()
-    with KeptLease().held(table._files, other, session("false")) as taken:
+    with KeptLease().held(table.store, other, session("false")) as taken:
         assert taken is not None
 
 
@@ -205,15 +205,15 @@ def test_a_stream_that_may_have_left_a_task_keeps_its_lease(
     table = make(tmp_path, bootstrap_servers)
     one = MicroBatch(user="q", identifier=0, run="1", source_digest=None)
     kept = KeptLease()
-    with suppress(InjectedCrash), kept.held(table._files, one, session("false")):
+    with suppress(InjectedCrash), kept.held(table.store, one, session("false")):
         if fails:
             raise InjectedCrash
         kept.suspect_tasks()
-    with kept.held(table._files, one, session("false")):
+    with kept.held(table.store, one, session("false")):
         pass
     kept.release()
     other = MicroBatch(user="other", identifier=0, run="2", source_digest=None)
-    with pytest.raises(WriterLeaseError), KeptLease().held(table._files, other, session("false")):
+    with pytest.raises(WriterLeaseError), KeptLease().held(table.store, other, session("false")):
         pass
 
 
@@ -239,7 +239,7 @@ def test_records_show_batch_and_place_and_the_snapshot_that_took_them_in(
 ) -> None:
     """Also where the read begins inside of a batch: each record says whose it is."""
     table = make(tmp_path, bootstrap_servers)
-    store, target = table._files, log_target(table)
+    store, target = table.store, log_target(table)
     writer = LocalWriter(table, "q")
     write(writer, 0, (ADD, (1, "a")), (ADD, (2, "b")))
     write(writer, 1, (ADD, (1, "c")))
@@ -277,5 +277,5 @@ def session(value: str) -> SparkSession:
 def test_a_second_attempt_of_tasks_is_refused(tmp_path: Path, bootstrap_servers: str) -> None:
     table = make(tmp_path, bootstrap_servers)
     with pytest.raises(InvalidRequestError, match=r"spark.speculation is true, and table .* has log.consistency=event"):
-        check_no_speculation(table._files, session("true"))
-    check_no_speculation(table._files, session("false"))
+        check_no_speculation(table.store, session("true"))
+    check_no_speculation(table.store, session("false"))

@@ -134,7 +134,7 @@ def test_batches_are_written_once_and_read_as_they_add_up(
         assert lake.read() == +truth
         assert log_of(table) == truth
         assert lake.follow() == truth
-    table._files.compact(full=True)
+    table.store.compact(full=True)
     assert lake.read() == +sum_of(batches)
 
     (user,) = list(snapshot_states(table))[-1][1].users
@@ -155,7 +155,7 @@ def test_a_delete_from_an_append_only_table_is_refused_before_anything_is_logged
     with pytest.raises(Exception, match="has no primary key and takes inserts only, found a -D"):
         lake.write()
     assert log_of(table) == {}
-    assert table._files.snapshots.latest() is None
+    assert table.store.snapshots.latest() is None
 
 
 def test_a_table_that_adds_up_has_its_sums_in_the_log_with_their_old_values(

@@ -92,7 +92,7 @@ def test_a_batch_that_a_killed_job_left_half_way_is_finished_in_the_new_buckets(
 
     rescaled = pipeline.table.upkeep.rescale(5)
 
-    state = newest_state(rescaled._files, topic_id=log_of_table(rescaled).topic_id)
+    state = newest_state(rescaled.store, topic_id=log_of_table(rescaled).topic_id)
     (user,) = state.users
     assert [one.bucket_count for one in state.logged.moved] == [2]
     assert written_parts(state.logged, Batch(user=user, identifier=CRASH_AT, source_digest=None))
@@ -101,5 +101,5 @@ def test_a_batch_that_a_killed_job_left_half_way_is_finished_in_the_new_buckets(
     assert snapshot_rows(pipeline.table) == truth
     assert fold_read_batches(tmp_path / "job-read") == Counter(truth)
     check_generations(pipeline.table, has_key=kind == "merged")
-    assert newest_state(rescaled._files, topic_id=log_of_table(rescaled).topic_id).logged.is_whole()
+    assert newest_state(rescaled.store, topic_id=log_of_table(rescaled).topic_id).logged.is_whole()
     pipeline.catalog.drop_table("db.t")

@@ -90,7 +90,7 @@ def test_a_stream_that_is_up_to_date_loses_nothing_when_the_log_is_deleted_behin
     read_now(spark, table, tmp_path)
 
     assert fold_read_batches(tmp_path / "out") == Counter(history.truths[1])
-    leases = LogLeases(table._files, log_of_table(table).topic_id).held(now_millis=0)
+    leases = LogLeases(table.store, log_of_table(table).topic_id).held(now_millis=0)
     assert {bucket for lease in leases for bucket in lease} == set(range(BUCKETS))  # what has not run for a day counts
 
 
@@ -140,7 +140,7 @@ def test_a_stream_between_tables_records_its_source_and_upserts_an_aggregation(
     assert dict(zip(*(target.to_arrow()[name].to_pylist() for name in ("rest", "count")), strict=True)) == dict(truth)
     newest = appends_of(target)[-1]
     source = _source_of(newest.properties["lakelog.lineage"])
-    assert (source["table"], source["uuid"]) == ("db.t", table._files.uuid)
+    assert (source["table"], source["uuid"]) == ("db.t", table.store.uuid)
     assert source["to"]["snapshot"] >= appends_of(table)[-1].id
     assert source["exact"]
     assert source["from"]["snapshot"] < source["to"]["snapshot"]

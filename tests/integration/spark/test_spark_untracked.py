@@ -49,7 +49,7 @@ def test_a_stream_without_tracking_and_one_behind_another_engines_rows_write_on(
     )
     run(spark, table, tmp_path, 0)
     run(spark, table, tmp_path, 1, change_tracking=False)
-    files = open_table(table.path)._files
+    files = open_table(table.path).store
     live = files.live_files.of(files.snapshots.latest())
     foreign = write_rows(files, rows_of(7), first_sequence=live.next_sequence).entries
     foreign_snapshot(files, CommitKind.APPEND, entries=foreign)

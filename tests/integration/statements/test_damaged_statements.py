@@ -31,15 +31,15 @@ def left_over(folder: Path, servers: str, *, begun: bool) -> tuple[Table, Path]:
     table = catalog.create_table("db.t", schema=SCHEMA, primary_keys=["id"], options=OPTIONS)
     write(table, 0)
     runner = StatementRunner(table)
-    plan = write_plan(table._files, row_source(rows_of(1)), None)
+    plan = write_plan(table.store, row_source(rows_of(1)), None)
     for dies_after in range(1, 40):
         runner = StatementRunner(table, dies_after=dies_after)
         with pytest.raises(InjectedCrash):
             runner.run("INSERT", plan)
         if runner.is_begun == begun and runner.steps[-1] is not Step.PREPARED_COMMIT:
             break
-        PreparedCommits(table._files).delete(*PreparedCommits(table._files).names())
-    commits = PreparedCommits(table._files)
+        PreparedCommits(table.store).delete(*PreparedCommits(table.store).names())
+    commits = PreparedCommits(table.store)
     [name] = commits.names()
     return table, Path(commits.folder) / name
 
@@ -87,7 +87,7 @@ def test_a_statement_that_is_in_the_log_and_cannot_be_finished_is_left_out_when_
     DAMAGES[damage](file)
     with pytest.raises(CorruptDataError):
         write(table, 2)
-    checked = check_log(table._files, log_of_table(table))
+    checked = check_log(table.store, log_of_table(table))
     assert [f"statements/{file.name}" in (one.problem or "") for one in checked.buckets if one.problem] == [True]
 
     renewed = open_table(table.path).log_store.renew(skip_unreadable=True)
@@ -96,4 +96,4 @@ def test_a_statement_that_is_in_the_log_and_cannot_be_finished_is_left_out_when_
     write(renewed, 2)
     assert batches_of(table) == {0, 2}
     assert open_table(table.path).log_store.verify().is_equal
-    assert check_log(renewed._files, log_of_table(renewed)).is_sound
+    assert check_log(renewed.store, log_of_table(renewed)).is_sound

@@ -110,7 +110,7 @@ class Deaths:
         found = rows_in(self.opened())
         assert found in (+before, +after), f"{where}: a part of it is in the table after the next statement"
         assert faulty.has_failed or found == +after, where
-        for name in PreparedCommits(self.opened()._files).names():  # else each later statement looks at it
+        for name in PreparedCommits(self.opened().store).names():  # else each later statement looks at it
             logged_table(self.opened()).cancel(name)
         assert rows_in(self.opened()) == found, where
         self.rows = found
@@ -127,7 +127,7 @@ def run_deaths(deaths: Deaths, *, stride: int) -> None:
                 break
     table = deaths.opened()
     check_folds(table, has_key=bool(deaths.kind.keys))
-    assert PreparedCommits(table._files).names() == []
+    assert PreparedCommits(table.store).names() == []
     print(f"{deaths.deaths} deaths, {dict(deaths.found)}")
     deaths.catalog.drop_table("db.t")
 

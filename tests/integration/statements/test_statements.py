@@ -81,7 +81,7 @@ class Statement:
 
     def plan(self, table: Table) -> ChangePlan:
         """How it is worked out."""
-        files = table._files
+        files = table.store
         source = row_source(table_of(list(self.rows), SCHEMA))
         where = required_predicate(f"v >= {self.bound}")
         match self.verb:
@@ -389,7 +389,7 @@ def test_a_statement_that_nobody_began_is_listed_and_cancelled(
     rows = table_of([(1, 1), (2, 2)], SCHEMA)
     runner = StatementRunner(table, dies_after=1)  # after the prepared commit was created
     with pytest.raises(InjectedCrash):
-        runner.run("INSERT", write_plan(table._files, row_source(rows), None))
+        runner.run("INSERT", write_plan(table.store, row_source(rows), None))
     logged = logged_table(table)
     ((name, prepared, is_begun),) = logged.unfinished()
     assert (prepared.operation, prepared.row_count, is_begun) == ("INSERT", 2, False)

@@ -114,7 +114,7 @@ def test_letters_are_there_once_and_are_known_by_their_batch(tmp_path: Path) -> 
     letters = pa.RecordBatch.from_pylist([letter], schema=box.table.schema.arrow_schema)
 
     for _ in range(2):
-        list(LettersWrite(table=box.table._files, kind="+I")(iter([letters])))
+        list(LettersWrite(table=box.table.store, kind="+I")(iter([letters])))
 
     assert box.table.to_arrow().to_pylist() == [letter]
     assert box.kept(topic_id="id", writer="q'uery", batch_id=7) == {(1, 2)}
@@ -123,7 +123,7 @@ def test_letters_are_there_once_and_are_known_by_their_batch(tmp_path: Path) -> 
     assert (counts.accepted, counts.dead, counts.kept, counts.rows) == (1, 1, 1, 1)
     assert made["reason"].null_count == len(made)
 
-    list(LettersWrite(table=box.table._files, kind="-D")(iter([letters])))
+    list(LettersWrite(table=box.table.store, kind="-D")(iter([letters])))
     assert box.table.count() == 0
 
 

@@ -58,7 +58,7 @@ def streamed(table: Table, start: int | None, end: int) -> TableSource:
     """The source of a stream over a table without a log."""
     return TableSource(
         table=table.name,
-        uuid=table._files.uuid,
+        uuid=table.store.uuid,
         path=table.path,
         mode=ReadMode.STREAM,
         start=None if start is None else version(table, start),
@@ -71,7 +71,7 @@ def pinned(table: Table, number: int) -> TableSource:
     """The source of a read of one state of a table."""
     return TableSource(
         table=table.name,
-        uuid=table._files.uuid,
+        uuid=table.store.uuid,
         path=table.path,
         mode=ReadMode.BATCH,
         end=version(table, number),

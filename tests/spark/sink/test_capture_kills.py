@@ -43,7 +43,7 @@ class Kills:
         self._catalog.create_table("db.sink", schema=SINK)
         self._read = pinned(self._source, 1).end
         assert self._read is not None
-        of_table = {"lakelog": 1, "table": self._source._files.uuid, "name": "db.source"}
+        of_table = {"lakelog": 1, "table": self._source.store.uuid, "name": "db.source"}
         offset = {**of_table, "consumed": 1, "commit": self._read.commit, "rows": True}
         offsets = folder / "checkpoint" / "offsets" / "0"
         offsets.parent.mkdir(parents=True)
@@ -65,7 +65,7 @@ class Kills:
         assert (found.query_id, found.batch_id) == (QUERY, 0)
         streamed, joined = found.sources
         assert isinstance(streamed, TableSource)
-        assert (streamed.uuid, streamed.start, streamed.end) == (self._source._files.uuid, None, self._read)
+        assert (streamed.uuid, streamed.start, streamed.end) == (self._source.store.uuid, None, self._read)
         assert isinstance(joined, TableSource)
         version = int(row["side"])
         assert joined.end == pinned(self._side, version).end

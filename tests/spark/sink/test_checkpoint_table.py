@@ -71,7 +71,7 @@ def catalog(tmp_path: Path) -> Catalog:
 
 
 def test_batch_0_names_the_table_and_later_ones_find_it(catalog: Catalog) -> None:
-    folder, table = Folder(), made(catalog)._files
+    folder, table = Folder(), made(catalog).store
     bound(folder, table)
     assert json.loads(folder.files[FILE]) == {"table": table.uuid, "name": "db.t"}
     bind(folder, table, user=USER, batch_id=1)
@@ -80,7 +80,7 @@ def test_batch_0_names_the_table_and_later_ones_find_it(catalog: Catalog) -> Non
 
 
 def test_the_checkpoint_of_another_table_is_refused(catalog: Catalog) -> None:
-    folder, one, other = Folder(), made(catalog)._files, made(catalog, "db.u")._files
+    folder, one, other = Folder(), made(catalog).store, made(catalog, "db.u").store
     bound(folder, one)
     said = rf"checkpoint 's3a://bucket/ck' belongs to table db\.t \({one.uuid}\), and this query writes table db\.u"
     with pytest.raises(InvalidRequestError, match=f"{said}.*Use a new checkpoint location"):
@@ -92,16 +92,16 @@ def test_the_checkpoint_of_another_table_is_refused(catalog: Catalog) -> None:
 
 def test_the_checkpoint_of_a_table_that_was_made_again_is_refused(catalog: Catalog) -> None:
     folder = Folder()
-    bound(folder, made(catalog)._files)
+    bound(folder, made(catalog).store)
     catalog.drop_table("db.t")
-    again = made(catalog)._files
+    again = made(catalog).store
     with pytest.raises(InvalidRequestError, match=r"another table of the name db\.t.*batches 0 to 0 are not in it"):
         bind(folder, again, user=USER, batch_id=1)
 
 
 def test_a_query_that_has_written_nothing_may_write_another_table(catalog: Catalog) -> None:
     """Batch 0 has all rows: a query whose first batch has failed is started again for the right table."""
-    folder, one, other = Folder(), made(catalog)._files, made(catalog, "db.u")._files
+    folder, one, other = Folder(), made(catalog).store, made(catalog, "db.u").store
     bind(folder, one, user=USER, batch_id=0)
     check_before_start(folder, other)
     bind(folder, other, user=USER, batch_id=0)
@@ -109,7 +109,7 @@ def test_a_query_that_has_written_nothing_may_write_another_table(catalog: Catal
 
 
 def test_a_checkpoint_of_an_older_version_is_taken_where_the_table_knows_the_query(catalog: Catalog) -> None:
-    folder, table, other = Folder(), made(catalog)._files, made(catalog, "db.u")._files
+    folder, table, other = Folder(), made(catalog).store, made(catalog, "db.u").store
     has_batch(table, 6)
     with pytest.raises(InvalidRequestError, match=r"does not say which table.*batches 0 to 6.*write \{\"table\": "):
         bind(folder, other, user=USER, batch_id=7)
@@ -119,7 +119,7 @@ def test_a_checkpoint_of_an_older_version_is_taken_where_the_table_knows_the_que
 
 
 def test_the_file_that_the_error_shows_is_the_way_out(catalog: Catalog) -> None:
-    folder, table = Folder(), made(catalog)._files
+    folder, table = Folder(), made(catalog).store
     with pytest.raises(InvalidRequestError, match="no batch of its query") as refused:
         bind(folder, table, user=USER, batch_id=7)
     folder.files[FILE] = str(refused.value).partition("write ")[2].partition(" into")[0]
@@ -127,7 +127,7 @@ def test_the_file_that_the_error_shows_is_the_way_out(catalog: Catalog) -> None:
 
 
 def test_a_branch_is_a_table_of_its_own(catalog: Catalog) -> None:
-    folder, table = Folder(), made(catalog)._files
+    folder, table = Folder(), made(catalog).store
     bound(folder, table)
     newest = table.snapshots.latest()
     assert newest is not None
@@ -144,39 +144,39 @@ def test_a_branch_is_a_table_of_its_own(catalog: Catalog) -> None:
 
 def test_a_table_with_a_new_identity_goes_on_with_the_batch_behind_its_last_one(catalog: Catalog) -> None:
     folder, table = Folder(), made(catalog)
-    bound(folder, table._files)
+    bound(folder, table.store)
     shutil.copytree(table.path, f"{table.path}_copied")
-    renewed = open_table(f"{table.path}_copied").upkeep.new_identity()._files
+    renewed = open_table(f"{table.path}_copied").upkeep.new_identity().store
     with pytest.raises(InvalidRequestError, match=r"has batch 0 of it as the last one, and the next one is batch 2"):
         bind(folder, renewed, user=USER, batch_id=2)
     check_before_start(folder, renewed)
     bind(folder, renewed, user=USER, batch_id=1)
     assert table_named(folder) == renewed.uuid
     with pytest.raises(InvalidRequestError, match=r"belongs to table db\.t_copied"):
-        bind(folder, table._files, user=USER, batch_id=2)
+        bind(folder, table.store, user=USER, batch_id=2)
 
 
 def test_a_table_of_another_engine_is_named_by_when_it_was_made(catalog: Catalog) -> None:
-    folder, ours = Folder(), made(catalog)._files
+    folder, ours = Folder(), made(catalog).store
     options = {key: text for key, text in ours.options.items() if text != ours.uuid}
     table = replace(ours, schema=replace(ours.schema, options=options))
     bind(folder, table, user=USER, batch_id=0)
     assert table_named(folder) == identity_of(table) == f"made-{ours.schema.time_millis}"
     bind(folder, table, user=USER, batch_id=1)
     with pytest.raises(InvalidRequestError, match=r"belongs to table db\.t"):
-        bind(folder, made(catalog, "db.u")._files, user=USER, batch_id=1)
+        bind(folder, made(catalog, "db.u").store, user=USER, batch_id=1)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"table": 5, "name": "a"}', '{"table": "x"}', "9" * 70_000])
 def test_a_file_that_names_no_table_is_named(catalog: Catalog, text: str) -> None:
     with pytest.raises(CorruptDataError, match=rf"s3a://bucket/ck/{FILE} does not name the table.*Delete it where"):
-        bind(Folder({FILE: text}), made(catalog)._files, user=USER, batch_id=1)
+        bind(Folder({FILE: text}), made(catalog).store, user=USER, batch_id=1)
 
 
 def test_a_sink_of_a_users_function_warns_of_a_table_that_lacks_the_batches_before(
     catalog: Catalog, caplog: pytest.LogCaptureFixture
 ) -> None:
-    folder, one, other = Folder(), made(catalog)._files, made(catalog, "db.u")._files
+    folder, one, other = Folder(), made(catalog).store, made(catalog, "db.u").store
     check_unowned(folder, other, user=USER, batch_id=0)
     has_batch(one, 4)
     check_unowned(folder, one, user=USER, batch_id=5)
@@ -189,7 +189,7 @@ def test_a_sink_of_a_users_function_warns_of_a_table_that_lacks_the_batches_befo
 
 
 def test_a_sink_of_a_users_function_refuses_the_checkpoint_of_a_query_that_owns_it(catalog: Catalog) -> None:
-    folder, one, other = Folder(), made(catalog)._files, made(catalog, "db.u")._files
+    folder, one, other = Folder(), made(catalog).store, made(catalog, "db.u").store
     bound(folder, one)
     with pytest.raises(InvalidRequestError, match=r"belongs to table db\.t .*writes table db\.u"):
         check_unowned(folder, other, user=USER, batch_id=5)
@@ -197,7 +197,7 @@ def test_a_sink_of_a_users_function_refuses_the_checkpoint_of_a_query_that_owns_
 
 def test_a_sink_of_a_users_function_refuses_a_branch_of_the_table_that_owns_the_checkpoint(catalog: Catalog) -> None:
     """The branch began with the batches of the query, and the table would lack those that go into the branch."""
-    folder, table = Folder(), made(catalog)._files
+    folder, table = Folder(), made(catalog).store
     bound(folder, table)
     table.create_branch("dev")
     with pytest.raises(InvalidRequestError, match=r"belongs to table db\.t .*writes table db\.t\$branch_dev"):
@@ -301,7 +301,7 @@ def test_a_checkpoint_on_another_file_system_names_its_table_through_hadoop(
     monkeypatch.setattr(checkpoint_folders, "local_path", lambda location: None)
     job.put(1)
     job.run(one)
-    assert json.loads((job.checkpoint / FILE).read_text())["table"] == one._files.uuid
+    assert json.loads((job.checkpoint / FILE).read_text())["table"] == one.store.uuid
     with pytest.raises(InvalidRequestError, match=r"belongs to table db\.t .*writes table db\.u"):
         job.run(other)
     job.put(2)
@@ -345,9 +345,9 @@ def test_a_checkpoint_in_the_store_of_its_table_names_the_table(s3: S3Server) ->
     for batch_id in range(3):
         s3.request("PUT", f"/{bucket}/ck/1/offsets/{batch_id}", b"v1")  # as Spark does before each batch
     by_format(one, location).commit([WRITTEN], 0)
-    has_batch(one._files, 0)
+    has_batch(one.store, 0)
     by_format(one, location).commit([WRITTEN], 1)
-    assert json.loads(s3.request("GET", f"/{bucket}/ck/1/{FILE}")) == {"table": one._files.uuid, "name": "db.t"}
+    assert json.loads(s3.request("GET", f"/{bucket}/ck/1/{FILE}")) == {"table": one.store.uuid, "name": "db.t"}
 
     one.branches.create("dev")
     catalog.drop_table("db.u")
@@ -361,7 +361,7 @@ def test_a_stream_by_format_whose_checkpoint_is_not_read_warns_of_a_table_that_l
     catalog: Catalog, caplog: pytest.LogCaptureFixture, location: str | None
 ) -> None:
     one, other = made(catalog), made(catalog, "db.u")
-    has_batch(one._files, 4)
+    has_batch(one.store, 4)
     with caplog.at_level(logging.WARNING):
         by_format(one, location).commit([WRITTEN], 5)
         by_format(other, location).commit([WRITTEN], 0)
@@ -383,7 +383,7 @@ def test_a_sink_on_connect_warns_once_of_a_table_that_lacks_the_batches_before(
     catalog: Catalog, caplog: pytest.LogCaptureFixture
 ) -> None:
     one, other = made(catalog), made(catalog, "db.u")
-    has_batch(one._files, 4)
+    has_batch(one.store, 4)
     later = MicroBatch(user=USER, identifier=5, run=None, source_digest=None)
     with caplog.at_level(logging.WARNING):
         LakelogSink(one, commit_user=USER).check_checkpoint(later)
@@ -398,7 +398,7 @@ def test_a_sink_on_connect_warns_once_of_a_table_that_lacks_the_batches_before(
 
 def by_format(table: Table, location: str | None) -> FilesStreamWriter:
     """The writer of a stream by format, which writes nothing."""
-    plan: Any = SimpleNamespace(table=table._files, is_overwrite=False, commit=lambda *_, **__: None)
+    plan: Any = SimpleNamespace(table=table.store, is_overwrite=False, commit=lambda *_, **__: None)
     declared: Any = SimpleNamespace(recorded=lambda batch, *_: batch, takes_over=False)
     return FilesStreamWriter(plan, None, location, declared)
 
@@ -417,7 +417,7 @@ def test_a_checkpoint_in_another_file_system_of_hadoop_is_that_of_one_table(
     away = replace(job, place=f"viewfs://{name}/ck/1")
     job.put(1)
     away.run(one)
-    assert json.loads((job.folder / "store" / "1" / FILE).read_text())["table"] == one._files.uuid
+    assert json.loads((job.folder / "store" / "1" / FILE).read_text())["table"] == one.store.uuid
     job.put(2)
     one.branches.create("dev")
     catalog.drop_table("db.u")

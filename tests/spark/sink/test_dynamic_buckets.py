@@ -51,7 +51,7 @@ def stream_in(spark: SparkSession, folder: Path, *batches: Rows) -> DataFrame:
 
 def content(table: Table) -> Rows:
     """All rows, in order."""
-    return sorted(tuple(row.values()) for row in table._files.to_arrow().to_pylist())
+    return sorted(tuple(row.values()) for row in table.store.to_arrow().to_pylist())
 
 
 def after(*batches: Rows) -> Rows:
@@ -72,7 +72,7 @@ def test_all_rows_of_a_key_come_to_one_task_in_their_order(
     initial: int | None,
 ) -> None:
     options = {} if initial is None else {"initial_buckets": str(initial)}
-    table = make(tmp_path_factory.mktemp("t"), **options)._files
+    table = make(tmp_path_factory.mktemp("t"), **options).store
     sender = Sender(table=table, task_count=task_count)
     places = iter(range(1 << 20))
     rows = [[(p, key, next(places)) for p, key in keys] for keys in senders]
@@ -101,9 +101,9 @@ def test_a_stream_keeps_each_key_in_its_bucket(spark: SparkSession, tmp_path: Pa
     rows = stream_in(spark, tmp_path / "in", first, second, third)
     write_stream(rows, table, checkpoint_location=tmp_path / "ck", available_now=True, task_count=3).awaitTermination()
     assert content(table) == after(first, second, third)
-    check_index(table._files)
-    newest = table._files.snapshots.latest()
-    found = assignments(table._files, newest)
+    check_index(table.store)
+    newest = table.store.snapshots.latest()
+    found = assignments(table.store, newest)
     assert {bucket % 3 for _, bucket in found} == {0, 1, 2}  # each task has filled buckets of its own
     assert max(len(held) for held in found.values()) == 10
     assert sum(len(held) for held in found.values()) == 151
@@ -114,14 +114,14 @@ def test_a_batch_is_run_again_when_others_dropped_what_its_buckets_were_chosen_b
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = make(tmp_path)
-    table._files.write(pa.table([[0] * 95, list(range(95)), [0] * 95], schema=SCHEMA))
+    table.store.write(pa.table([[0] * 95, list(range(95)), [0] * 95], schema=SCHEMA))
     inner: Callable[..., object] = commit_files
     calls: list[int] = []
 
     def after_a_drop(*given: object, **more: object) -> object:
         calls.append(1)
         if len(calls) == 1:
-            table._files.drop_partitions("p = 0")
+            table.store.drop_partitions("p = 0")
         return inner(*given, **more)
 
     monkeypatch.setattr("lakelog.spark.sink.batch_write.commit_files", after_a_drop)
@@ -129,8 +129,8 @@ def test_a_batch_is_run_again_when_others_dropped_what_its_buckets_were_chosen_b
     write_stream(rows, table, checkpoint_location=tmp_path / "ck", available_now=True, task_count=1).awaitTermination()
     assert len(calls) == 2
     assert content(table) == [(0, 94, 1)]
-    check_index(table._files)
-    (files,) = hash_index(table._files, table._files.snapshots.latest()).values()
+    check_index(table.store)
+    (files,) = hash_index(table.store, table.store.snapshots.latest()).values()
     assert list(files) == [0]  # it was in bucket 9
 
 
@@ -140,19 +140,19 @@ def test_format_writes_by_one_task_alone(spark: SparkSession, tmp_path: Path) ->
     many = spark.createDataFrame(first, DDL).repartition(3)
     with pytest.raises((PySparkException, Py4JJavaError), match=r"Write one task with df\.coalesce\(1\)"):
         many.write.format("lakelog").mode("append").save(table.path)
-    assert table._files.snapshots.latest() is None
+    assert table.store.snapshots.latest() is None
     many.coalesce(1).write.format("lakelog").mode("append").save(table.path)
     second: Rows = [(0, 24, 2), (0, 25, 2), (1, 1, 2)]
     spark.createDataFrame(second, DDL).coalesce(1).write.format("lakelog").mode("append").save(table.path)
     assert content(table) == after(first, second)
-    check_index(table._files)
-    assert len(assignments(table._files, table._files.snapshots.latest())) == 4
+    check_index(table.store)
+    assert len(assignments(table.store, table.store.snapshots.latest())) == 4
     third: Rows = [(2, 1, 3)]
     spark.createDataFrame(third, DDL).coalesce(1).write.format("lakelog").mode("overwrite").save(table.path)
     assert content(table) == third
-    assert len(assignments(table._files, table._files.snapshots.latest())) == 1
+    assert len(assignments(table.store, table.store.snapshots.latest())) == 1
     rows = stream_in(spark, tmp_path / "in", [(2, 1, 4), (2, 2, 4)], [(2, 2, 5)])
     query = rows.coalesce(1).writeStream.format("lakelog").option("checkpointLocation", str(tmp_path / "ck"))
     query.trigger(availableNow=True).start(table.path).awaitTermination()
     assert content(table) == [(2, 1, 4), (2, 2, 5)]
-    check_index(table._files)
+    check_index(table.store)

@@ -23,7 +23,7 @@ SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa
 def table(tmp_path_factory: pytest.TempPathFactory) -> FileStoreTable:
     catalog = Catalog(tmp_path_factory.mktemp("lake"))
     made = catalog.create_table("db.t", schema=SCHEMA, primary_keys=["id"], options={"bucket": str(BUCKETS)})
-    return made._files
+    return made.store
 
 
 def batches_of(ids: list[int]) -> list[pa.RecordBatch]:

@@ -100,7 +100,7 @@ def test_a_batch_whose_process_died_before_the_call_is_told_of_by_its_replay(
 
 
 def test_the_snapshot_of_a_batch_is_found_as_long_as_it_lives(catalog: Catalog) -> None:
-    table = catalog.load_table("db.t")._files
+    table = catalog.load_table("db.t").store
     for user, identifier in (("a", 0), ("b", 0), ("a", 1), ("b", 1)):
         append_commit(table, user=user, identifier=identifier, digest=None, entries=[])
     found = {(user, number): whole_in(table, user, number) for user in "ab" for number in (0, 1)}

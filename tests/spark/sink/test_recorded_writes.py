@@ -126,12 +126,12 @@ def recorded(
     """What a batch records by its checkpoint, in which a stream of `source` has read up to its newest snapshot."""
     newest = source.snapshot()
     assert newest is not None
-    mark = TableMark(uuid=identity or identity_of(source._files), name=source.name)
+    mark = TableMark(uuid=identity or identity_of(source.store), name=source.name)
     line = json.dumps(offset_to_json(FollowOffset(consumed=newest.id, commit=newest.uuid), mark))
     (folder / "offsets").mkdir(parents=True)
     (folder / "offsets" / "0").write_text(f'v1\n{{"batchWatermarkMs":0}}\n{line}', encoding="utf-8")
     batch = Batch(user="q", identifier=0, source_digest=None)
-    found = StreamDeclaration.of({"lineage.sources": declared}).recorded(batch, sink._files, "q", str(folder))
+    found = StreamDeclaration.of({"lineage.sources": declared}).recorded(batch, sink.store, "q", str(folder))
     return tuple(BatchLineage.from_json(found.lineage).sources)
 
 
@@ -151,7 +151,7 @@ def test_a_branch_elsewhere_is_known_by_its_declared_folder(catalog: Catalog, tm
 def test_another_branch_of_the_name_is_not_taken_for_the_one_that_was_read(catalog: Catalog, tmp_path: Path) -> None:
     source, sink = make(catalog, "source", 1), make(catalog, "sink")
     source.branches.create("trial")
-    before = identity_of(source.branch("trial")._files)
+    before = identity_of(source.branch("trial").store)
     source.branches.delete("trial")
     source.branches.create("trial")
 

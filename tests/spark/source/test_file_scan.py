@@ -104,8 +104,8 @@ def rows_in_order(rows: DataFrame) -> list[dict[str, object]]:
 
 def test_a_compacted_table_is_read_by_sparks_own_scan_with_every_value(spark: SparkSession, catalog: Catalog) -> None:
     table = make(catalog)
-    table._files.write(ROWS)
-    table._files.compact(full=True)
+    table.store.write(ROWS)
+    table.store.compact(full=True)
 
     found = lakelog.spark.read(spark, table)
 
@@ -118,8 +118,8 @@ def test_a_read_of_files_asks_the_jvm_for_no_settings_one_by_one(
     spark: SparkSession, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = make(catalog)
-    table._files.write(ROWS)
-    table._files.compact(full=True)
+    table.store.write(ROWS)
+    table.store.compact(full=True)
     lakelog.spark.read(spark, table)  # a session's first read may have to choose its workers' Python
     send, asked = GatewayClient.send_command, 0
 
@@ -135,10 +135,10 @@ def test_a_read_of_files_asks_the_jvm_for_no_settings_one_by_one(
 
 def test_files_that_overlap_are_merged_beside_those_that_do_not(spark: SparkSession, catalog: Catalog) -> None:
     table = make(catalog)
-    table._files.write(ROWS)
-    table._files.compact(full=True)
+    table.store.write(ROWS)
+    table.store.compact(full=True)
     changed = ROWS.slice(1, 1).set_column(7, SCHEMA.field("text"), pa.array(["new"]))
-    table._files.write(changed)
+    table.store.write(changed)
 
     found = lakelog.spark.read(spark, table)
 
@@ -148,9 +148,9 @@ def test_files_that_overlap_are_merged_beside_those_that_do_not(spark: SparkSess
 
 def test_spark_knows_the_size_of_files_that_are_merged(spark: SparkSession, catalog: Catalog) -> None:
     table = make(catalog)
-    table._files.write(ROWS)
-    table._files.write(ROWS)
-    size_bytes = sum(entry.file.file_size_bytes for entry in table._files.live_files.of(table.snapshot()).entries())
+    table.store.write(ROWS)
+    table.store.write(ROWS)
+    size_bytes = sum(entry.file.file_size_bytes for entry in table.store.live_files.of(table.snapshot()).entries())
 
     found = lakelog.spark.read(spark, table)
 
@@ -162,10 +162,10 @@ def test_spark_knows_the_size_of_files_that_are_merged(spark: SparkSession, cata
 
 def test_columns_and_filters_mean_the_same_in_both_ways(spark: SparkSession, catalog: Catalog) -> None:
     table = make(catalog)
-    table._files.write(ROWS)
-    compacted = table._files.compact(full=True)
+    table.store.write(ROWS)
+    compacted = table.store.compact(full=True)
     assert compacted is not None
-    table._files.write(ROWS)
+    table.store.write(ROWS)
     choice = {"columns": ["text", "id"], "where": "whole < 0 OR day > DATE '2000-01-01'"}
 
     raw = lakelog.spark.read(spark, table, snapshot_id=compacted.id, **choice)  # type: ignore[arg-type]  # columns and where
@@ -176,9 +176,9 @@ def test_columns_and_filters_mean_the_same_in_both_ways(spark: SparkSession, cat
 
 def test_a_dataframe_keeps_the_snapshot_it_was_made_of(spark: SparkSession, catalog: Catalog) -> None:
     table = make(catalog)
-    table._files.write(ROWS.slice(0, 1))
+    table.store.write(ROWS.slice(0, 1))
     found = lakelog.spark.read(spark, table)
-    table._files.write(ROWS)
+    table.store.write(ROWS)
 
     assert found.count() == 1
 
@@ -193,18 +193,18 @@ def test_a_table_without_snapshots_has_no_rows(spark: SparkSession, catalog: Cat
 def test_columns_that_differ_by_case_are_not_left_to_spark(spark: SparkSession, catalog: Catalog) -> None:
     schema = pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", pa.int32()), ("V", pa.int32())])
     table = make(catalog, schema=schema)
-    table._files.write(pa.table([[1], [2], [3]], schema=schema))
-    table._files.compact(full=True)
+    table.store.write(pa.table([[1], [2], [3]], schema=schema))
+    table.store.compact(full=True)
 
     assert "MapInArrow" in plan_of(lakelog.spark.read(spark, table, columns=["id", "V"]))
 
 
 def test_a_flipped_bit_is_an_error_and_never_a_wrong_value(spark: SparkSession, catalog: Catalog) -> None:
     table = make(catalog, **{"file.compression": "none"})
-    table._files.write(ROWS)
-    snapshot = table._files.compact(full=True)
-    for entry in table._files.live_files.of(snapshot).entries():
-        path = Path(table._files.data_path(entry.bucket_id, entry.file))
+    table.store.write(ROWS)
+    snapshot = table.store.compact(full=True)
+    for entry in table.store.live_files.of(snapshot).entries():
+        path = Path(table.store.data_path(entry.bucket_id, entry.file))
         content = bytearray(path.read_bytes())
         footer_bytes = int.from_bytes(content[-8:-4], "little")
         at = content.rfind("日本".encode(), 0, len(content) - 8 - footer_bytes)  # in the page; statistics come before

@@ -42,7 +42,7 @@ def table(tmp_path: Path) -> Table:
 
 def put(table: Table, rows: Mapping[int, str], kind: int = 0) -> None:
     data = pa.table({"id": list(rows), "name": list(rows.values())}, schema=SCHEMA)
-    table._files.write(data, kinds=pa.array([kind] * len(rows), pa.int8()))
+    table.store.write(data, kinds=pa.array([kind] * len(rows), pa.int8()))
 
 
 def reader_of(table: Table, **options: str) -> LakelogStreamReader:
@@ -117,10 +117,10 @@ def test_a_stream_begins_with_the_rows_that_are_in_changelogs(tmp_path: Path, pr
     options = {"bucket": "1", "changelog-producer": producer, "write-only": "true"}
     table = Catalog(tmp_path).create_table("db.t", schema=SCHEMA, primary_keys=["id"], options=options)
     put(table, {1: "a"})
-    table._files.compact(full=True)
+    table.store.compact(full=True)
     put(table, {1: "b", 2: "b"})  # its changes come with the next compaction
     first, reached = drain(reader := reader_of(table, row_kind="true"), reader.initialOffset())
-    table._files.compact(full=True)
+    table.store.compact(full=True)
     second, _ = drain(reader_of(table, row_kind="true"), reached)
 
     assert first == [[(1, "a", "+I")]]
@@ -281,8 +281,8 @@ def test_a_consumer_records_what_is_committed_and_a_new_query_goes_on_there(tabl
 
     put(table, {3: "c"})
     reader.stop()
-    table._files.expire_snapshots(retention=Retention(count_min=1, count_max=1, age_millis=0, limit=9))
-    assert table._files.snapshots.ids() == [3]
+    table.store.expire_snapshots(retention=Retention(count_min=1, count_max=1, age_millis=0, limit=9))
+    assert table.store.snapshots.ids() == [3]
     later = reader_of(table, consumer_id="job")
     batches, reached = drain(later, later.initialOffset())
     assert batches == [[(3, "c")]]
@@ -291,7 +291,7 @@ def test_a_consumer_records_what_is_committed_and_a_new_query_goes_on_there(tabl
 
 
 def consumers_of(table: Table) -> list[Consumer]:
-    return [one for one in table._files.consumers() if not one.consumer_id.startswith(LEASE_PREFIX)]
+    return [one for one in table.store.consumers() if not one.consumer_id.startswith(LEASE_PREFIX)]
 
 
 def test_a_batch_read_takes_no_consumer(table: Table) -> None:
@@ -309,8 +309,8 @@ def test_a_stream_reads_changes_that_outlive_their_snapshots(tmp_path: Path) -> 
     for name in "bcd":
         put(table, {1: name})
     reader.stop()
-    table._files.expire_snapshots(retention=Retention(count_min=1, count_max=1, age_millis=0, limit=9))
-    assert table._files.snapshots.ids() == [4]
+    table.store.expire_snapshots(retention=Retention(count_min=1, count_max=1, age_millis=0, limit=9))
+    assert table.store.snapshots.ids() == [4]
     batches, _ = drain(reader_of(table, maxRowsPerTrigger="1"), reached)
     assert batches == [[(1, "b")], [(1, "c")], [(1, "d")]]
 
@@ -322,7 +322,7 @@ def test_a_reader_that_is_behind_gets_an_error(table: Table) -> None:
     for name in "bcd":
         put(table, {1: name})
     reader.stop()
-    table._files.expire_snapshots(retention=Retention(count_min=1, count_max=1, age_millis=0, limit=9))
+    table.store.expire_snapshots(retention=Retention(count_min=1, count_max=1, age_millis=0, limit=9))
     late = reader_of(table)
     with pytest.raises(NotFoundError, match=r"snapshot 2 of table .* has expired before this query has read it"):
         drain(late, reached)
@@ -427,8 +427,8 @@ def test_a_stream_does_not_go_on_behind_its_snapshot_on_another_line(table: Tabl
     branch = table.branch("b")
     put(branch, {3: "b"})
     put(branch, {4: "c"})
-    branch._files.expire_snapshots(retention=Retention(count_min=1, count_max=1, age_millis=0, limit=100))
-    fast_forward_as_others_do(table._files, "b")
+    branch.store.expire_snapshots(retention=Retention(count_min=1, count_max=1, age_millis=0, limit=100))
+    fast_forward_as_others_do(table.store, "b")
 
     message = r"snapshot 3 of table db\.t does not continue snapshot 2.*new checkpoint location"
     with pytest.raises(InvalidRequestError, match=message):

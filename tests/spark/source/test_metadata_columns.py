@@ -51,7 +51,7 @@ def rows(*offsets: int) -> pa.RecordBatch:
 
 
 def about(table: Table, *, ends: tuple[tuple[int, int], ...] = ()) -> LogMetadata:
-    return LogMetadata(table._files, ALL, bucket=2, where="topic t, partition 2", snapshot_ends=ends)
+    return LogMetadata(table.store, ALL, bucket=2, where="topic t, partition 2", snapshot_ends=ends)
 
 
 def shown(batch: pa.RecordBatch, *names: str) -> list[tuple[Any, ...]]:

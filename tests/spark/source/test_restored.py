@@ -103,7 +103,7 @@ def test_a_consumer_file_of_another_engine_is_read_without_a_commit(tmp_path: Pa
     table = make(tmp_path)
     for batch in range(3):
         write(table, batch, batch)
-    path = Path(table._files.paths.consumer("flink"))
+    path = Path(table.store.paths.consumer("flink"))
     path.parent.mkdir(exist_ok=True)
     path.write_text('{"nextSnapshot": 2}')
     assert sorted(Reader(table, **{"consumer-id": "flink"}).read().elements()) == [(1, 1), (2, 2)]

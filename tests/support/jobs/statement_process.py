@@ -47,13 +47,13 @@ def main(lake: str, servers: str, what: str, number: str, step_name: str) -> Non
         kinds = pa.array([int(RowKind.INSERT)], pa.int8())
         LocalWriter(table, "q", observe=observe).write(value, one, kinds)
         return
-    logged = LoggedTable.of(table._files, log_target(table), observe=observe)
+    logged = LoggedTable.of(table.store, log_target(table), observe=observe)
     if what == "update":
-        logged.run("UPDATE", update_plan(table._files, {"v": value}, None))
+        logged.run("UPDATE", update_plan(table.store, {"v": value}, None))
     elif what == "restore":
-        logged.run("RESTORE", restore_plan(table._files, table._files.snapshots.get(value)))
+        logged.run("RESTORE", restore_plan(table.store, table.store.snapshots.get(value)))
     elif what == "take":
-        whole = WholeBranch.of(table._files, table._files.on_branch("b"), BranchVerb.MERGE)
+        whole = WholeBranch.of(table.store, table.store.on_branch("b"), BranchVerb.MERGE)
         LoggedMerge(logged=logged, merger=whole).run()
     else:
-        logged.run("INSERT", write_plan(table._files, row_source(one), None))
+        logged.run("INSERT", write_plan(table.store, row_source(one), None))

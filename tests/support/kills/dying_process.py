@@ -40,4 +40,4 @@ def fence(table: Table) -> None:
     if table.log is None:
         return
     for bucket in range(table.log.bucket_count):
-        TransactionalProducer(kafka_topic(table.log).partition(bucket), f"{table._files.uuid}-{bucket}").close()
+        TransactionalProducer(kafka_topic(table.log).partition(bucket), f"{table.store.uuid}-{bucket}").close()

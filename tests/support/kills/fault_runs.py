@@ -109,13 +109,13 @@ class Follower:
 
     def _read_bucket(self, bucket: int, end: int, patience: Patience) -> None:
         partition = kafka_topic(log_of_table(self._table)).partition(bucket)
-        headers, files = self.headers[bucket], HeaderFiles(self._table._files)
+        headers, files = self.headers[bucket], HeaderFiles(self._table.store)
 
         def on_header(offset: int, header: bytes) -> None:
             headers[offset] = files.read(header, where=f"{partition}, offset {offset}")
 
         start = self.positions[bucket]
-        fields = self._table._files.schema.fields
+        fields = self._table.store.schema.fields
         for batch in read_range(
             partition, fields, start=start, end=end, with_offset=True, on_header=on_header, patience=patience
         ):
@@ -263,7 +263,7 @@ class Run:
 
 def buckets_of(table: Table, rows: Sequence[tuple[int, int | None]]) -> list[int]:
     """The bucket of each row."""
-    schema = table._files.schema
+    schema = table.store.schema
     columns = table_of(rows, SCHEMA)
     found: Any = bucket_of(columns, schema.bucket_fields, BUCKETS, schema.bucket_function)
     return [int(bucket) for bucket in found]

@@ -25,7 +25,7 @@ def version_of(table: Table, snapshot_id: int | None) -> TableVersion | None:
     """A living snapshot of a table as records name it."""
     if snapshot_id is None:
         return None
-    return TableVersion(snapshot_id=snapshot_id, commit=table._files.snapshots.get(snapshot_id).uuid)
+    return TableVersion(snapshot_id=snapshot_id, commit=table.store.snapshots.get(snapshot_id).uuid)
 
 
 def read_of(
@@ -38,7 +38,7 @@ def read_of(
     why: str | None = None,
 ) -> TableSource:
     """What a batch records that read a table from one snapshot to another."""
-    key = line_key(table._files)
+    key = line_key(table.store)
     return TableSource(
         table=str(table.identifier),
         uuid=key.uuid,
@@ -62,7 +62,7 @@ def commit_rows(
     job: str | None = None,
 ) -> Snapshot:
     """Commit a batch of a job, by default the user's, with its record; `batch` None is a statement."""
-    store = table._files
+    store = table.store
     live = store.live_files.of(store.snapshots.latest())
     entries = write_rows(store, rows, first_sequence=live.next_sequence).entries if rows.num_rows else []
     given = identifier if identifier is not None else 0 if batch is None else batch
@@ -89,7 +89,7 @@ class StreamJob:
         """One batch up to these snapshots of the sources, by default their newest."""
         found: list[Source] = []
         for source in self.sources:
-            newest = source._files.snapshots.latest_id()
+            newest = source.store.snapshots.latest_id()
             end = (ends or {}).get(source.name, newest)
             found.append(read_of(source, start=self.read[source.name], end=end))
             self.read[source.name] = end
@@ -101,7 +101,7 @@ class StreamJob:
 
 def overwrite_rows(table: Table, rows: pa.Table, *sources: Source) -> Snapshot:
     """Replace all rows of a table by a statement with its record."""
-    store = table._files
+    store = table.store
     write = TableWrite(store, rows, replaces=Overwrite.EVERYTHING)
     user = str(uuid.uuid4())
     record = BatchLineage(job="overwrite", operation="OVERWRITE", sources=sources)

@@ -34,7 +34,7 @@ def sorted_rows(table: pa.Table) -> list[tuple[Any, ...]]:
 
 
 def files_of(table: Table | FileStoreTable) -> FileStoreTable:
-    return table if isinstance(table, FileStoreTable) else table._files
+    return table if isinstance(table, FileStoreTable) else table.store
 
 
 def table_source(

@@ -111,7 +111,7 @@ class RowHistory:
 
     def newest(self, table: Table) -> Commit | None:
         """The newest commit of a line."""
-        snapshot = table._files.snapshots.latest()
+        snapshot = table.store.snapshots.latest()
         return None if snapshot is None or snapshot.uuid is None else self.commits[snapshot.uuid]
 
     def path(self, commit: Commit | None) -> list[Commit]:
@@ -125,7 +125,7 @@ class RowHistory:
     def living(self) -> dict[str, list[Commit]]:
         """The living commits of each line, oldest first, by its name."""
         return {
-            table.name: [self.commits[one.uuid] for one in table._files.snapshots.living() if one.uuid is not None]
+            table.name: [self.commits[one.uuid] for one in table.store.snapshots.living() if one.uuid is not None]
             for table in self.lines()
         }
 
@@ -235,7 +235,7 @@ class RowHistory:
             else:
                 state[number] = replace(state[number], is_there=False)
         snapshot = commit_statement(
-            table, there(taken), rows, base=table._files.snapshots.get(base.id), is_whole=parts is None
+            table, there(taken), rows, base=table.store.snapshots.get(base.id), is_whole=parts is None
         )
         self._put(table, snapshot, own(rows), state, clears=True, base=base.uuid)
 
@@ -322,15 +322,15 @@ class RowHistory:
         Which rows a restore of a state from before the base has brought back, and which were there, is not known.
         """
         main, branch = self._main(table), self._a_branch(table)
-        if branch is None or main._files.uuid in self._taken_by_others:  # the base is not where it was
+        if branch is None or main.store.uuid in self._taken_by_others:  # the base is not where it was
             return
-        key = f"{main.name}/{branch._files.branch}"
+        key = f"{main.name}/{branch.store.branch}"
         base_id = self._base(main, key)
         base = {} if base_id is None else self.commits[base_id].state
         theirs, state = self._state(branch), self._state(main)
         head = self.newest(branch)
         try:
-            merged = main.branches.merge(branch._files.branch).snapshot_id
+            merged = main.branches.merge(branch.store.branch).snapshot_id
         except (ConflictError, InvalidRequestError, NotFoundError):  # another engine may have deleted the base's tag
             return
         if merged is None:
@@ -346,7 +346,7 @@ class RowHistory:
             is_gone = number not in theirs or not theirs[number].is_there
             if row.is_there and is_gone and number in state:
                 state[number] = replace(state[number], is_there=False)
-        found = main._files.snapshots.get(merged)
+        found = main.store.snapshots.get(merged)
         self._put(main, found, {**shadows, **changed}, {**state, **shadows, **changed})
         assert found.uuid is not None
         self._merges.setdefault(key, []).append((found.uuid, None if head is None else head.uuid))
@@ -355,7 +355,7 @@ class RowHistory:
         main, branch = self._main(table), self._a_branch(table)
         if branch is None:
             return
-        name = branch._files.branch
+        name = branch.store.branch
         self.gave_way = True
         verb = self.choose.choice([main.branches.fast_forward, main.branches.replace_newer, main.branches.replace_main])
         try:
@@ -373,7 +373,7 @@ class RowHistory:
         self.gave_way = True
         target = self.choose.choice(self.living()[table.name][-3:])
         feed(self.catalog)
-        roll_back_as_others_do(table._files, target.id)
+        roll_back_as_others_do(table.store, target.id)
 
     def _take_branch_by_others(self, table: Table) -> None:
         """Another engine does it, which feeds nothing, and writes no fork file."""
@@ -381,9 +381,9 @@ class RowHistory:
         if branch is None:
             return
         self.gave_way = True
-        self._taken_by_others.add(main._files.uuid)
+        self._taken_by_others.add(main.store.uuid)
         feed(self.catalog)
-        fast_forward_as_others_do(main._files, branch._files.branch)
+        fast_forward_as_others_do(main.store, branch.store.branch)
 
     def _rename(self, table: Table) -> None:
         name = self._main(table).name
@@ -395,7 +395,7 @@ class RowHistory:
     def _delete_branch(self, table: Table) -> None:
         branch = self._a_branch(table)
         if branch is not None:
-            self._main(table).branches.delete(branch._files.branch)
+            self._main(table).branches.delete(branch.store.branch)
 
     def _expire(self, table: Table) -> None:
         table.upkeep.expire_snapshots(retain_min=1, retain_max=self.choose.choice([1, 2, 4]))
@@ -430,7 +430,7 @@ class RowHistory:
         """The commits that have cleared rows, those of tables, and those of branches behind their beginnings."""
         found: set[str] = set()
         for line in self.lines():
-            began = self._forks.get(f"{self._main(line).name}/{line._files.branch}")
+            began = self._forks.get(f"{self._main(line).name}/{line.store.branch}")
             path = [one.uuid for one in self.path(self.newest(line))]
             own = path[: path.index(began) + 1] if began in path else path
             found |= {uuid for uuid in own if self.commits[uuid].clears}
@@ -475,7 +475,7 @@ class RowHistory:
     ) -> None:
         """Take a commit in, and compare the table's rows with the model's."""
         assert snapshot.uuid is not None
-        before = table._files.snapshots.find(snapshot.id - 1)
+        before = table.store.snapshots.find(snapshot.id - 1)
         new = {number: replace(row, origins=row.origins | {snapshot.uuid}) for number, row in added.items()}
         rows = dict(state) if restored is not None else {**state, **new}
         commit = Commit(snapshot.id, snapshot.uuid, None if before is None else before.uuid, new, rows)
@@ -491,7 +491,7 @@ def commit_statement(
     table: Table, taken: dict[int, tuple[int, int]], rows: dict[int, tuple[int, int]], *, base: Snapshot, is_whole: bool
 ) -> Snapshot:
     """The snapshot of an overwrite through a log: deletes of the rows of a base, then the new ones."""
-    store = table._files
+    store = table.store
     kinds = pa.array([int(RowKind.DELETE)] * len(taken) + [int(RowKind.INSERT)] * len(rows), pa.int8())
     partitions = frozenset(entry.partition for entry in entries_of(store, arrow(rows), None))
     clears = Clears() if is_whole else Clears(partitions=partitions)

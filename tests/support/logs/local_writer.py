@@ -68,9 +68,9 @@ class LocalWriter:
     def write(self, identifier: int, rows: pa.Table, kinds: pa.Array | None) -> Verdict:
         """Write a batch; a replay of the last one changes nothing."""
         batch = Batch(user=self.user, identifier=identifier, source_digest=str(identifier), lineage=dict(self.lineage))
-        snapshots = DriverSnapshots(self.table._files, log_target(self.table).topic_id)
+        snapshots = DriverSnapshots(self.table.store, log_target(self.table).topic_id)
         verdict = check_identity(snapshots.newest(), batch)
-        logged = LoggedTable.of(self.table._files, log_target(self.table), observe=self.observe)
+        logged = LoggedTable.of(self.table.store, log_target(self.table), observe=self.observe)
         while verdict is Verdict.NEW:
             logged.finish_left_over()
             tasks = self._tasks(batch, rows, kinds)
@@ -91,7 +91,7 @@ class LocalWriter:
 
     def _sent(self, tasks: list[BucketTask[Encoded, EncodedRecords]]) -> list[BucketAnswer]:
         """Write the rows of tasks to an eventual log, under the lease of this process."""
-        store, target = self.table._files, log_target(self.table)
+        store, target = self.table.store, log_target(self.table)
         if self.lease is None:
             self.lease = take_lease(store, user=self.user, run=str(uuid.uuid4()))
         self.lease.renew()
@@ -115,7 +115,7 @@ class LocalWriter:
         ]
 
     def _tasks(self, batch: Batch, rows: pa.Table, kinds: pa.Array | None) -> list[BucketTask[Encoded, EncodedRecords]]:
-        store, target = self.table._files, log_target(self.table, is_tracked=self.is_tracked)
+        store, target = self.table.store, log_target(self.table, is_tracked=self.is_tracked)
         schema = store.schema
         rows = validate_rows(schema, rows, table_name=store.name)
         buckets = bucket_of(rows, schema.bucket_fields, store.bucket_count, schema.bucket_function)

@@ -63,7 +63,7 @@ def abort_records(table: Table, ids: list[int], bucket: int = 0) -> None:
 
 def _owner(table: Table, bucket: int) -> TransactionalProducer:
     log = log_of_table(table)
-    return TransactionalProducer(kafka_topic(log).partition(bucket), f"{table._files.uuid}-{bucket}")
+    return TransactionalProducer(kafka_topic(log).partition(bucket), f"{table.store.uuid}-{bucket}")
 
 
 def set_topic_config(table: Table, config: Mapping[str, str]) -> None:

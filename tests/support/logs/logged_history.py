@@ -444,7 +444,7 @@ class LoggedHistory:
         reader.branch = name
         self.story.append(f"a reader of {name} reads on")
         self.happened["read"] += 1
-        lines = [one for one in self._all_lines() if one._files.branch == name and one.log is not None]
+        lines = [one for one in self._all_lines() if one.store.branch == name and one.log is not None]
         for one in lines:
             fence(one)
             await_committed(one)
@@ -498,7 +498,7 @@ class LoggedHistory:
 
     def _shown(self) -> dict[str, tuple[Rows, dict[str, Rows]]]:
         return {
-            line._files.branch: (
+            line.store.branch: (
                 rows_in(line),
                 {tag.name: rows_in(line, tag=tag.name) for tag in line.tags.list() if tag.name in TAGS},
             )
@@ -537,13 +537,13 @@ def check_log_is_files(line: Table, kind: Kind) -> None:
     """Promise 2: from the oldest snapshot of the log on, the records up to a snapshot's offsets make its rows."""
     assert line.log is not None
     states = []
-    manager = line._files.snapshots
+    manager = line.store.snapshots
     begun = manager._hint(manager._paths.earliest_hint) or 0  # an expiry that was cut off has begun with those below
     for snapshot in line.snapshots():
         if snapshot.id < begun:
             continue
         try:
-            states.append((snapshot, read_state(line._files, snapshot, topic_id=line.log.topic_id).logged))
+            states.append((snapshot, read_state(line.store, snapshot, topic_id=line.log.topic_id).logged))
         except OtherLogError:
             states.clear()
     changes = [change for bucket in range(line.log.bucket_count) for change in log_changes(line, bucket)]

@@ -45,11 +45,11 @@ def read_headers(table: Table) -> list[tuple[int, CommitHeader]]:
     """(bucket, header) of every committed transaction of the log, in log order per bucket."""
     assert table.log is not None
     headers = []
-    for bucket in range(table._files.bucket_count):
+    for bucket in range(table.store.bucket_count):
         tail = read_tail(kafka_topic(table.log).partition(bucket), 0)
         for transaction in tail.transactions:
             where = f"bucket {bucket}, offset {transaction.first_offset}"
-            header = HeaderFiles(table._files).read(transaction.header, where=where)
+            header = HeaderFiles(table.store).read(transaction.header, where=where)
             assert header.record_count == transaction.record_count
             headers.append((bucket, header))
     return headers
@@ -58,13 +58,13 @@ def read_headers(table: Table) -> list[tuple[int, CommitHeader]]:
 def snapshot_states(table: Table) -> Iterator[tuple[Snapshot, TableState]]:
     """Every snapshot, oldest first, with what it holds of users and log."""
     assert table.log is not None
-    return states_of(table._files, topic_id=table.log.topic_id)
+    return states_of(table.store, topic_id=table.log.topic_id)
 
 
 def log_changes(table: Table, bucket: int) -> list[tuple[int, int, int, pa.Table]]:
     """(bucket, offset, kind, row) of every committed change in a bucket's log, in log order."""
     assert table.log is not None
-    partition, fields = kafka_topic(table.log).partition(bucket), table._files.schema.fields
+    partition, fields = kafka_topic(table.log).partition(bucket), table.store.schema.fields
     end = high_watermark(partition).offset if table.log.is_eventual else read_tail(partition, 0).high_watermark
     changes: list[tuple[int, int, int, pa.Table]] = []
     for batch in read_range(partition, fields, start=0, end=end, with_offset=True):
@@ -79,7 +79,7 @@ def check_log_equals_files(table: Table) -> None:
     """Promise 2: at every snapshot, the fold of the log up to the snapshot's offsets is the snapshot."""
     changes = [
         (bucket, offset, 1 if RowKind(kind).is_add else -1, _rows_of(row)[0])
-        for bucket in range(table._files.bucket_count)
+        for bucket in range(table.store.bucket_count)
         for bucket, offset, kind, row in log_changes(table, bucket)
     ]
     for snapshot, state in snapshot_states(table):

@@ -63,7 +63,7 @@ def dying_rescale(table: Table, buckets: int, *, dies_at: int, die: Callable[[],
 
 def generations(table: Table) -> Iterator[tuple[Table, int]]:
     """The table as it was with each of its logs, the oldest first, and the snapshot on which that log begins."""
-    files = table._files
+    files = table.store
     ended = ended_generations(
         carried_properties(files.snapshots.latest(), files.snapshots).properties, where="the newest snapshot"
     )
@@ -83,13 +83,13 @@ def check_generations(table: Table, *, has_key: bool) -> int:
     for older, begin in generations(table):
         changes = [
             (bucket, offset, RowKind(kind), tuple(row.to_pylist()[0].values()))
-            for bucket in range(older._files.bucket_count)
+            for bucket in range(older.store.bucket_count)
             for bucket, offset, kind, row in log_changes(older, bucket)
         ]
         count += len(changes)
         assert older.log is not None
         for snapshot in older.snapshots():
-            properties = carried_properties(snapshot, older._files.snapshots).properties
+            properties = carried_properties(snapshot, older.store.snapshots).properties
             log = state_of_log(properties, where="a snapshot")
             if log is None or log.topic_id != older.log.topic_id:
                 continue

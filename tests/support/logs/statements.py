@@ -33,7 +33,7 @@ class StatementRunner:
 
     def run(self, operation: str, plan: ChangePlan, *, commits_nothing: bool = False) -> Snapshot | None:
         """Run it; raises InjectedCrash where the driver dies."""
-        logged = LoggedTable.of(self.table._files, log_target(self.table), observe=self._observe)
+        logged = LoggedTable.of(self.table.store, log_target(self.table), observe=self._observe)
         return logged.run(operation, plan, commits_nothing=commits_nothing)
 
     @property
@@ -74,7 +74,7 @@ def check_folds(table: Table, *, has_key: bool) -> None:
             (offset, RowKind(kind), tuple(row.to_pylist()[0].values()))
             for _, offset, kind, row in log_changes(table, bucket)
         ]
-        for bucket in range(table._files.bucket_count)
+        for bucket in range(table.store.bucket_count)
     ]
     if has_key:
         for changes in by_bucket:

@@ -115,7 +115,7 @@ class PlannedJob:
 
     def _commit(self, batch: int, rows: list[Row], starts: Sequence[Any], ends: Sequence[Any]) -> None:
         table = self._catalog.load_table(self._sink)
-        store = table._files
+        store = table.store
         sources = [
             read_between(source_of(self._catalog.load_table(name)), parsed(start), parsed(end))
             for name, start, end in zip(self._sources, starts, ends, strict=True)
@@ -141,7 +141,7 @@ class PlannedJob:
 
 def source_of(table: Table) -> Any:
     """A table as the source of a stream, of which nothing is read."""
-    return source_of_table(table._files, mode=ReadMode.STREAM)
+    return source_of_table(table.store, mode=ReadMode.STREAM)
 
 
 def parsed(offset: dict[str, Any] | None) -> Any:

@@ -29,7 +29,7 @@ class Reader:
 
     def __init__(self, table: Table, **options: str) -> None:
         self._path = table.path
-        self.branch = table._files.branch
+        self.branch = table.store.branch
         self._options = {"row-kind": "true"} | options
         self.offset: Offset | None = None
         self.rows: Change = Counter()
@@ -44,8 +44,8 @@ class Reader:
         target = log_target(table)
         schema = read_schema(table.schema, options, table_name=table.name)
         find_topic = partial(find_older_topic, table)
-        self._planner = StreamPlanner(table._files, target, options, find_topic=find_topic)
-        self._rows = TableRows.of(table._files, target, schema, options)
+        self._planner = StreamPlanner(table.store, target, options, find_topic=find_topic)
+        self._rows = TableRows.of(table.store, target, schema, options)
         if self.offset is None:
             self.offset = self._planner.initial()
         self.offset = offset_from_json(offset_to_json(self.offset, self._planner._mark), self._planner._mark)
@@ -118,7 +118,7 @@ def write_changes(table: Table, batch: int, ids: Iterable[int], deletes: Iterabl
     added, removed = list(ids), list(deletes)
     rows = pa.table([pa.array(added + removed), pa.array([batch] * len(added + removed), pa.int32())], schema=SCHEMA)
     kinds = pa.array([0] * len(added) + [3] * len(removed), pa.int8())
-    LocalWriter(open_table(table.path).branch(table._files.branch), "job").write(batch, rows, kinds)
+    LocalWriter(open_table(table.path).branch(table.store.branch), "job").write(batch, rows, kinds)
 
 
 def write(table: Table, batch: int) -> None:

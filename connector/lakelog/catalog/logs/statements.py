@@ -30,7 +30,7 @@ def run_statement(
     `properties` are further ones of its snapshot, on a table with a log.
     """
     if table.log is None:
-        return recording(table._files, operation)._change(operation, plan)
+        return recording(table.store, operation)._change(operation, plan)
     logged = logged_table(table)
     snapshot = logged.run(operation, plan, commits_nothing=commits_nothing, properties=properties)
     if snapshot is not None:
@@ -53,7 +53,7 @@ def logged_table(table: TableHandle) -> LoggedTable:
         raise InvalidRequestError(f"table {table.name} has no log; its statements commit at once")
     check_takes_statements(table)
     await_topic(table.log)
-    return LoggedTable.of(table._files, target_of(table.log), kafka=table.kafka)
+    return LoggedTable.of(table.store, target_of(table.log), kafka=table.kafka)
 
 
 def check_takes_statements(table: TableHandle) -> None:
@@ -70,7 +70,7 @@ def after_statement(table: TableHandle, snapshot: Snapshot) -> None:
     from lakelog.filestore.refs import tag_after_commit
     from lakelog.protocol.upkeep import expire_log_after_commit, publish_progress
 
-    files = table._files
+    files = table.store
     if table.log is not None:
         publish_progress(files, table.log)
     files._compact_after_write(set(files.live_files.of(snapshot).buckets))

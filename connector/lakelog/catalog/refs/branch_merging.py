@@ -15,7 +15,7 @@ def merge_changes(
     table: TableHandle, branch: str, *, base: str | int | None, on_conflict: str | Mapping[str, str], dry_run: bool
 ) -> BranchMerge:
     """Merge a branch. See `Table.branches.merge`."""
-    files = table._files
+    files = table.store
     if table.log is None or dry_run:
         return files.merge_changes(branch, base=base, on_conflict=on_conflict, dry_run=dry_run)
     from lakelog.catalog.logs.statements import after_statement, logged_table

@@ -65,8 +65,8 @@ def expire_branches(table: TableHandle, older_than: Age | None) -> list[str]:
     """Delete the branches whose time is over, and their topics."""
     now = system_millis()
     age = None if older_than is None else age_millis(older_than, now_millis=now)
-    topics = {branch.name: _before_deletion(table, branch.name) for branch in table._files.branches()}
-    deleted = table._files.expire_branches(age_millis=age, now_millis=now)
+    topics = {branch.name: _before_deletion(table, branch.name) for branch in table.store.branches()}
+    deleted = table.store.expire_branches(age_millis=age, now_millis=now)
     for name in deleted:
         drop_topics(topics.get(name, ()))
     return deleted
@@ -74,9 +74,9 @@ def expire_branches(table: TableHandle, older_than: Age | None) -> list[str]:
 
 def delete_branch(table: TableHandle, name: str, *, if_exists: bool) -> None:
     """Delete a branch, and the topics of its log."""
-    is_there = name in table._files.branch_names()[1:]
+    is_there = name in table.store.branch_names()[1:]
     logs = _before_deletion(table, name) if is_there else ()
-    table._files.delete_branch(name, if_exists=if_exists)
+    table.store.delete_branch(name, if_exists=if_exists)
     drop_topics(logs)
 
 
@@ -90,20 +90,20 @@ def _before_deletion(table: TableHandle, name: str) -> Sequence[TableLog]:
     except CorruptDataError as error:
         logger.warning("%s: the topics of its branch %s, if any, stay: %s", table.name, shown_name(name), error)
         return ()
-    take_lineage_of_deleted(branch._files)
+    take_lineage_of_deleted(branch.store)
     return logs
 
 
 def logs_of_branches(table: TableHandle) -> list[TableLog]:
     """The logs that the branches of a table have, and had. Asks no Kafka."""
-    return [log for branch in table._files.branches() for log in _logs_of(table.branch(branch.name))]
+    return [log for branch in table.store.branches() for log in _logs_of(table.branch(branch.name))]
 
 
 def logs_of_lines(table: TableHandle) -> list[tuple[FileStoreTable, TableLog]]:
     """The table and its branches, of those that have a log, each with its log."""
     main = table.branch(MAIN_BRANCH)
-    lines = (main, *(main.branch(branch.name) for branch in main._files.branches()))
-    return [(line._files, line.log) for line in lines if line.log is not None]
+    lines = (main, *(main.branch(branch.name) for branch in main.store.branches()))
+    return [(line.store, line.log) for line in lines if line.log is not None]
 
 
 def _logs_of(branch: TableHandle) -> tuple[TableLog, ...]:
@@ -112,7 +112,7 @@ def _logs_of(branch: TableHandle) -> tuple[TableLog, ...]:
     require_kafka_client()
     from lakelog.protocol.life import older_logs  # needs the extra
 
-    return (*older_logs(branch._files, branch.kafka), *(() if branch.log is None else (branch.log,)))
+    return (*older_logs(branch.store, branch.kafka), *(() if branch.log is None else (branch.log,)))
 
 
 def drop_topics(logs: Iterable[TableLog]) -> None:

@@ -38,16 +38,16 @@ def take_branch(table: TableHandle, name: str, verb: BranchVerb, *, renew_log: b
     """Give the table what a branch has. See `Table.branches`."""
     left = LogToAdd(table)
     left.finish_cut_off()
-    take_lineage_of_deleted(table.branch(name)._files)
-    take_lineage_of_deleted(table._files)
+    take_lineage_of_deleted(table.branch(name).store)
+    take_lineage_of_deleted(table.store)
     if table.log is None and left.read() is None:
-        return _take_files(table._files, verb, name)
+        return _take_files(table.store, verb, name)
     from lakelog.filestore.refs import WholeBranch
 
     branch = table.branch(name)
     if verb is BranchVerb.REPLACE:
-        _check_may_go(table._files, branch._files)
-    whole = WholeBranch.of(table._files, branch._files, verb)
+        _check_may_go(table.store, branch.store)
+    whole = WholeBranch.of(table.store, branch.store, verb)
     _check_branch(branch, whole)
     if table.log is not None and _is_stated(table, whole, renew_log=renew_log):
         left.delete()
@@ -56,7 +56,7 @@ def take_branch(table: TableHandle, name: str, verb: BranchVerb, *, renew_log: b
     if verb is BranchVerb.REPLACE:
         whole.check_branch_stayed()
         delete_branch(table, name, if_exists=True)
-    newest = latest_of(table._files)
+    newest = latest_of(table.store)
     assert newest is not None, "the rows of a branch are in a snapshot"
     return newest
 
@@ -97,7 +97,7 @@ def _check_branch(branch: TableHandle, whole: WholeBranch) -> None:
     """Raise ConflictError while a log of the branch is written, InvalidRequestError for a batch in part."""
     if branch.log is not None:
         _check_at_rest(branch)
-    check_holds_whole_batches(branch._files, whole.snapshot)
+    check_holds_whole_batches(branch.store, whole.snapshot)
 
 
 def _check_at_rest(table: TableHandle) -> None:
@@ -116,7 +116,7 @@ def _is_stated(table: TableHandle, whole: WholeBranch, *, renew_log: bool) -> bo
     from lakelog.protocol.statements import LoggedMerge
 
     check_takes_statements(table)
-    found = whole.difference(latest_of(table._files))
+    found = whole.difference(latest_of(table.store))
     if not found.is_empty and renew_log:
         return False
     if size_bytes(found) > STATEMENT_BYTES_MAX:
@@ -125,7 +125,7 @@ def _is_stated(table: TableHandle, whole: WholeBranch, *, renew_log: bool) -> bo
     if snapshot is not None:
         after_statement(table, snapshot)
         _check_alone(table, whole, snapshot)
-    release_merged(whole.line, latest_of(table._files))
+    release_merged(whole.line, latest_of(table.store))
     return True
 
 
@@ -151,11 +151,11 @@ def _renew_log(table: TableHandle, left: LogToAdd, whole: WholeBranch) -> None:
         whole.line.keep()
         left.put()
         become(table, without_log(table))
-    files = table._files
+    files = table.store
     try:
         WholeBranchCommit(files, replace(whole, main=files, line=replace(whole.line, main=files))).run()
     except ConflictError:
         left.add()
         raise
     left.add()
-    release_merged(whole.line, latest_of(table._files))
+    release_merged(whole.line, latest_of(table.store))

@@ -43,11 +43,11 @@ def restore(
         left.finish_cut_off()
     options = left.read()
     if table.log is None and options is None:
-        return table._files.restore(rewind_writers=rewind_writers, dry_run=dry_run, **which)
+        return table.store.restore(rewind_writers=rewind_writers, dry_run=dry_run, **which)
     from lakelog.filestore.refs import restored_from
     from lakelog.filestore.verbs import target_of
 
-    found = _difference(table, target_of(table._files, which))
+    found = _difference(table, target_of(table.store, which))
     if table.log is not None:
         is_large = size_bytes(found) > STATEMENT_BYTES_MAX
         renews = not found.is_empty and (is_large or rewind_writers or renew_log)
@@ -63,7 +63,7 @@ def restore(
         left.put()
         become(table, without_log(table))
     before = restored_from(found, None, rewinds_writers=rewind_writers, renews_log=True)
-    restored = table._files.restore(rewind_writers=rewind_writers, dry_run=dry_run, **which)
+    restored = table.store.restore(rewind_writers=rewind_writers, dry_run=dry_run, **which)
     if not dry_run:
         left.add()
     return replace(before, snapshot=restored.snapshot)
@@ -73,11 +73,11 @@ def _difference(table: TableHandle, target: Snapshot) -> StateDifference:
     """What differs now. Raises InvalidRequestError for a target that does not fit, or that holds a batch in part."""
     from lakelog.filestore.refs import StateDifference
 
-    base = latest_of(table._files)
+    base = latest_of(table.store)
     if base is None:
         raise NotFoundError(f"table {table.name} has no snapshot yet: there is nothing to restore")
-    check_holds_whole_batches(table._files, target)
-    found = StateDifference(table._files, base, target)
+    check_holds_whole_batches(table.store, target)
+    found = StateDifference(table.store, base, target)
     found.check()
     return found
 
@@ -106,27 +106,27 @@ def _stated(table: TableHandle, found: StateDifference) -> Snapshot | None:
     from lakelog.catalog.logs.statements import run_statement
     from lakelog.filestore.refs import restore_plan
 
-    plan = restore_plan(table._files, found.target)
-    then, now = (carried_anyhow(table._files, one) for one in (found.target, found.base))
+    plan = restore_plan(table.store, found.target)
+    then, now = (carried_anyhow(table.store, one) for one in (found.target, found.base))
     properties = restores_properties(found.target, then, now.properties)
     return run_statement(table, RESTORE_OPERATION, plan, properties=properties)
 
 
 def become(table: TableHandle, changed: TableHandle) -> None:
     """Let the user's handle be the changed table."""
-    table._files = changed._files
+    table.store = changed.store
     vars(table).pop("log", None)
 
 
 def _with_log(table: TableHandle, options: Mapping[str, str]) -> TableHandle:
-    name = identifier_for_topics(table.identifier, table.path, table._files.branch)
+    name = identifier_for_topics(table.identifier, table.path, table.store.branch)
     servers = table._bootstrap_servers
-    return table._of(add_log(table._files, name, options, kafka=table.kafka, bootstrap_servers=servers))
+    return table._of(add_log(table.store, name, options, kafka=table.kafka, bootstrap_servers=servers))
 
 
 def without_log(table: TableHandle) -> TableHandle:
     """The table after the end of its log, whose topic stays."""
-    return table._of(remove_log(table._files, keep_topic=True, skip_unreadable=False, kafka=table.kafka))
+    return table._of(remove_log(table.store, keep_topic=True, skip_unreadable=False, kafka=table.kafka))
 
 
 class LogToAdd:
@@ -139,7 +139,7 @@ class LogToAdd:
     def read(self) -> Mapping[str, str] | None:
         """The options; None where no restore was cut off. Raises CorruptDataError."""
         try:
-            return string_map(parse_object(self._table._files.file_io.read_bytes(self._path)), "options")
+            return string_map(parse_object(self._table.store.file_io.read_bytes(self._path)), "options")
         except NotFoundError:
             return None
         except (KeyError, TypeError, ValueError) as error:
@@ -151,13 +151,13 @@ class LogToAdd:
     def put(self) -> None:
         """Keep the options of the table's log."""
         ours = {LOG_SYSTEM_KEY, *(option.key for option in SET_BY_LAKELOG)}
-        given = self._table._files.schema.options
+        given = self._table.store.schema.options
         options = {
             key: text
             for key, text in given.items()
             if key not in ours and (key.startswith("log.") or key == CHANGE_TRACKING.key)
         }
-        self._table._files.file_io.write_bytes(self._path, json.dumps({"options": options}).encode())
+        self._table.store.file_io.write_bytes(self._path, json.dumps({"options": options}).encode())
 
     def add(self) -> None:
         """Add the log again."""
@@ -166,7 +166,7 @@ class LogToAdd:
 
     def delete(self) -> None:
         """The restore is done."""
-        self._table._files.file_io.delete(self._path)
+        self._table.store.file_io.delete(self._path)
 
     def finish_cut_off(self) -> None:
         """Finish the end or the beginning of a log that was cut off, where a restore has begun it."""
@@ -176,7 +176,7 @@ class LogToAdd:
         from lakelog.protocol.life import is_cut_off, newest_of
 
         table = self._table
-        files = newest_of(table._files)
+        files = newest_of(table.store)
         if files.schema.id != table.schema.id:
             become(table, table._of(files))
         if is_cut_off(files):

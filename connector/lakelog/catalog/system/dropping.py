@@ -41,7 +41,7 @@ def drop(catalog: Warehouse, name: Identifier, table: Table, *, keep_topic: bool
     """Delete a table. See `Catalog.drop_table`."""
     from lakelog.warehouse.system_database import SystemDatabase
 
-    store = table._files
+    store = table.store
     owns_log = table.log is not None and original_of(store, recorded_place(store)) is None
     of_branches = [] if keep_topic else logs_of_branches(table)
     if table.log is not None and owns_log and not keep_topic:  # else it is the original's topic

@@ -77,8 +77,8 @@ class PartitionDescription:
 
 def describe_table(table: TableHandle) -> TableDescription:
     """See `Table.describe`."""
-    files, schema, options = table._files, table.schema, table.schema.options
-    snapshot = table._files.snapshot()
+    files, schema, options = table.store, table.schema, table.schema.options
+    snapshot = table.store.snapshot()
     entries = list(files.live_files.of(snapshot).entries())
     log = table.log
     return TableDescription(
@@ -114,11 +114,11 @@ def describe_partitions(table: TableHandle) -> list[PartitionDescription]:
     from lakelog.filestore.encoding import comparable_key
     from lakelog.filestore.metadata.tables import partition_values
 
-    files = table._files
+    files = table.store
     fields = table.schema.partition_fields
     kinds = [field.type for field in fields]
     parts: dict[bytes, list[ManifestEntry]] = {}
-    for entry in files.live_files.of(table._files.snapshot()).entries():
+    for entry in files.live_files.of(table.store.snapshot()).entries():
         parts.setdefault(entry.partition, []).append(entry)
     order = sorted(parts, key=lambda partition: comparable_key(kinds, partition))
     values = [partition_values(table.schema, partition) for partition in order]
@@ -140,7 +140,7 @@ def describe_partitions(table: TableHandle) -> list[PartitionDescription]:
 
 def _folder(table: TableHandle, entry: ManifestEntry) -> str:
     """The folder of the partition of a file."""
-    return table._files.bucket_dir(entry.bucket_id).rpartition("/")[0]
+    return table.store.bucket_dir(entry.bucket_id).rpartition("/")[0]
 
 
 def _last_modified(entries: Sequence[ManifestEntry]) -> int | None:
@@ -157,7 +157,7 @@ def _is_compacted(table: TableHandle, entries: Sequence[ManifestEntry]) -> bool:
     for entry in entries:
         buckets.setdefault(entry.bucket_id, []).append(entry)
     parts = ([entry.file for entry in bucket] for bucket in buckets.values())
-    return all(pick_unit(table._files, files, is_full=True) is None for files in parts)
+    return all(pick_unit(table.store, files, is_full=True) is None for files in parts)
 
 
 def _tracked(table: TableHandle, partitions: Sequence[Mapping[str, object]]) -> Iterator[bool | None]:

@@ -47,7 +47,7 @@ class TableBranches(ListedGroup[AnyTable, "Branch"]):
         from lakelog.catalog.refs.branching import create_branch
 
         return create_branch(
-            self._table._files, name, empty=empty, time_retained=time_retained, if_not_exists=if_not_exists, **which
+            self._table.store, name, empty=empty, time_retained=time_retained, if_not_exists=if_not_exists, **which
         )
 
     def rename(self, name: str, new_name: str) -> None:
@@ -55,7 +55,7 @@ class TableBranches(ListedGroup[AnyTable, "Branch"]):
 
         >>> table.branches.rename("trial", "repair")
         """
-        self._table._files.rename_branch(name, new_name)
+        self._table.store.rename_branch(name, new_name)
 
     def delete(self, name: str, *, if_exists: bool = False) -> None:
         """Delete a branch with its snapshots and tags; `upkeep.remove_orphan_files` deletes files that it alone named.
@@ -168,14 +168,14 @@ class TableBranches(ListedGroup[AnyTable, "Branch"]):
         """
         from lakelog.filestore.refs import main_branch
 
-        return main_branch(self._table._files)
+        return main_branch(self._table.store)
 
     def list(self) -> builtins.list[Branch]:
         """The branches of the table by name, also those of other engines; without the main one.
 
         >>> names = [branch.name for branch in table.branches.list()]
         """
-        return self._table._files.branches()
+        return self._table.store.branches()
 
     def __contains__(self, name: str) -> bool:
         return any(branch.name == name for branch in self.list())

@@ -21,18 +21,18 @@ class TableConsumers(ListedGroup[AnyTable, "Consumer"]):
 
         >>> table.consumers.reset("nightly", 3)
         """
-        self._table._files.reset_consumer(consumer_id, next_snapshot)
+        self._table.store.reset_consumer(consumer_id, next_snapshot)
 
     def delete(self, consumer_id: str) -> None:
         """Delete a consumer, so that snapshots it has not read can expire. Raises NotFoundError for an unknown one.
 
         >>> table.consumers.delete("nightly")
         """
-        self._table._files.delete_consumer(consumer_id)
+        self._table.store.delete_consumer(consumer_id)
 
     def list(self) -> builtins.list[Consumer]:
         """The consumers of the table.
 
         >>> print(table.consumers.list())
         """
-        return self._table._files.consumers()
+        return self._table.store.consumers()

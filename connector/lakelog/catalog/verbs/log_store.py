@@ -43,7 +43,7 @@ class TableLogStore(VerbGroup[AnyTable]):
         """
         from lakelog.catalog.logs.log_verbs import changes_of, open_tail
 
-        return changes_of(open_tail(self._table._files, self._table.log, start=start, key=key, follow=follow))
+        return changes_of(open_tail(self._table.store, self._table.log, start=start, key=key, follow=follow))
 
     def verify(self, *, from_snapshot: int | None = None, to_snapshot: int | None = None) -> LogVerification:
         """Compare log and files: the rows of one snapshot and the changes up to another one must be the other's rows.
@@ -58,7 +58,7 @@ class TableLogStore(VerbGroup[AnyTable]):
         """
         from lakelog.catalog.logs.log_verbs import verify
 
-        return verify(self._table._files, self._table.log, from_snapshot=from_snapshot, to_snapshot=to_snapshot)
+        return verify(self._table.store, self._table.log, from_snapshot=from_snapshot, to_snapshot=to_snapshot)
 
     def open_transactions(self) -> list[LogTransaction]:
         """The oldest open transaction of each bucket, which hides the records behind it from readers.
@@ -70,7 +70,7 @@ class TableLogStore(VerbGroup[AnyTable]):
         """
         from lakelog.catalog.logs.log_verbs import transactions
 
-        return transactions(self._table._files, self._table.log)
+        return transactions(self._table.store, self._table.log)
 
     def end_transactions(self, *, older_than: Age = timedelta(minutes=15)) -> EndedTransactions:
         """Abort the open transactions that are older; gives those that were aborted, and those that are left.
@@ -82,7 +82,7 @@ class TableLogStore(VerbGroup[AnyTable]):
         """
         from lakelog.catalog.logs.log_verbs import end
 
-        return end(self._table._files, self._table.log, older_than=older_than)
+        return end(self._table.store, self._table.log, older_than=older_than)
 
     def abandon_writer(self, user: str) -> Snapshot:
         """Let streams with `stream.align=snapshot` wait no more for a writer that never comes back; gives a snapshot.
@@ -97,7 +97,7 @@ class TableLogStore(VerbGroup[AnyTable]):
 
         if self._table.log is None:
             raise InvalidRequestError(f"table {self._table.name} has no log: its snapshots hold no batch in part")
-        return abandon_writer(self._table._files, self._table.log.topic_id, user)
+        return abandon_writer(self._table.store, self._table.log.topic_id, user)
 
     def add(self, options: Mapping[str, str] | None = None) -> AnyTable:
         """Give the table a log, which begins at its newest snapshot; gives the changed table.
@@ -113,10 +113,10 @@ class TableLogStore(VerbGroup[AnyTable]):
         """
         from lakelog.catalog.logs.log_life import add_log, identifier_for_topics
 
-        name = identifier_for_topics(self._table.identifier, self._table.path, self._table._files.branch)
+        name = identifier_for_topics(self._table.identifier, self._table.path, self._table.store.branch)
         return self._table._of(
             add_log(
-                self._table._files,
+                self._table.store,
                 name,
                 options or {},
                 kafka=self._table.kafka,
@@ -142,7 +142,7 @@ class TableLogStore(VerbGroup[AnyTable]):
 
         return self._table._of(
             remove_log(
-                self._table._files, keep_topic=keep_topic, skip_unreadable=skip_unreadable, kafka=self._table.kafka
+                self._table.store, keep_topic=keep_topic, skip_unreadable=skip_unreadable, kafka=self._table.kafka
             )
         )
 
@@ -159,10 +159,10 @@ class TableLogStore(VerbGroup[AnyTable]):
         """
         from lakelog.catalog.logs.log_life import identifier_for_topics, renew_log
 
-        name = identifier_for_topics(self._table.identifier, self._table.path, self._table._files.branch)
+        name = identifier_for_topics(self._table.identifier, self._table.path, self._table.store.branch)
         return self._table._of(
             renew_log(
-                self._table._files,
+                self._table.store,
                 name,
                 keep_topic=keep_topic,
                 skip_unreadable=skip_unreadable,
@@ -183,4 +183,4 @@ class TableLogStore(VerbGroup[AnyTable]):
         """
         from lakelog.catalog.logs.log_life import drop_ended_logs
 
-        return drop_ended_logs(self._table._files, older_than, kafka=self._table.kafka)
+        return drop_ended_logs(self._table.store, older_than, kafka=self._table.kafka)

@@ -31,7 +31,7 @@ class TableReads(TableHandle):
 
         >>> ids = [snapshot.id for snapshot in table.snapshots()]
         """
-        manager = self._files.on_branch(branch).snapshots
+        manager = self.store.on_branch(branch).snapshots
         return (manager.get(snapshot_id) for snapshot_id in manager.ids())
 
     def snapshot(self, **which: Unpack[SnapshotChoice]) -> Snapshot | None:
@@ -41,21 +41,21 @@ class TableReads(TableHandle):
 
         >>> newest, then = table.snapshot(), table.snapshot(tag="friday")
         """
-        return self._files.snapshot(**which)
+        return self.store.snapshot(**which)
 
     def to_arrow(self, **what: Unpack[Selection]) -> pa.Table:
         """The rows as an Arrow table; without arguments all rows of the newest snapshot.
 
         >>> large = table.to_arrow(columns=["id"], where="amount > 10", tag="friday")
         """
-        return self._files.to_arrow(**what)
+        return self.store.to_arrow(**what)
 
     def to_batches(self, **what: Unpack[Selection]) -> Iterator[pa.RecordBatch]:
         """The rows piece by piece, for tables larger than memory.
 
         >>> rows = sum(batch.num_rows for batch in table.to_batches(snapshot_id=1))
         """
-        return self._files.to_batches(**what)
+        return self.store.to_batches(**what)
 
     def count(self, *, where: str | Predicate | None = None, **which: Unpack[SnapshotChoice]) -> int:
         """The exact number of rows, or of the rows that meet a condition.
@@ -64,7 +64,7 @@ class TableReads(TableHandle):
 
         >>> large = table.count(where="amount > 10")
         """
-        return self._files.count(where=where, **which)
+        return self.store.count(where=where, **which)
 
     def describe(self) -> TableDescription:
         """The table at its newest snapshot: keys, files, log, watermark and change tracking. Asks no Kafka.
@@ -96,7 +96,7 @@ class TableReads(TableHandle):
         >>> found = table.diff("friday")
         >>> print(found.added, found.changed, found.removed)
         """
-        return self._files.diff(from_, to, columns=columns, sample=sample)
+        return self.store.diff(from_, to, columns=columns, sample=sample)
 
     def history(self, *, limit: int | None = None) -> History:
         """The snapshots of the table and of its branches, newest first, with their tags and where branches began.
@@ -105,7 +105,7 @@ class TableReads(TableHandle):
 
         >>> print(table.history(limit=10))
         """
-        return self._files.history(limit=limit)
+        return self.store.history(limit=limit)
 
     def changes(
         self,
@@ -133,7 +133,7 @@ class TableReads(TableHandle):
         """
         from lakelog.catalog.tables.comparing import changed_batches
 
-        return changed_batches(self._files, compare, after=after, up_to=up_to, columns=columns, branch=branch)
+        return changed_batches(self.store, compare, after=after, up_to=up_to, columns=columns, branch=branch)
 
     def to_pandas(self, **what: Unpack[Selection]) -> pd.DataFrame:
         """The rows as a pandas frame. Needs pandas.
@@ -142,7 +142,7 @@ class TableReads(TableHandle):
         """
         if find_spec("pandas") is None:
             raise InvalidRequestError("to_pandas needs pandas: pip install pandas")
-        frame: pd.DataFrame = self._files.to_arrow(**what).to_pandas()
+        frame: pd.DataFrame = self.store.to_arrow(**what).to_pandas()
         return frame
 
     def to_polars(self, **what: Unpack[Selection]) -> pl.LazyFrame:
@@ -150,15 +150,15 @@ class TableReads(TableHandle):
 
         >>> total = table.to_polars().select(pl.col("amount").sum()).collect()
         """
-        return self._files.to_polars(**what)
+        return self.store.to_polars(**what)
 
     def to_duckdb(self, **what: Unpack[Selection]) -> duckdb.DuckDBPyRelation:
         """The rows as a DuckDB relation, whose queries read them as a stream.
 
         >>> table.to_duckdb().aggregate("day, sum(amount)").show()
         """
-        return self._files.to_duckdb(**what)
+        return self.store.to_duckdb(**what)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """All rows of the newest snapshot for libraries that take Arrow streams: polars, pyarrow, DuckDB and others."""
-        return self._files.__arrow_c_stream__(requested_schema)
+        return self.store.__arrow_c_stream__(requested_schema)

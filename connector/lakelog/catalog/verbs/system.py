@@ -23,7 +23,7 @@ class TableSystem(VerbGroup[AnyTable]):
 
         >>> sizes = [file.size_bytes for file in table.system.files(tag="friday")]
         """
-        return self._table._files.files(**which)
+        return self._table.store.files(**which)
 
     def partitions(self) -> list[PartitionDescription]:
         """The partitions of the newest snapshot, in order: files, last change, whether they are compacted and tracked.
@@ -50,7 +50,7 @@ class TableSystem(VerbGroup[AnyTable]):
 
         >>> table.system["files"].to_polars().collect()
         """
-        return self._table._files.system_table(name, after=after, up_to=up_to, **which)
+        return self._table.store.system_table(name, after=after, up_to=up_to, **which)
 
     def __getitem__(self, name: str) -> SystemTable:
         return self.table(name)

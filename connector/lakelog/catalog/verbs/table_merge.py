@@ -78,9 +78,7 @@ class TableMerge:
         """
         from lakelog.filestore.write import merge_plan
 
-        return run_statement(
-            self._table, "MERGE", merge_plan(self._table._files, self._source, self._on, self._clauses)
-        )
+        return run_statement(self._table, "MERGE", merge_plan(self._table.store, self._source, self._on, self._clauses))
 
     def _with(
         self,

@@ -38,7 +38,7 @@ class TableTags(ListedGroup[AnyTable, "Tag"]):
         """
         from lakelog.catalog.refs.tagging import create_tag
 
-        return create_tag(self._table._files, name, time_retained=time_retained, replaces=replace, **which)
+        return create_tag(self._table.store, name, time_retained=time_retained, replaces=replace, **which)
 
     def replace(self, name: str, *, time_retained: Duration | None = None, **which: Unpack[SnapshotChoice]) -> Tag:
         """Let an existing tag keep another snapshot, see `create`. Raises NotFoundError for an unknown tag.
@@ -54,7 +54,7 @@ class TableTags(ListedGroup[AnyTable, "Tag"]):
         """
         from lakelog.filestore.refs import rename_tag
 
-        return rename_tag(self._table._files.on_branch(branch), name, new_name)
+        return rename_tag(self._table.store.on_branch(branch), name, new_name)
 
     def delete(self, name: str, *, branch: str | None = None) -> None:
         """Delete a tag, and the files that nothing else needs. Raises NotFoundError for an unknown tag.
@@ -63,14 +63,14 @@ class TableTags(ListedGroup[AnyTable, "Tag"]):
         """
         from lakelog.filestore.refs import drop_tag
 
-        drop_tag(self._table._files.on_branch(branch), name)
+        drop_tag(self._table.store.on_branch(branch), name)
 
     def get(self, name: str, *, branch: str | None = None) -> Tag:
         """One tag. Raises NotFoundError, naming the tags.
 
         >>> snapshot = table.tags.get("friday").snapshot
         """
-        return self._table._files.on_branch(branch).snapshots.tag(name)
+        return self._table.store.on_branch(branch).snapshots.tag(name)
 
     def previous(self, name: str, *, branch: str | None = None) -> Tag | None:
         """The tag of the largest snapshot before that of the tag `name`; None for the oldest.
@@ -79,7 +79,7 @@ class TableTags(ListedGroup[AnyTable, "Tag"]):
         """
         from lakelog.filestore.refs import previous_tag
 
-        return previous_tag(self._table._files.on_branch(branch), name)
+        return previous_tag(self._table.store.on_branch(branch), name)
 
     def next(self, name: str, *, branch: str | None = None) -> Tag | None:
         """The tag of the smallest snapshot behind that of the tag `name`; None for the youngest.
@@ -88,7 +88,7 @@ class TableTags(ListedGroup[AnyTable, "Tag"]):
         """
         from lakelog.filestore.refs import next_tag
 
-        return next_tag(self._table._files.on_branch(branch), name)
+        return next_tag(self._table.store.on_branch(branch), name)
 
     def expire(self, *, branch: str | None = None) -> builtins.list[str]:
         """Delete the tags whose `time_retained` is over; gives their names. Writers do so after their commits too.
@@ -97,7 +97,7 @@ class TableTags(ListedGroup[AnyTable, "Tag"]):
         """
         from lakelog.filestore.refs import expire_tags
 
-        return expire_tags(self._table._files.on_branch(branch))
+        return expire_tags(self._table.store.on_branch(branch))
 
     def list(self, *, branch: str | None = None) -> builtins.list[Tag]:
         """The tags of the table or of a branch, by their snapshots.
@@ -106,10 +106,10 @@ class TableTags(ListedGroup[AnyTable, "Tag"]):
         """
         from lakelog.filestore.refs import tags_of
 
-        return tags_of(self._table._files.on_branch(branch))
+        return tags_of(self._table.store.on_branch(branch))
 
     def __contains__(self, name: str) -> bool:
-        return self._table._files.snapshots.find_tag(name) is not None
+        return self._table.store.snapshots.find_tag(name) is not None
 
     def __getitem__(self, name: str) -> Tag:
         return self.get(name)

@@ -38,11 +38,11 @@ class TableUpkeep(VerbGroup[AnyTable]):
         >>> table = table.upkeep.rescale(4)
         """
         if self._table.log is None:
-            return self._table._of(self._table._files.rescale(buckets))
+            return self._table._of(self._table.store.rescale(buckets))
         from lakelog.catalog.logs.log_life import identifier_for_topics, rescale_log
 
-        name = identifier_for_topics(self._table.identifier, self._table.path, self._table._files.branch)
-        return self._table._of(rescale_log(self._table._files, name, buckets, kafka=self._table.kafka))
+        name = identifier_for_topics(self._table.identifier, self._table.path, self._table.store.branch)
+        return self._table._of(rescale_log(self._table.store, name, buckets, kafka=self._table.kafka))
 
     def expire_snapshots(
         self, *, retain_max: int | None = None, retain_min: int | None = None, older_than: Age | None = None
@@ -58,7 +58,7 @@ class TableUpkeep(VerbGroup[AnyTable]):
         >>> expired = table.upkeep.expire_snapshots(retain_min=1, older_than="7 d")
         """
         return expire_snapshots(
-            self._table._files, self._table.log, retain_max=retain_max, retain_min=retain_min, older_than=older_than
+            self._table.store, self._table.log, retain_max=retain_max, retain_min=retain_min, older_than=older_than
         )
 
     def expire_partitions(self) -> Snapshot | None:
@@ -71,14 +71,14 @@ class TableUpkeep(VerbGroup[AnyTable]):
         >>> table.upkeep.expire_partitions()
         """
         if self._table.log is None:
-            return self._table._files.expire_partitions()
+            return self._table.store.expire_partitions()
         from lakelog.catalog.logs.statements import run_statement
         from lakelog.filestore.write import drop_plan
 
         return run_statement(
             self._table,
             "EXPIRE PARTITIONS",
-            drop_plan(self._table._files, self._table._files._expired_partitions()),
+            drop_plan(self._table.store, self._table.store._expired_partitions()),
         )
 
     def drop_partitions(self, where: str | Predicate) -> Snapshot | None:
@@ -90,12 +90,12 @@ class TableUpkeep(VerbGroup[AnyTable]):
         >>> table.upkeep.drop_partitions("day = '2026-01-30'")
         """
         if self._table.log is None:
-            return self._table._files.drop_partitions(where)
+            return self._table.store.drop_partitions(where)
         from lakelog.catalog.logs.statements import run_statement
         from lakelog.filestore.write import drop_plan
 
-        choose = self._table._files._partitions_where(where).matching
-        return run_statement(self._table, "DROP PARTITION", drop_plan(self._table._files, choose))
+        choose = self._table.store._partitions_where(where).matching
+        return run_statement(self._table, "DROP PARTITION", drop_plan(self._table.store, choose))
 
     def remove_orphan_files(
         self, *, older_than: Age = timedelta(days=1), dry_run: bool = True, allow_young: bool = False
@@ -112,7 +112,7 @@ class TableUpkeep(VerbGroup[AnyTable]):
         from lakelog.catalog.refs.branching import logs_of_lines
 
         return remove_orphan_files(
-            self._table._files,
+            self._table.store,
             logs_of_lines(self._table),
             older_than=older_than,
             dry_run=dry_run,
@@ -135,8 +135,8 @@ class TableUpkeep(VerbGroup[AnyTable]):
         from lakelog.filestore.expire import take_lineage_of_deleted
 
         if not dry_run:
-            take_lineage_of_deleted(self._table._files)
-        return self._table._files.rollback(rewind_writers=rewind_writers, dry_run=dry_run, **which)
+            take_lineage_of_deleted(self._table.store)
+        return self._table.store.rollback(rewind_writers=rewind_writers, dry_run=dry_run, **which)
 
     def find_commit(self, commit_uuid: str, *, snapshot_id: int | None = None) -> FoundCommit:
         """The outcome of a commit that ended with UnknownOutcomeError, which names its uuid and its snapshot.
@@ -144,7 +144,7 @@ class TableUpkeep(VerbGroup[AnyTable]):
         >>> newest = table.snapshot()
         >>> print(table.upkeep.find_commit(newest.uuid).outcome)
         """
-        return self._table._files.find_commit(commit_uuid, snapshot_id=snapshot_id)
+        return self._table.store.find_commit(commit_uuid, snapshot_id=snapshot_id)
 
     def new_identity(self) -> AnyTable:
         """Give the table a new uuid and, where it has a log, a new topic; gives the changed table.
@@ -159,8 +159,8 @@ class TableUpkeep(VerbGroup[AnyTable]):
         from lakelog.catalog.logs.log_life import identifier_for_topics
         from lakelog.protocol.life import new_identity
 
-        name = identifier_for_topics(self._table.identifier, self._table.path, self._table._files.branch)
-        return self._table._of(new_identity(self._table._files, topic_of=name.topic, kafka=self._table.kafka))
+        name = identifier_for_topics(self._table.identifier, self._table.path, self._table.store.branch)
+        return self._table._of(new_identity(self._table.store, topic_of=name.topic, kafka=self._table.kafka))
 
     def doctor(self, *, role: str = "writer", read_only: bool = False) -> HealthReport:
         """Check the table and, with a log, its Kafka: broker, rights, transactions, clock, topic, retention, log.
@@ -178,4 +178,4 @@ class TableUpkeep(VerbGroup[AnyTable]):
     def _examine(self, role: str, *, may_write: bool) -> Iterator[Finding]:
         from lakelog.catalog.logs.log_verbs import examine_table
 
-        return examine_table(self._table._files, self._table.log, role, may_write=may_write)
+        return examine_table(self._table.store, self._table.log, role, may_write=may_write)

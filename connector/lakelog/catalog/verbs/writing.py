@@ -61,14 +61,14 @@ class TableWrites(TableHandle):
 
         source, kinds = row_source(rows), parsed_kinds(row_kinds)
         if merge_schema:
-            self._files._replaced(mode, where)
-            self._files = self._with_new_columns(source.columns)._files
+            self.store._replaced(mode, where)
+            self.store = self._with_new_columns(source.columns).store
         if self.log is None:
-            return self._files.write(source, mode=mode, where=where, kinds=kinds)
+            return self.store.write(source, mode=mode, where=where, kinds=kinds)
         from lakelog.catalog.logs.statements import run_statement
         from lakelog.filestore.write import overwrite_plan, write_plan
 
-        files = self._files
+        files = self.store
         replaces = files._replaced(mode, where)
         if replaces is None:
             snapshot = run_statement(self, "INSERT", write_plan(files, source, kinds), commits_nothing=True)
@@ -91,11 +91,11 @@ class TableWrites(TableHandle):
         from lakelog.catalog.logs.statements import recording, run_statement
 
         if self.log is None:
-            return recording(self._files, "DELETE").delete(where)
+            return recording(self.store, "DELETE").delete(where)
         from lakelog.filestore.predicate import required_predicate
         from lakelog.filestore.write import delete_plan
 
-        return run_statement(self, "DELETE", delete_plan(self._files, required_predicate(where)))
+        return run_statement(self, "DELETE", delete_plan(self.store, required_predicate(where)))
 
     def update(self, set: Mapping[str, object], where: str | Predicate | None = None) -> Snapshot | None:
         """Give columns new values in the rows that meet a condition, or in all, in one snapshot; None when none does.
@@ -111,7 +111,7 @@ class TableWrites(TableHandle):
         from lakelog.filestore.predicate import predicate_of
         from lakelog.filestore.write import update_plan
 
-        return run_statement(self, "UPDATE", update_plan(self._files, set, predicate_of(where)))
+        return run_statement(self, "UPDATE", update_plan(self.store, set, predicate_of(where)))
 
     def merge(self, rows: Rows, *, on: str | Sequence[str] | None = None) -> TableMerge:
         """Begin a merge of rows into the table; name its clauses, then call `execute()`.
@@ -144,9 +144,9 @@ class TableWrites(TableHandle):
 
         if self.log is None:
             empty = self.schema.arrow_schema.empty_table()
-            files = recording(self._files, "TRUNCATE")
+            files = recording(self.store, "TRUNCATE")
             return None if files.snapshot() is None else files.write(empty, mode="overwrite")
-        return run_statement(self, "TRUNCATE", truncate_plan(self._files))
+        return run_statement(self, "TRUNCATE", truncate_plan(self.store))
 
     def compact(self, *, full: bool = False) -> Snapshot | None:
         """Merge the runs that are due by the table's options, or with `full` all runs of every bucket; then expire.
@@ -155,7 +155,7 @@ class TableWrites(TableHandle):
 
         >>> table.compact(full=True)
         """
-        return self._files.compact(full=full)
+        return self.store.compact(full=full)
 
     def restore(
         self,
@@ -200,12 +200,12 @@ class TableWrites(TableHandle):
         from lakelog.catalog.columns.ddl import with_ddl_types
         from lakelog.catalog.logs.altering import alter_table
 
-        schema = alter_table(self._files, self.warehouse, with_ddl_types(changes), kafka=self.kafka)
-        return self._of(replace(self._files, schema=schema))
+        schema = alter_table(self.store, self.warehouse, with_ddl_types(changes), kafka=self.kafka)
+        return self._of(replace(self.store, schema=schema))
 
     def _with_new_columns(self, found: pa.Schema, **how: Unpack[Found]) -> Self:
         """The table with the new columns of `found`, see `add_new_columns`."""
         from lakelog.catalog.logs.added_columns import add_new_columns
 
-        schema = add_new_columns(self._files, self.warehouse, found, kafka=self.kafka, **how)
-        return self._of(replace(self._files, schema=schema))
+        schema = add_new_columns(self.store, self.warehouse, found, kafka=self.kafka, **how)
+        return self._of(replace(self.store, schema=schema))

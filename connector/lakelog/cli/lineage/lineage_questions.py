@@ -95,7 +95,7 @@ def _print_consistent(found: ConsistentSnapshots, as_json: bool) -> None:
 
 
 def _chosen(table: Table, snapshot: int | None) -> int:
-    newest = table._files.snapshots.latest_id() if snapshot is None else snapshot
+    newest = table.store.snapshots.latest_id() if snapshot is None else snapshot
     if newest is None:
         raise NotFoundError(f"table {table.name} has no snapshot yet")
     return newest

@@ -32,7 +32,7 @@ def check(table: TableName, as_json: AsJson = False, warehouse: Warehouse = HERE
     opened, log = _logged(table, warehouse)
     from lakelog.protocol.upkeep import check_log  # needs the Kafka client
 
-    report = check_log(opened._files, log)
+    report = check_log(opened.store, log)
     if report.deletes_by:
         say(as_json, log.deletion_warning(report.deletes_by), topic=report.topic, deletes_by=dict(report.deletes_by))
     for bucket in report.buckets:
@@ -64,7 +64,7 @@ def repair(table: TableName, as_json: AsJson = False, warehouse: Warehouse = HER
     opened, log = _logged(table, warehouse)
     from lakelog.protocol.upkeep import repair_log  # needs the Kafka client
 
-    done = repair_log(opened._files, log)
+    done = repair_log(opened.store, log)
     if done.settings:
         old = ", ".join(f"{key}={value}" for key, value in sorted(done.settings.items()))
         say(

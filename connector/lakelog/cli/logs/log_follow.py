@@ -48,7 +48,7 @@ def tail(  # noqa: PLR0917  # typer's arguments are the command line's
 
     at = _offsets(offset) if offset else start
     wanted = None if key is None else _key(opened, key)
-    read = open_tail(opened._files, opened.log, start=at, key=wanted, follow=follow)
+    read = open_tail(opened.store, opened.log, start=at, key=wanted, follow=follow)
     try:
         for batch in _pieces(read, limit):
             print_lines(_json_lines(batch, read) if as_json else _text_lines(batch, opened))

@@ -54,7 +54,7 @@ def mended(table: TableHandle, *wrong: str, by: str | None = None) -> Snapshot:
             operation=MEND_OPERATION,
         )
 
-    snapshot = TableCommit(table._files).commit(resolve)
+    snapshot = TableCommit(table.store).commit(resolve)
     assert snapshot is not None, "the commit of a mend is never nothing"
     return snapshot
 

@@ -65,7 +65,7 @@ class OpenLineageEmitter:
         client refuses.
         """
         self._table = table
-        self._files = table._files
+        self.store = table.store
         self._catalog = catalog or (Warehouse(table.warehouse) if is_local(table.path) else None)
         self._namespace = namespace or os.environ.get(NAMESPACE_KEY) or NAMESPACE
         self._millis_between = None if minutes_between is None else round(minutes_between * 60_000)
@@ -116,7 +116,7 @@ class OpenLineageEmitter:
             log_event(logger, "openlineage-failed", level=logging.WARNING, table=self._table.name, error=why)
 
     def _follow(self, identifier: int, snapshot_id: int) -> None:
-        snapshot = self._files.snapshots.get(snapshot_id)
+        snapshot = self.store.snapshots.get(snapshot_id)
         batch = _batch_of(snapshot, identifier)
         if batch is None:
             return
@@ -143,13 +143,13 @@ class OpenLineageEmitter:
             self._send(state, status, time_millis=max(self._now_millis(), status.time_millis), error=error)
 
     def _send(self, state: RunState, status: RunStatus, *, time_millis: int, error: str | None = None) -> None:
-        snapshot = self._files.snapshots.find(status.snapshot_id)
-        schema = self._files.schemas.get(snapshot.schema_id) if snapshot is not None else self._files.schema
+        snapshot = self.store.snapshots.find(status.snapshot_id)
+        schema = self.store.schemas.get(snapshot.schema_id) if snapshot is not None else self.store.schema
         self._client.emit(
             event_of(
                 state,
                 status,
-                output_of(self._files, schema, status.snapshot_id, status.row_count),
+                output_of(self.store, schema, status.snapshot_id, status.row_count),
                 list(self._inputs_of(status)),
                 time_millis=time_millis,
                 namespace=self._namespace,

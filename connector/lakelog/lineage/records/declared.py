@@ -42,7 +42,7 @@ def made_from(table: AnyTable, *sources: str, job: str | None = None) -> AnyTabl
 
 def with_lineage(table: AnyTable, lineage: BatchLineage) -> AnyTable:
     """The table, by a handle whose writes and statements record this."""
-    return table._of(replace(table._files, lineage=lineage.to_json()))
+    return table._of(replace(table.store, lineage=lineage.to_json()))
 
 
 def parse_sources(text: str) -> tuple[str, ...]:

@@ -149,7 +149,7 @@ def edge_table(edges: Iterable[Mapping[str, object]]) -> pa.Table:
 
 def store_of(table: TableHandle | TableStore) -> TableStore:
     """The file store of a table of a catalog."""
-    return table if isinstance(table, TableStore) else table._files
+    return table if isinstance(table, TableStore) else table.store
 
 
 def line_edges(table: TableStore, branch: str) -> Iterator[Edge]:

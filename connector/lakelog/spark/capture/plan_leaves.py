@@ -109,7 +109,7 @@ def _table_of(options: dict[str, str]) -> TableSource:
     spelled = {key.lower(): value for key, value in options.items()}
     name = spelled.get("table") or spelled.get("path", "")
     given = audited(options)[1] if names_system_table(name, in_warehouse="warehouse" in spelled) else options
-    return source_of_table(open_for_read(given)._files, mode=ReadMode.STREAM)
+    return source_of_table(open_for_read(given).store, mode=ReadMode.STREAM)
 
 
 def _is_ours(table: Any) -> bool:  # a Java Table

@@ -89,7 +89,7 @@ def compact(
     """
     prepare_session(spark)
     opened = resolve_table(table, catalog=catalog, warehouse=warehouse)
-    store = opened._files
+    store = opened.store
 
     def pick(_: BucketId, files: Sequence[DataFileMeta], marked: Collection[str]) -> CompactUnit | None:
         return pick_unit(store, files, is_full=full, marked=marked)

@@ -82,7 +82,7 @@ class LetterBox:
         columns: list[Column] = [
             sf.lit(constants[name]).alias(name) if name in constants else sf.col(f"`{name}`") for name in _NAMES
         ]
-        body = LettersWrite(table=self.table._files, kind=kind)
+        body = LettersWrite(table=self.table.store, kind=kind)
         rows = letters.select(*columns).coalesce(1)  # one snapshot a batch
         rows.mapInArrow(body, f"{MESSAGE_COLUMN} BINARY").collect()
 

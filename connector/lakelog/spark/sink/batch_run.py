@@ -95,13 +95,13 @@ def check_checkpoint(sink: SinkState, micro: MicroBatch) -> None:
     """Raise InvalidRequestError unless the batches before are in the table, see `LakelogSink.check_checkpoint`."""
     if micro.checkpoint is None:
         if not sink.is_looked_up:
-            check_unseen(sink.table._files, user=micro.user, batch_id=micro.identifier)
+            check_unseen(sink.table.store, user=micro.user, batch_id=micro.identifier)
         sink.is_looked_up = True
         return
     if micro.run == sink.bound_run:
         return
     check = bind if sink.owns_checkpoint else check_unowned
-    check(micro.checkpoint, sink.table._files, user=micro.user, batch_id=micro.identifier)
+    check(micro.checkpoint, sink.table.store, user=micro.user, batch_id=micro.identifier)
     sink.bound_run = micro.run
 
 
@@ -120,7 +120,7 @@ class FinishedBatches:
     def check_new(self, table: Table, micro: MicroBatch) -> None:
         """Raise InvalidRequestError when the batch is finished already."""
         with self._lock:
-            last = self._last.get((micro.run, table.path, table._files.branch, micro.user), -1)
+            last = self._last.get((micro.run, table.path, table.store.branch, micro.user), -1)
         if last >= micro.identifier:
             raise InvalidRequestError(
                 f"batch {micro.identifier} writes table {table.name} a second time: give each sink on one table in one "
@@ -130,7 +130,7 @@ class FinishedBatches:
     def add(self, table: Table, micro: MicroBatch) -> None:
         """Record a finished batch."""
         with self._lock:
-            self._last[(micro.run, table.path, table._files.branch, micro.user)] = micro.identifier
+            self._last[(micro.run, table.path, table.store.branch, micro.user)] = micro.identifier
 
 
 FINISHED = FinishedBatches()

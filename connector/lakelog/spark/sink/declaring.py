@@ -37,9 +37,9 @@ _NO_PLAN = (
 def with_declared(table: Table, options: Mapping[str, str]) -> Table:
     """The table, by a handle whose commit records what the options of a batch write declare. Raises OptionError."""
     job, names = declared_lineage(options)
-    if not is_captured(table._files):
+    if not is_captured(table.store):
         return table
-    return with_lineage(table, BatchLineage(job=job, sources=_declared(names, table._files)))
+    return with_lineage(table, BatchLineage(job=job, sources=_declared(names, table.store)))
 
 
 def _declared(names: tuple[str, ...] | None, table: FileStoreTable) -> tuple[Source, ...]:

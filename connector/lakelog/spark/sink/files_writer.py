@@ -99,14 +99,14 @@ class FilesPlan:
         if merges_schema:
             table = with_new_columns(table, schema)
         check_schema(schema, table.schema, table_name=table.name)
-        state = DriverSnapshots(table._files, None).newest()
+        state = DriverSnapshots(table.store, None).newest()
         return cls(
-            table=table._files,
+            table=table.store,
             base_id=state.snapshot_id,
-            first_sequence=next_sequence(table._files, state),
+            first_sequence=next_sequence(table.store, state),
             is_overwrite=is_overwrite,
             replaces=replaces,
-            index=base_index(table._files, 0 if is_overwrite else state.snapshot_id),
+            index=base_index(table.store, 0 if is_overwrite else state.snapshot_id),
         )
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> WrittenFiles:

@@ -35,7 +35,7 @@ def parse_overwrite(given: Mapping[str, str], table: Table, *, is_overwrite: boo
     conditions = [option for option in (WHERE, REPLACE_WHERE) if option.of(options)]
     mode = PARTITION_OVERWRITE_MODE.of(options)
     if not conditions:
-        return None if mode is None or not is_overwrite else replaced_by(mode, table._files)
+        return None if mode is None or not is_overwrite else replaced_by(mode, table.store)
     option = conditions[0]
     if not is_overwrite:
         raise InvalidRequestError(
@@ -48,7 +48,7 @@ def parse_overwrite(given: Mapping[str, str], table: Table, *, is_overwrite: boo
             f"{option.key} and {other.key}={other.of(options)} both say what an overwrite replaces; give one"
         )
     condition = parse_where(option.of(options), zone=TIMEZONE.of(options).key)
-    return PartitionFilter(table._files.schema, condition)
+    return PartitionFilter(table.store.schema, condition)
 
 
 def replaced_by(mode: OverwriteMode, table: FileStoreTable) -> Overwrite:

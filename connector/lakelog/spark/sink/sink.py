@@ -187,7 +187,7 @@ def write_stream(
         sources=sources,
     )
     _check_stream(rows, output_mode, available_now=available_now, processing_time=processing_time)
-    latest_of(sink.table._files)  # raises for a table that was renamed since it was opened
+    latest_of(sink.table.store)  # raises for a table that was renamed since it was opened
     sink.check_rows(rows)
     return start_stream(
         rows,
@@ -217,13 +217,13 @@ def start_stream(
     if checkpoint_location is None and not rows.sparkSession.conf.get(CHECKPOINT_CONF, None):
         raise no_checkpoint()
     if sink.table.log is not None:
-        check_no_speculation(sink.table._files, rows.sparkSession)
-        check_no_copy(sink.table._files, recorded_place(sink.table._files))
+        check_no_speculation(sink.table.store, rows.sparkSession)
+        check_no_copy(sink.table.store, recorded_place(sink.table.store))
         await_topic(sink.table.log)
     prepare_session(rows.sparkSession)
     sink._state.owns_checkpoint = True
     if checkpoint_location is not None and not is_connect(rows.sparkSession):
-        check_before_start(named_folder(rows.sparkSession, str(checkpoint_location)), sink.table._files)
+        check_before_start(named_folder(rows.sparkSession, str(checkpoint_location)), sink.table.store)
     sink._state.is_settled_later = available_now and not is_connect(rows.sparkSession)
     writer = rows.writeStream.foreachBatch(body).outputMode(output_mode)
     if checkpoint_location is not None:
@@ -238,7 +238,7 @@ def start_stream(
     if not isinstance(query, StreamingQuery):  # Spark Connect: the sink, and its compaction, are on the server
         return query
     target = log_target(sink.table)
-    snapshots = DriverSnapshots(sink.table._files, None if target is None else target.topic_id, sink.table.kafka)
+    snapshots = DriverSnapshots(sink.table.store, None if target is None else target.topic_id, sink.table.kafka)
     compaction = compaction_beside(snapshots)
     watch = watch_end(query, sink._state.listeners, table_name=sink.table.name)
     return TableQuery(query, compaction, settles=available_now, on_end=sink._state.lease.release, watch=watch)

@@ -63,10 +63,10 @@ def fit_checkpoint(run: BatchRun) -> None:
 
 def record_lineage(run: BatchRun) -> None:
     """What the rows come from, for the commit; from the first batch on snapshots are kept until that is fed."""
-    if not is_captured(run.table._files):
+    if not is_captured(run.table.store):
         return
     if not run.sink.holds_lineage:
-        hold_lineage(run.table._files)
+        hold_lineage(run.table.store)
         run.sink.holds_lineage = True
     if run.micro.running is None:
         run.lineage = run.sink.capture.without_plan(run.micro.identifier, run.table.warehouse)
@@ -78,7 +78,7 @@ def mark_break(run: BatchRun) -> None:
     """The log says where the run goes on after changes that it does not have."""
     run.target = log_target(run.table, change_tracking=run.sink.change_tracking)
     if run.target is not None and run.target.topic.is_transactional and run.is_first:
-        record_break(run.table._files, run.target)
+        record_break(run.table.store, run.target)
 
 
 def plan_write(run: BatchRun) -> None:
@@ -86,7 +86,7 @@ def plan_write(run: BatchRun) -> None:
     sink, micro, lineage = run.sink, run.micro, run.lineage
     topic_id = None if run.target is None else run.target.topic_id
     run.write = BatchWrite(
-        table=run.table._files,
+        table=run.table.store,
         batch=Batch(
             user=micro.user,
             identifier=micro.identifier,
@@ -95,7 +95,7 @@ def plan_write(run: BatchRun) -> None:
             watermark_millis=micro.watermark_millis,
             job=None if lineage is None else named_job(lineage),
         ),
-        snapshots=DriverSnapshots(run.table._files, topic_id, run.table.kafka),
+        snapshots=DriverSnapshots(run.table.store, topic_id, run.table.kafka),
         task_count=_task_count(run),
         order_by=sink.order_by,
         is_settled_later=sink.is_settled_later,
@@ -111,7 +111,7 @@ def look(run: BatchRun) -> None:
 
 def refuse_copy(run: BatchRun) -> None:
     """A copied folder shares its log with the original."""
-    check_no_copy(run.table._files, run.state.place)
+    check_no_copy(run.table.store, run.state.place)
 
 
 def skip_replay(run: BatchRun) -> None:
@@ -161,7 +161,7 @@ def remember(run: BatchRun) -> None:
 def tell_progress(run: BatchRun) -> None:
     """Readers of the log without Spark see up to where snapshots hold it."""
     if run.table.log is not None and run.outcome is not BatchOutcome.EMPTY:
-        publish_progress(run.table._files, run.table.log)
+        publish_progress(run.table.store, run.table.log)
 
 
 def report(run: BatchRun) -> None:
@@ -187,7 +187,7 @@ def tell_listeners(run: BatchRun) -> None:
     """Listeners are told of the batch, also of one that was committed before its process died."""
     if not run.sink.listeners or run.outcome is BatchOutcome.EMPTY:
         return
-    snapshot = whole_in(run.table._files, run.micro.user, run.micro.identifier)
+    snapshot = whole_in(run.table.store, run.micro.user, run.micro.identifier)
     if snapshot is None:
         logger.warning(
             "table %s: the snapshot of batch %d has expired before its listeners were told of it",
@@ -216,7 +216,7 @@ def run_batch(run: BatchRun) -> None:
     """Take a batch through all stages. Raises InvalidRequestError for rows that do not fit, and what stages raise."""
     for stage in BEFORE:
         stage(run)
-    with run.sink.lease.held(run.table._files, run.micro, run.rows.sparkSession) as run.lease:
+    with run.sink.lease.held(run.table.store, run.micro, run.rows.sparkSession) as run.lease:
         for stage in PREPARE:
             stage(run)
         _attempts(run)

@@ -90,16 +90,16 @@ class StatementPlan:
             table = with_new_columns(table, schema)
         check_schema(schema, table.schema, table_name=table.name)
         if is_overwrite:
-            check_replaceable(table._files, "an overwrite")
+            check_replaceable(table.store, "an overwrite")
         target = log_target(table)
         assert target is not None, "a table without a log is written by FilesPlan"
         assert table.log is not None
-        logged = LoggedTable.of(table._files, target, kafka=table.kafka)
+        logged = LoggedTable.of(table.store, target, kafka=table.kafka)
         logged.finish_left_over()
         state = logged.snapshots.newest()
-        check_no_copy(table._files, state.place)
+        check_no_copy(table.store, state.place)
         return cls(
-            table=table._files,
+            table=table.store,
             log=table.log,
             target=target,
             kafka=table.kafka,

@@ -51,7 +51,7 @@ def write(
         raise InvalidRequestError("the rows are a stream: write them with lakelog.spark.write_stream")
     found = recorded(rows, resolve_table(table, catalog=catalog, warehouse=warehouse), job=job, sources=sources)
     prepare_session(rows.sparkSession)
-    replaces = found._files._replaced(mode, where)
+    replaces = found.store._replaced(mode, where)
     is_overwrite = replaces is not None
     if found.log is not None:
         check_takes_statements(found)
@@ -68,7 +68,7 @@ def write(
 
 def recorded(rows: DataFrame, table: Table, *, job: str | None = None, sources: Sequence[str] | None = None) -> Table:
     """The table, by a handle whose commits record what the rows were made from. Raises InvalidRequestError."""
-    if not is_captured(table._files):
+    if not is_captured(table.store):
         return table
     if sources is None:
         return with_lineage(table, lineage_of_frame(rows, job=job))

@@ -63,7 +63,7 @@ class OwnFiles:
 
     def __init__(self, read: PlannedRead, files: Sequence[tuple[BucketId, DataFileMeta]]) -> None:
         self._read = read
-        self._files = files
+        self.store = files
         self._keys = {(bucket, file.file_name) for bucket, file in files}
         self._others = self._without(read.splits)
         self._columns = _without_rows(tuple(read.fields))
@@ -77,8 +77,8 @@ class OwnFiles:
             if not connection.filesystem_is_registered(_PROTOCOL):
                 connection.register_filesystem(_FILES)
         names = ", ".join('"{}"'.format(field.name.replace('"', '""')) for field in self._read.fields)
-        urls = ", ".join(f"'{_PROTOCOL}://{self._name}/{number}'" for number in range(len(self._files) + 1))
-        rows = sum(file.row_count for _, file in self._files)
+        urls = ", ".join(f"'{_PROTOCOL}://{self._name}/{number}'" for number in range(len(self.store) + 1))
+        rows = sum(file.row_count for _, file in self.store)
         # Bounds of columns leave NaN out.
         options = f"can_have_nan = true, hive_partitioning = false, explicit_cardinality = {rows}"
         return connection.sql(f"SELECT {names} FROM read_parquet([{urls}], {options})")
@@ -105,7 +105,7 @@ class OwnFiles:
         return SharedFile(blocks)
 
     def _source(self, number: int) -> CheckedInput:
-        bucket, file = self._files[number - 1]
+        bucket, file = self.store[number - 1]
         stored = stored_file(self._read.table, bucket, file)
         with missing_named(stored.path):
             source = stored.open_input()
@@ -115,7 +115,7 @@ class OwnFiles:
 
     def size(self, number: int) -> int:
         """The bytes of a file."""
-        return self._files[number - 1][1].file_size_bytes if number else len(self._columns)
+        return self.store[number - 1][1].file_size_bytes if number else len(self._columns)
 
     def _without(self, splits: Iterable[DataSplit]) -> tuple[DataSplit, ...]:
         """The splits without the files. Those share no key with other files, so that no merge misses them."""

@@ -37,20 +37,20 @@ class KeyParts:
         self._depth = depth
         self._held: list[pa.Table] = []
         self._held_bytes = 0
-        self._files: dict[int, RowFile] = {}
+        self.store: dict[int, RowFile] = {}
 
     def __enter__(self) -> KeyParts:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for part in self._files.values():
+        for part in self.store.values():
             part.close()
-        self._files, self._held = {}, []
+        self.store, self._held = {}, []
 
     @property
     def is_spilled(self) -> bool:
         """Whether rows are in temporary files."""
-        return bool(self._files)
+        return bool(self.store)
 
     def add(self, rows: pa.Table) -> None:
         """Add rows, all with the same columns. Raises UnavailableError when they cannot be written."""
@@ -63,14 +63,14 @@ class KeyParts:
 
     def parts(self) -> Iterator[pa.Table]:
         """The parts, none of them empty, as few as the budget allows. Raises UnavailableError."""
-        if not self._files:
+        if not self.store:
             rows, self._held = self._held, []
             if rows:
                 yield pa.concat_tables(rows)
             return
         self._spill()
         held: list[RowFile] = []
-        for part in self._files.values():
+        for part in self.store.values():
             if part.size_bytes > self._budget_bytes and self._depth < _DEPTH_MAX:
                 yield from self._split(part)
                 continue
@@ -99,8 +99,8 @@ class KeyParts:
         numbers, starts = np.unique(codes[order], return_index=True)
         ends = [*starts[1:], rows.num_rows]
         for number, start, end in zip(numbers, starts, ends, strict=True):
-            part = self._files.get(int(number))
+            part = self.store.get(int(number))
             if part is None:
-                part = self._files[int(number)] = RowFile.create(rows.schema)
+                part = self.store[int(number)] = RowFile.create(rows.schema)
             part.write(ordered.slice(start, end - start))
         self._held, self._held_bytes = [], 0

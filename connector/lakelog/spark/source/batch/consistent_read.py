@@ -70,7 +70,7 @@ def consistent_read(
     with ExitStack() as stack:
         if keeps_snapshots:
             for name in tables:
-                lease = SnapshotLease(catalog.load_table(name)._files)
+                lease = SnapshotLease(catalog.load_table(name).store)
                 stack.callback(lease.release)
                 lease.hold(found[name])
         token = PINS.set(pins_of(catalog, found))

@@ -88,7 +88,7 @@ def start_beside(
     folder = GroupFolder(
         f"{checkpoint.path}/{GROUP_FOLDER}", checkpoint.file_io, group=check_user_name(group, STREAM_ALIGN_GROUP.key)
     )
-    identities = {name: identity_of(catalog.load_table(name)._files) for name in tables}
+    identities = {name: identity_of(catalog.load_table(name).store) for name in tables}
     decided = folder.find(None)
     if decided is None:
         found = startup_snapshots(catalog, tables, beside=beside)

@@ -62,5 +62,5 @@ def pins_with(table: TableStore, names: Sequence[str] | ConsistentSnapshots, cat
 
 def pins_of(catalog: Catalog, found: ConsistentSnapshots) -> Pins:
     """The pins of consistent snapshots."""
-    lines = {line_key(catalog.load_table(name)._files): at for name, at in found.snapshots.items()}
+    lines = {line_key(catalog.load_table(name).store): at for name, at in found.snapshots.items()}
     return Pins(lines=lines, names=list(found))

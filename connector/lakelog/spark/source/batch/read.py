@@ -76,10 +76,10 @@ def read(
         if pins is not None:
             raise InvalidRequestError("a read inside of consistent_read is of its snapshots: leave out consistent_with")
         home = catalog or Catalog(warehouse or opened.warehouse)
-        pins = pins_with(opened._files, consistent_with, home, which.pop("timestamp"))
+        pins = pins_with(opened.store, consistent_with, home, which.pop("timestamp"))
     if pins is not None:
-        which = pins.choice(opened._files, which)
-    files, snapshot = opened._files.travelled(**which)
+        which = pins.choice(opened.store, which)
+    files, snapshot = opened.store.travelled(**which)
     prepare_session(spark)
     return scan_snapshot(spark, files, snapshot, _selection(files.schema, columns, where, zone=zone))
 

@@ -22,13 +22,13 @@ def open_group(group: GroupOptions, alignment: Alignment, table: Table, given: M
     folder = Location.of(group.folder, stores)
 
     def open_tables() -> Mapping[str, TableStore]:
-        opened = [catalog.load_table(name)._files for name in group.tables]
+        opened = [catalog.load_table(name).store for name in group.tables]
         return {identity_of(one): one for one in opened}
 
     return StreamGroup(
         group,
         GroupFolder(folder.path, folder.file_io, group=group.name),
-        table=identity_of(table._files),
+        table=identity_of(table.store),
         open_tables=open_tables,
         next_positions=ConsistentAdvance(catalog),
         steps=alignment.versions_max,
