@@ -1,6 +1,7 @@
 """Random changes of a table and two branches, merged: the rows and the conflicts are those of a model of dicts.
 
-All sides are rolled back, also behind what was merged, and have other columns for a while.
+All sides are rolled back, also behind what was merged, have other columns for a while, and are kept in order by another
+engine too, which expires what no consumer wants.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from lakelog.filestore.refs.merges import sides
 from lakelog.filestore.refs.merges.branch_merge import BranchConflictError
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
-from tests.support.tables.foreign_engine import fast_forward_as_others_do
+from tests.support.tables.foreign_engine import expire_as_others_do, fast_forward_as_others_do, foreign_snapshot
 from tests.support.tables.merge_model import Row, merged_counts, merged_rows
 from tests.support.tables.small_tables import UNSYNCED, in_new_process
 
@@ -102,6 +103,7 @@ class Line:
         self.rows: dict[object, Row] = {}
         self.counts: Counter[Row] = Counter()
         self.merged: dict[str, str] = {}  # of the table: a branch -> the commit up to which it is merged
+        self.expired: set[str | None] = set()  # commits
 
     @property
     def state(self) -> State:
@@ -134,7 +136,15 @@ class Line:
         return tuple(row[name] for name in self.kind.primary_keys)
 
     def step(self) -> None:
-        verbs = (*(self.add,) * 3, self.remove, self.compact, self.restore, self.rollback, self.rename_and_add)
+        verbs = (
+            *(self.add,) * 3,
+            self.remove,
+            self.compact,
+            self.restore,
+            self.rollback,
+            self.rename_and_add,
+            self.upkeep_of_others,
+        )
         verb = self.chance.choice(verbs)
         self.history.moves.append(f"{verb.__name__} {self.files.branch}")
         verb()
@@ -194,9 +204,24 @@ class Line:
         """The branch, or the table, also behind what was merged, and the table behind where a branch began."""
         if there := self.targets():
             then = self.chance.choice(there[-4:])
-            self.files.rollback(snapshot_id=then.id)
+            is_known = any(one.has_own_properties for one in self.living() if one.id <= then.id)
+            try:
+                self.files.rollback(snapshot_id=then.id)
+            except InvalidRequestError:  # nothing tells up to where branches were merged before the next snapshot
+                if is_known:
+                    raise
+                return
             self.take(self.history.states[then.uuid])
             self.merged = dict(self.history.merged_at[then.uuid])
+
+    def upkeep_of_others(self) -> None:
+        """Another engine commits, such as by ANALYZE, and may expire what no consumer wants."""
+        if self.living():
+            foreign_snapshot(self.files, CommitKind.ANALYZE)
+            if self.chance.random() < 0.5:
+                before = {one.uuid for one in self.living()}
+                expire_as_others_do(self.files)
+                self.expired |= before - {one.uuid for one in self.living()}
 
     def take(self, state: State) -> None:
         self.rows, self.counts = dict(state.rows), Counter(state.counts)
@@ -282,7 +307,8 @@ class History:
         main, branch = self.main, self.branches[name]
         commit = main.merged.get(name, self.forks[name])
         self.moves.append(f"merge {name} {policy}")
-        if commit not in {one.uuid for one in branch.living()} and commit != self.forks[name]:
+        there = {*branch.expired, *(one.uuid for one in branch.living())}
+        if commit not in there and commit != self.forks[name]:
             with pytest.raises((InvalidRequestError, NotFoundError), match="base="):
                 main.files.merge_changes(name, on_conflict=policy)
             main.check()

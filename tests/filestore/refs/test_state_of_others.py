@@ -17,6 +17,7 @@ from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
 from lakelog.filestore.metadata.snapshots.users import CLEARED_KEY
 from lakelog.filestore.metadata.tables.identity import StateLostError
 from lakelog.filestore.metadata.tables.state_keeping import StateKeeper
+from lakelog.filestore.refs.tags.tags import write_tag
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from tests.support.tables.foreign_engine import expire_as_others_do, foreign_snapshot
@@ -170,3 +171,19 @@ def test_a_rollback_to_a_snapshot_whose_columns_another_engine_has_changed_is_re
     assert newest(opened).schema_id == schema.id
     assert opened.to_arrow().num_rows
     assert commit_batch(opened, 1) is None
+
+
+def test_an_older_tag_keeps_its_files_after_a_restore_that_another_engine_has_expired(tmp_path: Path) -> None:
+    """A tag between does not have the files that came back: an expiry has to ask those before it, too."""
+    table = table_of(tmp_path, 1)
+    write_tag(table, "first", newest(table))
+    table.write(pa.table({"id": [2]}, SCHEMA), mode="overwrite")
+    write_tag(table, "between", newest(table))
+    table.restore(tag="first")
+    for _ in range(2):
+        foreign_snapshot(table)
+        expire_as_others_do(table)
+    table.write(pa.table({"id": [3]}, SCHEMA), mode="overwrite")
+    put(table, 4)
+    begin_at(table, newest(table).id)
+    assert in_new_process(table.path).to_arrow(tag="first")["id"].to_pylist() == [1]

@@ -11,9 +11,9 @@ from lakelog.common.errors import InvalidRequestError, LakelogError, NotFoundErr
 from lakelog.common.log_system import LOG_SYSTEM_KEY
 from lakelog.common.quoting import listed
 from lakelog.filestore.expire.retention_rules import DEFAULT_AGE_MILLIS
-from lakelog.filestore.metadata.origins.restored import RESTORED_KEY
 from lakelog.filestore.metadata.snapshots.changelogs import ChangelogManager
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.snapshots.users import RESTORED_KEY
 from lakelog.filestore.metadata.tables.consumers import Consumer, ConsumerManager, check_reader_id
 from lakelog.filestore.metadata.tables.identity import latest_of
 from lakelog.filestore.options.writing import WRITE_ONLY

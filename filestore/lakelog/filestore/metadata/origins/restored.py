@@ -14,9 +14,7 @@ from lakelog.common.json_fields import COUNT, optional, parse_object, string, wh
 from lakelog.common.quoting import cause
 from lakelog.filestore.metadata.origins.older_sources import kept_sources
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-from lakelog.filestore.metadata.snapshots.users import RESTORES_KEY, CarriedProperties
-
-RESTORED_KEY = "lakelog.restored"
+from lakelog.filestore.metadata.snapshots.users import RESTORED_KEY, RESTORES_KEY, CarriedProperties
 
 
 def parse_restored(properties: Mapping[str, str]) -> dict[str, int]:

@@ -29,6 +29,7 @@ FORGOTTEN_KEY = "lakelog.users-forgotten"  # epoch milliseconds: the last batch 
 UNTRACKED_KEY = "lakelog.untracked"  # what of a snapshot of a table with a log is not in the log, see the protocol
 # What of a branch is merged, see `filestore.refs`; empty once the branch was deleted.
 MERGED_PREFIX = f"{PROPERTY_PREFIX}merged."
+RESTORED_KEY = "lakelog.restored"  # the restores of a table, see `origins.restored`
 RESTORES_KEY = "lakelog.restores"  # the state that the snapshot of a restore brings back, see `origins.restored`
 CLEARED_KEY = "lakelog.cleared"  # which snapshots took rows out as a whole, see `origins.cleared_rows`
 REPLACES_KEY = "lakelog.replaces"  # which rows a statement through a log takes out as a whole

@@ -1,4 +1,4 @@
-"""Keeps lakelog's state of a table, of its writers and its merges, through the expiry of other engines.
+"""Keeps lakelog's state of a table, of its writers, merges and restores, through the expiry of other engines.
 
 The state is in the properties of lakelog's own snapshots, see `filestore.metadata.snapshots.users`; other engines do
 not copy it into theirs. An engine that compacts and expires could leave only its own snapshots. The consumer
@@ -20,7 +20,14 @@ from collections.abc import Mapping
 
 from lakelog.common.errors import UnavailableError
 from lakelog.filestore.io.fileio import FileIO
-from lakelog.filestore.metadata.snapshots.users import LOG_STATE_KEY, MERGED_PREFIX, NO_USERS, USERS_KEY
+from lakelog.filestore.metadata.snapshots.users import (
+    FORGOTTEN_KEY,
+    LOG_STATE_KEY,
+    MERGED_PREFIX,
+    NO_USERS,
+    RESTORED_KEY,
+    USERS_KEY,
+)
 from lakelog.filestore.metadata.tables.consumers import STATE_CONSUMER, ConsumerManager
 from lakelog.filestore.schema.paths import TablePaths
 
@@ -31,10 +38,12 @@ LAG_MILLIS = 60_000
 
 
 def has_state(properties: Mapping[str, str]) -> bool:
-    """Whether snapshot properties hold state that must not be lost: users, the log's offsets and ledger, or up to where
-    branches are merged."""
-    has_merges = any(key.startswith(MERGED_PREFIX) and text for key, text in properties.items())
-    return has_merges or bool(properties.get(LOG_STATE_KEY)) or properties.get(USERS_KEY, NO_USERS) != NO_USERS
+    """Whether snapshot properties hold state that must not be lost: users, the log's offsets and ledger, up to where
+    branches are merged, restores, by which an expiry knows what older tags keep. Once there is some there always is.
+    """
+    has_users = properties.get(USERS_KEY, NO_USERS) != NO_USERS or FORGOTTEN_KEY in properties
+    has_merges = any(key.startswith(MERGED_PREFIX) for key in properties)
+    return has_users or has_merges or LOG_STATE_KEY in properties or RESTORED_KEY in properties
 
 
 class StateKeeper:

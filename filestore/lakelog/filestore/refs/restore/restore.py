@@ -29,7 +29,7 @@ from lakelog.filestore.data.row_pieces import StoredRows
 from lakelog.filestore.merge.counting import counted_rows
 from lakelog.filestore.metadata.manifests.manifest import ManifestEntry
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
-from lakelog.filestore.metadata.origins.restored import RESTORED_KEY, restores_properties
+from lakelog.filestore.metadata.origins.restored import restores_properties
 from lakelog.filestore.metadata.origins.state_before import is_known_at
 from lakelog.filestore.metadata.snapshots.live_files import LiveFiles
 from lakelog.filestore.metadata.snapshots.snapshot import (
@@ -38,7 +38,14 @@ from lakelog.filestore.metadata.snapshots.snapshot import (
     CommitKind,
     Snapshot,
 )
-from lakelog.filestore.metadata.snapshots.users import USERS_KEY, CommitUser, parse_users, read_users, users_to_json
+from lakelog.filestore.metadata.snapshots.users import (
+    RESTORED_KEY,
+    USERS_KEY,
+    CommitUser,
+    parse_users,
+    read_users,
+    users_to_json,
+)
 from lakelog.filestore.metadata.tables.identity import carried_anyhow, carried_by, latest_of
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.metadata.tables.unnamed_files import discard_files
