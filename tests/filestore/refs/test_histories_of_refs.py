@@ -2,8 +2,8 @@
 
 The model is a dict of dicts: of each line (the table and its branches) the rows, and of each tag its snapshot and rows;
 and of each commit that was ever seen its rows, whatever number it has now. Lines are rolled back, take each other's
-place, and are rolled back and fast-forwarded by another engine, while handles that were opened before go on reading
-and writing.
+place, and are rolled back, fast-forwarded and expired by another engine, while handles that were opened before go on
+reading and writing.
 """
 
 from __future__ import annotations
@@ -23,12 +23,17 @@ from lakelog.catalog.verbs.table import Table
 from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError, NotFoundError
 from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.metadata.snapshots.changelogs import ChangelogManager
-from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
 from lakelog.filestore.metadata.tables.forks import Fork, read_fork
 from lakelog.filestore.table import FileStoreTable
 from tests.support.examples import examples
 from tests.support.files.faulty_file_io import FaultyFileIO, InjectedCrash
-from tests.support.tables.foreign_engine import fast_forward_as_others_do, roll_back_as_others_do
+from tests.support.tables.foreign_engine import (
+    expire_as_others_do,
+    fast_forward_as_others_do,
+    foreign_snapshot,
+    roll_back_as_others_do,
+)
 from tests.support.tables.referenced import files_on_disk, referenced_files
 from tests.support.tables.small_tables import SCHEMA, UNSYNCED, in_new_process, make_table
 
@@ -78,7 +83,7 @@ class Step:
 
 steps = st.builds(
     Step,
-    verb=st.integers(0, 44),
+    verb=st.integers(0, 46),
     line=st.integers(0, 7),
     name=st.integers(0, 7),
     other=st.integers(0, 7),
@@ -94,6 +99,7 @@ class History:
         self.path = make_table(folder, options=options).path
         self.model: Model = {MAIN: Line()}
         self.has_changes_at_once = "changelog-producer" not in options
+        self.keeps_changes = any(key.startswith("changelog.num-retained") for key in options)
         self.written = 0
         self.earlier: list[Rows] = []  # what the table has shown
         self.states: dict[str, Rows] = {}  # the rows of every commit
@@ -265,6 +271,8 @@ class History:
             return self.roll_back(wanted[name], name, tag, living[step.other % len(living)]), wanted
         if verb == "rollback of another engine" and (living := list(self.opened().branch(name).snapshots())):
             return self.roll_back_as_others(wanted[name], name, tag, living[step.other % len(living)]), wanted
+        if verb == "expiry of another engine" and line.rows and not self.keeps_changes:
+            return lambda _: kept_in_order_by_others(in_new_process(self.path).on_branch(name)), wanted
         if verb == "merge" and branch in wanted:
             return self.merge(wanted, branch), wanted
         if verb in TAKING and branch in wanted and self.opened().branch(branch).snapshot() is not None:
@@ -436,6 +444,7 @@ VERBS = (
     *TAKING * 2,
     *("fast-forward of another engine",) * 2,
     *("by a handle",) * 3,
+    *("expiry of another engine",) * 2,
 )
 
 
@@ -482,6 +491,12 @@ def expire(table: Table) -> None:
     table.upkeep.expire_snapshots(retain_min=1, retain_max=1, older_than="0 s")
 
 
+def kept_in_order_by_others(table: FileStoreTable) -> None:
+    """Another engine makes a snapshot, and expires what no consumer wants."""
+    foreign_snapshot(table, CommitKind.ANALYZE)
+    expire_as_others_do(table)
+
+
 def clean(table: Table) -> None:
     files = FileStoreTable.open(table.path, table.store.file_io)
     files.remove_orphan_files(older_than_millis=-DAY, dry_run=False, allow_young=True)
@@ -501,7 +516,7 @@ KEEPS_DELTAS, KEEPS_CHANGELOG = "kept changes", "kept changelog"
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate)  # a history is shrunk for minutes, and read as it is found
 WRITE, BRANCH, ROLLBACK = VERBS.index("write"), VERBS.index("branch"), VERBS.index("rollback")
 TAKEN_BY_OTHERS = VERBS.index("fast-forward of another engine")
-BY_OTHERS = ("rollback of another engine", "fast-forward of another engine")
+BY_OTHERS = ("rollback of another engine", "fast-forward of another engine", "expiry of another engine")
 MOVES = ("write", "write", "rollback", "rollback", *TAKING, *BY_OTHERS, "by a handle", "merge")
 moves = st.builds(
     Step,
