@@ -24,6 +24,7 @@ from lakelog.filestore.commit.commit import CommitRequest, TableCommit
 from lakelog.filestore.metadata.manifests.manifest import ManifestEntry
 from lakelog.filestore.metadata.origins.cleared_rows import Clears, clears_properties
 from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from lakelog.filestore.metadata.snapshots.snapshot_manager import read_hint
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.write import write_rows
 from lakelog.lineage import feed, known_edges, made_from, mended
@@ -293,6 +294,9 @@ class RowHistory:
 
     def _restore(self, table: Table) -> None:
         target = self.choose.choice(self.living()[table.name])
+        oldest = read_hint(table.store.file_io, table.store.paths.earliest_hint)
+        if oldest is not None and target.id < oldest:  # another engine has brought the hint of a branch: docs/limits.md
+            return
         restored = table.restore(snapshot_id=target.id)
         if restored.snapshot is not None:
             state = dict(target.state)
