@@ -142,21 +142,18 @@ def hide(run: Run, _broker: EmbeddedBroker) -> None:
     run.follower.read_on()
     foreign = TransactionalProducer(partition, f"foreign-{uuid.uuid4()}")
     leave_open(foreign, [1, 2, 3])
-    if run.rng.random() < 0.5:  # a process that has the bucket commits behind it, and nobody reads that yet
-        before = run.follower.positions[bucket]
-        newest_writer, _ = list(run.given)[-1]
-        run.batch(newest_writer)
-        run.follower.read_on()
-        assert run.follower.positions[bucket] == before
-        foreign.close()
-        return
-    identifier = run.new_batch("a")
+    has_bucket = run.rng.random() < 0.5  # a process that has it fences nobody, and reads no tail
+    before = run.follower.positions[bucket]
+    user = list(run.given)[-1][0] if has_bucket else "a"
+    identifier = run.new_batch(user)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("lakelog.protocol.state.stores.read_tail", partial(read_tail, timeout_seconds=1.0))
         with pytest.raises(StalledError):
-            run.write("a", identifier, is_new=True)
+            run.write(user, identifier, is_new=not has_bucket)
+    run.follower.read_on()
+    assert run.follower.positions[bucket] == before
     foreign.close()
-    run.write("a", identifier, is_new=True)
+    run.write(user, identifier, is_new=True)
 
 
 def crash_behind_the_log(run: Run, _broker: EmbeddedBroker) -> None:
