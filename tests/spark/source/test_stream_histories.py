@@ -1,7 +1,8 @@
 """A stream of every kind of table without a log, from every start, through restarts: it comes to the table's rows.
 
 Random histories of writes, deletes, compactions and restores, with expiry before a start from a tag. A reader is
-started again between batches and plans each batch twice, as after a crash. An overwrite is no change for streams.
+started again between batches and plans each batch twice, as after a crash. The partitions of a batch come in any order,
+as Spark runs them. An overwrite is no change for streams.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from lakelog.catalog import Table, open_table
 from lakelog.common.errors import NotFoundError
 from lakelog.filestore.expire.retention_rules import Retention
 from lakelog.filestore.refs.tags.tags import write_tag
+from lakelog.filestore.table import FileStoreTable
 from lakelog.spark.source.phases import stream_head
 from lakelog.spark.source.reading.admission import Limits
 from lakelog.spark.source.reading.offsets import Offset
@@ -51,7 +53,9 @@ class Follower(Reader):
         """Read one batch up to `end`."""
         assert self.offset is not None
         assert end is not None
-        for row in self.rows_of(self._planner.partitions(self.offset, end)):
+        partitions = self._planner.partitions(self.offset, end)
+        random.Random(len(self.found)).shuffle(partitions)
+        for row in self.rows_of(partitions):
             self.found.append((row["_row_kind"], row["id"], row["batch"]))
         self._planner.let_go(end)
         self.offset = end
@@ -154,6 +158,48 @@ def test_a_stream_comes_to_the_rows_of_its_table(tmp_path: Path, name: str, star
 def test_a_stream_comes_to_the_rows_of_its_table_in_many_histories(tmp_path: Path, name: str, start: str) -> None:
     for seed in range(100, 160):
         check(tmp_path / str(seed), KINDS[name], start, seed)
+
+
+def again_in_another_bucket(table: FileStoreTable) -> None:
+    """Key 3 comes behind the restore again, in another bucket than before it."""
+    table.write(rows_of([1, 2], 1))
+    table.write(rows_of([4, 5, 6, 3], 2))
+    table.restore(snapshot_id=2)
+    table.write(rows_of([3], 3))
+
+
+def older_rows_again(table: FileStoreTable) -> None:
+    table.write(rows_of([1, 2, 3, 4, 5], 1))
+    table.write(rows_of([1, 2, 3, 4, 5], 2))
+    table.restore(snapshot_id=2)
+
+
+def more_buckets(table: FileStoreTable) -> None:
+    table.write(rows_of([1, 2, 3, 4, 5], 1))
+    table.write(rows_of([1, 2, 3, 4, 5], 2))
+    table.compact(full=True)
+    FileStoreTable.open(table.path).rescale(5)
+    FileStoreTable.open(table.path).write(rows_of([1, 2, 3, 4, 5], 3))
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [("dynamic buckets", older_rows_again), ("dynamic buckets", again_in_another_bucket), ("none", more_buckets)],
+)
+def test_changes_of_a_key_that_has_moved_into_another_bucket_come_in_order(
+    tmp_path: Path, name: str, change: Callable[[FileStoreTable], None], seed: int
+) -> None:
+    """In one batch, whatever order its partitions are read in."""
+    table = table_of(tmp_path, KINDS[name])
+    table.write(rows_of([6], 0))
+    follower = Follower(open_table(table.path))
+    follower.read_on()
+    follower.found += [("+I", 6, 0)] * seed  # another order
+    change(table)
+    follower.start()
+    follower.read_on()
+    assert fold(Counter(), follower.found, KINDS[name]) == shown(FileStoreTable.open(table.path))
 
 
 @pytest.mark.parametrize("start", [full, of_snapshot, of_tag])

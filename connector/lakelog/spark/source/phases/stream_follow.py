@@ -7,7 +7,7 @@ from pyspark.sql.datasource import InputPartition
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.filestore import FileStoreTable
 from lakelog.filestore.metadata.manifests import ManifestEntry
-from lakelog.filestore.metadata.snapshots import Snapshot
+from lakelog.filestore.metadata.snapshots import CommitKind, Snapshot
 from lakelog.filestore.metadata.tables import check_is_of
 from lakelog.filestore.read import change_files, continues, find_changes, not_continued, snapshot_of_changes
 from lakelog.protocol.reading import OperationStops
@@ -93,16 +93,25 @@ class FollowPhase:
             raise InvalidRequestError(f"{not_continued(self._table, snapshot)} {OTHER_HISTORY}")
 
     def partitions(self, start: FollowOffset, end: FollowOffset) -> list[InputPartition]:
-        """What the tasks of a batch read. Raises InvalidRequestError for one that was planned of another history."""
-        buckets: dict[tuple[bytes, int], list[ManifestEntry]] = {}
+        """What the tasks of a batch read. Raises InvalidRequestError for one that was planned of another history.
+
+        The changes of a bucket are read in order, by one task. An overwrite, a rescale or a restore may move keys into
+        other buckets: then one task reads those of a partition, so that no older row of a key comes behind a newer one.
+        """
+        entries: list[ManifestEntry] = []
+        has_moved = False
         for snapshot_id in range(start.consumed + 1, end.consumed + 1):
             snapshot = self._followed(snapshot_id)
             if snapshot_id == end.consumed:
                 check_same_commit(self._table, snapshot_id, found=snapshot.uuid, read=end.commit)
-            for entry in change_files(self._table, snapshot):
-                buckets.setdefault(entry.bucket_id, []).append(entry)
+            entries += change_files(self._table, snapshot)
+            has_moved = has_moved or snapshot.commit_kind is CommitKind.OVERWRITE
+        is_whole = has_moved and bool(self._table.schema.primary_keys)
+        in_order: dict[tuple[bytes, int | None], list[ManifestEntry]] = {}
+        for entry in entries:
+            in_order.setdefault((entry.partition, None if is_whole else entry.bucket), []).append(entry)
         groups = pack(
-            list(buckets.values()),
+            list(in_order.values()),
             lambda entries: sum(entry.file.file_size_bytes for entry in entries),
             count=partition_count(),
             size_max=PARTITION_BYTES,
