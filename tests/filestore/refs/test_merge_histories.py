@@ -18,6 +18,7 @@ import pytest
 from lakelog.common.errors import ConflictError, InvalidRequestError, NotFoundError
 from lakelog.filestore.alter.schema_changes import AddColumn, RenameColumn
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
+from lakelog.filestore.metadata.snapshots.snapshot_manager import read_hint
 from lakelog.filestore.read.scan import plan_splits
 from lakelog.filestore.read.split_rows import read_splits
 from lakelog.filestore.refs.merges import sides
@@ -195,7 +196,8 @@ class Line:
         self.files.compact(full=self.chance.random() < 0.5)
 
     def restore(self) -> None:
-        if there := self.targets():
+        oldest = read_hint(self.files.file_io, self.files.paths.earliest_hint) or 0  # maybe a branch's: docs/limits.md
+        if there := [one for one in self.targets() if one.id >= oldest]:
             then = self.chance.choice(there)
             self.files.restore(version=then.id)
             self.take(self.history.states[then.uuid])
