@@ -81,6 +81,22 @@ def test_a_merge_of_which_nothing_is_known_any_more_is_refused(tmp_path: Path, m
     assert ids(table) == [1, 2]
 
 
+def test_a_rollback_hides_no_loss_of_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A snapshot of another engine gets no properties from one that has none: it would look like one of lakelog."""
+    table = table_of(tmp_path, 1)
+    put(table.on_branch("b"), 2)
+    monkeypatch.setattr(StateKeeper, "_put", lambda *_what: None)
+    table.merge_changes("b")
+    target = foreign_snapshot(table)
+    expire_as_others_do(table)
+    foreign_snapshot(table)
+    table.rollback(snapshot_id=target.id)
+    assert newest(in_new_process(table.path)) == target
+    with pytest.raises(StateLostError, match="has lost lakelog's state"):
+        in_new_process(table.path).merge_changes("b")
+    assert ids(table) == [1, 2]
+
+
 def rolled_back_to_another_engines(table: FileStoreTable, kind: CommitKind = CommitKind.COMPACT) -> Snapshot:
     """Behind a snapshot of another engine and one of lakelog the first expires its own ones, then the second goes."""
     target = foreign_snapshot(table, kind)

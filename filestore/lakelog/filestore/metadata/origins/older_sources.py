@@ -41,7 +41,7 @@ def _sources_then(then: CarriedProperties, now: RowSources | None) -> RowSources
 
 def _lost(then: CarriedProperties) -> SourceBreak | None:
     """Why it is not known: the snapshots of lakelog before those of other engines have expired."""
-    oldest = then.foreign[-1].id if then.foreign else 1
-    if then.snapshot is not None or oldest == 1:
+    if then.is_known:
         return None
+    oldest = then.foreign[-1].id
     return SourceBreak(oldest, "restored", f"the snapshots before snapshot {oldest}, of another engine, have expired")

@@ -37,12 +37,14 @@ def properties_after_rollback(
 ) -> Mapping[str, str]:
     """The properties of a snapshot that becomes the newest one: with the users of the next living one, as its own.
 
-    `older` is what it carries on, `newer` what the next living one does. Raises CorruptDataError.
+    `older` is what it carries on, `newer` what the next living one does; where that is nothing, or is lost, the target
+    gets nothing that would look like it. Raises CorruptDataError.
     """
-    is_known = is_known_at(older)
-    then, now = older.properties if is_known else state_before(newer, target.id), newer.properties
+    if newer.snapshot is None:
+        return target.properties
+    then, now = older.properties if older.is_known else _state_before(newer, target.id), newer.properties
     users = later_users(parse_users(then), parse_users(now))
-    if is_known and users == parse_users(then):
+    if older.is_known and users == parse_users(then):
         return target.properties
     forgotten = [at for at in (forgotten_millis(now), forgotten_millis(then)) if at is not None]
     carried = {key: text for key, text in then.items() if key != SCHEMA_DIGEST_KEY}  # of the schema of another snapshot
@@ -50,7 +52,7 @@ def properties_after_rollback(
     return {**carried, **target.properties, **named, **kept_sources(older, now)}
 
 
-def state_before(following: CarriedProperties, snapshot_id: int) -> dict[str, str]:
+def _state_before(following: CarriedProperties, snapshot_id: int) -> dict[str, str]:
     """The properties that a commit behind a snapshot carries on, by those behind the next one that has some.
 
     What the rows come from is not among them, see `kept_sources`. Raises CorruptDataError.
@@ -69,8 +71,3 @@ def state_before(following: CarriedProperties, snapshot_id: int) -> dict[str, st
 def has_merged(snapshot: Snapshot) -> bool:
     """Whether the commit of a snapshot has changed up to where a branch is merged."""
     return snapshot.operation_name in _MERGES and any(key.startswith(MERGED_PREFIX) for key in snapshot.properties)
-
-
-def is_known_at(carried: CarriedProperties) -> bool:
-    """Whether a snapshot that carries these properties on carries all that lakelog knew at it."""
-    return carried.snapshot is not None or not carried.foreign or carried.foreign[-1].id == 1

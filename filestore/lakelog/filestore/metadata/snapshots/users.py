@@ -68,6 +68,11 @@ class CarriedProperties:
     foreign: tuple[Snapshot, ...]
     snapshot: Snapshot | None = None
 
+    @property
+    def is_known(self) -> bool:
+        """Whether nothing is missing: there is a snapshot of lakelog, or those of other engines are the first ones."""
+        return self.snapshot is not None or not self.foreign or self.foreign[-1].id == 1
+
 
 def carried_properties(snapshot: Snapshot | None, manager: SnapshotManager) -> CarriedProperties:
     """The properties of lakelog as of a snapshot. Reads older snapshots only behind those of other engines."""

@@ -30,7 +30,6 @@ from lakelog.filestore.merge.counting import counted_rows
 from lakelog.filestore.metadata.manifests.manifest import ManifestEntry
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.filestore.metadata.origins.restored import restores_properties
-from lakelog.filestore.metadata.origins.state_before import is_known_at
 from lakelog.filestore.metadata.snapshots.live_files import LiveFiles
 from lakelog.filestore.metadata.snapshots.snapshot import (
     BATCH_COMMIT_IDENTIFIER,
@@ -256,7 +255,7 @@ def check_rewindable(table: TableStore, target: Snapshot) -> None:
 
     It is of another engine, and the snapshots of lakelog before it have expired.
     """
-    if not is_known_at(carried_anyhow(table, target)) and read_users(table.snapshots.latest(), table.snapshots):
+    if not carried_anyhow(table, target).is_known and read_users(table.snapshots.latest(), table.snapshots):
         raise InvalidRequestError(
             f"snapshot {target.id} of table {table.name} is of another engine, and those of lakelog before it have "
             "expired: nothing tells what the last batch of each writer was, so writers are not rewound to it. Leave "

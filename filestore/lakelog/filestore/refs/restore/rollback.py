@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.common.json_fields import parse_object
-from lakelog.filestore.metadata.origins.state_before import has_merged, is_known_at, properties_after_rollback
+from lakelog.filestore.metadata.origins.state_before import has_merged, properties_after_rollback
 from lakelog.filestore.metadata.snapshots.changelogs import ChangelogManager
 from lakelog.filestore.metadata.snapshots.snapshot import DIGEST_KEY, Snapshot, is_same_commit
 from lakelog.filestore.metadata.snapshots.users import (
@@ -119,7 +119,7 @@ class _Rollback:
         table, target = self._table, self._target
         if self._rewinds_writers:
             check_rewindable(table, target)
-        if is_known_at(carried_properties(target, table.snapshots)):
+        if carried_properties(target, table.snapshots).is_known:
             return
         younger = (table.snapshots.find(number) for number in self._younger())
         following = next((one for one in younger if one is not None and one.has_own_properties), None)
