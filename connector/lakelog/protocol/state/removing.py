@@ -1,22 +1,22 @@
 """Rows that batch statements take out of append-only tables: found in the files again, and left out of new ones.
 
 The files of such a table hold no deletes. So the snapshot that takes a statement in replaces the files that hold its
-rows by files with the others. Rows are equal when their JSON in the log is; of equal ones any may go, as a multiset
-has it.
+rows by files with the others. Rows are equal when their JSON in the log is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
-import numpy as np
 import polars as pl
 import pyarrow as pa
 
 from lakelog.common.errors import CorruptDataError
-from lakelog.filestore.data import StoredRows, read_data_file, write_data_files
-from lakelog.filestore.metadata.manifests import BucketId, DataFileMeta, FileKind, FileSource, ManifestEntry
+from lakelog.common.types import DataField
+from lakelog.filestore.data import WantedRows, files_without, read_data_file
+from lakelog.filestore.metadata.manifests import BucketId, DataFileMeta, FileKind, ManifestEntry
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.filestore.write import add_entry
@@ -25,38 +25,6 @@ from lakelog.protocol.state.header import BucketFile
 from lakelog.protocol.state.ports import PartBase
 
 _PIECE_BYTES = 32 << 20
-_ROW, _COUNT, _PLACE = "row", "count", "place"
-
-
-class Multiset:
-    """Rows by their JSON, with how often each is wanted; what is found of them is taken off."""
-
-    def __init__(self, table: TableStore, rows: Iterable[pa.Table]) -> None:
-        self._fields = table.schema.fields
-        texts = [self._texts(part) for part in rows]
-        every = pl.concat(texts) if texts else pl.Series(_ROW, [], pl.String)
-        self._left = every.alias(_ROW).to_frame().group_by(_ROW).agg(pl.len().cast(pl.Int64).alias(_COUNT))
-
-    @property
-    def count(self) -> int:
-        """How many rows are wanted still."""
-        return int(self._left[_COUNT].sum())
-
-    def take_off(self, rows: pa.Table) -> np.ndarray:
-        """Take the wanted rows off that are among these; for each of these whether it is one."""
-        given = self._texts(rows).alias(_ROW).to_frame()
-        numbered = given.with_columns(pl.int_range(pl.len()).over(_ROW).alias(_PLACE))
-        found = numbered.join(self._left, on=_ROW, how="left", maintain_order="left")
-        is_taken = (found[_PLACE] < found[_COUNT]).fill_null(False)
-        taken = given.filter(is_taken).group_by(_ROW).agg(pl.len().cast(pl.Int64).alias("taken"))
-        left = self._left.join(taken, on=_ROW, how="left").with_columns(
-            (pl.col(_COUNT) - pl.col("taken").fill_null(0)).alias(_COUNT)
-        )
-        self._left = left.filter(pl.col(_COUNT) > 0).select(_ROW, _COUNT)
-        return is_taken.to_numpy()
-
-    def _texts(self, rows: pa.Table) -> pl.Series:
-        return row_json(rows, self._fields)
 
 
 def still_there(table: TableStore, bucket: int, base: PartBase, rows: pa.Table) -> pa.Table:
@@ -64,14 +32,14 @@ def still_there(table: TableStore, bucket: int, base: PartBase, rows: pa.Table) 
 
     Raises NotFoundError for files that have expired.
     """
-    wanted = Multiset(table, [rows])
+    wanted = WantedRows([rows], partial(_texts, fields=table.schema.fields))
     snapshot = table.snapshots.get(base.snapshot_id) if base.snapshot_id else None
     live = table.live_files.of(snapshot)
     files = [
         (bucket_id, meta) for bucket_id in live.buckets if bucket_id.number == bucket for meta in live.files(bucket_id)
     ]
     files += [(file.bucket_id(bucket), file.meta) for header in base.tail for file in header.files]
-    removed = Multiset(table, _tables(table, ((f.bucket_id(bucket), f.meta) for h in base.tail for f in h.removed)))
+    removed = _wanted(table, ((f.bucket_id(bucket), f.meta) for h in base.tail for f in h.removed))
     kept = [part.filter(pa.array(~removed.take_off(part))) for part in _tables(table, files)]
     there = [part.filter(pa.array(wanted.take_off(part))) for part in kept]
     return pa.concat_tables([table.schema.arrow_schema.empty_table(), *there])
@@ -100,36 +68,38 @@ def without_removed(
         if bucket_id not in by_id:
             entries += [add_entry(table, bucket_id, meta) for meta in metas]
             continue
-        wanted = Multiset(table, _tables(table, ((bucket_id, file.meta) for file in by_id[bucket_id])))
+        wanted = _wanted(table, ((bucket_id, file.meta) for file in by_id[bucket_id]))
         for meta in live.files(bucket_id):
-            new = _left_of(table, bucket_id, meta, wanted)
+            new = _without(table, bucket_id, meta, wanted)
             if new is not None:
                 entries.append(replace(add_entry(table, bucket_id, meta), kind=FileKind.DELETE))
                 entries += [add_entry(table, bucket_id, one) for one in new]
         for meta in metas:
-            new = _left_of(table, bucket_id, meta, wanted)
+            new = _without(table, bucket_id, meta, wanted)
             entries += [add_entry(table, bucket_id, one) for one in ([meta] if new is None else new)]
         if wanted.count:
             raise CorruptDataError(
                 f"bucket {bucket_id.number} of table {table.name} lacks {wanted.count} rows that its log says were "
-                "deleted: "
-                "another engine has changed its files; `lakelog table new-identity` gives the table a new log"
+                "deleted: another engine has changed its files; `lakelog table new-identity` gives the table a new log"
             )
     return entries
 
 
-def _left_of(table: TableStore, bucket_id: BucketId, meta: DataFileMeta, wanted: Multiset) -> list[DataFileMeta] | None:
-    """The files in the place of one that held wanted rows, none where nothing stays; None for the file as it is."""
-    if not wanted.count:
-        return None
-    parts = [(rows, wanted.take_off(rows)) for rows in _tables(table, [(bucket_id, meta)])]
-    if not any(mask.any() for _, mask in parts):
-        return None
-    rows = pa.concat_tables([part.filter(pa.array(~mask)) for part, mask in parts])
-    sequences = pa.array(np.arange(rows.num_rows, dtype=np.int64) + meta.min_sequence_number)
-    kinds = pa.array(np.zeros(rows.num_rows, np.int8))
-    pieces = [StoredRows(rows=rows, sequences=sequences, kinds=kinds)]
-    return write_data_files(table, bucket_id, pieces, level=meta.level, source=FileSource.APPEND)
+def _without(
+    table: TableStore, bucket_id: BucketId, meta: DataFileMeta, wanted: WantedRows
+) -> list[DataFileMeta] | None:
+    """The files in the place of one that held wanted rows; None for the file as it is."""
+    return files_without(table, bucket_id, meta, _tables(table, [(bucket_id, meta)]), wanted) if wanted.count else None
+
+
+def _wanted(table: TableStore, files: Iterable[tuple[BucketId, DataFileMeta]]) -> WantedRows:
+    """The rows of files; rows are equal when their JSON in the log is."""
+    rows = _tables(table, files)
+    return WantedRows([table.schema.arrow_schema.empty_table(), *rows], partial(_texts, fields=table.schema.fields))
+
+
+def _texts(rows: pa.Table, fields: Sequence[DataField]) -> pl.DataFrame:
+    return row_json(rows, fields).alias("row").to_frame()
 
 
 def _tables(table: TableStore, files: Iterable[tuple[BucketId, DataFileMeta]]) -> Iterator[pa.Table]:

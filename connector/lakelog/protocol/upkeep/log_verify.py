@@ -7,7 +7,7 @@ without, how often a row is there: inserted more or fewer times than deleted.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -16,11 +16,12 @@ import pyarrow as pa
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError, UnsupportedError
 from lakelog.common.progress import counted
-from lakelog.common.types import ROW_KIND_COLUMN, RowKind
+from lakelog.common.types import ROW_KIND_COLUMN, DataField, RowKind
 from lakelog.filestore import FileStoreTable
 from lakelog.filestore.metadata.tables import LEASE_PREFIX, ConsumerManager
 from lakelog.filestore.options import READ_MEMORY_BUDGET
 from lakelog.filestore.read import plan_splits, read_splits_as_changes
+from lakelog.filestore.write import KeyParts
 from lakelog.logstore.codec.json_text import row_json
 from lakelog.logstore.kafka.records.reader import OFFSET_COLUMN, read_range
 from lakelog.protocol.access.table_log import TableLog, kafka_topic
@@ -29,10 +30,14 @@ from lakelog.protocol.state.log_generations import ended_before
 from lakelog.protocol.state.log_leases import LogLeases
 from lakelog.protocol.state.state import LogState
 from lakelog.protocol.state.stores import read_state
-from lakelog.protocol.upkeep.row_pieces import KEY, ROW, RowPieces
 
-_OLD, _LOG, _NEW = "old", "log", "new"
-_COUNT, _BUCKET, _OFFSET, _ORDER = "count", "bucket", "offset", "order"
+_KEY, _ROW, _COUNT, _SOURCE = "key", "row", "count", "source"
+_BUCKET, _OFFSET, _ORDER = "bucket", "offset", "order"  # of records, null for rows of snapshots
+_OLD, _LOG, _NEW = 0, 1, 2
+_SCHEMA = pl.Schema(
+    {_KEY: pl.String, _ROW: pl.String, _COUNT: pl.Int64, _SOURCE: pl.Int8}
+    | {_BUCKET: pl.Int32, _OFFSET: pl.Int64, _ORDER: pl.Int64}
+)
 _ADDS = [kind.value for kind in RowKind if kind.is_add]
 
 
@@ -98,13 +103,13 @@ def verify_log(
     with _kept(table, topic_id, first or last):
         before, after = (_state(table, topic_id, snapshot_id) for snapshot_id in (first, last))
         budget = READ_MEMORY_BUDGET.of(table.schema.options) if budget_bytes is None else budget_bytes
-        with RowPieces(budget) as pieces:
-            old_count = _add_snapshot(pieces, _OLD, table, first)
-            change_count = _add_log(pieces, table, log, before, after)
-            new_count = _add_snapshot(pieces, _NEW, table, last)
+        with KeyParts([], budget_bytes=budget, frame_of=_keys) as parts:
+            old_count = _add_snapshot(parts, _OLD, table, first)
+            change_count = _add_log(parts, table, log, before, after)
+            new_count = _add_snapshot(parts, _NEW, table, last)
             found = _Differences()
-            for piece in pieces.pieces():
-                found.add(_compare(piece, has_key=bool(table.schema.primary_keys)))
+            for part in parts.parts():
+                found.add(_compare(pl.DataFrame(part), has_key=bool(table.schema.primary_keys)))
     return LogVerification(
         from_snapshot=first,
         to_snapshot=last,
@@ -160,7 +165,7 @@ def _state(table: FileStoreTable, topic_id: str, snapshot_id: int) -> LogState:
     return LogState(topic_id=topic_id) if snapshot is None else read_state(table, snapshot, topic_id=topic_id).logged
 
 
-def _add_snapshot(pieces: RowPieces, source: str, table: FileStoreTable, snapshot_id: int) -> int:
+def _add_snapshot(parts: KeyParts, source: int, table: FileStoreTable, snapshot_id: int) -> int:
     """Add the rows of a snapshot, each with 1, or -1 where a value-count table is below zero; gives their number."""
     if not snapshot_id:
         return 0
@@ -168,12 +173,11 @@ def _add_snapshot(pieces: RowPieces, source: str, table: FileStoreTable, snapsho
     splits = plan_splits(table, table.snapshots.get(snapshot_id)).splits
     for batch, kinds in counted(read_splits_as_changes(table, splits), f"pieces of snapshot {snapshot_id}"):
         count += batch.num_rows
-        signs = pl.Series(_COUNT, [1 if kind in _ADDS else -1 for kind in kinds.to_pylist()], pl.Int64)
-        pieces.add(source, _encoded(table, pa.Table.from_batches([batch])).with_columns(signs))
+        _add(parts, table, pa.Table.from_batches([batch]), pl.Series(kinds), source=source)
     return count
 
 
-def _add_log(pieces: RowPieces, table: FileStoreTable, log: TableLog, before: LogState, after: LogState) -> int:
+def _add_log(parts: KeyParts, table: FileStoreTable, log: TableLog, before: LogState, after: LogState) -> int:
     """Add the changes between two states, with their order; gives their number."""
     order = 0
     for bucket in range(table.bucket_count):
@@ -188,47 +192,56 @@ def _add_log(pieces: RowPieces, table: FileStoreTable, log: TableLog, before: Lo
         )
         for batch in counted(batches, f"pieces of the log of bucket {bucket}"):
             whole = pa.Table.from_batches([batch])
+            places = {
+                _BUCKET: pl.repeat(bucket, len(whole), dtype=pl.Int32, eager=True),
+                _OFFSET: pl.Series(whole[OFFSET_COLUMN].to_numpy()),
+                _ORDER: pl.Series(range(order, order + len(whole)), dtype=pl.Int64),
+            }
             kinds = pl.Series(whole[ROW_KIND_COLUMN].to_numpy())
-            numbers = pl.Series(_ORDER, range(order, order + len(kinds)), pl.Int64)
-            frame = _encoded(table, whole).with_columns(
-                pl.when(kinds.is_in(_ADDS)).then(1).otherwise(-1).cast(pl.Int64).alias(_COUNT),
-                pl.lit(bucket, pl.Int32).alias(_BUCKET),
-                pl.Series(_OFFSET, whole[OFFSET_COLUMN].to_numpy()),
-                numbers,
-            )
-            pieces.add(_LOG, frame)
-            order += len(kinds)
+            _add(parts, table, whole, kinds, source=_LOG, places=places)
+            order += len(whole)
     return order
 
 
-def _encoded(table: FileStoreTable, rows: pa.Table) -> pl.DataFrame:
-    """Keys and rows as JSON; without primary key the row is its key."""
+def _add(
+    parts: KeyParts,
+    table: FileStoreTable,
+    rows: pa.Table,
+    kinds: pl.Series,
+    *,
+    source: int,
+    places: Mapping[str, pl.Series] | None = None,
+) -> None:
+    """Add rows of a source, their keys and themselves as JSON; without primary key the row is its key."""
     row = row_json(rows, table.schema.fields)
     names = table.schema.primary_keys
     key = row_json(rows, table.schema.select(names)) if names else row
-    return pl.DataFrame({KEY: key, ROW: row})
+    counts = kinds.is_in(_ADDS).cast(pl.Int64) * 2 - 1
+    frame = pl.DataFrame({_KEY: key, _ROW: row, _COUNT: counts, **(places or {})})
+    frame = frame.with_columns(pl.lit(source, pl.Int8).alias(_SOURCE))
+    whole = pl.concat([_SCHEMA.to_frame(), frame], how="diagonal")
+    parts.add(whole.to_arrow(compat_level=pl.CompatLevel.oldest()))
 
 
-def _compare(piece: Mapping[str, pl.DataFrame], *, has_key: bool) -> pl.DataFrame:
+def _keys(rows: pa.Table, _fields: Sequence[DataField]) -> pl.DataFrame:
+    return pl.DataFrame(rows.select([_KEY]))
+
+
+def _compare(rows: pl.DataFrame, *, has_key: bool) -> pl.DataFrame:
     """The rows that the log and the new snapshot have differently often, with the last record of their key."""
-    empty = pl.DataFrame(schema={KEY: pl.String, ROW: pl.String, _COUNT: pl.Int64})
-    logged = empty.with_columns(
-        pl.lit(0, pl.Int32).alias(_BUCKET), pl.lit(0, pl.Int64).alias(_OFFSET), pl.lit(0, pl.Int64).alias(_ORDER)
-    )
-    old, new, log = piece.get(_OLD, empty), piece.get(_NEW, empty), piece.get(_LOG, logged)
-    last = log.sort(_ORDER).unique(KEY, keep="last", maintain_order=True)
+    old, log, new = (rows.filter(pl.col(_SOURCE) == source) for source in (_OLD, _LOG, _NEW))
+    last = log.sort(_ORDER).unique(_KEY, keep="last", maintain_order=True)
+    changes = log
     if has_key:
-        changes = last.filter(pl.col(_COUNT) > 0).select(KEY, ROW, _COUNT)
-        old = old.join(last, on=KEY, how="anti")
-    else:
-        changes = log.select(KEY, ROW, _COUNT)
-    expected = pl.concat([old.select(KEY, ROW, _COUNT), changes]).group_by(KEY, ROW).agg(pl.col(_COUNT).sum())
-    found = new.group_by(KEY, ROW).agg(pl.col(_COUNT).sum().alias("found"))
-    both = expected.join(found, on=[KEY, ROW], how="full", coalesce=True).with_columns(
+        changes = last.filter(pl.col(_COUNT) > 0)
+        old = old.join(last, on=_KEY, how="anti")
+    expected = pl.concat([old, changes]).group_by(_KEY, _ROW).agg(pl.col(_COUNT).sum())
+    found = new.group_by(_KEY, _ROW).agg(pl.col(_COUNT).sum().alias("found"))
+    both = expected.join(found, on=[_KEY, _ROW], how="full", coalesce=True).with_columns(
         pl.col(_COUNT).fill_null(0), pl.col("found").fill_null(0)
     )
     different = both.filter(pl.col(_COUNT) != pl.col("found"))
-    return different.join(last.select(KEY, _BUCKET, _OFFSET), on=KEY, how="left")
+    return different.join(last.select(_KEY, _BUCKET, _OFFSET), on=_KEY, how="left")
 
 
 class _Differences:
@@ -243,10 +256,10 @@ class _Differences:
         self.count += different.height
         if not different.height:
             return
-        first = different.sort(KEY, ROW).row(0, named=True)
+        first = different.sort(_KEY, _ROW).row(0, named=True)
         one = LogDifference(
-            key=first[KEY] if first[KEY] != first[ROW] else "",
-            row=first[ROW],
+            key=first[_KEY] if first[_KEY] != first[_ROW] else "",
+            row=first[_ROW],
             count_by_log=first[_COUNT],
             count_in_snapshot=first["found"],
             bucket=first[_BUCKET],

@@ -5,3 +5,5 @@ from lakelog.filestore.data.data_writer import write_data_files as write_data_fi
 from lakelog.filestore.data.group_cache import CacheShare as CacheShare
 from lakelog.filestore.data.group_cache import GroupCache as GroupCache
 from lakelog.filestore.data.row_pieces import StoredRows as StoredRows
+from lakelog.filestore.data.taken_rows import WantedRows as WantedRows
+from lakelog.filestore.data.taken_rows import files_without as files_without
