@@ -18,7 +18,6 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from lakelog.catalog import Table
 from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError, NotFoundError, UnavailableError
-from lakelog.common.types import ROW_KIND_COLUMN
 from lakelog.filestore import FileStoreTable
 from lakelog.filestore.commit import CommitClock, CommitRequest, TableCommit, batch_properties, check_not_overtaken
 from lakelog.filestore.index import HashIndex, HashIndexChange, joined_changes
@@ -26,12 +25,9 @@ from lakelog.filestore.metadata.manifests import FileKind
 from lakelog.filestore.metadata.snapshots import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot, lineage_property
 from lakelog.filestore.refs import is_snapshot_due
 from lakelog.filestore.write import (
-    PartitionFilter,
     Replaced,
     add_entry,
-    places_of_columns,
     replaced_partitions,
-    with_kind_numbers,
 )
 from lakelog.protocol.state import Batch, BucketFile, DriverSnapshots
 from lakelog.spark.capture.checkpoint import files_of_batch, parse_offset_log, parse_watermark
@@ -41,13 +37,12 @@ from lakelog.spark.failures import sentence_first
 from lakelog.spark.logging_level import LoggingLevel, show_log
 from lakelog.spark.options import PARTITION_OVERWRITE_CONF
 from lakelog.spark.projection import check_schema, with_new_columns
-from lakelog.spark.session import CASE_CONF
 from lakelog.spark.sink.alignment import QUERY_ID, digest_of
 from lakelog.spark.sink.batch_write import base_index, next_sequence
 from lakelog.spark.sink.checkpoint_folders import folder_beside, local_path, text_of
 from lakelog.spark.sink.declaring import StreamDeclaration
-from lakelog.spark.sink.overwriting import conf_overwrite
-from lakelog.spark.sink.task import FilesWrite, answered
+from lakelog.spark.sink.overwriting import chosen_overwrite
+from lakelog.spark.sink.task import FilesWrite, answered, rows_of_task
 
 logger = logging.getLogger("lakelog.spark")
 
@@ -119,9 +114,7 @@ class FilesPlan:
             is_overwrite=self.is_overwrite,
             index=self.index,
         )
-        given: Iterator[pa.RecordBatch] = map(with_kind_numbers, batches)
-        if context.getLocalProperty(CASE_CONF) == "true":
-            given = self._in_their_case(given)
+        given = rows_of_task(batches, self.table, context)
         if self.index is not None and context.partitionId():
             given = _refused(given, self.table.name)
         message = answered(lambda: write.write(given, context.partitionId()))
@@ -136,13 +129,6 @@ class FilesPlan:
             overwrite_mode=context.getLocalProperty(PARTITION_OVERWRITE_CONF),
             error=message.error,
         )
-
-    def _in_their_case(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The batches. Raises InvalidRequestError for a column that has the name of the table's in another case."""
-        for batch in batches:
-            names = [name for name in batch.schema.names if name != ROW_KIND_COLUMN]
-            places_of_columns(self.table.schema, names, table_name=self.table.name, is_case_sensitive=True)
-            yield batch
 
     def commit_rows(self, written: Sequence[WrittenFiles]) -> Snapshot | None:
         """Take the files of a batch write into one snapshot. Raises as `commit`."""
@@ -220,10 +206,8 @@ class FilesPlan:
         if not self.is_overwrite:
             return set()
         conf = next((message.overwrite_mode for message in written), None)
-        replaces = conf_overwrite(conf, self.table) if self.replaces is None else self.replaces
         partitions = {file.partition for message in written for _, file in message.files}
-        if isinstance(replaces, PartitionFilter):
-            replaces.check_inside(partitions)
+        replaces = chosen_overwrite(self.table, self.replaces, conf, partitions)
         return replaced_partitions(self.table, latest, replaces, partitions)
 
     def _on_top_of(self, replaced: set[bytes], hashes: HashIndexChange | None) -> HashIndexChange | None:

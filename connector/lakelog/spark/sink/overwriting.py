@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import replace
 
 from lakelog.catalog import Table
@@ -57,7 +57,16 @@ def replaced_by(mode: OverwriteMode, table: FileStoreTable) -> Overwrite:
     return Overwrite.WRITTEN_PARTITIONS if is_dynamic else Overwrite.EVERYTHING
 
 
-def conf_overwrite(text: str | None, table: FileStoreTable) -> Overwrite:
-    """What an overwrite replaces by the session's conf, None where it is not set. Raises OptionError."""
-    mode = _CONF_OVERWRITE_MODE.of({} if text is None else {PARTITION_OVERWRITE_CONF: text})
-    return replaced_by(mode or OverwriteMode.STATIC, table)
+def chosen_overwrite(
+    table: FileStoreTable, replaces: Replaced | None, conf: str | None, partitions: Set[bytes]
+) -> Replaced:
+    """What an overwrite replaces by rows of these partitions; without `replaces` what the session's conf says.
+
+    Raises OptionError, and InvalidRequestError for rows outside of its condition.
+    """
+    if replaces is None:
+        mode = _CONF_OVERWRITE_MODE.of({} if conf is None else {PARTITION_OVERWRITE_CONF: conf})
+        return replaced_by(mode or OverwriteMode.STATIC, table)
+    if isinstance(replaces, PartitionFilter):
+        replaces.check_inside(partitions)
+    return replaces

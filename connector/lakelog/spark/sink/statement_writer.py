@@ -18,19 +18,15 @@ from lakelog.catalog import Table
 from lakelog.common.arrow import pieces_of
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import InvalidRequestError, LakelogError
-from lakelog.common.types import ROW_KIND_COLUMN
 from lakelog.filestore import FileStoreTable
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.write import (
-    PartitionFilter,
     Replaced,
     RowInput,
     StatementChanges,
     check_replaceable,
     checked_changes,
     deleting_replaced,
-    places_of_columns,
-    with_kind_numbers,
 )
 from lakelog.logstore.kafka.clients.record_limit import RecordLimit, record_limit
 from lakelog.protocol.access import TableLog, check_no_copy
@@ -41,9 +37,8 @@ from lakelog.spark.failures import ANSWERED, sentence_first
 from lakelog.spark.logging_level import LoggingLevel, show_log
 from lakelog.spark.options import PARTITION_OVERWRITE_CONF
 from lakelog.spark.projection import check_schema, with_new_columns
-from lakelog.spark.session import CASE_CONF
-from lakelog.spark.sink.overwriting import conf_overwrite
-from lakelog.spark.sink.task import SEQUENCES_PER_TASK
+from lakelog.spark.sink.overwriting import chosen_overwrite
+from lakelog.spark.sink.task import SEQUENCES_PER_TASK, rows_of_task
 from lakelog.spark.tables import log_target
 from lakelog.spark.worker import spare_modules_from_collection
 
@@ -115,11 +110,8 @@ class StatementPlan:
         context = TaskContext.get()
         assert context is not None, "a write task runs in a Spark worker"
         spare_modules_from_collection()
-        given: Iterator[pa.RecordBatch] = map(with_kind_numbers, batches)
-        if context.getLocalProperty(CASE_CONF) == "true":
-            given = self._in_their_case(given)
         try:
-            parts, row_count = self._stage(given, context.partitionId())
+            parts, row_count = self._stage(rows_of_task(batches, self.table, context), context.partitionId())
         except ANSWERED as error:
             return StagedRows({}, 0, error=error)
         return StagedRows(parts, row_count, overwrite_mode=context.getLocalProperty(PARTITION_OVERWRITE_CONF))
@@ -139,13 +131,6 @@ class StatementPlan:
                     f"table {self.table.name}: a task has more than {SEQUENCES_PER_TASK:,} rows; repartition the rows"
                 )
         return joined_parts(staged), row_count
-
-    def _in_their_case(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The batches. Raises InvalidRequestError for a column that has the name of the table's in another case."""
-        for batch in batches:
-            names = [name for name in batch.schema.names if name != ROW_KIND_COLUMN]
-            places_of_columns(self.table.schema, names, table_name=self.table.name, is_case_sensitive=True)
-            yield batch
 
     def commit(self, written: Sequence[StagedRows]) -> Snapshot:
         """Prepare and finish the statement. Raises the first error of a task, and as `LoggedTable.run_staged`."""
@@ -175,11 +160,9 @@ class StatementPlan:
     def _deleted(self, written: Sequence[StagedRows]) -> StatementChanges:
         """The rows that an overwrite deletes. Raises InvalidRequestError for rows outside of its condition."""
         conf = next((message.overwrite_mode for message in written), None)
-        replaces = conf_overwrite(conf, self.table) if self.replaces is None else self.replaces
         files = (file for message in written for part in message.parts.values() for file in part.files)
         partitions = {file.partition for file in files}
-        if isinstance(replaces, PartitionFilter):
-            replaces.check_inside(partitions)
+        replaces = chosen_overwrite(self.table, self.replaces, conf, partitions)
         base = self.table.snapshots.get(self.state.snapshot_id) if self.state.snapshot_id else None
         return deleting_replaced(self.table, base, replaces, partitions)
 

@@ -13,13 +13,22 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import pyarrow as pa
+from pyspark import TaskContext
 
 from lakelog.common.errors import LakelogError
 from lakelog.common.patience import Patience
+from lakelog.common.types import ROW_KIND_COLUMN
 from lakelog.filestore.index import HashIndex, HashIndexChange
 from lakelog.filestore.metadata.manifests import ManifestEntry
 from lakelog.filestore.metadata.tables import TableStore
-from lakelog.filestore.write import AssignRules, BucketAssigner, split_kinds, write_batches
+from lakelog.filestore.write import (
+    AssignRules,
+    BucketAssigner,
+    places_of_columns,
+    split_kinds,
+    with_kind_numbers,
+    write_batches,
+)
 from lakelog.logstore.codec.debezium import EncodedRecords
 from lakelog.protocol.state import (
     Batch,
@@ -45,6 +54,7 @@ from lakelog.protocol.writing import (
     write_eventually,
 )
 from lakelog.spark.failures import ANSWERED
+from lakelog.spark.session import CASE_CONF
 from lakelog.spark.sink.exchange import check_owned, received
 from lakelog.spark.worker import MESSAGE_SCHEMA, attempt_number, spare_modules_from_collection, task_number
 
@@ -93,6 +103,21 @@ class LoggedWrite:
         return TaskMessage(
             answers=tuple(write_buckets(self, changes)), row_count=sum(part.num_rows for part in rows.values())
         )
+
+
+def rows_of_task(
+    batches: Iterable[pa.RecordBatch], table: TableStore, context: TaskContext
+) -> Iterator[pa.RecordBatch]:
+    """The rows that Spark plans for one task of a write by `format("lakelog")`, with numbers for their kinds.
+
+    Raises InvalidRequestError, where the session minds the case of names, for a column with the table's in another one.
+    """
+    is_case_sensitive = context.getLocalProperty(CASE_CONF) == "true"
+    for batch in map(with_kind_numbers, batches):
+        if is_case_sensitive:
+            names = [name for name in batch.schema.names if name != ROW_KIND_COLUMN]
+            places_of_columns(table.schema, names, table_name=table.name, is_case_sensitive=True)
+        yield batch
 
 
 def _changes(part: pa.Table) -> ChangeRows:
