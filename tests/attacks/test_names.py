@@ -174,9 +174,10 @@ def test_partitions_are_folders_of_the_table(value: str) -> None:
 
 
 @given(
-    names=st.lists(st.text(max_size=6) | st.sampled_from([".", "..", "a/b", "\0", "x" * 255, "x" * 256]), min_size=1)
+    names=st.lists(st.text(max_size=6) | st.sampled_from([".", "..", "a/b", "\0", "x" * 255, "x" * 256]), min_size=1),
+    times=st.sampled_from([1, 200]),
 )
-def test_columns_of_names_are_judged_as_single_names_are(names: list[str]) -> None:
+def test_columns_of_names_are_judged_as_single_names_are(names: list[str], times: int) -> None:
     def is_fine(name: str) -> bool:
         try:
             check_file_name(name)
@@ -185,7 +186,7 @@ def test_columns_of_names_are_judged_as_single_names_are(names: list[str]) -> No
         return True
 
     try:
-        check_column(pl.Series("names", names, pl.String))
+        check_column(pl.Series("names", names * times, pl.String))
         is_taken = True
     except ValueError:
         is_taken = False

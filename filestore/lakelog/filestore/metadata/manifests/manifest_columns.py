@@ -72,14 +72,15 @@ def _plain(data: bytes) -> bytes:
 
 def _check_lists(frame: pl.DataFrame, data: bytes, path: str) -> None:
     """Raise CorruptDataError for lists that need far more memory as Python objects than the file has bytes."""
-    columns = [*frame.get_columns()]
-    items = 0
+    columns, lists = [*frame.get_columns()], list[pl.Series]()
     while columns:
         column = columns.pop()
         if isinstance(column.dtype, pl.Struct):
             columns += column.struct.unnest().get_columns()
         elif isinstance(column.dtype, pl.List):
-            items += int(column.list.len().sum() or 0)
+            lists.append(column.alias(str(len(lists))))
+    counts = pl.DataFrame(lists).select(pl.all().list.len().sum())
+    items = sum(counts.row(0)) if lists else 0
     if items > _ITEMS_MIN + _ITEMS_RATIO * len(data):
         raise damaged(path, f"it has {items} values in the lists of {frame.height} records")
 
