@@ -18,6 +18,7 @@ logger = logging.getLogger("lakelog.common")
 
 T_co = TypeVar("T_co", covariant=True)
 Choice = TypeVar("Choice", bound=Enum)
+Parser = TypeVar("Parser", bound=Callable[[str], object])
 
 _LONG_MAX = 9_223_372_036_854_775_807
 _TRUE = {"true": True, "false": False}
@@ -26,13 +27,26 @@ _TIME_UNITS_MILLIS = {"ms": 1, "s": 1_000, "min": 60_000, "m": 60_000, "h": 3_60
 
 
 _WHOLE = re.compile(r"\s*[+-]?[0-9]{1,4000}\s*")
+_KIND = "kind"
 
 
+def takes(kind: str) -> Callable[[Parser], Parser]:
+    """Give a parser of options the words for what it takes, such as "a positive number"."""
+
+    def named(parse: Parser) -> Parser:
+        setattr(parse, _KIND, kind)
+        return parse
+
+    return named
+
+
+@takes("true or false")
 def parse_bool(text: str) -> bool:
     """Parse `true` or `false`, in any case. Raises KeyError: an option's kind says what was expected."""
     return _TRUE[text.strip().lower()]
 
 
+@takes("a whole number")
 def parse_whole(text: str) -> int:
     """Parse a whole number. Raises ValueError without words: an option's kind says what was expected.
 
@@ -54,22 +68,27 @@ def choice(kind: type[Choice], *, folds: Callable[[str], str] = str) -> Callable
     It raises ValueError with the nearest value, without words where none is near.
     """
 
+    values = [str(one.value) for one in kind]
+
+    @takes(" or ".join([", ".join(values[:-1]), values[-1]] if len(values) > 1 else values))
     def parse(text: str) -> Choice:
         try:
             return kind(folds(text))
         except ValueError:
-            values = {str(one.value).lower(): one.value for one in kind}
-            near = get_close_matches(text.strip().lower(), values, n=1)
-            raise ValueError(*(f"did you mean {values[one]!r}?" for one in near)) from None
+            known = {value.lower(): value for value in values}
+            near = get_close_matches(text.strip().lower(), known, n=1)
+            raise ValueError(*(f"did you mean {known[one]!r}?" for one in near)) from None
 
     return parse
 
 
+@takes("a size such as 64 mb or 10 gb")
 def parse_size_bytes(text: str) -> int:
     """Parse a size such as `128 mb`; a bare number is bytes. Raises ValueError."""
     return _parse_with_unit(text, _SIZE_UNITS, "b")
 
 
+@takes("a duration such as 10 min or 7 d")
 def parse_duration_millis(text: str) -> int:
     """Parse a duration such as `10 min`; a bare number is milliseconds, as in options of Paimon. Raises ValueError."""
     return _parse_with_unit(text, _TIME_UNITS_MILLIS, "ms")
@@ -108,16 +127,20 @@ def _parse_with_unit(text: str, units: Mapping[str, int], default_unit: str) -> 
 class Option(Generic[T_co]):
     """One option: read it with `.of(given)`, never by its string key.
 
-    `kind` names the type in error messages and in the generated docs table. `older_keys` are read where the key itself
-    is not given: what tables of others may have.
+    `kind` names the type in error messages and in the generated docs table; by default the parser says it, see `takes`.
+    `older_keys` are read where the key itself is not given: what tables of others may have.
     """
 
     key: str
     parse: Callable[[str], T_co]
     default: T_co
     doc: str
-    kind: str = "text"
+    kind: str = ""
     older_keys: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.kind:
+            object.__setattr__(self, "kind", getattr(self.parse, _KIND, "text"))
 
     def of(self, given: Mapping[str, str]) -> T_co:
         """The value in `given`, or the default. Raises OptionError for a value outside the type."""

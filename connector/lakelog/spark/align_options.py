@@ -33,7 +33,6 @@ STREAM_ALIGN = Option(
     default=Align.TRANSACTION,
     doc="Where micro-batches of a stream end: at a `transaction` of each bucket, or at a `snapshot` that holds no "
     "unfinished batch of a writer in part, one snapshot a micro-batch, see `stream.align.snapshots`.",
-    kind="transaction or snapshot",
 )
 STREAM_ALIGN_SNAPSHOTS: Option[int | None] = Option(
     key="stream.align.snapshots",
@@ -49,7 +48,6 @@ STREAM_ALIGN_TIMEOUT = Option(
     default=10 * 60_000,
     doc="How long a stream with `stream.align`=`snapshot` waits for a writer whose batch is in the newest snapshots in "
     "part, before it fails with the writer's name.",
-    kind="a duration",
 )
 STREAM_ALIGN_GROUP = Option(
     key="stream.align.group",

@@ -75,7 +75,6 @@ FAIL_ON_DATA_LOSS = Option(
     doc="Whether a read of the log fails when offsets that it is to read were deleted, and a stream does not find them "
     "in the files. With `false` it continues at the first offset that there is, with a warning. A log that lost or "
     "replaced its newest records is an error all the same.",
-    kind="true or false",
 )
 METADATA_COLUMNS: Option[tuple[MetadataColumn, ...]] = Option(
     key="metadata-columns",

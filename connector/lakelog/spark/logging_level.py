@@ -36,7 +36,6 @@ LOGGING_LEVEL: Option[LoggingLevel | None] = Option(
     default=None,
     doc="From which level on the Python processes that plan a read and commit a write show lakelog's log, on their "
     f"standard error: `INFO` shows each commit. Without it the variable `{VARIABLE}` says so.",
-    kind="DEBUG, INFO, WARNING or ERROR",
 )
 _OF_ENVIRONMENT = replace(LOGGING_LEVEL, key=VARIABLE)
 

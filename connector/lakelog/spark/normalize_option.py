@@ -15,7 +15,6 @@ SCAN_NORMALIZE = Option(
     doc="Whether a stream gives a full changelog where the log has no old values: they are looked up in the table. An "
     "insert is `+I`, an update `-U` and `+U`, a delete `-D` with the row as it was; what changes nothing is left out. "
     "For consumers that count or sum; those that upsert do not need it. Needs `row-kind`.",
-    kind="true or false",
 )
 
 

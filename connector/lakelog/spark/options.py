@@ -82,7 +82,6 @@ COLUMNS: Option[tuple[str, ...]] = Option(
     parse=parse_names,
     default=(),
     doc="The columns to read, with commas; all without it. Spark does not tell a Python source which columns it needs.",
-    kind="column names",
 )
 WHERE = Option(
     key="where",
@@ -105,7 +104,6 @@ PARTITION_OVERWRITE_MODE: Option[OverwriteMode | None] = Option(
     default=None,
     doc='What `mode("overwrite")` replaces: `static` the table, `dynamic` the partitions of the new rows. Without it '
     "the session's `spark.sql.sources.partitionOverwriteMode` says so.",
-    kind="static or dynamic",
 )
 TIMEZONE = Option(
     key="timezone",
@@ -120,7 +118,6 @@ ROW_KIND = Option(
     default=False,
     doc="Adds the column `_row_kind` (`+I`, `-U`, `+U`, `-D`). Without it a stream gives only rows that are there "
     "after a change (`+I` and `+U`), never deletes and old values.",
-    kind="true or false",
 )
 MAX_ROWS_PER_TRIGGER: Option[int | None] = Option(
     key="maxRowsPerTrigger",
@@ -135,7 +132,6 @@ MAX_BYTES_PER_TRIGGER: Option[int | None] = Option(
     parse=parse_size_bytes,
     default=None,
     doc="About how many bytes of files or log a micro-batch of a stream reads at most, as `maxRowsPerTrigger`.",
-    kind="a size",
 )
 CONSUMER_ID = Option(
     key="consumer-id",
@@ -150,7 +146,6 @@ MERGE_SCHEMA = Option(
     default=False,
     doc="Whether a write adds columns that the table lacks, nullable, in one schema change before it. Without it an "
     "unknown column is an error.",
-    kind="true or false",
 )
 COMMIT_USER = Option(
     key="commit-user",
@@ -172,7 +167,6 @@ LINEAGE_JOB_TAKEOVER = Option(
     default=False,
     doc="Whether a stream takes over the name of its job from another query that has written the table under it. "
     "Without it that is an error.",
-    kind="true or false",
 )
 LINEAGE_SOURCES: Option[tuple[str, ...] | None] = Option(
     key="lineage.sources",

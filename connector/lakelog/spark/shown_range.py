@@ -69,7 +69,6 @@ BETWEEN_TAG_TO_SNAPSHOT = Option(
     parse=parse_bool,
     default=False,
     doc="Whether two tags in `incremental-between` mean their snapshots, whose changes are read, not the difference.",
-    kind="true or false",
 )
 TO_AUTO_TAG: Option[str | None] = Option(
     key="incremental-to-auto-tag",

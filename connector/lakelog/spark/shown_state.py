@@ -31,7 +31,6 @@ SNAPSHOT_ID: Option[int | None] = Option(
     parse=positive,
     default=None,
     doc="The snapshot to read, by its number. `scan.snapshot-id` is the same.",
-    kind="a positive number",
 )
 TIMESTAMP: Option[str | None] = Option(
     key="timestamp",
@@ -47,7 +46,6 @@ WATERMARK: Option[int | None] = Option(
     parse=parse_whole,
     default=None,
     doc="The oldest snapshot with this watermark or a later one is read. `scan.watermark` is the same.",
-    kind="a number",
 )
 VERSION: Option[str | None] = Option(
     key="version",
@@ -70,7 +68,6 @@ BRANCH: Option[str | None] = Option(
     parse=parse_branch,
     default=None,
     doc="The branch of the table that is read or written; `main` without it. `scan.branch` is the same.",
-    kind="the name of a branch",
 )
 _SCAN_WATERMARK = Option(key="scan.watermark", parse=parse_whole, default=None, doc=WATERMARK.doc, kind=WATERMARK.kind)
 _SCAN_VERSION = Option(key="scan.version", parse=str, default=None, doc=VERSION.doc, kind=VERSION.kind)

@@ -22,7 +22,6 @@ STREAM_ON_RESTORE = Option(
     default=FeedOrFail.FEED,
     doc="What a stream does where an older state of the table was restored, or where a table with a log got the rows "
     "of a branch as a whole: `feed` the changes of its rows, each once, or `fail` before the first of them.",
-    kind="feed or fail",
 )
 STREAM_ON_MERGE = Option(
     key="stream.on-merge",
@@ -30,7 +29,6 @@ STREAM_ON_MERGE = Option(
     default=FeedOrFail.FEED,
     doc="What a stream does where what changed in a branch was merged into the table (`branches.merge`): `feed` the "
     "changes of its rows, each once, or `fail` before the first of them.",
-    kind="feed or fail",
 )
 STOP_OPTIONS: tuple[Option[FeedOrFail], ...] = (STREAM_ON_RESTORE, STREAM_ON_MERGE)
 _OF_OPERATION = {MERGE_OPERATION: STREAM_ON_MERGE, RESTORE_OPERATION: STREAM_ON_RESTORE} | {

@@ -12,7 +12,6 @@ TABLE_LINEAGE = Option(
     default=False,
     doc="Whether `sys.source_job_lineage` and `sys.sink_job_lineage` record which jobs read and write which tables. "
     "`lakelog.lineage.feed` does so, and each expiry before it deletes snapshots.",
-    kind="true or false",
 )
 DATA_LINEAGE = Option(
     key="data-lineage",
@@ -21,7 +20,6 @@ DATA_LINEAGE = Option(
     doc="Whether `sys.source_snapshot_lineage`, `sys.sink_snapshot_lineage` and `sys.snapshot_edges` record which "
     "snapshots of sources made which snapshots. `lakelog.lineage.feed` does so, and each expiry before it deletes "
     "snapshots.",
-    kind="true or false",
 )
 LINEAGE_OPTIONS = (TABLE_LINEAGE, DATA_LINEAGE)
 _KEYS = {option.key for option in LINEAGE_OPTIONS}

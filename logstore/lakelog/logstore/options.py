@@ -81,7 +81,6 @@ LOG_SYSTEM = Option(
     parse=choice(LogSystem),
     default=LogSystem.NONE,
     doc="Where the changes of the table are logged: `none` or `kafka`.",
-    kind="none or kafka",
 )
 BOOTSTRAP_SERVERS = Option(
     key="log.kafka.bootstrap.servers",
@@ -116,7 +115,6 @@ CHANGELOG_MODE = Option(
     default=ChangelogMode.AUTO,
     doc="Which images the log holds: `upsert` (no UPDATE_BEFORE; needs a primary key), `all` (old rows are looked up "
     "in the files; needs `log.consistency`=`transactional`), or `auto`: upsert with a primary key, all without.",
-    kind="auto, upsert or all",
 )
 CONSISTENCY = Option(
     key="log.consistency",
@@ -125,21 +123,18 @@ CONSISTENCY = Option(
     doc="`transactional`: readers of the log see committed batches only. `eventual` (needs a primary key and "
     "`log.changelog-mode`=`upsert`): records can be read before their batch has a snapshot, a batch that runs again "
     "repeats its records, and one stream writes the table.",
-    kind="transactional or eventual",
 )
 FORMAT = Option(
     key="log.format",
     parse=choice(LogFormat),
     default=LogFormat.DEBEZIUM_JSON,
     doc="What the values of records are: `debezium-json`.",
-    kind="debezium-json",
 )
 KEY_FORMAT = Option(
     key="log.key.format",
     parse=choice(LogKeyFormat),
     default=LogKeyFormat.JSON,
     doc="What the keys of records are: `json`, an object of the primary key; null in a table without one.",
-    kind="json",
 )
 SCAN = Option(
     key="log.scan",
@@ -148,28 +143,24 @@ SCAN = Option(
     doc="Where a streaming read starts: `full` reads the newest snapshot, then the log from its offsets; "
     "`latest` the log from now on; `from-timestamp` and `from-snapshot` the log from a point in time; `from-offsets` "
     "the log from `startingOffsets`. A stream with a checkpoint continues from there.",
-    kind="full, latest, from-timestamp, from-snapshot or from-offsets",
 )
 SCAN_TIMESTAMP_MILLIS: Option[int | None] = Option(
     key="log.scan.timestamp-millis",
     parse=parse_whole,
     default=None,
     doc="Milliseconds since 1970 at which `log.scan`=`from-timestamp` starts.",
-    kind="a whole number",
 )
 SCAN_TIMESTAMP_MILLS: Option[int | None] = Option(
     key="log.scan.timestamp-mills",
     parse=parse_whole,
     default=None,
     doc="`log.scan.timestamp-millis`, as FLIP-188 spells it.",
-    kind="a whole number",
 )
 REPLICATION_FACTOR: Option[int | None] = Option(
     key="log.replication-factor",
     parse=parse_whole,
     default=None,
     doc="Copies of each partition of a new topic; the broker's default when it is not given.",
-    kind="a whole number",
 )
 COMPRESSION: Option[LogCompression | None] = Option(
     key="log.compression",
@@ -177,7 +168,6 @@ COMPRESSION: Option[LogCompression | None] = Option(
     default=None,
     doc="How records are compressed, by writers and in a new topic: `none`, `gzip`, `snappy`, `lz4` or `zstd`. Without "
     "it writers take lz4.",
-    kind="none, gzip, snappy, lz4 or zstd",
 )
 RETENTION = Option(
     key="log.retention",
@@ -185,7 +175,6 @@ RETENTION = Option(
     default=7 * 86_400_000,
     doc="The least time that records stay in the log, such as `7 d`. Older ones are deleted when snapshots expire, "
     "never those that a snapshot, the lease of a stream or an unfinished batch still needs.",
-    kind="a duration",
 )
 UNAVAILABLE_TIMEOUT = Option(
     key="log.unavailable-timeout",
@@ -193,14 +182,12 @@ UNAVAILABLE_TIMEOUT = Option(
     default=5 * 60_000,
     doc="How long a starting or running stream retries when Kafka does not answer, before it fails; `0 s` for not at "
     "all.",
-    kind="a duration",
 )
 MAX_RECORD_SIZE = Option(
     key="log.max-record-size",
     parse=parse_size_bytes,
     default=8 << 20,
     doc="The largest record that a new topic takes, with its key and headers.",
-    kind="a size",
 )
 
 PROGRESS_TOPIC = Option(
@@ -219,7 +206,6 @@ CHANGE_TRACKING = Option(
     doc="Whether the changes of a table with a log are in the log. With `false` writes change the files alone, the log "
     "says that they did, and streams do as `log.on-untracked` says. A write may have its own, see the guide. Source: "
     "FLIP-188.",
-    kind="true or false",
 )
 UNTRACKED_PARTITIONS = Option(
     key="change-tracking.off-where",
@@ -235,7 +221,6 @@ ON_UNTRACKED = Option(
     default=OnUntracked.FAIL,
     doc="What a stream does where files have changes that are not in the log, by `change-tracking` or by another "
     "engine: `fail`, or `skip` them and read on. An option of reads too.",
-    kind="fail or skip",
 )
 
 LOGSTORE_OPTIONS: tuple[Option[object], ...] = (

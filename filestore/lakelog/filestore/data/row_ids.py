@@ -36,7 +36,6 @@ _DATA_EVOLUTION = Option(  # refused by writes, see `lakelog.filestore.options.f
     parse=parse_bool,
     default=False,
     doc="Whether rows are joined from several files by their numbers.",
-    kind="true or false",
 )
 _BATCH_ROWS = 65_536
 

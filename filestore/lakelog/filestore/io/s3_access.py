@@ -44,14 +44,12 @@ PATH_STYLE: Option[bool | None] = Option(
     default=None,
     doc="Whether the bucket's name is in the path and not in the host's name; by default where `s3.endpoint` is given, "
     "and for names with dots.",
-    kind="true or false",
 )
 TIMEOUT = Option(
     key="s3.connection.timeout",
     parse=parse_duration_millis,
     default=30_000,
     doc="How long one request may take.",
-    kind="a duration",
 )
 ATTEMPTS = Option(
     key="s3.attempts.maximum",

@@ -11,14 +11,12 @@ NUM_SORTED_RUNS_TRIGGER = Option(
     default=5,
     doc="Sorted runs in a bucket at which a compaction is picked; the files that the tasks of one batch add count as "
     "one.",
-    kind="a positive number",
 )
 NUM_SORTED_RUNS_STOP = Option(
     key="num-sorted-run.stop-trigger",
     parse=positive,
     default=None,
     doc="Sorted runs in a bucket at which writers wait for a compaction: the compaction trigger and 3 more.",
-    kind="a positive number",
 )
 NUM_SORTED_RUNS_SETTLING_TRIGGER = Option(
     key="num-sorted-run.settling-trigger",
@@ -26,21 +24,18 @@ NUM_SORTED_RUNS_SETTLING_TRIGGER = Option(
     default=None,
     doc="Sorted runs in a bucket at which a compaction is picked while a stream that ends by itself (`available_now`) "
     "writes it: its end merges them anyway. 6 times the compaction trigger. An option of lakelog.",
-    kind="a positive number",
 )
 NUM_LEVELS = Option(
     key="num-levels",
     parse=positive,
     default=None,
     doc="Levels of a bucket: the compaction trigger and 1 more.",
-    kind="a positive number",
 )
 SIZE_AMPLIFICATION_PERCENT = Option(
     key="compaction.max-size-amplification-percent",
     parse=not_negative,
     default=200,
     doc="Bytes of younger runs, in percent of the oldest run's, beyond which all runs are merged.",
-    kind="a number from 0 on",
 )
 SETTLING_AMPLIFICATION_PERCENT = Option(
     key="compaction.settling-size-amplification-percent",
@@ -49,68 +44,58 @@ SETTLING_AMPLIFICATION_PERCENT = Option(
     doc="Bytes of younger runs, in percent of the oldest run's, beyond which all runs are merged at the end of a "
     "stream that ends by itself (`available_now`), so that reads need not merge. Counts where reads merge, so not with "
     "`deletion-vectors.enabled` nor `merge-engine=first-row`. An option of lakelog.",
-    kind="a number from 0 on",
 )
 SIZE_RATIO_PERCENT = Option(
     key="compaction.size-ratio",
     parse=not_negative,
     default=1,
     doc="Percent by which the next run may be larger than the runs picked so far and still join them.",
-    kind="a number from 0 on",
 )
 COMPACTION_OPTIMIZATION_INTERVAL = Option(
     key="compaction.optimization-interval",
     parse=parse_duration_millis,
     default=None,
     doc="How long after the last full compaction of a bucket all its runs are merged again; never by default.",
-    kind="a duration such as 1 h",
 )
 COMPACTION_TOTAL_SIZE_THRESHOLD = Option(
     key="compaction.total-size-threshold",
     parse=parse_size_bytes,
     default=None,
     doc="Bytes of a bucket below which its runs are always merged.",
-    kind="a size such as 64 mb",
 )
 COMPACTION_INCREMENTAL_SIZE_THRESHOLD = Option(
     key="compaction.incremental-size-threshold",
     parse=parse_size_bytes,
     default=None,
     doc="Bytes of a bucket below its highest level beyond which all runs are merged.",
-    kind="a size such as 256 mb",
 )
 COMPACTION_OFFPEAK_START = Option(
     key="compaction.offpeak.start.hour",
     parse=hour,
     default=-1,
     doc="The hour (UTC) from which compactions may be larger; -1 for none.",
-    kind="a number from 0 to 23, or -1",
 )
 COMPACTION_OFFPEAK_END = Option(
     key="compaction.offpeak.end.hour",
     parse=hour,
     default=-1,
     doc="The hour (UTC) up to which compactions may be larger; -1 for none.",
-    kind="a number from 0 to 23, or -1",
 )
 COMPACTION_OFFPEAK_RATIO = Option(
     key="compaction.offpeak-ratio",
     parse=not_negative,
     default=0,
     doc="Percent that `compaction.size-ratio` grows by between these hours.",
-    kind="a number from 0 on",
 )
 FULL_COMPACTION_DELTA_COMMITS = Option(
     key="full-compaction.delta-commits",
     parse=positive,
     default=None,
     doc="Batches in level 0 of a bucket at which all its runs are merged; 1 with `changelog-producer=full-compaction`.",
-    kind="a positive number",
 )
 COMPACTION_MIN_FILE_NUM = Option(
     key="compaction.min.file-num",
     parse=positive,
     default=5,
     doc="Small files that follow each other at which a table without primary key joins them.",
-    kind="a positive number",
 )

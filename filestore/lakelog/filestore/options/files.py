@@ -22,7 +22,6 @@ FILE_FORMAT = Option(
     parse=choice(FileFormat),
     default=FileFormat.PARQUET,
     doc="The format of new data files: `parquet`, `orc` or `avro`.",
-    kind="parquet, orc or avro",
 )
 FILE_FORMAT_PER_LEVEL = Option(
     key="file.format.per.level",
@@ -49,14 +48,12 @@ FILE_COMPRESSION_ZSTD_LEVEL = Option(
     parse=parse_whole,
     default=1,
     doc="The level of zstd in Parquet and Avro: higher is smaller and slower. ORC files have level 1.",
-    kind="a number",
 )
 FILE_BLOCK_SIZE = Option(
     key="file.block-size",
     parse=parse_size_bytes,
     default=None,
     doc="Bytes of one Parquet row group before compression, or of one ORC stripe; 64 and 16 mb unless it is set.",
-    kind="a size such as 64 mb",
 )
 ORC_TIMESTAMP_LTZ_LEGACY_TYPE = Option(
     key="orc.timestamp-ltz.legacy.type",
@@ -64,21 +61,18 @@ ORC_TIMESTAMP_LTZ_LEGACY_TYPE = Option(
     default=True,
     doc="Whether Paimon's readers and writers of ORC shift TIMESTAMP_LTZ by the zone of their machine. lakelog does "
     "not, and sets `false` in the tables that it makes with such columns.",
-    kind="true or false",
 )
 TARGET_FILE_SIZE = Option(
     key="target-file-size",
     parse=parse_size_bytes,
     default=None,
     doc="The size from which a writer starts another data file: 128 mb with a primary key, else 256 mb.",
-    kind="a size such as 128 mb",
 )
 THIN_MODE = Option(
     key="data-file.thin-mode",
     parse=parse_bool,
     default=False,
     doc="Whether data files leave out the key columns that they hold as value columns too.",
-    kind="true or false",
 )
 STATS_MODE = Option(
     key="metadata.stats-mode",
@@ -93,7 +87,6 @@ STATS_DENSE_STORE = Option(
     parse=parse_bool,
     default=True,
     doc="Whether columns without statistics are left out of them; Paimon before 0.9 reads `false` only.",
-    kind="true or false",
 )
 MANIFEST_COMPRESSION = Option(
     key="manifest.compression",
@@ -107,19 +100,16 @@ MANIFEST_TARGET_FILE_SIZE = Option(
     parse=parse_size_bytes,
     default=8 << 20,
     doc="The size up to which small manifests are joined.",
-    kind="a size such as 8 mb",
 )
 MANIFEST_MERGE_MIN_COUNT = Option(
     key="manifest.merge-min-count",
     parse=positive,
     default=30,
     doc="Small manifests at which a commit joins them.",
-    kind="a positive number",
 )
 MANIFEST_FULL_COMPACTION_SIZE = Option(
     key="manifest.full-compaction-threshold-size",
     parse=parse_size_bytes,
     default=16 << 20,
     doc="Bytes of manifests with deletes at which a commit rewrites all manifests.",
-    kind="a size such as 16 mb",
 )

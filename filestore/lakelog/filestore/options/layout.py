@@ -31,7 +31,6 @@ BUCKET = Option(
     default=1,
     doc="Number of buckets: the unit of parallelism, ordering and ownership. lakelog writes it into every table that "
     "it makes; a table of others without it has dynamic buckets (-1), as many as its keys need.",
-    kind="a positive number, -1 or -2",
 )
 BUCKET_KEY = Option(
     key="bucket-key",
@@ -39,21 +38,18 @@ BUCKET_KEY = Option(
     default=_NO_NAMES,
     doc="Columns whose hash gives the bucket; the primary key without partition columns by default, and all columns "
     "in tables without primary key.",
-    kind="column names with commas",
 )
 BUCKET_FUNCTION = Option(
     key="bucket-function.type",
     parse=choice(BucketFunction),
     default=BucketFunction.DEFAULT,
     doc="How the bucket is computed from the bucket key: `default` (murmur3), `mod` or `hive`.",
-    kind="default, mod or hive",
 )
 DYNAMIC_BUCKET_TARGET_ROW_NUM = Option(
     key="dynamic-bucket.target-row-num",
     parse=positive,
     default=2_000_000,
     doc="Keys that a dynamic bucket takes before another one is opened.",
-    kind="a positive number",
 )
 DYNAMIC_BUCKET_INITIAL_BUCKETS: Option[int | None] = Option(
     key="dynamic-bucket.initial-buckets",
@@ -61,7 +57,6 @@ DYNAMIC_BUCKET_INITIAL_BUCKETS: Option[int | None] = Option(
     default=None,
     doc="Dynamic buckets that the first keys of a partition are spread over by their hash, instead of filling one "
     "after the other; as many as `dynamic-bucket.assigner-parallelism` by default.",
-    kind="a positive number",
 )
 DYNAMIC_BUCKET_ASSIGNER_PARALLELISM: Option[int | None] = Option(
     key="dynamic-bucket.assigner-parallelism",
@@ -69,28 +64,24 @@ DYNAMIC_BUCKET_ASSIGNER_PARALLELISM: Option[int | None] = Option(
     default=None,
     doc="How many tasks give the new keys of a partition their dynamic buckets, each filling buckets of its own: as "
     "many as write in Spark, 1 without Spark.",
-    kind="a positive number",
 )
 DYNAMIC_BUCKET_MAX_BUCKETS = Option(
     key="dynamic-bucket.max-buckets",
     parse=bucket_limit,
     default=-1,
     doc="Dynamic buckets of a partition at most: once they are full they take more than the target. -1 for no limit.",
-    kind="a positive number, or -1",
 )
 PRIMARY_KEY = Option(
     key="primary-key",
     parse=parse_names,
     default=_NO_NAMES,
     doc="Primary key columns, where they are given as an option at creation; moved into the schema.",
-    kind="column names with commas",
 )
 PARTITION = Option(
     key="partition",
     parse=parse_names,
     default=_NO_NAMES,
     doc="Partition columns, where they are given as an option at creation; moved into the schema.",
-    kind="column names with commas",
 )
 PARTITION_DEFAULT_NAME = Option(
     key="partition.default-name",
@@ -103,14 +94,12 @@ PARTITION_LEGACY_NAME = Option(
     parse=parse_bool,
     default=True,
     doc="Whether dates, times and timestamps in folder names have Paimon's older form (days since 1970 for a DATE).",
-    kind="true or false",
 )
 PARTITION_EXPIRATION_TIME = Option(
     key="partition.expiration-time",
     parse=parse_duration_millis,
     default=None,
     doc="How old a partition gets before an expiry deletes it, by the time in its values; never by default.",
-    kind="a duration such as 7 d",
 )
 PARTITION_TIMESTAMP_PATTERN = Option(
     key="partition.timestamp-pattern",

@@ -50,21 +50,18 @@ WRITE_MODE = Option(
     doc="What written rows do: `append-only` tables take inserts alone, `change-log` tables deletes too, each of which "
     "takes one equal row away where there is no primary key. `auto` is `change-log` with a primary key and "
     "`append-only` without. The option of FLIP-188; Paimon has dropped it.",
-    kind="auto, append-only or change-log",
 )
 MERGE_ENGINE = Option(
     key="merge-engine",
     parse=choice(MergeEngine),
     default=MergeEngine.DEDUPLICATE,
     doc="How several rows with one key are merged; `deduplicate` keeps the last.",
-    kind="deduplicate, partial-update, aggregation or first-row",
 )
 IGNORE_DELETE = Option(
     key="ignore-delete",
     parse=parse_bool,
     default=False,
     doc="Whether deletes are skipped.",
-    kind="true or false",
     older_keys=("first-row.ignore-delete", "deduplicate.ignore-delete", "partial-update.ignore-delete"),
 )
 SEQUENCE_FIELD = Option(
@@ -72,35 +69,30 @@ SEQUENCE_FIELD = Option(
     parse=parse_names,
     default=_NO_NAMES,
     doc="Columns that decide which row of a key is the last, before the order of arrival.",
-    kind="column names with commas",
 )
 SEQUENCE_FIELD_SORT_ORDER = Option(
     key="sequence.field.sort-order",
     parse=choice(SortOrder),
     default=SortOrder.ASCENDING,
     doc="Whether the row with the largest values of `sequence.field` is the last, or that with the smallest.",
-    kind="ascending or descending",
 )
 PARTIAL_UPDATE_REMOVE_ON_DELETE = Option(
     key="partial-update.remove-record-on-delete",
     parse=parse_bool,
     default=False,
     doc="Whether a -D deletes the row of a table with `merge-engine=partial-update`.",
-    kind="true or false",
 )
 PARTIAL_UPDATE_REMOVE_ON_SEQUENCE_GROUP = Option(
     key="partial-update.remove-record-on-sequence-group",
     parse=parse_names,
     default=_NO_NAMES,
     doc="Columns that order sequence groups: a -D that is the newest of such a group deletes the whole row.",
-    kind="column names with commas",
 )
 AGGREGATION_REMOVE_ON_DELETE = Option(
     key="aggregation.remove-record-on-delete",
     parse=parse_bool,
     default=False,
     doc="Whether a -D deletes the row of a table with `merge-engine=aggregation`.",
-    kind="true or false",
 )
 ROWKIND_FIELD = Option(
     key="rowkind.field",
@@ -114,21 +106,18 @@ CHANGELOG_PRODUCER = Option(
     parse=choice(ChangelogProducer),
     default=ChangelogProducer.NONE,
     doc="What writes changelog files: `none`, `input`, `lookup` or `full-compaction`.",
-    kind="none, input, lookup or full-compaction",
 )
 CHANGELOG_ROW_DEDUPLICATE = Option(
     key="changelog-producer.row-deduplicate",
     parse=parse_bool,
     default=False,
     doc="Whether an update that leaves a row as it was is left out of the changelog.",
-    kind="true or false",
 )
 CHANGELOG_ROW_DEDUPLICATE_IGNORED = Option(
     key="changelog-producer.row-deduplicate-ignore-fields",
     parse=parse_names,
     default=_NO_NAMES,
     doc="Columns that do not count when `changelog-producer.row-deduplicate` compares rows.",
-    kind="column names with commas",
 )
 DELETION_VECTORS = Option(
     key="deletion-vectors.enabled",
@@ -136,19 +125,16 @@ DELETION_VECTORS = Option(
     default=False,
     doc="Whether compactions mark overwritten rows in deletion vectors, so that reads need not merge; rows are seen "
     "once they are compacted.",
-    kind="true or false",
 )
 DELETION_VECTORS_64_BIT = Option(
     key="deletion-vectors.bitmap64",
     parse=parse_bool,
     default=False,
     doc="Whether deletion vectors are written in the 64 bit form, which is Iceberg's too.",
-    kind="true or false",
 )
 DELETION_VECTORS_MERGE_ON_READ = Option(
     key="deletion-vectors.merge-on-read",
     parse=parse_bool,
     default=False,
     doc="Whether reads of a table with deletion vectors show rows that are not compacted yet.",
-    kind="true or false",
 )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from lakelog.common.file_names import check_file_name, check_file_names
-from lakelog.common.options import parse_whole
+from lakelog.common.options import parse_whole, takes
 
 BUCKETS_MAX = 2_147_483_647  # files hold the number of buckets in 32 bits
 LONG_MAX = 9_223_372_036_854_775_807
@@ -15,6 +15,7 @@ DYNAMIC_BUCKETS_MAX = 32_767  # Paimon numbers dynamic buckets in 16 bits
 Value = TypeVar("Value")
 
 
+@takes("column names with commas")
 def parse_names(text: str) -> tuple[str, ...]:
     """Column names separated by commas."""
     return tuple(name for name in (part.strip() for part in text.split(",")) if name)
@@ -30,6 +31,7 @@ def by_level(parse: Callable[[str], Value]) -> Callable[[str], Mapping[int, Valu
     return parse_pairs
 
 
+@takes("a positive number, -1 or -2")
 def parse_bucket_count(text: str) -> int:
     """A number of buckets, -1 (dynamic, or none for append tables) or -2 (postponed). Raises ValueError."""
     count = parse_whole(text)
@@ -38,6 +40,7 @@ def parse_bucket_count(text: str) -> int:
     return count
 
 
+@takes("the name of a branch")
 def parse_branch(text: str) -> str:
     """The name of a branch, a part of a path. Raises ValueError for an empty name and one that leads elsewhere."""
     if not text.strip() or text == "~":
@@ -66,6 +69,7 @@ def _long(text: str) -> int:
     return number
 
 
+@takes("a positive number")
 def positive(text: str) -> int:
     """A number above 0."""
     number = _long(text)
@@ -74,6 +78,7 @@ def positive(text: str) -> int:
     return number
 
 
+@takes("a number from 2 on")
 def at_least_two(text: str) -> int:
     """A number above 1."""
     number = _long(text)
@@ -82,6 +87,7 @@ def at_least_two(text: str) -> int:
     return number
 
 
+@takes("a number from 0 on")
 def not_negative(text: str) -> int:
     """A number from 0 on."""
     number = _long(text)
@@ -90,6 +96,7 @@ def not_negative(text: str) -> int:
     return number
 
 
+@takes("a positive number, or -1")
 def bucket_limit(text: str) -> int:
     """A number of dynamic buckets, or -1 for none."""
     number = _long(text)
@@ -98,6 +105,7 @@ def bucket_limit(text: str) -> int:
     return number
 
 
+@takes("a number from 0 to 23, or -1")
 def hour(text: str) -> int:
     """An hour of the day, or -1 for none."""
     number = _long(text)

@@ -25,14 +25,12 @@ SCAN_MODE = Option(
     parse=choice(ScanMode),
     default=ScanMode.DEFAULT,
     doc="Which rows a read gives; by default the newest snapshot, or the one that another scan option names.",
-    kind="default, latest-full, full, latest, from-timestamp, from-snapshot or from-snapshot-full",
 )
 SCAN_SNAPSHOT_ID = Option(
     key="scan.snapshot-id",
     parse=positive,
     default=None,
     doc="The snapshot to read.",
-    kind="a positive number",
 )
 SCAN_TIMESTAMP = Option(
     key="scan.timestamp",
@@ -46,35 +44,30 @@ SCAN_TIMESTAMP_MILLIS = Option(
     parse=not_negative,
     default=None,
     doc="The time whose state is read, in milliseconds since 1970 UTC.",
-    kind="a number from 0 on",
 )
 SCAN_FALLBACK_BRANCH: Option[str | None] = Option(
     key="scan.fallback-branch",
     parse=parse_branch,
     default=None,
     doc="A branch whose partitions reads of rows show where the table itself has none.",
-    kind="the name of a branch",
 )
 SCAN_PRIMARY_BRANCH: Option[str | None] = Option(
     key="scan.primary-branch",
     parse=parse_branch,
     default=None,
     doc="A branch whose partitions reads of rows show in place of the table's own.",
-    kind="the name of a branch",
 )
 SOURCE_SPLIT_TARGET_SIZE = Option(
     key="source.split.target-size",
     parse=parse_size_bytes,
     default=128 << 20,
     doc="Bytes of files that one split of a read holds; files that share keys stay together.",
-    kind="a size such as 128 mb",
 )
 SOURCE_SPLIT_OPEN_FILE_COST = Option(
     key="source.split.open-file-cost",
     parse=parse_size_bytes,
     default=4 << 20,
     doc="Bytes that a file counts for at least in a split: opening many small files takes time too.",
-    kind="a size such as 4 mb",
 )
 READ_MEMORY_BUDGET = Option(
     key="read.memory-budget",
@@ -82,7 +75,6 @@ READ_MEMORY_BUDGET = Option(
     default=256 << 20,
     doc="Memory that merging may use; buckets merged at once share it, larger ones are merged in key ranges. An option "
     "of lakelog.",
-    kind="a size such as 256 mb",
 )
 LOOKUP_CACHE_MAX_MEMORY_SIZE = Option(
     key="lookup.cache-max-memory-size",
@@ -91,5 +83,4 @@ LOOKUP_CACHE_MAX_MEMORY_SIZE = Option(
     doc="Memory of each Python process of Spark for what lookups of old rows have read: key columns, then rows. More "
     "is read again for each batch. Counts for tables with a log that look old rows up when they are written "
     "(`log.changelog-mode`=`all`, and tables that merge), and for streams with `scan.normalize`.",
-    kind="a size such as 256 mb",
 )

@@ -10,28 +10,24 @@ SNAPSHOT_NUM_RETAINED_MIN = Option(
     parse=positive,
     default=10,
     doc="Snapshots that an expiry keeps at least.",
-    kind="a positive number",
 )
 SNAPSHOT_NUM_RETAINED_MAX = Option(
     key="snapshot.num-retained.max",
     parse=positive,
     default=2_147_483_647,
     doc="Snapshots that an expiry keeps at most.",
-    kind="a positive number",
 )
 SNAPSHOT_TIME_RETAINED = Option(
     key="snapshot.time-retained",
     parse=parse_duration_millis,
     default=3_600_000,
     doc="How long snapshots are kept.",
-    kind="a duration such as 1 h",
 )
 SNAPSHOT_EXPIRE_LIMIT = Option(
     key="snapshot.expire.limit",
     parse=positive,
     default=50,
     doc="Snapshots that one expiry deletes at most.",
-    kind="a positive number",
 )
 CHANGELOG_NUM_RETAINED_MIN: Option[int | None] = Option(
     key="changelog.num-retained.min",
@@ -39,21 +35,18 @@ CHANGELOG_NUM_RETAINED_MIN: Option[int | None] = Option(
     default=None,
     doc="Snapshots whose changes are kept at least, living ones among them; `snapshot.num-retained.min` by default. "
     "Where an option of changes is more than that of snapshots, changes outlive their snapshots.",
-    kind="a positive number",
 )
 CHANGELOG_NUM_RETAINED_MAX: Option[int | None] = Option(
     key="changelog.num-retained.max",
     parse=positive,
     default=None,
     doc="Snapshots whose changes are kept at most; `snapshot.num-retained.max` by default.",
-    kind="a positive number",
 )
 CHANGELOG_TIME_RETAINED: Option[int | None] = Option(
     key="changelog.time-retained",
     parse=parse_duration_millis,
     default=None,
     doc="How long changes are kept; `snapshot.time-retained` by default.",
-    kind="a duration such as 7 d",
 )
 CONSUMER_EXPIRATION_TIME: Option[int | None] = Option(
     key="consumer.expiration-time",
@@ -61,7 +54,6 @@ CONSUMER_EXPIRATION_TIME: Option[int | None] = Option(
     default=None,
     doc="How long a consumer that records no progress keeps snapshots; without end by default, but for the leases of "
     "streams, which end after a day.",
-    kind="a duration such as 7 d",
 )
 USERS_TIME_RETAINED = Option(
     key="users.time-retained",
@@ -69,5 +61,4 @@ USERS_TIME_RETAINED = Option(
     default=90 * 86_400_000,
     doc="How long a table keeps the last batch of a stream that writes nothing any more. A stream that writes again "
     "later, in the middle of its batches, is refused. An option of lakelog.",
-    kind="a duration such as 90 d",
 )

@@ -59,56 +59,48 @@ TAG_AUTOMATIC_CREATION: Option[TagCreation] = Option(
     default=TagCreation.NONE,
     doc="When writers create tags: `process-time`, by the time of commits, `watermark`, by the watermark of snapshots, "
     "`batch`, after each batch write, or `none`.",
-    kind="none, process-time, watermark or batch",
 )
 TAG_CREATION_PERIOD: Option[TagPeriod] = Option(
     key="tag.creation-period",
     parse=choice(TagPeriod, folds=in_lower_case),
     default=TagPeriod.DAILY,
     doc="The period of automatic tags. The tag of a period is that of the first snapshot behind it, and has its name.",
-    kind="daily, hourly or two-hours",
 )
 TAG_CREATION_PERIOD_DURATION: Option[int | None] = Option(
     key="tag.creation-period-duration",
     parse=parse_duration_millis,
     default=None,
     doc="The period of automatic tags as a duration, in place of `tag.creation-period`. Names are as 202601311530.",
-    kind="a duration such as 30 min",
 )
 TAG_CREATION_DELAY = Option(
     key="tag.creation-delay",
     parse=parse_duration_millis,
     default=0,
     doc="How long after a period its tag is created, so that late rows are in it; less than a period.",
-    kind="a duration such as 10 min",
 )
 TAG_PERIOD_FORMATTER: Option[TagFormat] = Option(
     key="tag.period-formatter",
     parse=choice(TagFormat, folds=in_lower_case),
     default=TagFormat.WITH_DASHES,
     doc="How names of automatic tags are written: `2026-01-31 15`, `20260131 15` or `2026013115`.",
-    kind="with_dashes, without_dashes or without_dashes_and_spaces",
 )
 TAG_NUM_RETAINED_MAX: Option[int | None] = Option(
     key="tag.num-retained-max",
     parse=positive,
     default=None,
     doc="Automatic tags that are kept at most; the oldest are deleted.",
-    kind="a positive number",
 )
 TAG_DEFAULT_TIME_RETAINED: Option[int | None] = Option(
     key="tag.default-time-retained",
     parse=parse_duration_millis,
     default=None,
     doc="How long a tag is kept that is created without a time of its own, automatic ones too.",
-    kind="a duration such as 30 d",
 )
 TAG_AUTOMATIC_COMPLETION = Option(
     key="tag.automatic-completion",
     parse=parse_bool,
     default=False,
     doc="Whether periods without a snapshot get tags too, one a snapshot, those of the snapshots behind them.",
-    kind="true or false",
 )
 TAG_CREATE_SUCCESS_FILE = Option(
     key="tag.create-success-file",
@@ -116,7 +108,6 @@ TAG_CREATE_SUCCESS_FILE = Option(
     default=False,
     doc="Whether the creation of a tag is followed by the file `tag/tag-success-file/<tag>_SUCCESS`, for schedulers "
     "that wait for it. It is deleted with the tag.",
-    kind="true or false",
 )
 SNAPSHOT_WATERMARK_IDLE_TIMEOUT: Option[int | None] = Option(
     key="snapshot.watermark-idle-timeout",
@@ -124,7 +115,6 @@ SNAPSHOT_WATERMARK_IDLE_TIMEOUT: Option[int | None] = Option(
     default=None,
     doc="With `tag.automatic-creation=watermark`: when the newest snapshot's watermark is this much older than now, a "
     "batch without rows makes a snapshot too if it has a later watermark, so that the tags up to it are created.",
-    kind="a duration such as 10 min",
 )
 TAG_BATCH_CUSTOMIZED_NAME: Option[str | None] = Option(
     key="tag.batch.customized-name",
@@ -137,7 +127,6 @@ TAG_TIME_EXPIRE_ENABLED = Option(
     parse=parse_bool,
     default=True,
     doc="Whether writers delete tags whose time is over.",
-    kind="true or false",
 )
 SINK_WATERMARK_TIME_ZONE: Option[ZoneInfo] = Option(
     key="sink.watermark-time-zone",

@@ -11,7 +11,6 @@ WRITE_BUFFER_SIZE = Option(
     default=256 << 20,
     doc="Memory for the rows of one writing task of a table without a log; sorting them takes as much again. More rows "
     "are spilled, or go to another level-0 file.",
-    kind="a size such as 256 mb",
 )
 WRITE_BUFFER_SPILLABLE = Option(
     key="write-buffer-spillable",
@@ -19,21 +18,18 @@ WRITE_BUFFER_SPILLABLE = Option(
     default=True,
     doc="Whether full write buffers of a table with a primary key are sorted, spilled to the folder for temporary "
     "files (`TMPDIR`) and merged at the end of the task; else each goes to level-0 files of its own.",
-    kind="true or false",
 )
 WRITE_BUFFER_SPILL_MAX_DISK_SIZE = Option(
     key="write-buffer-spill.max-disk-size",
     parse=parse_size_bytes,
     default=None,
     doc="Bytes of spilled rows of one task at which they go to level-0 files of their own; without a limit by default.",
-    kind="a size such as 10 gb",
 )
 LOCAL_SORT_MAX_NUM_FILE_HANDLES = Option(
     key="local-sort.max-num-file-handles",
     parse=at_least_two,
     default=128,
     doc="Spilled files of one task at which they are merged into one.",
-    kind="a number from 2 on",
 )
 SPILL_COMPRESSION = Option(
     key="spill-compression",
@@ -46,14 +42,12 @@ SPILL_COMPRESSION_ZSTD_LEVEL = Option(
     parse=parse_whole,
     default=1,
     doc="The level of zstd in spilled rows.",
-    kind="a number",
 )
 WRITE_ONLY = Option(
     key="write-only",
     parse=parse_bool,
     default=False,
     doc="Whether writers leave compaction and expiry to another process.",
-    kind="true or false",
     older_keys=("write.compaction-skip",),
 )
 COMMIT_MAX_RETRIES = Option(
@@ -61,28 +55,24 @@ COMMIT_MAX_RETRIES = Option(
     parse=not_negative,
     default=None,
     doc="How often a commit that lost a race is tried again; as long as commit.timeout allows by default.",
-    kind="a number from 0 on",
 )
 COMMIT_TIMEOUT = Option(
     key="commit.timeout",
     parse=parse_duration_millis,
     default=600_000,
     doc="How long a commit that loses races is tried again.",
-    kind="a duration such as 10 min",
 )
 COMMIT_MIN_RETRY_WAIT = Option(
     key="commit.min-retry-wait",
     parse=parse_duration_millis,
     default=10,
     doc="The longest wait before the first retry of a commit; it doubles with each lost race, shortened at random.",
-    kind="a duration such as 10 ms",
 )
 COMMIT_MAX_RETRY_WAIT = Option(
     key="commit.max-retry-wait",
     parse=parse_duration_millis,
     default=10_000,
     doc="The longest wait between retries of a commit.",
-    kind="a duration such as 10 s",
 )
 LINEAGE_CAPTURE = Option(
     key="lineage.capture",
@@ -90,5 +80,4 @@ LINEAGE_CAPTURE = Option(
     default=True,
     doc="Whether each commit of lakelog records in its snapshot which job made it, from which snapshots of which "
     "tables. What is made from a table whose commits record nothing has no lineage beyond it. An option of lakelog.",
-    kind="true or false",
 )
