@@ -25,7 +25,13 @@ print("ROWS", spark.read.format("lakelog").load(table.path).count())
 """
 
 
-@pytest.mark.parametrize("program", [START + USE + READ, USE + START + READ], ids=["session first", "lakelog first"])
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param(START + USE + READ, id="session first"),
+        pytest.param(USE + START + READ, id="lakelog first", marks=pytest.mark.full),
+    ],
+)
 def test_the_format_is_found_where_python3_of_the_path_lacks_lakelog(tmp_path: Path, program: str) -> None:
     bare = tmp_path / "bin"
     bare.mkdir()

@@ -138,7 +138,7 @@ def died_at(table: FileStoreTable, folder: Path, call: int, act: str, **which: o
     return in_new_process(str(copy)), False
 
 
-@pytest.mark.parametrize("expires_first", [False, True])
+@pytest.mark.parametrize("expires_first", [pytest.param(False, marks=pytest.mark.full), True])
 def test_a_rollback_that_dies_at_any_call_keeps_users_and_is_finished_by_the_next(
     table: FileStoreTable, tmp_path: Path, expires_first: bool
 ) -> None:

@@ -158,6 +158,7 @@ def test_a_delete_from_an_append_only_table_is_refused_before_anything_is_logged
     assert table.store.snapshots.latest() is None
 
 
+@pytest.mark.full  # tests/integration/logs/test_old_values.py tries it without Spark
 def test_a_table_that_adds_up_has_its_sums_in_the_log_with_their_old_values(
     spark: SparkSession, tmp_path: Path, bootstrap_servers: str
 ) -> None:
