@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql.datasource import InputPartition
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError
@@ -95,21 +97,23 @@ class FollowPhase:
     def partitions(self, start: FollowOffset, end: FollowOffset) -> list[InputPartition]:
         """What the tasks of a batch read. Raises InvalidRequestError for one that was planned of another history.
 
-        The changes of a bucket are read in order, by one task. An overwrite, a rescale or a restore may move keys into
-        other buckets: then one task reads those of a partition, so that no older row of a key comes behind a newer one.
+        The changes of a bucket are read in order, by one task. Where keys may have moved into other buckets, one task
+        reads the changes of a whole partition, so that no older row of a key comes behind a newer one: a rescale moves
+        the keys of fixed buckets, and an overwrite or a restore those of dynamic ones.
         """
         entries: list[ManifestEntry] = []
-        has_moved = False
+        has_overwrite = False
         for snapshot_id in range(start.consumed + 1, end.consumed + 1):
             snapshot = self._followed(snapshot_id)
             if snapshot_id == end.consumed:
                 check_same_commit(self._table, snapshot_id, found=snapshot.uuid, read=end.commit)
             entries += change_files(self._table, snapshot)
-            has_moved = has_moved or snapshot.commit_kind is CommitKind.OVERWRITE
-        is_whole = has_moved and bool(self._table.schema.primary_keys)
+            has_overwrite = has_overwrite or snapshot.commit_kind is CommitKind.OVERWRITE
+        moved = self._moved(entries, has_overwrite=has_overwrite)
         in_order: dict[tuple[bytes, int | None], list[ManifestEntry]] = {}
         for entry in entries:
-            in_order.setdefault((entry.partition, None if is_whole else entry.bucket), []).append(entry)
+            bucket = None if entry.partition in moved else entry.bucket
+            in_order.setdefault((entry.partition, bucket), []).append(entry)
         groups = pack(
             list(in_order.values()),
             lambda entries: sum(entry.file.file_size_bytes for entry in entries),
@@ -117,3 +121,14 @@ class FollowPhase:
             size_max=PARTITION_BYTES,
         )
         return [DeltaPartition([entry for entries in group for entry in entries]) for group in groups]
+
+    def _moved(self, entries: Sequence[ManifestEntry], *, has_overwrite: bool) -> set[bytes]:
+        """The partitions in which a key may be in two buckets."""
+        if not self._table.schema.primary_keys:
+            return set()
+        if self._table.schema.bucket_count < 1:
+            return {entry.partition for entry in entries} if has_overwrite else set()
+        counts: dict[bytes, set[int]] = {}
+        for entry in entries:
+            counts.setdefault(entry.partition, set()).add(entry.total_buckets)
+        return {partition for partition, found in counts.items() if len(found) > 1}
