@@ -313,3 +313,18 @@ def test_histories_leave_the_rows_of_a_dict(
         states[table.snapshots.latest_id() or 0] = [(*key, value) for key, value in sorted(state.items())]
     for snapshot_id, expected in states.items():
         assert sorted(map(str, content(table, snapshot_id))) == sorted(map(str, expected))
+
+
+@pytest.mark.parametrize("where", ["id = 1", "id = 1 or id = 3"])
+def test_a_delete_that_was_cut_off_before_its_compaction_is_seen_once_it_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    table = make(tmp_path)
+    table.write(rows((0, 1, 1), (0, 2, 2), (1, 3, 3)))
+    with monkeypatch.context() as killed:
+        killed.setattr(FileStoreTable, "_compact_after_write", lambda *_: None)
+        assert table.delete("id = 1") is not None
+    assert content(table) == [(0, 1, 1), (0, 2, 2), (1, 3, 3)]  # the change waits for a compaction
+    again = table.delete(where)
+    assert (again is None) == (where == "id = 1")
+    assert content(table) == [(0, 2, 2), (1, 3, 3)][: 1 + (again is None)]

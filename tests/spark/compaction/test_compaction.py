@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from lakelog.common.errors import UnavailableError
 from lakelog.filestore.compact.bucket_work import BucketWork
 from lakelog.filestore.compact.rewriting import compact_bucket
 from lakelog.filestore.metadata.manifests.levels import runs_of
@@ -151,6 +152,46 @@ def test_the_end_of_a_stream_shows_rows_that_only_a_compaction_shows(tmp_path: P
     beside = BackgroundCompaction(DriverSnapshots(table, None))
     end_before_compaction(beside, 0)
     assert {row["id"] for row in table.to_arrow().to_pylist()} >= set(range(6))
+
+
+@pytest.mark.parametrize("is_replay", [True, False])
+@pytest.mark.parametrize(
+    "options", [{"deletion-vectors.enabled": "true"}, {"merge-engine": "first-row"}, {"changelog-producer": "lookup"}]
+)
+def test_what_a_killed_process_has_not_compacted_is_taken_up_by_the_next(
+    tmp_path: Path, options: dict[str, str], is_replay: bool
+) -> None:
+    """Which runs its last batch again, or finds no batch."""
+    table = make_table(tmp_path, options={**LITTLE_TO_SETTLE, **options})
+    commit_batch(table, 0)
+    beside = BackgroundCompaction(DriverSnapshots(FileStoreTable.open(table.path), None))
+    if is_replay:
+        live = table.live_files.of(table.snapshots.latest())
+        beside.after_batch(Batch(user="job", identifier=0, source_digest=None), (), live, is_settled_later=False)
+        beside.wait()
+    else:
+        beside.settle()
+    assert {entry.file.level for entry in table.live_files.of(table.snapshots.latest()).entries()} == {5}
+    assert content(table) == content_after(1)
+
+
+def test_a_compaction_that_failed_is_made_up_for_by_the_next_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = make_table(tmp_path, options={"deletion-vectors.enabled": "true"})
+    beside = BackgroundCompaction(DriverSnapshots(table, None))
+
+    def fail(*_: object, **__: object) -> None:
+        raise UnavailableError("the store is away")
+
+    with monkeypatch.context() as failing:
+        failing.setattr(compaction, "compact_bucket", fail)
+        write(beside, 0, is_settled_later=False)
+    assert content(table) == {}
+    live = table.live_files.of(table.snapshots.latest())
+    beside.after_batch(Batch(user="job", identifier=1, source_digest=None), (), live, is_settled_later=False)
+    beside.wait()
+    assert content(table) == content_after(1)
 
 
 @pytest.mark.parametrize("producer", ["lookup", "full-compaction"])

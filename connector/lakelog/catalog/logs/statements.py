@@ -33,7 +33,9 @@ def run_statement(
         return recording(table.store, operation)._change(operation, plan)
     logged = logged_table(table)
     snapshot = logged.run(operation, plan, commits_nothing=commits_nothing, properties=properties)
-    if snapshot is not None:
+    if snapshot is None:
+        table.store._compact_waiting()
+    else:
         after_statement(table, snapshot)
     return snapshot
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -32,9 +33,10 @@ from lakelog.filestore.compact import (
 )
 from lakelog.filestore.expire import expire_after_commit
 from lakelog.filestore.metadata.manifests import BucketId, DataFileMeta
-from lakelog.filestore.metadata.snapshots import LiveFiles
+from lakelog.filestore.metadata.snapshots import BATCH_COMMIT_IDENTIFIER, LiveFiles
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.filestore.options import READ_MEMORY_BUDGET, WRITE_ONLY
+from lakelog.filestore.read import waiting_buckets
 from lakelog.filestore.refs import expire_tags_by_writer, release_after_commit, tag_after_commit
 from lakelog.protocol.state import Batch, DriverSnapshots, process_observer
 from lakelog.protocol.upkeep import expire_log_after_commit
@@ -70,6 +72,7 @@ class BackgroundCompaction:
     _changed: Condition = field(default_factory=Condition)
     _threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, _THREAD_NAME))
     _is_running: bool = False
+    _has_left: bool = True  # rows that no read shows before a compaction: those of a process that was killed
     _settling_count: int = 0
     _next: _Work | None = None
     _written: _Work | None = None
@@ -79,12 +82,18 @@ class BackgroundCompaction:
         """Take note of a committed batch: the bucket of each file that it added, and the live files.
 
         What is due in these buckets is compacted later, or before this returns when one of them has so many runs that
-        writers must wait. `is_settled_later` says that `settle` comes at the end of the stream. Raises what an earlier
-        compaction met, but for errors of ours, which are logged.
+        writers must wait; with the first batch also what a process that was killed has left of rows that no read shows
+        before a compaction. `is_settled_later` says that `settle` comes at the end of the stream. Raises what an
+        earlier compaction met, but for errors of ours, which are logged.
         """
         table = self.snapshots.table
-        work = _Work(batch, Counter(files), is_settled_later)
-        if not work.files or WRITE_ONLY.of(table.schema.options):
+        if WRITE_ONLY.of(table.schema.options):
+            return
+        with self._changed:
+            has_left, self._has_left = self._has_left, False
+        left = waiting_buckets(table) if has_left else ()
+        work = _Work(batch, Counter(files) | Counter(left), is_settled_later)
+        if not work.files:
             return
         with self._changed:
             self._next = _joined(self._next, work)
@@ -120,6 +129,10 @@ class BackgroundCompaction:
                 self._settling_count -= 1
         with self._changed:
             written, self._written = self._written, None
+            has_left, self._has_left = self._has_left, False
+        if written is None and has_left and not WRITE_ONLY.of(self.snapshots.table.schema.options):
+            nobody = Batch(user=str(uuid.uuid4()), identifier=BATCH_COMMIT_IDENTIFIER, source_digest=None)
+            written = _Work(nobody, Counter(waiting_buckets(self.snapshots.table)))
         if written is not None:
             table, counts = self.snapshots.table, written.files
 
@@ -131,7 +144,9 @@ class BackgroundCompaction:
     def _run(self) -> None:
         while (work := self._take()) is not None:
             try:
-                _compact(work, self.snapshots, _picked(work, self.snapshots), _stand_back, self._is_wanted)
+                if not _compact(work, self.snapshots, _picked(work, self.snapshots), _stand_back, self._is_wanted):
+                    with self._changed:
+                        self._has_left = True
                 expire_after(self.snapshots.table, kafka=self.snapshots.kafka)
             except BaseException as error:  # noqa: BLE001  # the stream's thread raises it
                 with self._changed:
@@ -230,10 +245,11 @@ def _compact(
     pick: Pick,
     prepare: Callable[[], None] | None = None,
     is_wanted: Callable[[], bool] = lambda: True,
-) -> None:
+) -> bool:
     """Compact the units picked, in threads that begin with `prepare` and share the memory budget, while `is_wanted`.
 
-    The batch is in the table already: nothing here fails it.
+    The batch is in the table already: nothing here fails it. False where it is not done: an error of ours
+    is logged, and a compaction whose files another one has replaced is dropped.
     """
     table = snapshots.table
     lasted = Stopwatch()
@@ -244,7 +260,7 @@ def _compact(
     try:
         units = due_work(table, table.snapshots.latest(), work.files, pick)
         if not units:
-            return
+            return True
         results = in_threads(
             compact,
             units,
@@ -256,7 +272,10 @@ def _compact(
         compacted = [result for result in results if result is not None]
         if compacted:
             done = commit_compaction(work.batch, compacted, snapshots=snapshots, observe=process_observer())
-            if done.snapshot_id is not None:
-                log_compaction(table, compacted, snapshot_id=done.snapshot_id, lasted=lasted)
+            if done.snapshot_id is None:
+                return False
+            log_compaction(table, compacted, snapshot_id=done.snapshot_id, lasted=lasted)
     except LakelogError as error:
         log_failed_compaction(table, f"batch {work.batch.identifier}", error)
+        return False
+    return True

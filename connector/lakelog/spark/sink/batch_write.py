@@ -180,6 +180,11 @@ class BatchWrite:
             has_repeated_tasks=any(message.is_repeated for message in messages),
         )
 
+    def compact_left(self) -> None:
+        """Leave to the compaction what a process that was killed behind its commit has left."""
+        live = self.table.live_files.of(self.table.snapshots.latest())
+        compaction_beside(self.snapshots).after_batch(self.batch, (), live, is_settled_later=self.is_settled_later)
+
     def _is_worth_a_snapshot(self, messages: Sequence[TaskMessage], answers: Sequence[BucketAnswer]) -> bool:
         """False for an empty batch that says nothing of its sources: Spark makes those when only time has passed.
 

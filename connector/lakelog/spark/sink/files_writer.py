@@ -23,6 +23,7 @@ from lakelog.filestore.commit import CommitClock, CommitRequest, TableCommit, ba
 from lakelog.filestore.index import HashIndex, HashIndexChange, joined_changes
 from lakelog.filestore.metadata.manifests import FileKind
 from lakelog.filestore.metadata.snapshots import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot, lineage_property
+from lakelog.filestore.read import waiting_buckets
 from lakelog.filestore.refs import is_snapshot_due
 from lakelog.filestore.write import (
     Replaced,
@@ -192,8 +193,11 @@ class FilesPlan:
             )
 
         snapshot = TableCommit(self.table).commit(resolve)
-        if snapshot is not None:
-            compact_due(batch, snapshots, [file.bucket_id(bucket) for bucket, file in files])
+        touched = (
+            waiting_buckets(self.table) if snapshot is None else [file.bucket_id(bucket) for bucket, file in files]
+        )
+        if snapshot is not None or touched:
+            compact_due(batch, snapshots, touched)
         return snapshot
 
     def _hashes(self, written: Sequence[WrittenFiles]) -> HashIndexChange | None:

@@ -19,3 +19,4 @@ from lakelog.filestore.read.split_rows import read_splits_as_changes as read_spl
 from lakelog.filestore.read.waiting_rows import Visible as Visible
 from lakelog.filestore.read.waiting_rows import WaitingRows as WaitingRows
 from lakelog.filestore.read.waiting_rows import Waits as Waits
+from lakelog.filestore.read.waiting_rows import waiting_buckets as waiting_buckets

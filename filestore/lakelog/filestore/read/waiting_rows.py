@@ -85,6 +85,17 @@ def stream_waits(schema: TableSchema) -> Waits:
     return Waits.NOT_KNOWN if schema.bucket_count == POSTPONE_BUCKET else Waits.NONE
 
 
+def waiting_buckets(table: TableStore) -> set[BucketId]:
+    """The buckets with rows that batch reads leave out, or streams are not given, before a compaction that is due.
+
+    Whoever writes rows compacts them next, unless its process ends between the two.
+    """
+    if Waits.LEVEL_0 not in (batch_waits(table.schema), stream_waits(table.schema)):
+        return set()
+    live = table.live_files.of(table.snapshots.latest())
+    return {bucket for bucket in live.buckets if any(meta.level == 0 for meta in live.files(bucket))}
+
+
 @dataclass(slots=True)
 class Waiting:
     """The files of a table that one kind of reads leaves out, from snapshot to snapshot.

@@ -91,6 +91,17 @@ class KeptTable(ReadableTable):
         except LakelogError as error:
             log_failed_compaction(self, "a write", error)
 
+    def _compact_waiting(self, clock: CommitClock | None = None) -> None:
+        """Compact the buckets with rows that no read shows before, as `_compact_after_write` does.
+
+        A statement changes such rows too. A process that was killed between its commit and its compaction has left
+        some, and the same statement finds nothing to change then.
+        """
+        from lakelog.filestore.read.waiting_rows import waiting_buckets
+
+        if waiting := waiting_buckets(self):
+            self._compact_after_write(waiting, clock)
+
     def _expire_after(self, snapshot: Snapshot, *, is_upkeep: bool = False) -> None:
         """Create the tags that are due after a commit, then expire what is; errors are only logged."""
         from lakelog.filestore.expire.writer_expiry import expire_after_commit

@@ -82,7 +82,9 @@ class WritableTable(KeptTable):
         from lakelog.filestore.write.deleting import TableChange
 
         latest_of(self)  # raises for a table that was created again
-        return self._committed(TableChange(self, plan, operation), clock)
+        snapshot = self._committed(TableChange(self, plan, operation), clock)
+        self._compact_waiting(clock)
+        return snapshot
 
     def _committed(self, write: TableWrite | TableChange, clock: CommitClock | None) -> Snapshot | None:
         """Commit, then compact and expire what is due. None when nothing is to be committed."""
