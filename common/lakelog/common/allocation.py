@@ -1,8 +1,9 @@
-"""Asks Arrow's allocator to keep freed memory for some seconds. To be imported before pyarrow; else it has no effect.
+"""Asks Arrow's allocator to keep freed memory for some seconds. Import this module before pyarrow; otherwise it has no
+effect.
 
-A compaction takes and frees the same hundreds of megabytes again and again. Arrow's allocator (mimalloc) gives what is
-freed back to the system within 10 ms by default, and the system clears every page before it hands it out again: that is
-a fifth of the time of a compaction, and more on virtual machines. A value that is set already stays.
+A compaction allocates and frees the same hundreds of megabytes again and again. Arrow's allocator (mimalloc) returns
+freed memory to the system within 10 ms by default, and the system clears every page before it hands it out again. This
+takes a fifth of the time of a compaction, and more on virtual machines. A setting that is already there is kept.
 """
 
 from __future__ import annotations

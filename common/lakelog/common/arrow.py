@@ -72,9 +72,9 @@ def to_arrow_type(kind: DataType) -> pa.DataType:
 
 
 def wide_decimal(scale: int) -> pa.DataType:
-    """The Arrow type in which every number of 38 digits has its place with `scale` digits behind the point.
+    """The Arrow type that can hold every number of 38 digits with `scale` digits behind the point.
 
-    Arrow's casts to 128 bits wrap around where a number has no place: -7 becomes a DECIMAL(38, 38) of -0.19 without an
+    Arrow's casts to 128 bits wrap around where a number does not fit: -7 becomes a DECIMAL(38, 38) of -0.19 without an
     error. So decimals and strings that get another scale are cast to this type first.
     """
     return pa.decimal256(76, scale)
@@ -91,9 +91,10 @@ def to_arrow_schema(fields: Sequence[DataField]) -> pa.Schema:
 
 
 def misplaced_null(values: pa.Array | pa.ChunkedArray, kind: DataType, place: str = "") -> str | None:
-    """The first place in values of a type that is NOT NULL and holds a null; None where there is no such null.
+    """The first place in values of a type that is NOT NULL and holds a null; None if there is none.
 
-    It is empty for the values themselves, else names the member in them: `.member`, `[]`, `.key`, `.value`.
+    The place is empty for the values themselves, otherwise it names the member in them: `.member`, `[]`, `.key`,
+    `.value`.
     """
     if not kind.nullable and values.null_count:
         return place
@@ -110,7 +111,7 @@ def _has_not_null_inside(kind: DataType) -> bool:
 
 
 def _misplaced_in(values: pa.Array, kind: DataType, place: str) -> str | None:
-    """`misplaced_null` in the members of nested values, none of which is null."""
+    """`misplaced_null` for the members of nested values that are not null themselves."""
     if kind.root is TypeRoot.ROW:
         members = [
             (child, field.type, f"{place}.{field.name}")
@@ -148,8 +149,8 @@ _FROM_ARROW = {
 def from_arrow_type(kind: pa.DataType, *, name: str, depth: int = 0) -> DataType:
     """The column type of an Arrow type; ROW members get ids 0, which the schema renumbers.
 
-    Raises UnsupportedError, naming the column `name`, for types the format lacks, InvalidRequestError for types that
-    are nested too deep; `depth` is how many they are inside of.
+    Raises UnsupportedError, naming the column `name`, for types that the format lacks, and InvalidRequestError for
+    types that are nested too deeply; `depth` is the number of types around this one.
     """
     check_depth(depth)
     if kind in _FROM_ARROW:
@@ -207,7 +208,7 @@ def pieces_of(batches: Iterable[pa.RecordBatch], size_bytes: int) -> Iterator[pa
             continue
         held.append(batch)
         held_bytes += batch.nbytes
-        if held_bytes + batch.nbytes // 2 >= size_bytes:  # one more like it would be further off than this
+        if held_bytes + batch.nbytes // 2 >= size_bytes:  # another one would lead further off
             yield pa.Table.from_batches(held)
             held, held_bytes = [], 0
     if held:

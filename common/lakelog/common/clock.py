@@ -1,6 +1,6 @@
 """This machine's clock, and how long something has lasted.
 
-What depends on the time takes it as an argument, or the clock, so that a test can own it.
+Code that depends on the time takes the time or the clock as an argument, so that a test can set it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ def system_millis() -> int:
 
 
 class Stopwatch:
-    """Counts from its making. The monotonic clock stands still while a machine sleeps, the wall clock may be set back:
-    so what was longer counts."""
+    """Measures the time since it was created. The monotonic clock stands still while a machine sleeps, and the wall
+    clock may be set back: the longer of the two times counts."""
 
     def __init__(self) -> None:
         """Start."""

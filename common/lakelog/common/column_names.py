@@ -1,4 +1,5 @@
-"""Names of columns as users write them, compared as Spark compares them: case only counts where names need it. Pure."""
+"""Names of columns as users write them, compared as Spark compares them: case counts only between names that differ in
+nothing else. Pure."""
 
 from __future__ import annotations
 
@@ -12,14 +13,14 @@ _CLOSEST_MAX = 3
 
 
 def matching(name: str, names: Iterable[str], *, is_case_sensitive: bool = False) -> list[str]:
-    """The names that `name` may mean: the equal one, else those that differ in case only."""
+    """The names that `name` may mean: the equal one, otherwise those that differ only in case."""
     known = list(names)
     exact = [one for one in known if one == name]
     return exact if exact or is_case_sensitive else [one for one in known if one.lower() == name.lower()]
 
 
 def known_columns(name: str, names: Sequence[str]) -> str:
-    """What an error says of a name that no column has: the columns that there are, and those of the closest names."""
+    """What an error says about a name that no column has: the existing columns, and those with the closest names."""
     lower = {one.lower(): one for one in names}
     near = [lower[one] for one in get_close_matches(name.lower(), lower, n=_CLOSEST_MAX)]
     hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
@@ -29,7 +30,7 @@ def known_columns(name: str, names: Sequence[str]) -> str:
 def spelled_name(name: str, names: Sequence[str], *, what: str, is_case_sensitive: bool = False) -> str:
     """The one of `names` that `name` means. `what` begins the error.
 
-    Raises InvalidRequestError for a name that is not among them, and for one that may be any of several.
+    Raises InvalidRequestError for a name that is not among them, and for an ambiguous one.
     """
     found = matching(name, names, is_case_sensitive=is_case_sensitive)
     if not found:
@@ -42,7 +43,8 @@ def spelled_name(name: str, names: Sequence[str], *, what: str, is_case_sensitiv
 
 
 def given_names(given: object, *, what: str) -> tuple[str, ...]:
-    """The names in an argument that takes several: a string is one name. Raises InvalidRequestError, naming `what`."""
+    """The names in an argument that takes several names: a string is one name. Raises InvalidRequestError, naming
+    `what`."""
     if isinstance(given, str):
         return (given,)
     names = tuple(given) if isinstance(given, Iterable) and not isinstance(given, bytes) else ()
@@ -54,8 +56,8 @@ def given_names(given: object, *, what: str) -> tuple[str, ...]:
 def spelled(given: object, names: Sequence[str], *, what: str, is_case_sensitive: bool = False) -> tuple[str, ...]:
     """The names in the argument `what` as the table spells them, in the order in which they are given.
 
-    `is_case_sensitive` is what a session of Spark may say. Raises InvalidRequestError for a name that is not among
-    `names`, one that may be any of several, and one that is given twice.
+    `is_case_sensitive` is the setting of a Spark session. Raises InvalidRequestError for a name that is not among
+    `names`, for an ambiguous name, and for one that is given twice.
     """
     found: list[str] = []
     known = set(names)

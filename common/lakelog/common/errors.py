@@ -29,8 +29,8 @@ MESSAGE_MAX = 8_000
 class LakelogError(Exception):
     """The root of every error that lakelog raises on purpose.
 
-    What stands in files and topics may be quoted: a message is never longer than about `MESSAGE_MAX`, and what does not
-    print is escaped, since a traceback prints it to a terminal.
+    A message may quote files and topics: so it is never longer than about `MESSAGE_MAX`, and characters that do not
+    print are escaped, since a traceback prints the message to a terminal.
     """
 
     def __init__(self, message: str = "") -> None:
@@ -57,8 +57,8 @@ class UnavailableError(LakelogError):
 class UnknownOutcomeError(UnavailableError):
     """A transaction or a commit may or may not have taken effect: look for it before anything is written again.
 
-    `commit_uuid` is that of a commit to the file store, which `FileStoreTable.find_commit` looks for, and `snapshot_id`
-    the snapshot that it would be; None for a transaction of the log.
+    `commit_uuid` is the uuid of a commit to the file store, which `FileStoreTable.find_commit` looks for, and
+    `snapshot_id` is the snapshot that the commit would create; both are None for a transaction of the log.
     """
 
     def __init__(self, message: str, *, commit_uuid: str | None = None, snapshot_id: int | None = None) -> None:

@@ -1,8 +1,8 @@
 """Lines of the log that say what happened to a table: `commit table=db.t snapshot=7 rows=1000 files_added=4 millis=35`.
 
-A line is a word, the event, and `key=value` pairs in an order that stays. A value with blanks, quotes or signs that do
-not print is a JSON string, an unknown one is `-`, and a long one ends with `...`. lakelog sets no handler and no level:
-what is shown, and where, is up to the application. `docs/guide/observing.md` lists the events.
+A line is a word, the event, and `key=value` pairs in a fixed order. A value with blanks, quotes or characters that do
+not print is a JSON string, an unknown value is `-`, and a long one ends with `...`. lakelog sets no handler and no
+level: the application decides what is shown, and where. `docs/guide/observing.md` lists the events.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Value = str | int | None | Mapping[int, int]
 
 
 def log_event(logger: logging.Logger, event: str, /, *, level: int = logging.INFO, **fields: Value) -> None:
-    """Log a line of an event at INFO, or at `level`. Nothing is formatted where that level is not shown."""
+    """Log a line of an event at INFO, or at `level`. Nothing is formatted when that level is not enabled."""
     if logger.isEnabledFor(level):
         logger.log(level, "%s", event_line(event, **fields))
 

@@ -1,7 +1,8 @@
-"""The face of a package: the names in its stub, `__init__.pyi`, each imported when it is used first.
+"""The face of a package: the names in its stub, `__init__.pyi`, each imported at its first use.
 
-Other parts import these names from the package alone, so that its modules can be moved. A type checker reads the stub.
-No name is kept in the package: what a module has replaced since is given. Source: PEP 484 (stubs), PEP 562.
+Other parts import these names only from the package, so that its modules can be moved. A type checker reads the stub.
+The package keeps no name: a name that a module has since replaced gives the new object. Source: PEP 484 (stubs), PEP
+562.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Columns of names of files, checked in one pass. Apart from `file_names`, which needs no polars."""
+"""Columns of file names, checked in one pass. Separate from `file_names`, which needs no polars."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FEW = 128  # names that are checked one by one in less time than polars needs t
 
 
 def check_column(names: pl.Series) -> None:
-    """Raise ValueError for a column with anything but names of files."""
+    """Raise ValueError for a column with anything but file names."""
     if names.dtype != pl.String or names.null_count():
         raise ValueError(f"column {names.name} holds {names.dtype} and {names.null_count()} nulls, expected names")
     if len(names) <= _FEW:

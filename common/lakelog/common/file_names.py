@@ -1,8 +1,8 @@
-"""Names of files that come from outside: from manifests, snapshots, headers in the log, or from users.
+"""File names that come from outside: from manifests, snapshots, headers in the log, or from users.
 
-Each becomes the last part of a path. One with a slash, or `..`, would lead out of its folder. Paimon's names are
-letters, digits, `-`, `_` and `.`, after a prefix that the table's owner chooses; so what is refused here is never met
-by accident.
+Each becomes the last part of a path. A name with a slash, or `..`, would lead out of its folder. Paimon's names are
+letters, digits, `-`, `_` and `.`, after a prefix that the table's owner chooses; so a name that is refused here is no
+accident.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _ID = re.compile(r"0|[1-9][0-9]{0,18}")  # as an id is written, so that its name
 
 
 def check_file_name(name: object) -> str:
-    """The name, if it is that of a file in a folder. Raises ValueError for anything else."""
+    """The name, if it names a file in a folder. Raises ValueError for anything else."""
     if not isinstance(name, str) or _NO_NAME.search(name) or len(name.encode("utf-8", "replace")) > LENGTH_MAX:
         raise ValueError(f"{shown_name(name)} is not the name of a file")
     return name
 
 
 def check_file_names(names: Iterable[object]) -> tuple[str, ...]:
-    """The names, as `check_file_name` takes each."""
+    """The names, each checked by `check_file_name`."""
     return tuple(check_file_name(name) for name in names)
 
 
@@ -45,9 +45,10 @@ def check_user_name(name: str, what: str) -> str:
 
 
 def check_folder_name(name: str, what: str) -> str:
-    """The name of a branch that may be another engine's, if it leads into no other folder. Raises InvalidRequestError.
+    """The name of a branch that another engine may have created, if it leads into no other folder. Raises
+    InvalidRequestError.
 
-    What such a name may be besides is not lakelog's to say: see `check_user_name` for names that it gives itself.
+    lakelog sets no other rule for such a name: see `check_user_name` for names of branches that lakelog creates.
     """
     if _LEADS_AWAY.search(name) or len(name.encode("utf-8", "replace")) > LENGTH_MAX:
         raise InvalidRequestError(
@@ -62,6 +63,6 @@ def shown_name(name: object) -> str:
 
 
 def numbers_of(names: Iterable[str], prefix: str) -> list[int]:
-    """The numbers behind `prefix` in names, rising; names with something else behind it are left out."""
+    """The numbers behind `prefix` in names, in ascending order; names with anything else behind it are left out."""
     numbers = (name.removeprefix(prefix) for name in names if name.startswith(prefix))
     return sorted(int(number) for number in numbers if _ID.fullmatch(number) is not None and int(number) in COUNT)

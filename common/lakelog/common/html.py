@@ -1,4 +1,4 @@
-"""Small HTML tables, as notebooks show objects. Every value is escaped: names and comments come from others."""
+"""Small HTML tables, as notebooks show objects. Every value is escaped, since names and comments come from others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ _LENGTH_MAX = 200
 
 
 def html_table(title: str, header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table under a title; of many rows the first, and their number. None is an empty cell."""
+    """A table under a title; if there are many rows, only the first ones and the number of rows. None is an empty
+    cell."""
     given = list(rows)
     body = "".join(f"<tr>{_cells('td', row)}</tr>" for row in given[:ROWS_MAX])
     if len(given) > ROWS_MAX:

@@ -1,7 +1,7 @@
-"""JSON that others wrote: parsed within limits, its members taken out by type and range.
+"""JSON that others wrote: parsed within limits, with functions that take out members by type and range.
 
 Everything here raises ValueError, saying what was found and what was expected, or KeyError for a member that is
-missing; the caller knows the file. A member that may be missing is asked for by `optional`.
+missing; the caller knows the file. Use `optional` for a member that may be missing.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ def parse_json(
     values_max: int = JSON_VALUES_MAX,
     depth_max: int = JSON_DEPTH_MAX,
 ) -> Any:
-    """The value of a JSON text of a limited size, number of values and depth. NaN and infinities are no JSON.
+    """The value of a JSON text of a limited size, number of values and depth. NaN and infinities are not JSON.
 
-    About 100 bytes of memory are needed a value: the limits are for what a process can hold.
+    A value takes about 100 bytes of memory: the limits are set for what a process can hold.
     """
-    encoded = data.encode() if isinstance(data, str) else data  # fails for what is no Unicode
+    encoded = data.encode() if isinstance(data, str) else data  # fails for bytes that are not Unicode
     opened = check_json_size(encoded, bytes_max=bytes_max, values_max=values_max)
     try:
         value = json.loads(encoded, parse_constant=_no_number)
@@ -48,14 +48,14 @@ def parse_json(
     if opened > depth_max and _is_deeper(value, depth_max):
         raise ValueError(f"its values are nested deeper than {depth_max}")
     if _SURROGATE.search(encoded) is not None:
-        json.dumps(value, ensure_ascii=False).encode()  # half of a character is no text
+        json.dumps(value, ensure_ascii=False).encode()  # half of a character is not Unicode
     return value
 
 
 def check_json_size(encoded: bytes, *, bytes_max: int = JSON_BYTES_MAX, values_max: int = JSON_VALUES_MAX) -> int:
-    """How many lists and objects a JSON text has at most. Raises ValueError for one that `parse_json` would not read.
+    """The most lists and objects that a JSON text may have. Raises ValueError for one that `parse_json` would not read.
 
-    Who writes JSON asks before: what was written and is not read would be lost.
+    Call it before JSON is written: JSON that cannot be read again would be lost.
     """
     if len(encoded) > bytes_max:
         raise ValueError(f"it has {len(encoded)} bytes, at most {bytes_max} are read")
@@ -78,7 +78,7 @@ def _no_number(text: str) -> NoReturn:
 
 
 def _is_deeper(value: object, depth_max: int) -> bool:
-    """Whether objects and lists are inside of each other deeper than this. Without recursion."""
+    """Whether objects and lists are nested more deeply than this. Without recursion."""
     level: list[Any] = [value]
     for _ in range(depth_max + 1):
         level = [inner for outer in level for inner in _inside(outer) if isinstance(inner, dict | list)]
@@ -132,7 +132,7 @@ def member(fields: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 
 def items(fields: Mapping[str, Any], key: str, *, length: int | None = None) -> list[Any]:
-    """A list, of a length that is known or of any."""
+    """A list, of a known length or of any length."""
     value = fields.get(key)
     if type(value) is not list or (length is not None and len(value) != length):
         raise _misfit(fields, key, "a list" if length is None else f"a list of {length} items")
@@ -160,12 +160,12 @@ def binary(fields: Mapping[str, Any], key: str) -> bytes:
 
 
 def optional(take: Callable[[Mapping[str, Any], str], Value], fields: Mapping[str, Any], key: str) -> Value | None:
-    """What one of the functions above takes out; None where the member is missing or null."""
+    """The result of one of the functions above; None if the member is missing or null."""
     return None if fields.get(key) is None else take(fields, key)
 
 
 def number_of(key: str, allowed: range = INT) -> int:
-    """The whole number that the key of a member is."""
+    """The key of a member as a whole number."""
     if _WHOLE.fullmatch(key) is None or int(key) not in allowed:
         raise ValueError(f"a whole number from {allowed.start} to {allowed.stop - 1} was expected, found {shown(key)}")
     return int(key)

@@ -1,4 +1,4 @@
-"""Lines of a log for a terminal: they name tables, columns and files, whose names others have chosen."""
+"""Log lines for a terminal. They name tables, columns and files, whose names others have chosen."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from lakelog.common.quoting import escaped
 
 
 class HarmlessFormatter(logging.Formatter):
-    """Formats a record as `logging.Formatter` does; what does not print, but line ends, is escaped."""
+    """Formats a record as `logging.Formatter` does; characters that do not print are escaped, except line ends."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The text of a record."""
+        """The string of a record."""
         return escaped(super().format(record), kept="\n")

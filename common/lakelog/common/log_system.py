@@ -1,4 +1,4 @@
-"""The options by which every part knows a table that has a log, and one whose log has old values."""
+"""The options that show every part whether a table has a log, and whether its log has old values."""
 
 from __future__ import annotations
 

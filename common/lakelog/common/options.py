@@ -42,15 +42,16 @@ def takes(kind: str) -> Callable[[Parser], Parser]:
 
 @takes("true or false")
 def parse_bool(text: str) -> bool:
-    """Parse `true` or `false`, in any case. Raises KeyError: an option's kind says what was expected."""
+    """Parse `true` or `false`, in any case. Raises KeyError without a message: an option's kind says what was
+    expected."""
     return _TRUE[text.strip().lower()]
 
 
 @takes("a whole number")
 def parse_whole(text: str) -> int:
-    """Parse a whole number. Raises ValueError without words: an option's kind says what was expected.
+    """Parse a whole number. Raises ValueError without a message: an option's kind says what was expected.
 
-    Python alone takes `1_0` and digits of other scripts: no other engine could open a table with such an option.
+    Only Python accepts `1_0` and digits of other scripts: no other engine could open a table with such an option.
     """
     if _WHOLE.fullmatch(text) is None:
         raise ValueError
@@ -58,14 +59,14 @@ def parse_whole(text: str) -> int:
 
 
 def in_lower_case(text: str) -> str:
-    """The text in lower case, without space around it."""
+    """The string in lower case, without spaces around it."""
     return text.strip().lower()
 
 
 def choice(kind: type[Choice], *, folds: Callable[[str], str] = str) -> Callable[[str], Choice]:
-    """The parser of an option with these values, which are `folds` of what is given.
+    """The parser of an option with these values. `folds` is applied to the given value first.
 
-    It raises ValueError with the nearest value, without words where none is near.
+    It raises ValueError with the nearest value, or without a message if none is near.
     """
 
     values = [str(one.value) for one in kind]
@@ -97,7 +98,8 @@ def parse_duration_millis(text: str) -> int:
 def parse_given_duration_millis(text: str) -> int:
     """Parse a duration that an argument of a call gives, such as `10 min`. Raises ValueError for a number without unit.
 
-    Options keep Paimon's milliseconds. Who types `30` for days would delete what 30 milliseconds have made too old.
+    Options keep Paimon's milliseconds. A user who types `30` and means days would delete everything older than 30
+    milliseconds.
     """
     if has_no_unit(text):
         raise ValueError(f"a number without a unit; write {text.strip()} d, h, min, s or ms")
@@ -127,8 +129,8 @@ def _parse_with_unit(text: str, units: Mapping[str, int], default_unit: str) -> 
 class Option(Generic[T_co]):
     """One option: read it with `.of(given)`, never by its string key.
 
-    `kind` names the type in error messages and in the generated docs table; by default the parser says it, see `takes`.
-    `older_keys` are read where the key itself is not given: what tables of others may have.
+    `kind` names the type in error messages and in the generated docs table; by default it is the parser's, see `takes`.
+    `older_keys` are read if the key itself is not given: tables of other engines may have them.
     """
 
     key: str
@@ -152,15 +154,15 @@ class Option(Generic[T_co]):
         try:
             return self.parse(text)
         except (ValueError, KeyError) as error:
-            has_words = str(error) and not isinstance(error, KeyError)  # that of a lookup is the value alone
+            has_words = str(error) and not isinstance(error, KeyError)  # a KeyError has only the value
             detail = f"{self.kind} ({cut(str(error), CAUSE_MAX)})" if has_words else self.kind
             raise OptionError.bad_value(self.key, text, detail) from error
 
 
 def check_known(given: Mapping[str, str], known: Iterable[Option[object]], prefixes: Iterable[str] = ()) -> None:
-    """Raise OptionError for the first key that neither an option nor a declared prefix covers.
+    """Raise OptionError for the first key that is neither an option nor covered by a declared prefix.
 
-    For options that a user gives: a duration without a unit is logged as a warning, since it means milliseconds.
+    For options that a user gives: a duration without a unit logs a warning, since it means milliseconds.
     """
     options = {option.key: option for option in known}
     starts = tuple(prefixes)
@@ -172,7 +174,7 @@ def check_known(given: Mapping[str, str], known: Iterable[Option[object]], prefi
             _warn_of_milliseconds(key, text.strip())
 
 
-@lru_cache(maxsize=256)  # a stream parses its options for each batch: each is named once
+@lru_cache(maxsize=256)  # a stream parses its options for each batch: each duration is warned about once
 def _warn_of_milliseconds(key: str, number: str) -> None:
     logger.warning(
         "option %s is %r, a number without a unit, which means milliseconds; write '%s ms', or the unit that is meant: "

@@ -1,4 +1,4 @@
-"""Going on after a service did not answer, until it has been silent for too long."""
+"""Trying again after a service did not answer, until it has been silent for too long."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WAIT_SECONDS_MAX = 1.0
 
 
 class Patience:
-    """How long a call is tried again: `seconds` from its first failure on, and anew after a success."""
+    """How long a call is tried again: for `seconds` after its first failure. A success resets the time."""
 
     def __init__(
         self,
@@ -24,7 +24,7 @@ class Patience:
         clock: Callable[[], float] = time.monotonic,
         wait: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Wait for the first failure. With 0 seconds it is the last."""
+        """The time begins with the first failure. With 0 seconds this failure is also the last."""
         self._seconds = seconds
         self._clock = clock
         self._wait = wait
@@ -32,19 +32,21 @@ class Patience:
         self._failures = 0
 
     def succeeded(self) -> None:
-        """Something went well: begin anew."""
+        """A call succeeded: reset the time."""
         self._failed_at = None
         self._failures = 0
 
     def allows(self) -> bool:
-        """Whether there is still time after a failure, which may be the first. What went before it does not count."""
+        """Whether there is still time after a failure, which may be the first. The time before the first failure does
+        not count."""
         now = self._clock()
         if self._failed_at is None:
             self._failed_at = now
         return now - self._failed_at < self._seconds
 
     def keep_trying(self, call: Callable[[], Answer]) -> Answer:
-        """What `call` gives in the end. Raises its UnavailableError when the time is over, any other error at once."""
+        """What `call` returns in the end. Raises its UnavailableError when the time is over, any other error at
+        once."""
         while True:
             try:
                 return call()
@@ -52,7 +54,7 @@ class Patience:
                 self.bear(error)
 
     def bear(self, error: UnavailableError) -> None:
-        """Return after a short wait when it may be tried again. Raises `error` when the time is over."""
+        """Return after a short wait if the call may be tried again. Raises `error` when the time is over."""
         if not self.allows():
             raise error
         self._wait(min(_WAIT_SECONDS * 2**self._failures, _WAIT_SECONDS_MAX))

@@ -1,4 +1,5 @@
-"""How far long work is, for whoever shows it: the command line on a terminal. Without a listener it costs nothing.
+"""The progress of long work, for whatever shows it, such as the command line on a terminal. Without a listener it costs
+nothing.
 
 The listener belongs to the context that set it (`contextvars`): work reports from the thread that asked for it.
 """
@@ -11,13 +12,13 @@ from contextvars import ContextVar
 from typing import TypeVar
 
 T = TypeVar("T")
-Listener = Callable[[str, int, int | None], None]  # what is counted, how many are done, of how many if that is known
+Listener = Callable[[str, int, int | None], None]  # what is counted, how many are done, and the total if it is known
 _LISTENER: ContextVar[Listener | None] = ContextVar("lakelog_progress", default=None)
 
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Let `listener` have what the work in this block reports."""
+    """Pass to `listener` what the work in this block reports."""
     token = _LISTENER.set(listener)
     try:
         yield

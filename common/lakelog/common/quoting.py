@@ -1,4 +1,4 @@
-"""What errors quote of files, records, options and tables: enough to find it, however large it is."""
+"""How errors quote files, records, options and tables: enough to find the thing, however large it is."""
 
 from __future__ import annotations
 
@@ -15,20 +15,22 @@ _LONG = range(-(1 << 63), 1 << 63)
 
 
 def cut(text: str, length_max: int = VALUE_MAX) -> str:
-    """The text; of a long one its beginning."""
+    """The string; only the beginning of a long one."""
     return text if len(text) <= length_max else f"{text[:length_max]}..."
 
 
 def printable(text: str) -> str:
-    """The text for a terminal or a picture: what does not print, such as control sequences, is replaced by U+FFFD."""
+    """The string for a terminal or a picture: characters that do not print, such as control sequences, are replaced by
+    U+FFFD."""
     return text if text.isprintable() else "".join(one if one.isprintable() else "\ufffd" for one in text)
 
 
 def escaped(text: str, *, kept: str = "") -> str:
-    """The text for a terminal, a notebook or a log: what does not print is an escape of JSON, such as \\u001b.
+    """The string for a terminal, a notebook or a log: a character that does not print becomes an escape of JSON, such
+    as \\u001b.
 
-    So control sequences, line ends, marks of direction and halves of characters only show that they are there, and a
-    line of JSON stays the same JSON. `kept` are characters that stay as they are.
+    So control sequences, line ends, direction marks and halves of characters are visible but have no effect, and a line
+    of JSON stays the same JSON. `kept` are characters that stay as they are.
     """
     if text.isprintable():
         return text
@@ -40,7 +42,8 @@ def _is_harmless(one: str) -> bool:
 
 
 def is_unicode(text: str) -> bool:
-    """Whether the text has UTF-8: names of files that are not UTF-8 have halves of characters for their bytes."""
+    """Whether the string can be written in UTF-8: file names that are not UTF-8 have halves of characters in place of
+    their bytes."""
     if text.isascii():
         return True
     try:
@@ -51,12 +54,12 @@ def is_unicode(text: str) -> bool:
 
 
 def unicode_of(text: str) -> str:
-    """The text, with escapes for what has no UTF-8, so that a column of a table can hold it."""
+    """The string, with escapes for characters that UTF-8 cannot write, so that a column of a table can hold it."""
     return text if is_unicode(text) else escaped(text)
 
 
 def shown(value: object) -> str:
-    """A value as errors show it: not much of a large one."""
+    """A value as errors show it: a large one is cut."""
     if isinstance(value, dict | list):
         return _counted("an object", "member", value) if isinstance(value, dict) else _counted("a list", "item", value)
     if isinstance(value, str):
@@ -79,7 +82,8 @@ def _counted(what: str, part: str, value: Sized) -> str:
 
 
 def listed(names: Iterable[object], *, names_max: int = NAMES_MAX) -> str:
-    """Names with commas between them, an empty string without names; of many the first, and their number.
+    """Names with commas between them, or an empty string without names; if there are many, only the first ones and the
+    number of names.
 
     What does not print in a name is escaped.
     """
@@ -89,12 +93,12 @@ def listed(names: Iterable[object], *, names_max: int = NAMES_MAX) -> str:
 
 
 def cause(error: BaseException) -> str:
-    """An error as the one that is raised from it quotes it."""
+    """An error, as it is quoted by the error that is raised from it."""
     return cut(repr(error), CAUSE_MAX)
 
 
 def without_middle(text: str, length_max: int) -> str:
-    """The text; of a long one its beginning and its end."""
+    """The string; only the beginning and the end of a long one."""
     if len(text) <= length_max:
         return text
     part = length_max // 2

@@ -12,7 +12,8 @@ Result = TypeVar("Result")
 
 
 def thread_count(part_count: int, threads_max: int | None = None) -> int:
-    """How many threads work on so many parts: one a part, but no more than there are cores, nor than `threads_max`."""
+    """How many threads work on this many parts: one thread per part, but no more than the number of cores or
+    `threads_max`."""
     return min(part_count, os.cpu_count() or 1, threads_max or part_count)
 
 
@@ -25,11 +26,12 @@ def in_threads(
     name: str = "lakelog",
     prepare: Callable[[], None] | None = None,
 ) -> Iterator[Result]:
-    """What `work` gives for each part, in their order. It is called with the part and the bytes that it may take.
+    """What `work` returns for each part, in their order. It is called with the part and the number of bytes that it may
+    use.
 
     These are equal shares of `budget_bytes`, one for each thread; a thread works on one part at a time and begins with
-    `prepare`. A single thread is the caller's own, unless there is something to prepare: a lookup is over before
-    another thread has started. Raises what the first part that failed raised, once the others that had begun have
+    `prepare`. A single thread is the caller's own, unless there is something to prepare: a lookup ends before another
+    thread would have started. Raises the error of the first part that failed, once the other parts that had begun have
     ended.
     """
     threads = thread_count(len(parts), threads_max)

@@ -14,7 +14,7 @@ _MILLIS_DIGITS_MIN = 9  # fewer digits are a date such as 20260131
 
 
 def millis_of(timestamp: Timestamp, zone: tzinfo = UTC) -> int:
-    """Milliseconds since 1970 of a timestamp; an int is taken as that already.
+    """Milliseconds since 1970 of a timestamp; an int is taken as milliseconds.
 
     `zone` is for a datetime or a string without one. Raises InvalidRequestError.
     """
@@ -31,7 +31,7 @@ def millis_of(timestamp: Timestamp, zone: tzinfo = UTC) -> int:
 
 
 def parse_timestamp(text: str, zone: tzinfo = UTC) -> int:
-    """Milliseconds since 1970 of a string such as `2026-01-31 12:00:00.5`; a long number is taken as that already.
+    """Milliseconds since 1970 of a string such as `2026-01-31 12:00:00.5`; a long number is taken as milliseconds.
 
     `zone` is for a string without one. Raises InvalidRequestError.
     """
@@ -60,7 +60,7 @@ def to_millis(time: datetime) -> int:
 def utc_of(millis: int, *, separator: str = " ", suffix: str = "") -> str:
     """A time in UTC to the millisecond, then `suffix`: `2026-01-31 12:00:00.500`.
 
-    A time outside of the years 1 to 9999, which other engines can write, is given as `253402300800000 ms`.
+    A time outside of the years 1 to 9999, which other engines can write, is shown as `253402300800000 ms`.
     """
     try:
         time = _EPOCH + timedelta(milliseconds=millis)

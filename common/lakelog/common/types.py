@@ -40,7 +40,7 @@ class RowKind(IntEnum):
 
     @property
     def is_add(self) -> bool:
-        """True when the row is there after the change."""
+        """True if the row exists after the change."""
         return self in (RowKind.INSERT, RowKind.UPDATE_AFTER)
 
 
@@ -167,8 +167,8 @@ def _type_word(kind: DataType) -> str:
 def parse_type(given: str | Mapping[str, Any], *, depth: int = 0) -> DataType:
     """The type of a schema file's `type` value: a type string, or an object for nested types.
 
-    `depth` is how many types it is inside of. Raises InvalidRequestError for what is no type, or beyond the limits of
-    `check_type_limits`, UnsupportedError for a type lakelog lacks.
+    `depth` is the number of types around it. Raises InvalidRequestError for a value that is not a type, or is beyond
+    the limits of `check_type_limits`, and UnsupportedError for a type that lakelog lacks.
     """
     if isinstance(given, str):
         kind = _parse_text(given)
@@ -203,13 +203,14 @@ def _inner_type(given: Mapping[str, Any], name: str, depth: int) -> DataType:
 
 
 def check_depth(depth: int) -> None:
-    """Raise InvalidRequestError for a type inside of too many others."""
+    """Raise InvalidRequestError for a type inside too many others."""
     if depth > TYPE_DEPTH_MAX:
         raise InvalidRequestError(f"types are nested deeper than {TYPE_DEPTH_MAX}; make the inner ones columns")
 
 
 def check_type_limits(kind: DataType) -> None:
-    """Raise InvalidRequestError for a length, precision or scale beyond what the format has, inside of it too."""
+    """Raise InvalidRequestError for a length, precision or scale beyond the limits of the format, in nested types
+    too."""
     root, precision = kind.root, kind.precision or 0
     if root is TypeRoot.DECIMAL and not (1 <= precision <= _DECIMAL_MAX and 0 <= (kind.scale or 0) <= precision):
         raise InvalidRequestError(
@@ -272,7 +273,7 @@ def _names(roots: Iterator[TypeRoot] | set[TypeRoot] | type[TypeRoot]) -> str:
 
 
 def type_to_json(kind: DataType) -> str | dict[str, Any]:
-    """The `type` value of a schema file: text for atomic types, an object for nested ones."""
+    """The `type` value of a schema file: a string for atomic types, an object for nested ones."""
     if not kind.is_nested:
         return str(kind)
     word = kind.root.value + ("" if kind.nullable else " NOT NULL")
@@ -289,8 +290,8 @@ def type_to_json(kind: DataType) -> str | dict[str, Any]:
 def parse_fields(given: Sequence[Any], *, depth: int = 0) -> tuple[DataField, ...]:
     """The field objects of a schema file, whose names differ; unknown keys are ignored.
 
-    Raises KeyError, ValueError or InvalidRequestError for what is not a list of fields, UnsupportedError for a type
-    that lakelog lacks.
+    Raises KeyError, ValueError or InvalidRequestError for a value that is not a list of fields, and UnsupportedError
+    for a type that lakelog lacks.
     """
     if len(given) > FIELDS_MAX:
         raise ValueError(f"it has {len(given)} columns, at most {FIELDS_MAX} are read")

@@ -1,6 +1,6 @@
 """Tables in the Apache Paimon format on a file system. Knows nothing of Spark, Kafka or lineage.
 
-Here are the names that users import; `lakelog.catalog` has tables with databases and logs.
+This package has the names that users import; `lakelog.catalog` has tables with databases and logs.
 """
 
 import lakelog.common.allocation  # noqa: F401  # before pyarrow

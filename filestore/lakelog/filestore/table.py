@@ -44,7 +44,7 @@ class FileStoreTable(BranchedTable, ShownTable):
         branch: str = MAIN_BRANCH,
         options: Mapping[str, str] | None = None,
     ) -> FileStoreTable:
-        """The table in a folder, with its newest schema, or a branch of it. Raises NotFoundError when there is none.
+        """The table in a folder, with its newest schema, or a branch of it. Raises NotFoundError if there is none.
 
         `options` configure the access to an object store (`s3.*`) or HDFS; they are not stored.
         """
@@ -73,7 +73,7 @@ class FileStoreTable(BranchedTable, ShownTable):
         *,
         options: Mapping[str, str] | None = None,
     ) -> FileStoreTable:
-        """Create a table in a folder, with a new identity. Raises ConflictError when a table exists there.
+        """Create a table in a folder, with a new identity. Raises ConflictError if a table exists there.
 
         Raises InvalidRequestError or UnsupportedError for a merge engine that does not fit the columns.
         """
@@ -87,11 +87,11 @@ class FileStoreTable(BranchedTable, ShownTable):
         return cls(path=root, file_io=file_io, schema=made)
 
     def alter(self, *changes: SchemaChange, clock: CommitClock | None = None) -> FileStoreTable:
-        """Change columns, options or comments, all or none; gives the table with the new schema.
+        """Change columns, options or comments, all or none; returns the table with the new schema.
 
-        This table handle and all others keep the schema that they were opened with. No row is written: files of older
-        schemas are read with the columns of the newest. Raises InvalidRequestError or UnsupportedError for changes that
-        do not fit and for tables with a log, which `lakelog.catalog.Table.alter` changes.
+        This table handle and all others keep the schema with which they were opened. No row is written: files of older
+        schemas are read with the columns of the newest schema. Raises InvalidRequestError or UnsupportedError for
+        changes that do not fit and for tables with a log, which `lakelog.catalog.Table.alter` changes.
         """
         if self.has_log:
             raise InvalidRequestError(
@@ -109,7 +109,8 @@ class FileStoreTable(BranchedTable, ShownTable):
         listeners_of: ListenersOf | None = None,
         lineage_options: Mapping[str, str] | None = None,
     ) -> FileStoreTable:
-        """The table as a catalog opens it: with what it does for lineage, and with the listeners of commits."""
+        """The table as a catalog opens it: with the catalog's support for lineage, and with the listeners of
+        commits."""
         found = replace(
             self, lineage_keeper=keeper, listeners_of=listeners_of, lineage_options=dict(lineage_options or {})
         )

@@ -1,1 +1,1 @@
-"""The log store: a table's changes in a Kafka topic, as debezium-json; the importer of confluent_kafka."""
+"""The log store: a table's changes in a Kafka topic, as debezium-json. The only part that imports confluent_kafka."""

@@ -1,4 +1,4 @@
-"""Settings of Kafka clients: those that a table may hold, and those that only its user may give. Pure.
+"""Settings of Kafka clients: those that a table may hold, and those that only the user of a table may give. Pure.
 
 A table is a folder that others may have written, and settings make a client load libraries, run commands, read files,
 and send passwords to the named servers. So a table names only its topic, its servers and time-outs.
@@ -19,7 +19,7 @@ _SECRET = re.compile(r"password|secret|token|jaas|credential|ssl[._]key|\.pem|oa
 _PROTOCOLS = frozenset({"plaintext", "ssl", "sasl_plaintext", "sasl_ssl"})
 _MECHANISMS = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
 _ALL_REPLICAS = ("all", "-1")
-# The protocol of servers: given together with the servers.
+# The protocol of the servers: given together with the servers.
 _OF_CONNECTIONS: Mapping[str, frozenset[str] | None] = {
     SERVERS: None,
     "security.protocol": _PROTOCOLS,
@@ -29,7 +29,7 @@ _OF_CONNECTIONS: Mapping[str, frozenset[str] | None] = {
 _WITH_VALUES: Mapping[str, frozenset[str] | None] = {**_OF_CONNECTIONS, "acks": frozenset(_ALL_REPLICAS)}
 _WRITES = "exactly-once writes"
 _READS = "readers see each committed record once, from the offsets of a snapshot on"
-# What the protocol sets, with the reason why no user can.
+# What lakelog's protocol sets, with the reason why no user can set it.
 OWN: Mapping[str, str] = {
     "acks": "a record counts as logged once all in-sync replicas have it: only 'all' is possible",
     "allow.auto.create.topics": "a topic is created with its table, and another one of its name is refused",
@@ -57,7 +57,7 @@ WAYS = (
 
 
 def is_secret(key: str) -> bool:
-    """Whether a setting of this name may hold a secret, which is shown and stored nowhere."""
+    """Whether a setting of this name may hold a secret, which is never shown or stored."""
     return _SECRET.search(key) is not None
 
 
@@ -69,7 +69,8 @@ def check_not_own(settings: Mapping[str, str], *, prefix: str) -> None:
 
 
 def check_servers(settings: Mapping[str, str], *, prefix: str = "") -> None:
-    """Raise OptionError for servers that name a user: a table records its servers, and clients take no user there."""
+    """Raise OptionError for servers that name a user: a table records its servers, and clients accept no user in
+    them."""
     if _names_user(settings.get(SERVERS, "")):
         raise OptionError(
             f"option {prefix + SERVERS!r} names a user before an @, maybe with a password, which a table would hold in "
@@ -87,9 +88,9 @@ def refused_of_tables(settings: Mapping[str, str]) -> list[str]:
 
 
 def check_settings_of_table(settings: Mapping[str, str], *, prefix: str) -> None:
-    """Raise OptionError for settings that a table may not hold, naming them and where they belong.
+    """Raise OptionError for settings that a table may not hold, naming the settings and where they belong.
 
-    The message has values of harmless settings only.
+    The message shows values of harmless settings only.
     """
     check_not_own(settings, prefix=prefix)
     check_servers(settings, prefix=prefix)
@@ -107,10 +108,10 @@ def check_settings_of_table(settings: Mapping[str, str], *, prefix: str) -> None
 
 
 def joined_settings(table: Mapping[str, str], user: Mapping[str, str]) -> dict[str, str]:
-    """The settings of a table and of its user; the user's override the table's.
+    """The settings of a table and of its user; those of the user override those of the table.
 
     A user's settings beyond servers and time-outs, such as passwords, are for servers that the user names too, and
-    never for a table's. Raises OptionError where the user names none.
+    never for a table's. Raises OptionError if the user names none.
     """
     plain = user.keys() <= HARMLESS | {SERVERS}
     if plain:

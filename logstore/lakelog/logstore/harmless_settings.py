@@ -1,8 +1,8 @@
 """Settings of Kafka clients that are harmless in a table: time-outs and sizes. Pure.
 
-Each has the values that librdkafka takes, so that a table with another one is refused when it is created and not by the
-first stream. Rules between settings, such as `fetch.max.bytes` and `message.max.bytes`, are left to librdkafka. Source:
-librdkafka 2.16, CONFIGURATION.md.
+Each has the values that librdkafka accepts, so that a table with another value is refused when it is created and not by
+the first stream. Rules between settings, such as `fetch.max.bytes` and `message.max.bytes`, are left to librdkafka.
+Source: librdkafka 2.16, CONFIGURATION.md.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _DECIMALS = re.compile(r"(\.[0-9]{1,10})?$")
 
 
 def expected_instead(key: str, value: str) -> str | None:
-    """The expected values of a harmless setting for a value that does not fit; None for one that does."""
+    """The expected values of a harmless setting, if its value does not fit; None if it does."""
     value = value.strip()
     if key in _NUMBERS:
         low, high = _NUMBERS[key]

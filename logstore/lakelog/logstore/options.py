@@ -13,7 +13,7 @@ from lakelog.logstore.client_settings import check_settings_of_table
 
 
 class LogSystem(StrEnum):
-    """Where the changes of a table are logged."""
+    """The system in which the changes of a table are logged."""
 
     NONE = NO_LOG
     KAFKA = "kafka"
@@ -57,7 +57,7 @@ class LogCompression(StrEnum):
 
 
 class OnUntracked(StrEnum):
-    """What a stream does where files have changes that are not in the log."""
+    """What a stream does if files have changes that are not in the log."""
 
     FAIL = "fail"
     SKIP = "skip"
@@ -260,11 +260,11 @@ def client_config(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def kafka_options(options: Mapping[str, str]) -> dict[str, str]:
-    """All that follows `log.kafka.` among options, unchecked."""
+    """The options that begin with `log.kafka.`, without this prefix, unchecked."""
     return {key[len(KAFKA_PREFIX) :]: value for key, value in options.items() if key.startswith(KAFKA_PREFIX)}
 
 
-# Kafka itself must compact and delete nothing in a topic: it cannot know which records are still needed.
+# Kafka itself must neither compact a topic nor delete records in it: it cannot know which records are still needed.
 COMPACTION = "cleanup.policy"
 TOPIC_KEEPS = {COMPACTION: "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 

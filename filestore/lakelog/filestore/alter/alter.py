@@ -27,13 +27,13 @@ def alter_schema(
     also_prefixes: Iterable[str] = (),
     clock: CommitClock | None = None,
 ) -> TableSchema:
-    """Apply changes to the newest schema of a table, and give the new newest schema.
+    """Apply changes to the newest schema of a table, and return the new newest schema.
 
-    `changes` may be a function of the newest schema; without any the schema stays as it is. When another process
-    changed the schema first, these changes are applied after it. `check` is called each time, with the newest schema
-    and the next one, and raises to refuse. `also` and `also_prefixes` declare options of other parts of the table. No
-    file of data is touched. Raises InvalidRequestError or UnsupportedError for changes that do not fit, also when they
-    fitted before another process's change; ConflictError when too many races were lost.
+    `changes` may be a function of the newest schema; without changes the schema stays as it is. If another process
+    changes the schema first, these changes are applied after it. `check` is called each time, with the newest schema
+    and the next one, and raises an error to refuse. `also` and `also_prefixes` declare options of other parts of the
+    table. No data file is changed. Raises InvalidRequestError or UnsupportedError for changes that do not fit, even if
+    they fitted before another process's change; ConflictError if too many races were lost.
     """
     check_log_is_own(table)
     clock = clock or CommitClock()
@@ -52,7 +52,7 @@ def alter_schema(
         try:
             table.schemas.create(changed)
         except ConflictError:
-            if table.schemas.get(changed.id) == changed:  # a client that retries lost against its own first try
+            if table.schemas.get(changed.id) == changed:  # a client that retried has lost against its own first try
                 return changed
             if tries.has_another():
                 continue

@@ -1,4 +1,4 @@
-"""What changes of a schema may not do to the table."""
+"""Checks what changes of a schema may not do to the table."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ def check_rows_stay(changes: Sequence[SchemaChange]) -> None:
 
 
 def check_is_new(siblings: Fields, above: ColumnPath, name: str) -> None:
-    """Raise InvalidRequestError for the name of a sibling, also in another case: Spark takes the two for one column."""
+    """Raise InvalidRequestError for the name of a sibling, even in another case: Spark would treat both as one
+    column."""
     for found in matching(name, (field.name for field in siblings)):
         new = dotted((*above, name))
         if found == name:
@@ -50,7 +51,8 @@ def check_is_new(siblings: Fields, above: ColumnPath, name: str) -> None:
 
 
 def check_changed(old: TableSchema, new: TableSchema) -> None:
-    """Raise for a schema that is invalid, cannot be written though the old one could, or misreads stored rows."""
+    """Raise an error for a schema that is invalid, that cannot be written although the old one could, or that misreads
+    stored rows."""
     check_names(new.fields)
     check_write_mode(new)
     check_keys(new)
@@ -68,7 +70,7 @@ def check_changed(old: TableSchema, new: TableSchema) -> None:
 
 
 def _check_merge_rules(old: TableSchema, new: TableSchema) -> None:
-    """Raise for options that would merge the stored values of a column in another way than before."""
+    """Raise an error for options that would merge the stored values of a column in another way than before."""
     before, after = _rules_by_id(old), _rules_by_id(new)
     names = {field.id: field.name for field in new.fields}
     for number in names.keys() & {field.id for field in old.fields}:

@@ -1,11 +1,11 @@
-"""Another number of buckets: a schema with the number, then an OVERWRITE snapshot in which every row is rewritten.
+"""Changes the number of buckets: a schema with the number, then an OVERWRITE snapshot in which every row is rewritten.
 
-After a crash between the two, the table is read as before, and writers are refused by the number of buckets of its
-files, until the rescale is called again. Older snapshots stay as they are. Source: Paimon spec, "Rescale bucket".
+After a crash between the two, the table is read as before, and writers are refused because of the number of buckets of
+its files, until the rescale is called again. Older snapshots do not change. Source: Paimon spec, "Rescale bucket".
 
 The rows of the new files, read back as users see them, are compared with those of the snapshot before the commit.
 
-The moved rows are no changes. In tables whose compactions write changelogs or look up rows, files that are not in a
+The moved rows are not changes. In tables whose compactions write changelogs or look up rows, files that are not in a
 changelog yet are compacted first, in a snapshot of their own; then all rows are written to the highest level, whose
 rows are never fresh.
 """
@@ -67,7 +67,7 @@ after those of its new files."""
 
 
 def rescale_schema(table: TableStore, bucket_count: int, *, clock: CommitClock) -> TableSchema:
-    """Create the schema with the number of buckets, unless it is the newest one already; gives it.
+    """Create the schema with the number of buckets, unless it is the newest one already; returns it.
 
     Raises as `rescaled_schema`, and ConflictError when another process changed the schema at the same time.
     """
@@ -79,10 +79,11 @@ def rescale_schema(table: TableStore, bucket_count: int, *, clock: CommitClock) 
 
 
 def rescaled_schema(table: TableStore, newest: TableSchema, bucket_count: int, *, clock: CommitClock) -> TableSchema:
-    """The schema after `newest`, with another number of buckets; `newest` where it has that number. Creates nothing.
+    """The schema after `newest`, with another number of buckets; `newest` itself if it has that number. Creates
+    nothing.
 
-    Raises InvalidRequestError or UnsupportedError where the rows cannot move, ConflictError where the table has got a
-    log since it was opened.
+    Raises InvalidRequestError or UnsupportedError if the rows cannot move, ConflictError if the table has got a log
+    since it was opened.
     """
     check_table_writable(table)
     if has_log(newest.options) and not table.has_log:
@@ -106,10 +107,10 @@ def rescaled_schema(table: TableStore, newest: TableSchema, bucket_count: int, *
 def move_rows(
     table: TableStore, *, clock: CommitClock, properties: MovedProperties = lambda _before, _sequences: {}
 ) -> Snapshot | None:
-    """Rewrite the rows of files with another number of buckets than the table's; None when there are none.
+    """Rewrite the rows of files with another number of buckets than the table's; None if there are none.
 
-    The snapshot gets `properties`. Starts over when another commit comes first; raises ConflictError when that happens
-    too often.
+    The snapshot gets `properties`. Starts over if another commit comes first; raises ConflictError if that happens too
+    often.
     """
     tries = CommitTries(table.schema.options, clock)
     while True:
@@ -137,10 +138,10 @@ def move_rows(
 
 
 def _compact_fresh(table: TableStore, base: Snapshot, live: LiveFiles, clock: CommitClock) -> bool:
-    """Compact files that are not in a changelog yet, with the old number of buckets. False when there are none.
+    """Compact files that are not in a changelog yet, with the old number of buckets. False if there are none.
 
-    Tables with lookups do not read level 0, and moved rows are in no changelog: so their changes must be in a changelog
-    before.
+    Reads of tables with lookups leave out level 0, and moved rows are in no changelog: so the changes of these files
+    must be in a changelog first.
     """
     is_followed = CHANGELOG_PRODUCER.of(table.stored.schema.options) is ChangelogProducer.FULL_COMPACTION
     if not is_followed and not needs_lookup(table.stored.schema):
@@ -194,7 +195,7 @@ class _Move:
 
 
 def _rewritten(table: TableStore, base: Snapshot) -> list[ManifestEntry]:
-    """All rows of a snapshot in new files, of each bucket with a primary key in one run of the highest level.
+    """All rows of a snapshot in new files; with a primary key, one run of the highest level per bucket.
 
     Rows are read and written a write buffer at a time; then the files of each bucket are merged. The rows of a snapshot
     are already merged, so no merge rule applies to them.
@@ -215,7 +216,7 @@ def _rewritten(table: TableStore, base: Snapshot) -> list[ManifestEntry]:
 
 
 def _check_rewritten(table: TableStore, base: Snapshot, added: Sequence[ManifestEntry], paths: Sequence[str]) -> None:
-    """Raise CorruptDataError where the new files do not hold the rows of a snapshot, as users see both."""
+    """Raise CorruptDataError if the new files do not hold the rows of a snapshot, as users see them."""
     files: dict[BucketId, list[DataFileMeta]] = {}
     for entry in added:
         files.setdefault(entry.bucket_id, []).append(entry.file)
@@ -233,7 +234,7 @@ def _check_rewritten(table: TableStore, base: Snapshot, added: Sequence[Manifest
 
 
 def _as_one_run(table: TableStore, bucket: BucketId, files: Sequence[DataFileMeta]) -> Sequence[DataFileMeta]:
-    """New files of level 0 as a run of the highest level, so that no compaction looks their rows up."""
+    """New files of level 0 as a run of the highest level, so that no compaction looks up their rows."""
     unit = pick_unit(table, files, is_full=True)
     assert unit is not None, "there are files in level 0"
     result = compact_bucket(table, BucketWork(bucket, unit))

@@ -71,7 +71,7 @@ def apply_changes(
     also: Iterable[Option[object]] = (),
     also_prefixes: Iterable[str] = (),
 ) -> TableSchema:
-    """The next schema: one change after the other, all or none. The same schema when they change nothing.
+    """The next schema: one change after the other, all or none. The same schema if they change nothing.
 
     `also` and `also_prefixes` declare options of other parts of the table. Raises InvalidRequestError (OptionError for
     options) or UnsupportedError, naming what does not fit and what to do.
@@ -189,7 +189,7 @@ def _dropped(schema: TableSchema, path: ColumnPath) -> TableSchema:
 
 
 def _without_bucket_key(schema: TableSchema, name: str) -> TableSchema:
-    """With one bucket the bucket key does not matter: a column can be dropped from a bucket key with others."""
+    """With one bucket the bucket key does not matter: a column can be dropped from a bucket key of several columns."""
     left = [key for key in schema.bucket_keys if key != name]
     if schema.bucket_count != 1 or BUCKET_KEY.key not in schema.options or not left:
         return schema

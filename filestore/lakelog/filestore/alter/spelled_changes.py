@@ -1,4 +1,4 @@
-"""Changes of a schema with the columns that they name as the table spells them. Pure."""
+"""Changes of a schema, with column names as the table spells them. Pure."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from lakelog.filestore.schema.schema import TableSchema
 
 
 def spelled_change(schema: TableSchema, change: SchemaChange) -> SchemaChange:
-    """A change with the columns that it names as the schema spells them.
+    """A change, with column names as the schema spells them.
 
-    Raises InvalidRequestError for a column that does not exist, and for a name that may be any of several.
+    Raises InvalidRequestError for a column that does not exist, and for an ambiguous name.
     """
     if isinstance(change, SetOption):
         key, value = spelled_option(change.key, change.value, schema.field_names)
@@ -27,7 +27,7 @@ def spelled_change(schema: TableSchema, change: SchemaChange) -> SchemaChange:
 
 
 def with_spelled_options(old: TableSchema, new: TableSchema) -> TableSchema:
-    """The new schema with the options that were changed as `spelled_options` has them: of added columns too."""
+    """The new schema, with the changed options as `spelled_options` gives them, also those of added columns."""
     kept = {key: value for key, value in new.options.items() if old.options.get(key) == value}
     given = {key: value for key, value in new.options.items() if key not in kept}
     return replace(new, options={**kept, **spelled_options(given, new.field_names)}) if given else new

@@ -1,6 +1,6 @@
 """The types to which a column may be changed: those that hold every stored value, and have a cast in reads. Pure.
 
-The format's own rules also allow casts that lose digits; lakelog does not, since lost values cannot be restored.
+The format's own rules also allow casts that lose digits; lakelog does not, since lost digits cannot be restored.
 Source: Paimon, `DataTypeCasts` (implicit casts), narrowed to those that keep every value.
 """
 
@@ -14,7 +14,7 @@ _FLOAT_DIGITS = {TypeRoot.FLOAT: 5, TypeRoot.DOUBLE: 10}  # integers of more dig
 _TEXT = (TypeRoot.CHAR, TypeRoot.VARCHAR)
 _BYTES = (TypeRoot.BINARY, TypeRoot.VARBINARY)
 _TIMES = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
-_MICROS_DIGITS = 6  # nanoseconds hold the years 1677 to 2262 only
+_MICROS_DIGITS = 6  # nanoseconds hold only the years 1677 to 2262
 _SHOWN_AS_TEXT = (*_INTEGER_DIGITS, TypeRoot.BOOLEAN)
 
 
@@ -33,7 +33,7 @@ def check_widening(old: DataType, new: DataType, *, name: str) -> None:
 
 
 def becomes_text(old: DataType, new: DataType) -> bool:
-    """Whether values of another type become strings, which have another order and no sums."""
+    """Whether values of another type become strings, which sort differently and have no sums."""
     return new.root in _TEXT and old.root not in _TEXT
 
 

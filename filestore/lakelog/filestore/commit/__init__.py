@@ -1,4 +1,4 @@
-"""Commits: one snapshot each, conflicts with other writers, and unknown outcomes."""
+"""Commits, each of one snapshot, with conflicts with other writers and unknown outcomes."""
 
 from lakelog.common.faces import face
 

@@ -1,7 +1,7 @@
-"""Batches of a writer: each is committed once, and only while its rows are the youngest of its table.
+"""Batches of a writer: each is committed once, and only if its rows are the youngest of its table.
 
-A batch has a commit user and an identifier, which grows from batch to batch; its digest is a hash of the source
-offsets that it was planned from.
+A batch has a commit user and an identifier, which grows from batch to batch; its digest is a hash of the source offsets
+from which it was planned.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ CHECKPOINT_CHANGED = (
 def is_done(last: CommitUser | None, identifier: int, digest: str | None, *, what: str) -> bool:
     """Whether a user's last batch is this one, or a later one.
 
-    `what` names this one in errors. Raises InvalidRequestError when the last one is this one from other source offsets.
+    `what` names this batch in errors. Raises InvalidRequestError if the last batch is this one with other source
+    offsets.
     """
     if last is None or last.identifier < identifier:
         return False
@@ -79,10 +80,10 @@ def append_commit(
     clock: CommitClock | None = None,
     on_step: Callable[[str], None] | None = None,
 ) -> Snapshot | None:
-    """Commit one batch of a user to a table without log, once; None when it is in the table already.
+    """Commit one batch of a user to a table without log, once; None if it is in the table already.
 
-    `hashes` is the change of the HASH index by the assigner, `watermark_millis` the event-time watermark of the batch.
-    Raises InvalidRequestError for an identifier below the user's last one, or the same one with another digest;
+    `hashes` is the change that the assigner made to the HASH index, `watermark_millis` the event-time watermark of the
+    batch. Raises InvalidRequestError for an identifier below the user's last one, or the same one with another digest;
     OvertakenError, see `is_overtaken`.
     """
     clock = clock or CommitClock()
@@ -120,10 +121,10 @@ def batch_properties(
     is_taking_over: bool = True,
     clock: CommitClock,
 ) -> dict[str, str] | None:
-    """The users of the snapshot with a batch, after `latest`; None when the batch is in the table already.
+    """The users of the snapshot with a batch, after `latest`; None if the batch is in the table already.
 
     Raises InvalidRequestError for an identifier below the user's last one, or the same one with another digest; and for
-    a job that another query has, unless it `is_taking_over`, or that was checked before.
+    a job that belongs to another query, unless it `is_taking_over`, or this was checked before.
     """
     carried = carried_by(table, latest).properties
     users = parse_users(carried)

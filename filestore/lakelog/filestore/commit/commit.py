@@ -1,8 +1,8 @@
 """Commits: one snapshot, or nothing.
 
 A commit reads the newest snapshot, resolves its request against it, writes manifests, and creates the next snapshot's
-file, in which only one of several racing writers succeeds. The others start again.
-Source: Paimon spec, "Snapshot"; Paimon, `FileStoreCommitImpl`.
+file. Only one of several racing writers can create this file; the others start again. Source: Paimon spec, "Snapshot";
+Paimon, `FileStoreCommitImpl`.
 """
 
 from __future__ import annotations
@@ -76,12 +76,12 @@ AFTER_CREATE = "after snapshot create"
 class CommitRequest:
     """The changes of one commit. An APPEND that deletes files becomes an OVERWRITE.
 
-    `hashes` has the HASH index by which the buckets of rows were chosen, where a table has dynamic buckets.
-    `properties` are added to those copied from the newest snapshot, see `filestore.metadata.snapshots.users`. With
-    `takes_lost_state` the commit accepts that these were lost. An `operation` that Paimon has not becomes a property
-    too. `restores` is the snapshot whose live files the entries bring back: its indexes come back too, and the base
+    `hashes` has the HASH index by which the buckets of rows were chosen, if a table has dynamic buckets. `properties`
+    are added to those copied from the newest snapshot, see `filestore.metadata.snapshots.users`. With
+    `takes_lost_state` the commit accepts that these were lost. An `operation` that Paimon lacks becomes a property too.
+    `restores` is the snapshot whose live files the entries bring back: its indexes come back too, and the base
     manifests are joined, so that no file is deleted and added again in the manifests that a reader of the new snapshot
-    meets.
+    reads.
     """
 
     commit_user: str
@@ -107,7 +107,7 @@ Resolve = Callable[[Snapshot | None], CommitRequest | None]
 def _writer_version() -> str:
     try:
         return f"lakelog-{version('lakelog')}"
-    except PackageNotFoundError:  # run from a source tree that is not installed
+    except PackageNotFoundError:  # lakelog runs from a source tree that is not installed
         return "lakelog"
 
 
@@ -127,7 +127,7 @@ class TableCommit:
     def __init__(self, table: TableStore, *, clock: CommitClock | None = None) -> None:
         self._table = table
         self._clock = clock or CommitClock()
-        self._file_counts: dict[int, tuple[int, int]] = {}  # by attempted snapshot: files added, files deleted
+        self._file_counts: dict[int, tuple[int, int]] = {}  # by attempted snapshot: numbers of files added and deleted
 
     def commit(
         self,
@@ -136,17 +136,17 @@ class TableCommit:
         on_step: Callable[[str], None] | None = None,
         discard: Callable[[], None] | None = None,
     ) -> Snapshot | None:
-        """Commit the request that `resolve` gives, and give the snapshot; None when `resolve` gives None.
+        """Commit the request that `resolve` returns, and return the snapshot; None if `resolve` returns None.
 
         `resolve` is called at every attempt, with the newest snapshot (None before the first); its errors are raised
-        as they are. `on_step` is called with "before snapshot create" and "after snapshot create".
-        Raises ConflictError when the change does not fit the newest snapshot, or when races were lost for too long;
-        UnknownOutcomeError when the change may be in the table, or may get there: call `find_commit`, or commit again
-        with a `resolve` that finds its own commit. Logs a line of INFO, `commit`, and tells the handle's listeners.
+        unchanged. `on_step` is called with "before snapshot create" and "after snapshot create". Raises ConflictError
+        if the change does not fit the newest snapshot, or if races were lost for too long; UnknownOutcomeError if the
+        change may be in the table, or may still get there: call `find_commit`, or commit again with a `resolve` that
+        finds its own commit. Logs a line of INFO, `commit`, and calls the handle's listeners.
 
         `discard` deletes the files that were written for the commit. It is called when the commit has failed with
-        ConflictError or NotFoundError: then no snapshot names the files, and none will. Whether that is known is
-        decided by `UnknownAttempts.reported`, which raises UnknownOutcomeError where it is not.
+        ConflictError or NotFoundError: then no snapshot names the files, and none will. `UnknownAttempts.reported`
+        decides whether that is known, and raises UnknownOutcomeError if it is not.
         """
         lasted = Stopwatch()
         try:
@@ -191,7 +191,7 @@ class TableCommit:
                 try:
                     prepared = self._resolved(resolve, latest, unknown, commit_uuid, may_merge=attempt == 0)
                 except NotFoundError as error:
-                    # Other writers may have been so fast that the base has expired: another lost race.
+                    # Other writers may have been so fast that the base has expired: this is another lost race.
                     is_outdated = isinstance(error, OutdatedSnapshotError) or self._has_expired(latest)
                     if is_outdated and tries.has_another(turn):
                         continue
@@ -210,7 +210,7 @@ class TableCommit:
 
     @contextmanager
     def _in_line(self) -> Iterator[CommitTurn]:
-        """The turn of this commit. An overtaken commit leaves its place to the one with its rows written again."""
+        """The turn of this commit. An overtaken commit leaves its place to the commit of its rewritten rows."""
         turn = CommitTurn(self._table.commit_line, seconds=self._clock.seconds, sleep=self._clock.sleep)
         is_overtaken = False
         try:
@@ -234,7 +234,7 @@ class TableCommit:
     def _tried(
         self, prepared: _Attempt, unknown: UnknownAttempts, on_step: Callable[[str], None] | None
     ) -> Snapshot | None:
-        """The snapshot when it was created; None when another writer has the id, or when the outcome is unknown."""
+        """The snapshot if it was created; None if another writer has the id, or if the outcome is unknown."""
         if on_step is not None:
             on_step(BEFORE_CREATE)
         try:
@@ -254,14 +254,14 @@ class TableCommit:
         return snapshot is not None and not self._table.file_io.exists(self._table.paths.snapshot(snapshot.id))
 
     def _create(self, prepared: _Attempt) -> bool:
-        """Create the snapshot's file. False when another writer has the id.
+        """Create the snapshot's file. False if another writer has the id.
 
-        Raises UnavailableError and NotFoundError when the outcome is unknown.
+        Raises UnavailableError and NotFoundError if the outcome is unknown.
         """
         snapshot = prepared.snapshot
         if not self._table.snapshots.create_new(snapshot):
             winner = self._table.snapshots.get(snapshot.id)
-            if winner != snapshot:  # otherwise the client retried, and lost against its own first try
+            if winner != snapshot:  # otherwise the client has retried, and lost against its own first try
                 self._delete_manifests(prepared.written)
                 return False
         if continues_table(self._table, snapshot, prepared.live, base=prepared.base):
@@ -342,7 +342,7 @@ class TableCommit:
         return _Attempt(base=latest, snapshot=snapshot, live=live, written=written)
 
     def _check_files(self, request: CommitRequest, now_millis: int) -> None:
-        """Raise ConflictError where new files may have been removed as orphans meanwhile."""
+        """Raise ConflictError if new files may have been removed as orphans meanwhile."""
         hashes = () if request.hashes is None else request.hashes.files.values()
         index_files = map(self._table.paths.index, (file.file_name for file in hashes))
         check_not_removed(self._table, [*request.entries, *request.changelog], index_files, now_millis=now_millis)
@@ -370,7 +370,8 @@ class TableCommit:
     def _write_changelog(
         self, request: CommitRequest, names: FileNames, schema_id: int, written: list[str]
     ) -> tuple[str | None, int | None]:
-        """The manifest list of the changelog files and its size, None without any; its files are added to `written`."""
+        """The manifest list of the changelog files and its size, None without changelog files; its files are added to
+        `written`."""
         if not request.changelog:
             return None, None
         manifests = self._table.manifests
@@ -382,9 +383,9 @@ class TableCommit:
     def _base_manifests(
         self, latest: Snapshot | None, names: FileNames, schema_id: int, *, may_merge: bool, is_restore: bool
     ) -> list[ManifestFileMeta]:
-        """The manifests of everything before the new snapshot, small ones joined when there are enough.
+        """The manifests of everything before the new snapshot; small ones are joined if there are enough.
 
-        Those of a restore are written anew: files come back under their names.
+        Those of a restore are rewritten, since files come back under their names.
         """
         if is_restore:
             entries = list(self._table.live_files.of(latest).entries())
@@ -411,7 +412,7 @@ class TableCommit:
         return kept + self._table.manifests.write(merged, names=names, schema_id=schema_id)
 
     def _properties(self, carried: Mapping[str, str], request: CommitRequest) -> dict[str, str]:
-        """Always with the users, so that a search for them never goes past a snapshot of lakelog."""
+        """The properties, always with the users, so that a search for users ends at the newest snapshot of lakelog."""
         own = {UUID_KEY: self._table.uuid} if self._table.uuid else {}
         operation = request.operation
         named = {} if operation is None or operation in PAIMON_OPERATIONS else {OPERATION_KEY: operation}
@@ -420,7 +421,7 @@ class TableCommit:
     def _with_sources(
         self, snapshot: Snapshot, latest: Snapshot | None, state: CarriedProperties, request: CommitRequest
     ) -> Snapshot:
-        """The snapshot with what its rows come from, and with the snapshots whose changes streams are not given."""
+        """The snapshot with the origin of its rows, and with the snapshots whose changes streams do not get."""
         added = sum(entry.file.row_count for entry in request.entries if entry.kind is FileKind.ADD)
         sources = sources_property(
             snapshot,
@@ -436,7 +437,7 @@ class TableCommit:
         return replace(snapshot, properties={**snapshot.properties, **added_properties})
 
     def _lineage(self, request: CommitRequest) -> dict[str, str]:
-        """What the handle records of where the rows of its statements come from."""
+        """What the handle records about the origin of the rows of its statements."""
         is_statement = request.kind is not CommitKind.COMPACT and request.operation in _OF_STATEMENTS
         if self._table.lineage is None or not is_statement:
             return {}
@@ -458,7 +459,7 @@ class TableCommit:
 
 
 def _with_cleared(snapshot: Snapshot, carried: Mapping[str, str], request: CommitRequest) -> Snapshot:
-    """The snapshot with what it takes out of its table as a whole."""
+    """The snapshot with the rows that it removes from its table as a whole."""
     added = sum(entry.file.row_count for entry in request.entries if entry.kind is FileKind.ADD)
     cleared = cleared_property(
         snapshot,
@@ -476,13 +477,13 @@ def _kind_of(request: CommitRequest) -> CommitKind:
 
 
 def _later(previous: int | None, given: int | None) -> int | None:
-    """The larger of the known watermarks."""
+    """The later of the known watermarks."""
     known = [watermark for watermark in (previous, given) if watermark is not None]
     return max(known, default=None)
 
 
 def _deleted_files(entries: Sequence[ManifestEntry]) -> dict[BucketId, set[str]]:
-    """The names of files that a change removes. A file that changes its level stays."""
+    """The names of files that a change removes. A file that only changes its level is not removed."""
     added = {entry.file.file_name for entry in entries if entry.kind is FileKind.ADD}
     deleted: dict[BucketId, set[str]] = {}
     for entry in entries:

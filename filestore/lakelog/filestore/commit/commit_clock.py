@@ -30,10 +30,10 @@ class CommitClock:
 
 
 def next_commit_millis(latest: Snapshot | None, now_millis: int, *, table_name: str) -> int:
-    """The date of the commit after `latest`: now, but not before `latest` when that is ahead by little.
+    """The date of the commit after `latest`: now, but not before `latest` if that is slightly ahead.
 
-    When it is ahead by more, one of the two clocks is wrong: that is logged, and this machine's clock is used, if it
-    was ever set.
+    If `latest` is further ahead, one of the two clocks is wrong: this is logged, and this machine's clock is used, if
+    it was ever set.
     """
     if latest is None or latest.time_millis <= now_millis:
         return now_millis

@@ -1,10 +1,10 @@
-"""The number and the waits of the retries of a commit that lost a race.
+"""The number of retries of a commit that lost a race, and the waits between them.
 
 A commit waits for its turn in the line of those that have lost, see `lakelog.filestore.metadata.snapshots.commit_line`.
-Where the commit is alone in it, and for changes of a schema, waits are a random part of a limit that doubles with each
-lost race: so racing writers spread out until one of them has the time that it needs. The limit is at most the duration
-of some tries; otherwise a writer that lost often would wait while writers that never lost commit again and again.
-Source: Paimon, `FileStoreCommitImpl` (`commit.min-retry-wait`).
+If the commit is alone in the line, and for changes of a schema, waits are a random part of a limit that doubles with
+each lost race: so racing writers spread out until one of them has the time that it needs. The limit is at most the
+duration of some tries; otherwise a writer that lost often would wait while writers that never lost commit again and
+again. Source: Paimon, `FileStoreCommitImpl` (`commit.min-retry-wait`).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from lakelog.filestore.options.writing import (
 )
 
 _DOUBLINGS_MAX = 32  # the longest wait is reached long before this
-_TRIES_WAITED_MAX = 8  # a wait takes at most as long as this many tries
+_TRIES_WAITED_MAX = 8  # a wait lasts at most as long as this many tries
 
 
 class CommitTries:
-    """The tries of one commit by the options of its table."""
+    """The tries of one commit, by the options of its table."""
 
     def __init__(self, options: Mapping[str, str], clock: CommitClock) -> None:
         self._clock = clock
@@ -37,15 +37,15 @@ class CommitTries:
         self._lost_count = 0
 
     def begin(self, turn: CommitTurn, next_id: int) -> bool:
-        """Before the first try, to create the snapshot `next_id`: whether the commit has waited in the line."""
+        """Called before the first try to create the snapshot `next_id`: whether the commit has waited in the line."""
         has_waited = self._retries_max is None and turn.begin(next_id, limit_millis=self._timeout_millis)
         self._try_started = self._clock.seconds()
         return has_waited
 
     def has_another(self, turn: CommitTurn | None = None) -> bool:
-        """Whether the commit may be tried again after it has lost; waits before it gives True.
+        """Whether the commit may be tried again after it has lost; waits before it returns True.
 
-        With `turn` it waits in the line of commits that have lost, and at random where it is alone.
+        With `turn` it waits in the line of commits that have lost, or for a random time if it is alone.
         """
         doublings = min(self._lost_count, _DOUBLINGS_MAX)
         self._lost_count += 1

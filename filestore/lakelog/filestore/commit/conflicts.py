@@ -1,4 +1,4 @@
-"""Conflicts of a change with the newest snapshot. Pure but for `is_overtaken`.
+"""Conflicts of a change with the newest snapshot. Pure, except `is_overtaken`.
 
 Source: Paimon spec, "Snapshot" (conflicts); Paimon, `ConflictDetection`.
 """
@@ -21,10 +21,10 @@ from lakelog.filestore.metadata.tables.store import TableStore
 def check_conflicts(
     live: LiveFiles, entries: Sequence[ManifestEntry], *, kind: CommitKind, key_types: Sequence[DataType]
 ) -> LiveFiles:
-    """The live files after the change. Raises ConflictError when it conflicts with another writer's commit.
+    """The live files after the change. Raises ConflictError if the change conflicts with another writer's commit.
 
-    Checked: a DELETE must be of a live file, an ADD of a new one; the number of buckets stays, unless the commit
-    overwrites; in each changed bucket the files of one level above 0 must not overlap in key range.
+    These are checked: a DELETE must be of a live file, an ADD of a new one; the number of buckets does not change,
+    unless the commit overwrites; in each changed bucket the files of one level above 0 must not overlap in key range.
     """
     if kind is not CommitKind.OVERWRITE:
         _check_total_buckets(live, entries)
@@ -50,7 +50,7 @@ def is_overtaken(
 ) -> bool:
     """Whether new files, written on an older snapshot, must be written again after `latest`.
 
-    That is when `latest` has rows of the same bucket with sequence numbers as high as theirs, or when their dynamic
+    This is so if `latest` has rows of the same bucket with sequence numbers as high as theirs, or if their dynamic
     buckets, in `hashes`, were chosen by an index that is no longer the newest.
     """
     if hashes is not None and is_changed(hash_index(table, latest), hashes):

@@ -1,4 +1,5 @@
-"""A commit that meets a change of the table's whole line, see `lakelog.filestore.metadata.snapshots.line_change`."""
+"""A commit that runs into a change of the table's whole line, see
+`lakelog.filestore.metadata.snapshots.line_change`."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from lakelog.filestore.metadata.tables.store import TableStore
 
 
 def check_stays(table: TableStore, snapshot: Snapshot) -> None:
-    """Raise ConflictError when a created snapshot gives way to a change of the line; it is deleted then.
+    """Raise ConflictError if a created snapshot is dropped because of a change of the line; then it is deleted.
 
     A change that is not decided yet is cancelled: the commit came first.
     """

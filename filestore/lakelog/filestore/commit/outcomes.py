@@ -28,18 +28,18 @@ from lakelog.filestore.metadata.tables.store import TableStore
 
 logger = logging.getLogger("lakelog.filestore")
 
-_UNKNOWN_MAX = 10  # file systems that answer reads but no creation are not tried until a commit's timeout
+_UNKNOWN_MAX = 10  # so file systems that answer reads but no creation are not tried until a commit's timeout
 
 
 def continues_table(table: TableStore, snapshot: Snapshot, live: LiveFiles, *, base: Snapshot | None = None) -> bool:
-    """Whether a created snapshot is the one after its base. Deletes it when it is not; `live` are its files.
+    """Whether a created snapshot is the one after its base. Deletes it if it is not; `live` are its files.
 
-    The snapshot with the id of a known `base` is of its commit, unless a branch has taken its place since.
+    The snapshot with the id of a known `base` is of the same commit, unless a branch has replaced it since.
 
     A writer that slept may create an id which others had used and an expiry has freed again: such a snapshot is older
     than the newest one and no reader would see its rows. Snapshots expire in order: as long as the one before exists,
-    the id cannot have been used. When it is missing and an older one is there, the base was rolled back. Raises
-    NotFoundError when the snapshot itself has expired.
+    the id cannot have been used. If the one before is missing and an older one exists, the base was rolled back. Raises
+    NotFoundError if the snapshot itself has expired.
     """
     before = table.snapshots.find(snapshot.id - 1)
     if before is not None and (base is None or is_same_commit(before, base)):
@@ -93,14 +93,14 @@ class UnknownAttempts:
         self._count = 0
 
     def add(self, snapshot_id: int, error: LakelogError) -> None:
-        """Record an attempt without an answer. Raises UnknownOutcomeError after too many."""
+        """Record an attempt without an answer. Raises UnknownOutcomeError after too many attempts."""
         self._ids.add(snapshot_id)
         self._count += 1
         if self._count > _UNKNOWN_MAX:
             raise self._open(f"{self._count} attempts got no answer, at last {error}", error) from error
 
     def find(self) -> Snapshot | None:
-        """The snapshot of an attempt, if one exists. Drops attempts whose ids other commits have."""
+        """The snapshot of an attempt, if one exists. Drops attempts whose ids belong to other commits."""
         for snapshot_id in sorted(self._ids):
             try:
                 snapshot = self._table.snapshots.get(snapshot_id)
@@ -114,7 +114,7 @@ class UnknownAttempts:
         return None
 
     def check_none_expired(self, latest: Snapshot | None) -> None:
-        """Raise UnknownOutcomeError when a snapshot that may have been one of these has expired."""
+        """Raise UnknownOutcomeError if a snapshot that may have been one of these has expired."""
         expired = [number for number in self._ids if latest is not None and number <= latest.id]
         if expired:
             raise self._error(
@@ -124,7 +124,7 @@ class UnknownAttempts:
 
     @contextlib.contextmanager
     def reported(self) -> Iterator[None]:
-        """Replace errors of the block by UnknownOutcomeError where the commit may be in the table nevertheless."""
+        """Replace errors of the block by UnknownOutcomeError if the commit may be in the table nevertheless."""
         try:
             yield
         except UnknownOutcomeError:
@@ -135,7 +135,7 @@ class UnknownAttempts:
             raise self._open(str(error), error) from error
 
     def _open(self, reason: str, error: LakelogError) -> UnknownOutcomeError:
-        """The error of a commit for which `find_commit` can search, also in a table that was renamed."""
+        """The error of a commit for which `find_commit` can search, even in a table that was renamed."""
         path, note = self._table.path, ""
         if self._was_renamed(error):
             path, note = "NEW_PATH", ", with the folder of the renamed table as NEW_PATH"
@@ -146,7 +146,7 @@ class UnknownAttempts:
         )
 
     def _was_renamed(self, error: LakelogError) -> bool:
-        """Whether the table was renamed or dropped since; False where that cannot be found out."""
+        """Whether the table was renamed or dropped since; False if that cannot be found out."""
         with contextlib.suppress(LakelogError):
             return not isinstance(error, UnavailableError) and not is_same_table(self._table)
         return False
@@ -171,9 +171,9 @@ class CommitOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundCommit:
-    """The result of a search for a commit: `snapshot_id` is its snapshot, `expired_up_to` the last unreadable one.
+    """The result of a search for a commit: `snapshot_id` is its snapshot, `expired_up_to` the last unreadable snapshot.
 
-    `is_open` is True for a commit that was not found when the snapshot id that it tried to create is still free: a
+    `is_open` is True for a commit that was not found while the snapshot id that it tried to create is still free: a
     pending request may create it.
     """
 
@@ -186,8 +186,8 @@ class FoundCommit:
 def find_commit(table: TableStore, commit_uuid: str, *, snapshot_id: int | None = None) -> FoundCommit:
     """Search for a commit among the living snapshots, and among the expired ones that a changelog or a tag keeps.
 
-    With `snapshot_id`, which UnknownOutcomeError names, it can only be in that snapshot: then snapshots before it may
-    have expired. Raises InvalidRequestError for an invalid uuid or id.
+    With `snapshot_id`, which UnknownOutcomeError names, the commit can only be in that snapshot: then snapshots before
+    it may have expired. Raises InvalidRequestError for an invalid uuid or id.
     """
     if not commit_uuid or (snapshot_id is not None and snapshot_id < 1):
         raise InvalidRequestError(
@@ -221,7 +221,7 @@ def find_commit(table: TableStore, commit_uuid: str, *, snapshot_id: int | None 
 def _is_living(table: TableStore, found: Snapshot, ids: Collection[int]) -> bool | None:
     """False for a snapshot under an id that had expired, which its writer has not deleted yet: see `continues_table`.
 
-    None when that cannot be known, because its files expire.
+    None if that cannot be known, because its files expire.
     """
     if found.id - 1 in ids or found.id == max(ids):
         return True

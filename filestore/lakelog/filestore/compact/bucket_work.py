@@ -64,7 +64,7 @@ class BucketWork:
 def due_work(
     table: TableStore, snapshot: Snapshot | None, buckets: Iterable[BucketId] | None, pick: Pick
 ) -> list[BucketWork]:
-    """The compactions that `pick` gives for buckets of a snapshot, all by default, by partition and bucket.
+    """The compactions that `pick` gives for buckets of a snapshot (all by default), by partition and bucket.
 
     `pick` is called with the bucket, its live files, and the names of those that have deletion vectors.
     """
@@ -85,7 +85,7 @@ def pick_unit(
     is_settled_later: bool = False,
     now_millis: int | None = None,
 ) -> CompactUnit | None:
-    """The compaction that is due in a bucket of these files, by the table's options; None when none is.
+    """The compaction that is due in a bucket of these files, by the table's options; None if none is due.
 
     `marked` are the names of files with deletion vectors: a full compaction rewrites these too. `files_per_batch` is
     how many level-0 files one batch adds to the bucket: they count as one run of the trigger. `is_settled_later` means
@@ -123,7 +123,7 @@ def _commits_per_full(options: Mapping[str, str]) -> int | None:
 
 
 def _is_full_due(options: Mapping[str, str], runs: Sequence[SortedRun], level_max: int, now_millis: int) -> bool:
-    """Whether the last full merge, whose time is that of the files of the highest level, is long ago.
+    """Whether the last full merge, dated by the files of the highest level, is long ago.
 
     A file with a date more than two days ahead comes from a wrong clock, and does not count.
     """
@@ -148,10 +148,10 @@ def _offpeak_percent(options: Mapping[str, str], now_millis: int) -> int:
 def pick_settling_unit(
     table: TableStore, files: Sequence[DataFileMeta], *, marked: Collection[str] = (), files_per_batch: int = 1
 ) -> CompactUnit | None:
-    """The compaction of a bucket at the end of a stream, so that reads need not merge; None when it would save little.
+    """The compaction of a bucket at the end of a stream, so that reads need not merge; None if it would save little.
 
-    In that case, the compaction that is due by `pick_unit`, if any: rows and changes of level 0 that only a compaction
-    shows would wait for the next writer. The latter alone where reads never merge, as with deletion vectors.
+    If it would save little, the compaction that is due by `pick_unit`, if any: rows and changes of level 0 that only a
+    compaction shows would wait for the next writer. If reads never merge, as with deletion vectors, only that one.
     """
     table = table.stored
     if is_merged_on_read(table.schema):

@@ -12,11 +12,12 @@ from lakelog.filestore.compact.rewriting import compact_bucket
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
 
-THREADED_BYTES_MIN = 8 << 20  # below, threads would wait for each other longer than they save
+THREADED_BYTES_MIN = 8 << 20  # below this, threads would lose more time by waiting for each other than they save
 
 
 def compact_buckets(table: TableStore, work: Sequence[BucketWork]) -> list[CompactResult]:
-    """The results of `compact_bucket` for buckets with much to merge at once; the threads share the memory budget.
+    """The results of `compact_bucket`; buckets with much to merge run at the same time, in threads that share the
+    memory budget.
 
     Raises as `in_threads`.
     """

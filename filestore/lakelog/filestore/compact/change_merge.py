@@ -1,8 +1,8 @@
 """Merging with the old rows of keys: for the changelog of a compaction, and for deletion vectors of overwritten rows.
 
-The *fresh* rows of a compaction are those that no changelog has yet: of level 0 where old rows are looked up,
-of every level below the highest where full compactions write the changes. The old rows of their keys are in the other
-runs of the compaction or, where rows are looked up, in the runs that it leaves out. Source: Paimon,
+The *fresh* rows of a compaction are those that no changelog has yet: rows of level 0 if old rows are looked up, rows of
+every level below the highest if full compactions write the changes. The old rows of their keys are in the other runs of
+the compaction or, if rows are looked up, in the runs that it leaves out. Source: Paimon,
 `LookupChangelogMergeFunctionWrapper` and `FullChangelogMergeFunctionWrapper`.
 """
 
@@ -46,7 +46,7 @@ class MergedRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeMerge:
-    """Merges sections of a bucket. `lookup` finds rows in the runs that are left out; None where there are none.
+    """Merges sections of a bucket. `lookup` finds rows in the runs that are left out; None if there are no such runs.
 
     Rows of levels below `fresh_below` are fresh. `only_marks` means that the old rows of keys matter only for the
     deletion vectors of the runs that are left out: every fresh row replaces them, and there is no changelog.
@@ -139,7 +139,7 @@ def changes_between(
 ) -> StoredRows:
     """The changes of keys, from their rows before and after, each key once: in key order, -U before its +U.
 
-    With `compared` an update that leaves these columns as they were is not a change. Pure.
+    With `compared` an update that does not change these columns is not a change. Pure.
     """
     rows = pa.concat_tables([before, after])
     frame = key_frame(rows, key_fields)
@@ -162,7 +162,7 @@ def changes_between(
 
 
 def _differs(rows: pa.Table, firsts: np.ndarray, compared: Sequence[str]) -> np.ndarray:
-    """For each row, False where it is one of a pair, at `firsts` and behind, whose columns are equal."""
+    """For each row, False if it is one of a pair (at `firsts` and the place after) whose columns are equal."""
     stays = np.ones(rows.num_rows, np.bool_)
     equal = np.ones(len(firsts), np.bool_)
     for name in compared:

@@ -15,7 +15,7 @@ class ChangelogWriter:
     """Buffers changes of one bucket, in key order, and writes a file whenever `buffer_bytes` are reached."""
 
     def __init__(self, table: TableStore, bucket: BucketId, *, buffer_bytes: int) -> None:
-        """Write nothing yet."""
+        """Start without changes."""
         self._table = table
         self._bucket = bucket
         self._buffer_bytes = buffer_bytes
@@ -24,14 +24,14 @@ class ChangelogWriter:
         self.files: list[DataFileMeta] = []  # written so far
 
     def add(self, changes: StoredRows) -> None:
-        """Add changes whose keys are not below those before."""
+        """Add changes whose keys are not below those added before."""
         if changes.rows.num_rows:
             self._held.append(changes)
             if sum(part.rows.nbytes for part in self._held) >= self._buffer_bytes:
                 self._flush()
 
     def finish(self) -> list[DataFileMeta]:
-        """Write the buffered changes and give all files."""
+        """Write the buffered changes and return all files."""
         self._flush()
         return self.files
 

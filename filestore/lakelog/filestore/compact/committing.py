@@ -21,9 +21,10 @@ logger = logging.getLogger("lakelog.filestore")
 def commit_results(
     table: TableStore, results: Sequence[CompactResult], *, clock: CommitClock | None = None, discards: bool = True
 ) -> Snapshot:
-    """One COMPACT snapshot of results. Refused results are deleted, unless they are to be tried again (`discards`).
+    """Commit results as one COMPACT snapshot. Refused results are deleted if `discards` is set; else they can be tried
+    again.
 
-    Raises ConflictError when another compaction came first.
+    Raises ConflictError if another compaction came first.
     """
     request = compact_request(table, results, user=str(uuid.uuid4()), identifier=BATCH_COMMIT_IDENTIFIER)
 
@@ -58,9 +59,9 @@ def log_compaction(
 
 
 def log_failed_compaction(table: TableStore, when: str, error: LakelogError) -> None:
-    """Log that a compaction after a write did not happen; the written rows are in the table.
+    """Log that a compaction after a write has failed; the written rows are in the table.
 
-    At DEBUG where another compaction came first, after which nothing is left to do; else as a warning.
+    At DEBUG if another compaction came first, after which nothing is left to do; else as a warning.
     """
     level = logging.DEBUG if isinstance(error, ConflictError) else logging.WARNING
     logger.log(level, "%s: the compaction after %s did not happen: %s", table.name, when, error)
@@ -69,7 +70,7 @@ def log_failed_compaction(table: TableStore, when: str, error: LakelogError) -> 
 def compact_request(
     table: TableStore, results: Sequence[CompactResult], *, user: str, identifier: int
 ) -> CommitRequest:
-    """The request of a commit of results."""
+    """The request that commits results."""
     return CommitRequest(
         commit_user=user,
         commit_identifier=identifier,

@@ -1,4 +1,4 @@
-"""What a compaction has written against what it has read, before its commit."""
+"""Compares what a compaction has written with what it has read, before its commit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def check_row_counts(
 ) -> None:
     """Raise CorruptDataError for a compaction that has written more rows than it has read.
 
-    Files that are not merged, `deleted` rows of which are marked as deleted, must have exactly as many.
+    Files that are not merged must have exactly as many, less the `deleted` rows, which are marked as deleted.
     """
     had, has = (sum(file.row_count for file in files) for files in (before, after))
     if has > had or (deleted is not None and has != had - deleted):
@@ -35,10 +35,10 @@ def check_summed_counts(
     *,
     piece_bytes: int,
 ) -> None:
-    """Raise CorruptDataError where the merge of a value-count table has changed how many rows there are in all.
+    """Raise CorruptDataError if the merge of a value-count table has changed the total number of rows.
 
     A merge sums the counts of equal rows, so it keeps the sum of all counts: see FLIP-188, value-count tables. Reads
-    that one column of the files again. Other tables pass.
+    only that column of the files again. Other tables pass.
     """
     if not table.schema.is_counted:
         return

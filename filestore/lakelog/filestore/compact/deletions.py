@@ -21,10 +21,10 @@ def bucket_deletions(  # noqa: PLR0917  # each is another part of one compaction
     seen: Mapping[str, DeletionFile],
     met: Mapping[str, Positions],
 ) -> BucketDeletions | None:
-    """The change of the vectors `seen` of the bucket's files, when the rows at the positions `met` are overwritten.
+    """The change of the vectors `seen` of the bucket's files, if the rows at the positions `met` are overwritten.
 
-    Vectors of files that the compaction removes are dropped. An index file is written when others remain. None for a
-    bucket that has no vectors and gets none.
+    Vectors of files that the compaction removes are dropped. An index file is written if other vectors remain. None for
+    a bucket that has no vectors and gets none.
     """
     if not seen and not met:
         return None
@@ -46,6 +46,6 @@ def _of(table: TableStore, seen: Mapping[str, DeletionFile], name: str) -> Posit
 
 
 def _rising(first: Positions, second: Positions) -> Positions:
-    """The positions of both, each once. They are nearly in order, which makes a sort quicker than a set."""
+    """The positions of both, each once. They are nearly in order, so that a sort is quicker than a set."""
     both = np.sort(np.concatenate([first, second]), kind="stable")
     return both[np.append(True, both[1:] != both[:-1])] if len(both) else both

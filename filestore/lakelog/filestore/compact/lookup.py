@@ -1,6 +1,6 @@
-"""Looking up keys in the runs of a bucket, at a cost that grows with the keys, not with the runs.
+"""Looks up keys in the runs of a bucket, at a cost that grows with the keys, not with the runs.
 
-A compaction looks its keys up in the runs that it leaves out; a table whose log has old values looks up each batch.
+A compaction looks up its keys in the runs that it leaves out; a table whose log has old values looks up each batch.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from lakelog.filestore.metadata.tables.store import TableStore
 class BucketLookup:
     """Finds rows of keys in runs, youngest first. `deletions` are the deletion vectors of files, by their names.
 
-    `met` collects the positions of the found rows, by the file's name. With a `cache` what is read is kept for later
-    lookups.
+    `met` collects the positions of the found rows, by the file's name. With a `cache`, data that was read is kept for
+    later lookups.
     """
 
     table: TableStore
@@ -44,7 +44,7 @@ class BucketLookup:
     _deleted: dict[str, Positions] = field(default_factory=dict)
 
     def find(self, keys: pl.DataFrame) -> pa.Table | None:
-        """The youngest row of each key that exists, in the columns `fields`; None when no key does.
+        """The youngest row of each key that exists, in the columns `fields`; None if no key exists.
 
         `keys` is a key frame in key order, each key once. Deletes are rows too.
         """

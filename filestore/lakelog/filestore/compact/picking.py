@@ -30,10 +30,10 @@ class CompactUnit:
 class PickRules:
     """The limits of the rules. Percents are of bytes; None switches a rule off.
 
-    From `trigger` runs on: all of them when the younger ones weigh more than `amplification_percent_max` of the oldest,
-    runs of like size (`ratio_percent`), or as many as are above the trigger. With any number of runs: all of them when
-    they are smaller than `total_bytes_small`, when those below the highest level are larger than `younger_bytes_max`,
-    or `is_full_due`. `lifts_level0` merges every level-0 file at once, at any number.
+    From `trigger` runs on: all of them if the younger ones are larger than `amplification_percent_max` of the oldest,
+    runs of similar size (`ratio_percent`), or as many as are above the trigger. With any number of runs: all of them if
+    they are smaller than `total_bytes_small`, if those below the highest level are larger than `younger_bytes_max`, or
+    if `is_full_due`. `lifts_level0` merges every level-0 file at once, whatever their number.
     """
 
     trigger: int
@@ -47,7 +47,7 @@ class PickRules:
 
 
 def pick_full(runs: Sequence[SortedRun], *, level_max: int, marked: Collection[str] = ()) -> CompactUnit | None:
-    """Merge every run; None when there is nothing to merge or to drop.
+    """Merge every run; None if there is nothing to merge or to drop.
 
     `marked` are the names of files that have deletion vectors, whose rows a rewrite drops.
     """
@@ -55,7 +55,7 @@ def pick_full(runs: Sequence[SortedRun], *, level_max: int, marked: Collection[s
 
 
 def _is_settled(runs: Sequence[SortedRun], level_max: int, marked: Collection[str]) -> bool:
-    """Whether all rows are in one run of the highest level, without deleted ones."""
+    """Whether all rows are in one run of the highest level, without deleted rows."""
     *younger, oldest = runs
     has_deleted = oldest.may_hold_deletes or any(file.file_name in marked for file in oldest.files)
     return not younger and oldest.level == level_max and not has_deleted
@@ -85,7 +85,7 @@ def pick_early_full(runs: Sequence[SortedRun], rules: PickRules) -> CompactUnit 
 
 
 def pick_level0(runs: Sequence[SortedRun], *, percent: int, level_max: int) -> CompactUnit | None:
-    """Merge all files of level 0, and the runs behind them while they are of like size."""
+    """Merge all files of level 0, and the runs behind them while they are of similar size."""
     count = sum(run.level == 0 for run in runs)
     return _unit(runs, _grow(runs, count, percent), level_max) if count else None
 
@@ -93,7 +93,7 @@ def pick_level0(runs: Sequence[SortedRun], *, percent: int, level_max: int) -> C
 def pick_for_space_amp(
     runs: Sequence[SortedRun], *, trigger: int, percent_max: int, level_max: int
 ) -> CompactUnit | None:
-    """Merge every run once the younger ones weigh more than `percent_max` percent of the oldest."""
+    """Merge every run once the younger ones are larger than `percent_max` percent of the oldest."""
     if len(runs) < max(trigger, 2):
         return None
     *younger, oldest = runs
@@ -103,7 +103,7 @@ def pick_for_space_amp(
 
 
 def pick_for_size_ratio(runs: Sequence[SortedRun], *, trigger: int, percent: int, level_max: int) -> CompactUnit | None:
-    """Merge the youngest runs while the next is at most `percent` percent larger than those before it together."""
+    """Merge the youngest runs while the next one is at most `percent` percent larger than all before it together."""
     if len(runs) < trigger:
         return None
     count = _grow(runs, 1, percent)
@@ -118,9 +118,9 @@ def pick_for_run_count(runs: Sequence[SortedRun], *, trigger: int, percent: int,
 
 
 def pick_small_files(files: Sequence[DataFileMeta], *, small_bytes: int, count_min: int) -> CompactUnit | None:
-    """The first `count_min` small files or more that follow each other, of a table without primary key.
+    """The first `count_min` or more consecutive small files of a table without primary key.
 
-    Their rows stay in order, so a large file ends the unit; the files are ordered by their sequence numbers.
+    Their rows stay in order, so a large file ends the unit. The files are ordered by their sequence numbers.
     """
     taken: list[DataFileMeta] = []
     for file in sorted(files, key=lambda file: (file.min_sequence_number, file.file_name)):

@@ -14,7 +14,7 @@ from lakelog.filestore.metadata.tables.unnamed_files import discard_files
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactResult:
-    """Files of one bucket that others with the same rows replace."""
+    """Files of one bucket, and the files with the same rows that replace them."""
 
     bucket_id: BucketId
     before: tuple[DataFileMeta, ...]
@@ -45,7 +45,7 @@ class CompactResult:
 
 
 def discard_result(table: TableStore, result: CompactResult) -> None:
-    """Delete the files that a compaction made and no snapshot names; one that only changed its level stays."""
+    """Delete the files that a compaction created and no snapshot names; a file that only changed its level is kept."""
     old = {file.file_name for file in result.before}
     new = (file for file in (*result.after, *result.changelog) if file.file_name not in old)
     discard_files(table, (table.data_path(result.bucket_id, file) for file in new))

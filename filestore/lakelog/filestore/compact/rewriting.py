@@ -43,10 +43,10 @@ from lakelog.filestore.write.write import check_table_writable
 def compact_bucket(
     table: TableStore, work: BucketWork, *, memory_budget_bytes: int | None = None
 ) -> CompactResult | None:
-    """Merge the runs of a unit into files of its output level; None when no file has to change.
+    """Merge the runs of a unit into files of its output level; None if no file has to change.
 
     A large file that overlaps no other and certainly holds no deletes only changes its level. The table does not change
-    before the commit of the result.
+    until the result is committed.
     """
     check_table_writable(table)
     table = _as_new_as(table.stored, work.unit)
@@ -133,7 +133,7 @@ class _Rewrite:
         )
 
     def _pieces(self, merge: ChangeMerge, group: Sequence[Section], changelog: ChangelogWriter) -> Iterator[StoredRows]:
-        # With deletion vectors the rows that a delete replaces are marked there: the delete can be dropped.
+        # With deletion vectors, the rows that a delete replaces are marked in them: the delete can be dropped.
         is_marked = DELETION_VECTORS.of(self.table.schema.options)
         keeps_deletes = not (self.unit.drops_deletes or is_marked)
         for section in group:
@@ -168,7 +168,8 @@ def _met(merge: ChangeMerge) -> Mapping[str, Positions]:
 
 
 def _only_marks(table: TableStore, unit: CompactUnit) -> bool:
-    """Whether only the positions of rows in the left out runs matter, because the unit's level-0 rows replace them."""
+    """Whether only the positions of rows in the runs that are left out matter, because the unit's level-0 rows replace
+    them."""
     producer = CHANGELOG_PRODUCER.of(table.schema.options)
     writes_changelog = producer in {ChangelogProducer.LOOKUP, ChangelogProducer.FULL_COMPACTION}
     if row_merge(table.schema) is not None or writes_changelog:
@@ -178,7 +179,7 @@ def _only_marks(table: TableStore, unit: CompactUnit) -> bool:
 
 
 def _fresh_below(table: TableStore, unit: CompactUnit) -> int:
-    """The level below which rows are fresh: not looked up yet, or not in a changelog. 0 for none."""
+    """The level below which rows are fresh: not looked up yet, or not in a changelog. 0 if no rows are."""
     if needs_lookup(table.schema):
         return 1
     is_followed = CHANGELOG_PRODUCER.of(table.schema.options) is ChangelogProducer.FULL_COMPACTION
@@ -186,7 +187,8 @@ def _fresh_below(table: TableStore, unit: CompactUnit) -> int:
 
 
 def _joined_files(table: TableStore, work: BucketWork, budget_bytes: int) -> CompactResult:
-    """Small files of a table without primary key as few large ones, their rows in the order of the files."""
+    """Small files of a table without primary key, joined into few large ones, with their rows in the order of the
+    files."""
     bucket, deletions = work.bucket, work.deletions
     files = [file for run in work.unit.inputs for file in run.files]
     piece_bytes = budget_bytes // COPIES

@@ -1,4 +1,4 @@
-"""One data file's rows in the columns of a table's schema: whatever its format, its schema and its deletion vector."""
+"""One data file's rows in the columns of a table's schema, for any format, file schema and deletion vector."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ def read_data_file(
     deletions: DeletionFile | None = None,
     rows: RowFilter | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a data file in the columns `fields` of the table's schema, sequence number and kind among them.
+    """The rows of a data file in the columns `fields` of the table's schema, which may include sequence number and
+    kind.
 
     Row groups without a row that `rows` needs are left out. Batches hold at most about `piece_bytes`. Raises
     NotFoundError when the file has expired, CorruptDataError when it is damaged, UnsupportedError for formats and
@@ -68,7 +69,7 @@ def parts_of(
 ) -> Iterator[tuple[int, Iterator[pa.RecordBatch]]]:
     """The parts of a file that may hold needed rows: the position of the first row, and the batches.
 
-    `columns` are those of the table's schema and those of the file's.
+    `columns` are those of the table's schema and those of the file's schema.
     """
     estimate = max(row_bytes(read), opened.row_bytes, 1)
     batch_rows = min(max(piece_bytes // estimate, _BATCH_ROWS_MIN), BATCH_ROWS_MAX)
@@ -102,13 +103,13 @@ def stored_columns(table: TableStore, file: DataFileMeta) -> list[DataField]:
 
 
 def _kept(schema: TableSchema) -> set[str]:
-    """BLOB columns whose values are outside of the table."""
+    """BLOB columns whose values are outside the table."""
     lists = (schema.options.get(key, "") for key in BLOBS_ELSEWHERE)
     return {name.strip() for names in lists for name in names.split(",")}
 
 
 def _check_held(table: TableStore, wanted: Sequence[DataField]) -> None:
-    """Raise UnsupportedError for a BLOB column whose values are outside of the table."""
+    """Raise UnsupportedError for a BLOB column whose values are outside the table."""
     if table.schema.has_blobs:
         kept = _kept(table.schema)
         for field in wanted:
@@ -120,7 +121,7 @@ def _check_held(table: TableStore, wanted: Sequence[DataField]) -> None:
 
 
 def file_fields(table: TableStore, file: DataFileMeta, wanted: Sequence[DataField]) -> list[DataField]:
-    """The columns of a file. Raises ConflictError where the wanted ones, of an older schema, would lose values."""
+    """The columns of a file. Raises ConflictError if the wanted ones, of an older schema, would lose values."""
     _check_held(table, wanted)
     stored = [*stored_columns(table, file), SEQUENCE_FIELD, KIND_FIELD]
     if file.schema_id > table.schema.id:
@@ -151,7 +152,7 @@ def opened_file(table: TableStore, bucket: BucketId, file: DataFileMeta) -> Iter
 
 @contextmanager
 def missing_named(path: str) -> Iterator[None]:
-    """Say of a data file that is missing why that may be. Raises NotFoundError."""
+    """Say why a data file may be missing, if it is. Raises NotFoundError."""
     try:
         yield
     except NotFoundError as error:
@@ -162,7 +163,7 @@ def missing_named(path: str) -> Iterator[None]:
 
 
 def row_bytes(fields: Sequence[DataField]) -> int:
-    """A guess of a row's bytes in memory."""
+    """An estimate of a row's bytes in memory."""
     total = 1
     for field in fields:
         kind = to_arrow_type(field.type)

@@ -1,4 +1,4 @@
-"""Writes rows to data files, and gives the metadata of these files."""
+"""Writes rows to data files, and returns the metadata of these files."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ LOOKED_UP_GROUP_BYTES = 4 << 20  # a lookup reads the row groups that hold its k
 def file_fields(schema: TableSchema) -> tuple[DataField, ...]:
     """The columns of a data file: keys (not in thin mode), sequence number, kind, then all columns of the table.
 
-    Files of a table without primary key have the columns of the table alone.
+    Files of a table without primary key have only the columns of the table.
     """
     if not schema.primary_keys:
         return schema.fields
@@ -66,7 +66,7 @@ def file_fields(schema: TableSchema) -> tuple[DataField, ...]:
 
 
 def _for_level(given: Mapping[int, Value] | None, schema: TableSchema, level: int, otherwise: Value) -> Value:
-    """What is given for a level. Levels are of tables with a primary key."""
+    """The value that is given for a level. Only tables with a primary key have levels."""
     return (given or {}).get(level, otherwise) if schema.primary_keys else otherwise
 
 
@@ -85,10 +85,10 @@ def write_data_files(
     names: FileNames | None = None,
     prefix: str | None = None,
 ) -> list[DataFileMeta]:
-    """Write pieces of rising key ranges into files of about the target size. No rows give no file.
+    """Write pieces with ascending key ranges into files of about the target size. Without rows no file is written.
 
-    `prefix` begins the files' names: that of data files by default.
-    When it fails, the files written so far are deleted: no snapshot names them yet. Raises UnavailableError.
+    `prefix` begins the files' names: that of data files by default. After an error, the files written so far are
+    deleted: no snapshot names them yet. Raises UnavailableError.
     """
     names = names or FileNames()
     prefix = prefix or DATA_FILE_PREFIX.of(table.schema.options)
@@ -96,7 +96,7 @@ def write_data_files(
     folder = table.bucket_dir(bucket)
     small_groups = LOOKED_UP_GROUP_BYTES if is_looked_up(table.schema) else None
     group_bytes = FILE_BLOCK_SIZE.of(table.schema.options) or small_groups
-    # Rows of a group are held until it is written, so they count to the budget of the merge that makes them.
+    # Rows of a group are held until it is written, so they count towards the budget of the merge that creates them.
     block_bytes = group_bytes or min(ROW_GROUP_BYTES, READ_MEMORY_BUDGET.of(table.schema.options) // 4)
     extension = _for_level(
         FILE_FORMAT_PER_LEVEL.of(table.schema.options), table.schema, level, table.schema.file_format
@@ -123,7 +123,7 @@ def write_data_files(
         if current is not None:
             current.abandon()
         discard_files(table, (f"{folder}/{file.file_name}" for file in done))
-        if isinstance(error, OSError):  # a stream that is written piece by piece raises only these
+        if isinstance(error, OSError):  # a stream that is written piece by piece raises only these errors
             raise UnavailableError(f"a data file in {folder} could not be written: {error}") from error
         raise
     return done
@@ -194,7 +194,7 @@ class _OpenFile:
         self._learn(piece)
 
     def finish(self, source: FileSource) -> DataFileMeta:
-        """Make the file durable and give its metadata."""
+        """Make the file durable and return its metadata."""
         size = self._writer.finish()
         value_stats, value_stats_cols = self._stats.finish(self._writer.footer)
         facts, kinds = self._facts, self._table.key_types

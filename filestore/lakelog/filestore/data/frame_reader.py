@@ -1,8 +1,8 @@
-"""One data file's rows as polars frames, decoded by polars where it gives the same values as Arrow.
+"""One data file's rows as polars frames, decoded by polars if it gives the same values as Arrow.
 
-Polars decodes Parquet in about half of Arrow's processor time, and its frames need no conversion. The blocks that hold
-what it decodes are compared with their checksums first. A local file it then reads itself, by the descriptor that was
-compared; the system still has the bytes in memory. Of a file in a store it gets a copy of the verified bytes.
+Polars decodes Parquet in about half of Arrow's processor time, and its frames need no conversion. The blocks that it
+decodes are first compared with their checksums. Then polars reads a local file itself, by the same descriptor; the
+system still has the bytes in memory. For a file in an object store it gets a copy of the verified bytes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _ALIKE = {
     TypeRoot.TIMESTAMP_LTZ,
 }
 _ROWS_MIN = 65_536  # for fewer rows a query of polars takes longer than Arrow
-# Polars works through a frame that it is given as a whole: a million rows of two columns do not stay in the caches.
+# Polars works through a given frame as a whole: a million rows of two columns do not stay in the processor's caches.
 _SLICE_ROWS = 65_536
 
 
@@ -85,7 +85,7 @@ def read_data_frames(
 
 
 def _fits(opened: ParquetFile, file: DataFileMeta, groups: Sequence[int], piece_bytes: int) -> bool:
-    """Whether what is held while polars decodes fits: a row group, and of a file that is not local all of it."""
+    """Whether the memory that polars needs while decoding fits: a row group, or the whole file if it is not local."""
     held = file.file_size_bytes if not opened.is_own_file else 0
     return max([held, *(opened.row_groups[group][1] for group in groups)]) <= piece_bytes
 

@@ -1,11 +1,11 @@
-"""What lookups have read of data files, kept for the lookups after them, within a limit of memory.
+"""Parts of data files that lookups have read, kept for later lookups, within a memory limit.
 
 An item is a part of one file, which never changes: the bounds of its row groups, or the key columns or the rows of one
-row group. Key columns count more than rows, which make room for them: with the keys of a file a lookup knows which of
-its row groups it needs.
+row group. Key columns have priority over rows, which make room for them: with the keys of a file a lookup knows which
+of its row groups it needs.
 
-An item that was used lately is not replaced by another of its kind. Lookups of random keys use all items in turn: with
-more items than room, the one that was not used for the longest time is the next to be needed.
+An item that was used recently is not replaced by another of its kind. Lookups of random keys use all items in turn:
+with more items than room, the least recently used item is the next one needed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections import OrderedDict, deque
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-LOOKUPS_KEPT = 4  # of the item's bucket: what none of them has used makes room
+LOOKUPS_KEPT = 4  # of the item's bucket: an item that none of them has used makes room
 _RECENT_LOOKUPS = 64  # by which the buckets in use are counted
 _OVERHEAD_BYTES = 200  # of one item
 
@@ -40,17 +40,17 @@ class GroupCache:
 
     @property
     def size_bytes(self) -> int:
-        """About the memory of all items."""
+        """The approximate memory of all items."""
         return self._bytes
 
     def begin(self, bucket: str) -> None:
-        """A lookup in the bucket of this folder begins."""
+        """Note that a lookup in the bucket of this folder begins."""
         with self._lock:
             self._lookup += 1
             self._recent.append(bucket)
 
     def get(self, place: Hashable) -> object | None:
-        """The item of a place; None without."""
+        """The item of a place; None if there is none."""
         with self._lock:
             for items in (self._keys, self._rows):
                 item = items.get(place)
@@ -61,12 +61,12 @@ class GroupCache:
         return None
 
     def put_keys(self, place: Hashable, value: object, size_bytes: int, *, bytes_max: int) -> None:
-        """Keep an item of keys where all items then take at most `bytes_max`; rows make room for it."""
+        """Keep an item of keys if all items then take at most `bytes_max`; rows make room for it."""
         with self._lock:
             self._put(self._keys, place, _Item(value, size_bytes + _OVERHEAD_BYTES, self._lookup), bytes_max)
 
     def put_rows(self, place: Hashable, value: object, size_bytes: int, *, bytes_max: int) -> None:
-        """Keep an item of rows where all items then take at most `bytes_max`."""
+        """Keep an item of rows if all items then take at most `bytes_max`."""
         with self._lock:
             self._put(self._rows, place, _Item(value, size_bytes + _OVERHEAD_BYTES, self._lookup), bytes_max)
 
@@ -98,7 +98,7 @@ class GroupCache:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheShare:
-    """A cache, and the bytes up to which the items of one table fill it."""
+    """A cache, and the number of bytes up to which the items of one table may fill it."""
 
     cache: GroupCache
     bytes_max: int

@@ -15,7 +15,7 @@ from lakelog.filestore.merge.order import key_frame
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyBounds:
-    """Bounds of one column in the format's order, without nulls; None where there are only nulls."""
+    """Bounds of one column in the format's order, without nulls; None if there are only nulls."""
 
     kind: DataType
     least: StoredValue

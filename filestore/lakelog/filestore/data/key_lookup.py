@@ -1,8 +1,8 @@
 """The rows of one data file that have given keys.
 
 In a Parquet file the row groups that may hold a key are found by their bounds; their key columns are read first, and
-the other columns where a key was found. Files of other formats are read whole. With a cache each part of a file is read
-once, as long as it is kept; a file of which everything is kept is not opened.
+the other columns only if a key was found. Files of other formats are read whole. With a cache each part of a file is
+read only once while it is kept; a file whose parts are all kept is not opened.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _BOUNDS_BYTES = 64  # of one row group: its bounds and its first row
 class KeyRows:
     """Rows of a data file that have given keys: their key frame, and their positions in the file.
 
-    `rows` has no columns, and no rows, where none were asked for.
+    `rows` has no columns, and no rows, if no columns were requested.
     """
 
     rows: pa.Table
@@ -83,7 +83,7 @@ def read_rows_of_keys(
 
 
 class _LookedUpFile:
-    """A data file, opened when something is read of it that is not kept. A context manager."""
+    """A data file, opened only when a part is read that is not in the cache. A context manager."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class _LookedUpFile:
         )
 
     def whole(self, keys: pl.DataFrame) -> Iterator[KeyRows]:
-        """The rows of keys in a file of any format, of which everything is read."""
+        """The rows of keys in a file of any format, which is read as a whole."""
         start = 0
         stored = tuple(dict.fromkeys([*self._key_mapping.stored, *self._mapping.stored]))
         for batch in self._file().iter_batches(stored, batch_rows=BATCH_ROWS_MAX):
@@ -215,7 +215,7 @@ class _LookedUpFile:
 class _Layout:
     """The first rows of the row groups of a file, and the bounds of their first key column.
 
-    `known` are the row groups with bounds, `ends` their least and most in turns, ordered as in key frames.
+    `known` are the row groups with bounds, `ends` their smallest and largest values in turn, ordered as in key frames.
     """
 
     starts: npt.NDArray[np.int64]
@@ -226,7 +226,7 @@ class _Layout:
     def of(cls, opened: ParquetFile, key_mapping: FieldMapping, key_fields: Sequence[DataField]) -> _Layout:
         starts = np.cumsum([0, *(rows for rows, _ in opened.row_groups)])[:-1]
         first = key_fields[0]
-        is_widened = key_mapping.stored[0].type != first.type  # since: its bounds are of another type
+        is_widened = key_mapping.stored[0].type != first.type  # since then: its bounds are of another type
         bounds = [None] * len(starts) if is_widened else opened.bounds_of(key_mapping.stored[0])
         known = [group for group, found in enumerate(bounds) if found is not None]
         ends = pl.Series()
@@ -246,14 +246,14 @@ class _Layout:
 
 
 def _places(ordered: pl.Series, values: pl.Series, side: Side) -> Places:
-    """Where `values` belong in ordered ones, before or behind those that equal them."""
+    """Where `values` belong among ordered values, before or after equal ones."""
     if ordered.dtype.is_integer() and not ordered.null_count():  # polars has an overhead of a hundred times this search
         return np.searchsorted(ordered.to_numpy(), values.to_numpy(), side)
     return ordered.search_sorted(values, side).to_numpy()
 
 
 def _present_rows(frame: pl.DataFrame, keys: pl.DataFrame) -> npt.NDArray[np.int64]:
-    """The rows of a key frame whose keys are in `keys`, rising. Both are in key order, each key once."""
+    """The rows of a key frame whose keys are in `keys`, in ascending order. Both are in key order, each key once."""
     if frame.width == 1:
         ordered, wanted = frame.to_series(), keys.to_series()
         if ordered.dtype.is_integer() and not (ordered.null_count() or wanted.null_count()):

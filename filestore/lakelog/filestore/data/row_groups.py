@@ -24,7 +24,7 @@ Groups = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowFilter:
-    """A read needs no rows that fail `bound`, as far as the columns `names` show; None is all columns."""
+    """A read needs no rows that fail `bound`, as far as the columns `names` show; None means all columns."""
 
     bound: Bound
     names: Set[str] | None = None
@@ -33,7 +33,7 @@ class RowFilter:
 def groups_left(
     file: ParquetFile, rows: RowFilter, fields: Sequence[DataField], stored: Sequence[DataField]
 ) -> list[int]:
-    """The row groups that may hold rows that are needed.
+    """The row groups that may hold needed rows.
 
     `fields` are the columns of the table's schema, `stored` those of the file's: they share ids.
     """
@@ -55,7 +55,7 @@ class _Columns:
         self._found: dict[str, GroupBounds | None] = {}
 
     def bounds(self, name: str) -> GroupBounds | None:
-        """The bounds of a column of the table's schema; None where nothing is known."""
+        """The bounds of a column of the table's schema; None if nothing is known."""
         if name not in self._found:
             self._found[name] = self._look_up(name)
         return self._found[name]

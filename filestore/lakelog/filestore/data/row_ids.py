@@ -1,8 +1,8 @@
 """Tables whose rows are in several files at once, each with some of the columns (`data-evolution.enabled`).
 
 Every row of such a table has a number. A file has the rows from `first_row_id` on, and the columns `write_cols`, or all
-columns. Files of the same rows are one group: a column is read from the newest file which has it, and is null where no
-file has it. BLOB columns are in blob files (`.blob`), which may have parts of a group's rows; where a newer blob file
+columns. Files of the same rows are one group: a column is read from the newest file which has it, and is null if no
+file has it. BLOB columns are in blob files (`.blob`), which may have parts of a group's rows; if a newer blob file
 refers to an older one for a value, the older one's value is read. The deletion vector of a group is that of its oldest
 file. Source: Paimon, `DataEvolutionSplitRead`.
 """
@@ -46,15 +46,15 @@ def has_row_groups(schema: TableSchema) -> bool:
 
 
 def is_blob(file: DataFileMeta) -> bool:
-    """Whether a file has values of a BLOB column, and nothing else."""
+    """Whether a file has only values of a BLOB column."""
     return file.file_name.endswith(EXTENSION)
 
 
 def groups_by_row_id(files: Sequence[DataFileMeta]) -> list[tuple[DataFileMeta, ...]]:
     """The files of a bucket by the rows that they have: files that share rows are together, in the order of the rows.
 
-    In a group files of columns come first, from the newest to the oldest; then blob files. A file without row numbers
-    is alone. Raises CorruptDataError where files share rows in part. Pure.
+    In a group, files of columns come first, from the newest to the oldest; then blob files. A file without row numbers
+    is alone. Raises CorruptDataError if files share only some of their rows. Pure.
     """
     numbered = sorted((file for file in files if file.first_row_id is not None), key=_rows_of)
     found: list[list[DataFileMeta]] = []
@@ -104,7 +104,7 @@ def read_group(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a group in the columns `fields`, in their order, in batches of about `piece_bytes`.
 
-    Raises as `read_data_file`, and UnsupportedError for columns whose values are elsewhere than in the table.
+    Raises as `read_data_file`, and UnsupportedError for columns whose values are not in the table.
     """
     sources = _sources(table, group, fields)
     count = group[0].row_count
@@ -210,7 +210,7 @@ def _blob_batches(
 
 
 def _check_covered(table: TableStore, source: _Source, first: int, end: int) -> None:
-    """Raise CorruptDataError where no blob file has a row, before memory is taken for all rows."""
+    """Raise CorruptDataError if a row is in no blob file, before memory is allocated for all rows."""
     covered = first
     for start, behind in sorted(_rows_of(file) for file in source.files):
         if start > covered:

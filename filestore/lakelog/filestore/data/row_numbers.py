@@ -2,9 +2,9 @@
 
 An appended file has the numbers from `first_row_id` on, row by row, and its rows were last changed by the snapshot
 `max_sequence_number`. A compaction, an update and a delete write rows that keep their numbers: in the columns `_ROW_ID`
-and `_SEQUENCE_NUMBER` of the new file, where null means what an appended file has. A file has these columns or not,
-which its own schema says, not the table's. Rows from before the table numbered them have neither.
-Source: Paimon, `SpecialFields`, `DataFileRecordReader`.
+and `_SEQUENCE_NUMBER` of the new file, where null means the numbers of an appended file. Whether a file has these
+columns is said by its own schema, not by the table's. Rows from before the table numbered them have neither. Source:
+Paimon, `SpecialFields`, `DataFileRecordReader`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NUMBER_FIELDS = (
 def read_numbered(
     table: TableStore, bucket: BucketId, file: DataFileMeta, fields: Sequence[DataField], *, piece_bytes: int
 ) -> Iterator[pa.RecordBatch]:
-    """All rows of a file, deleted ones too, in the columns `fields`, then `_ROW_ID` and `_SEQUENCE_NUMBER`.
+    """All rows of a file, deleted rows included, in the columns `fields`, then `_ROW_ID` and `_SEQUENCE_NUMBER`.
 
     Raises as `read_data_file`.
     """
@@ -51,7 +51,8 @@ def read_numbered(
 
 
 def numbered(batch: pa.RecordBatch, file: DataFileMeta, start: int) -> pa.RecordBatch:
-    """A batch from the row `start` of a file on, whose last two columns are the numbers that it stores, or null."""
+    """A batch that begins at row `start` of a file; its last two columns are the numbers that the file stores, or
+    null."""
     ids, sequences = batch.column(batch.num_columns - 2), batch.column(batch.num_columns - 1)
     if ids.null_count and file.first_row_id is not None:
         first = file.first_row_id + start

@@ -22,7 +22,7 @@ _COUNT, _PLACE, _TAKEN = "count", "place", "taken"
 
 
 class WantedRows:
-    """Rows with how often each is wanted; what is found of them is taken off."""
+    """Rows to find, each with its number of copies; the rows that are found are subtracted."""
 
     def __init__(self, rows: Iterable[pa.Table], values_of: Callable[[pa.Table], pl.DataFrame]) -> None:
         """Want these rows, at least one table. `values_of` makes columns that polars holds for equal where rows are."""
@@ -33,11 +33,11 @@ class WantedRows:
 
     @property
     def count(self) -> int:
-        """How many rows are still wanted."""
+        """How many rows are still to be found."""
         return int(self._left[_COUNT].sum())
 
     def take_off(self, rows: pa.Table) -> np.ndarray:
-        """Take the wanted rows off that are among these; for each of these whether it is one."""
+        """Subtract the wanted rows that are among these; returns for each of these rows whether it is wanted."""
         values = self._values_of(rows)
         numbered = values.with_columns(pl.int_range(pl.len()).over(self._names).alias(_PLACE))
         found = numbered.join(self._left, on=self._names, how="left", nulls_equal=True, maintain_order="left")
@@ -55,9 +55,9 @@ class WantedRows:
 def files_without(
     table: TableStore, bucket: BucketId, meta: DataFileMeta, pieces: Iterable[pa.Table], wanted: WantedRows
 ) -> list[DataFileMeta] | None:
-    """The new files in the place of one whose rows are `pieces`, none where no row stays.
+    """The new files that replace a file with the rows `pieces`, empty if no row stays; None if it has no wanted row.
 
-    None where the file holds no wanted row. Takes the rows off, and writes files.
+    Subtracts the wanted rows, and writes files.
     """
     parts = [(rows, wanted.take_off(rows)) for rows in pieces]
     if not any(mask.any() for _, mask in parts):

@@ -1,10 +1,10 @@
-"""Column statistics of new data files: null counts, least and most of each column.
+"""Column statistics of new data files: null counts, smallest and largest value of each column.
 
 Bounds come from the footer of the written Parquet file, where the Parquet writer puts them; files of other formats have
-null counts only. NaN is searched for: it is the largest number in the format, but Arrow leaves it out of the bounds in
+only null counts. NaN is searched for: it is the largest number in the format, but Arrow leaves it out of the bounds in
 Parquet, and Paimon's Java readers would skip its row groups, so a column with NaN has no bounds there. Columns of
-nested types and TIMESTAMPs of more than 6 digits have no bounds in Parquet. Bytes have none in manifests: Paimon's Java
-readers compare them as signed numbers, not in the order of keys. Source: Paimon, `SimpleColStatsCollector`,
+nested types and TIMESTAMPs of more than 6 digits have no bounds in Parquet. Bytes have no bounds in manifests: Paimon's
+Java readers compare bytes as signed numbers, not in the order of keys. Source: Paimon, `SimpleColStatsCollector`,
 `ParquetSimpleStatsExtractor`, `CompareUtils`.
 """
 
@@ -67,7 +67,7 @@ class StatsCollector:
                 self._leasts[field.name] = float(np.fmin(least, self._leasts.get(field.name, math.nan)))
 
     def finish(self, footer: pq.FileMetaData | None) -> tuple[SimpleStats, tuple[str, ...] | None]:
-        """The statistics of a finished file, and the columns that they cover: None is all of the schema.
+        """The statistics of a finished file, and the columns that they cover: None means all columns of the schema.
 
         `footer` is None for formats whose writers give no bounds: then bounds are unknown.
         """
@@ -122,7 +122,7 @@ def _has_nan(column: pa.ChunkedArray) -> bool:
 
 
 def _least_beside_nan(column: pa.ChunkedArray) -> float:
-    """The least number of a column; NaN where it holds nothing else."""
+    """The smallest number of a column; NaN if it holds nothing else."""
     return float(
         np.fmin.reduce([np.fmin.reduce(values, initial=np.nan) for values in _numbers(column)], initial=np.nan)
     )

@@ -1,4 +1,4 @@
-"""The bytes of Paimon's binary rows, hashes and bitmaps, and values as strings and casts as in Java."""
+"""The bytes of Paimon's binary rows, hashes and bitmaps, and strings and casts of values as in Java."""
 
 from lakelog.common.faces import face
 

@@ -4,8 +4,9 @@
 absolute value of the hash's remainder (truncated, as in Java). `mod`: the floor remainder of one INT or BIGINT.
 `hive`: 31 * hash so far + hash of the column, column by column; the bucket is the remainder of its lower 31 bits.
 
-A null in a DECIMAL of more than 18 digits or a TIMESTAMP of more than 3 keeps its room in the row's variable part:
-Paimon's Java writers hash it so. Source: Paimon spec, "Bucket"; Paimon, `BinaryRow.hashCode`, `HiveBucketFunction`.
+A null in a DECIMAL of more than 18 digits or a TIMESTAMP of more than 3 keeps its room in the row's variable part,
+since Paimon's Java writers hash it like this. Source: Paimon spec, "Bucket"; Paimon, `BinaryRow.hashCode`,
+`HiveBucketFunction`.
 """
 
 from __future__ import annotations
@@ -237,7 +238,7 @@ def _mix(hashes: U32, word: U32) -> U32:
 
 
 def _mix_tail(hashes: U32, lengths: I64, values: ByteValues) -> U32:
-    """Mix in the variable part of one column, 8 bytes at a time, over the rows that reach so far."""
+    """Mix in the variable part of one column, 8 bytes at a time, over the rows that are long enough."""
     hashes = hashes.copy()
     counts = lengths // 8
     rows = np.flatnonzero(counts)

@@ -42,7 +42,7 @@ def fixed_values(column: pa.Array, wanted: type[Number]) -> npt.NDArray[Number]:
 
 
 def millis_and_nanos(column: pa.Array, kind: DataType) -> tuple[I64, I64 | None]:
-    """Epoch milliseconds of a timestamp column, and the nanoseconds beyond for more than 3 digits; nulls are 0."""
+    """Epoch milliseconds of a timestamp column, and for more than 3 digits the additional nanoseconds; nulls are 0."""
     values = fixed_values(column, np.int64)
     precision = kind.precision or 0
     if precision <= 3:
@@ -79,7 +79,7 @@ def minimal_big_endian(low: U64, high: U64) -> tuple[I64, U64]:
 
 @dataclass(frozen=True, slots=True)
 class ByteValues:
-    """Byte strings of a column, read 8 bytes at a time; bytes behind a value's end are zeros."""
+    """Byte strings of a column, read 8 bytes at a time; bytes after a value's end are zeros."""
 
     data: npt.NDArray[np.uint8]  # 8 bytes longer than the last value
     starts: I64
@@ -105,7 +105,7 @@ class ByteValues:
         return words.astype(np.uint64)
 
     def byte(self, index: int, rows: I64) -> npt.NDArray[np.uint8]:
-        """Byte `index` of the values in `rows`, which all reach so far."""
+        """Byte `index` of the values in `rows`, which are all long enough."""
         return self.data[self.starts[rows] + index]
 
 

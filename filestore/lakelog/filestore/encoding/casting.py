@@ -1,6 +1,6 @@
 """Values of one type as another, as Paimon's readers cast them. Pure.
 
-Strings and bytes are cut to the length of their type, and padded where it is fixed. Floats beyond the range of an
+Strings and bytes are cut to the length of their type, and padded if the length is fixed. Floats beyond the range of an
 integer type become its end and NaN becomes 0, decimals that do not fit become null, and times are seconds in numbers.
 Source: Paimon, `CastExecutors` and the rules beside it.
 """
@@ -107,7 +107,7 @@ def _sized_bytes(values: pa.Array, wanted: DataType) -> pa.Array:
 
 
 def fitting(value: Decimal, kind: DataType) -> Decimal | None:
-    """A number with the digits of a DECIMAL, rounded half up; null where it has too many."""
+    """A number with the digits of a DECIMAL, rounded half up; null if it has too many digits."""
     scale, precision = kind.scale or 0, kind.precision or 0
     rounded = value.quantize(Decimal(1).scaleb(-scale), context=_EXACT)
     # abs() would round to the 28 digits of Python's decimal context.
@@ -115,7 +115,8 @@ def fitting(value: Decimal, kind: DataType) -> Decimal | None:
 
 
 def _decimal(value: object, wanted: DataType) -> Decimal | None:
-    """A number, or a string of one, with the digits of a DECIMAL, rounded half up; null where it has too many."""
+    """A number, or the string of a number, with the digits of a DECIMAL, rounded half up; null if it has too many
+    digits."""
     try:
         return fitting(Decimal(int(value) if isinstance(value, bool) else str(value).strip()), wanted)
     except ArithmeticError as error:
@@ -168,7 +169,7 @@ def _date(text: str) -> date:
 
 
 def _times(values: pa.Array, found: DataType) -> pa.Array:
-    """Milliseconds of the day as int32, or as TIME(3) where `values` are strings or timestamps."""
+    """Milliseconds of the day as int32, or as TIME(3) if `values` are strings or timestamps."""
     if found.root in TEXT:
         millis = _each(values, _time_millis, pa.int32())
     elif found.root in TIMES:

@@ -1,4 +1,4 @@
-"""Values of columns as the words that hashes of a bucket key are made of."""
+"""Values of columns as the words from which hashes of a bucket key are computed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values as the strings that Java makes of them: in names of folders, and where a column becomes STRING. Pure."""
+"""Values as the strings that Java makes of them: in names of folders, and when a column becomes STRING. Pure."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def float_text(kind: DataType, value: float) -> str:
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return np.format_float_positional(number, trim="0")
     mantissa, exponent = np.format_float_scientific(number, trim="0").split("e")
-    if mantissa.endswith(".0"):  # Java has two digits at least, and of these the nearest: 4.9E-324, not 5.0E-324
+    if mantissa.endswith(".0"):  # Java writes at least two digits, and the nearest ones: 4.9E-324, not 5.0E-324
         mantissa, exponent = f"{float(number):.1e}".split("e")
     return f"{mantissa}E{int(exponent)}"
 
 
 def time_text(millis: int, precision: int) -> str:
-    """The string of a TIME: up to `precision` digits of a second, without zeros at the end but the first one."""
+    """The string of a TIME: up to `precision` digits of a second, without zeros at the end except the first digit."""
     seconds, fraction = divmod(millis, 1_000)
     clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
     digits = f"{fraction:03}"[: min(precision, _MILLIS_DIGITS)]

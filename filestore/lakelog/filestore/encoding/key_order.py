@@ -29,7 +29,7 @@ def comparable_key(kinds: Sequence[DataType], data: bytes) -> tuple[object, ...]
 
 
 def key_order(kinds: Sequence[DataType]) -> Callable[[bytes], tuple[object, ...]]:
-    """The function `comparable_key` for rows of these kinds; quick for keys of integers."""
+    """The function `comparable_key` for rows of these kinds; fast for integer keys."""
     if not kinds or not all(kind.root in _INTEGER_SLOTS for kind in kinds):
         return lambda data: comparable_key(kinds, data)
     slots = struct.Struct("<" + "".join(_INTEGER_SLOTS[kind.root] for kind in kinds))

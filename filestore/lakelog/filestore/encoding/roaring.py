@@ -9,16 +9,16 @@ import numpy.typing as npt
 
 _COOKIE_NO_RUNS = 12346
 _COOKIE = 12347
-_ARRAY_MAX = 4096  # values of a container up to which they are listed, not set as bits
+_ARRAY_MAX = 4096  # up to this number of values a container lists them; above, it sets bits
 _BITMAP_BYTES = 8192
 NUMBERS_MAX = 1 << 25  # 128 MiB
-_OFFSETS_FROM = 4  # containers from which a bitmap with runs has offsets
+_OFFSETS_FROM = 4  # from this number of containers on, a bitmap with runs has offsets
 
 Positions = npt.NDArray[np.uint32]
 
 
 def decode_roaring(data: bytes | memoryview, *, numbers_max: int = NUMBERS_MAX) -> tuple[Positions, int]:
-    """The numbers of a 32-bit bitmap, rising, and the size of the bitmap in bytes.
+    """The numbers of a 32-bit bitmap, in ascending order, and the size of the bitmap in bytes.
 
     Raises ValueError for other bytes, and for more than `numbers_max` numbers: a few bytes may stand for 65,536.
     """
@@ -30,7 +30,7 @@ def decode_roaring(data: bytes | memoryview, *, numbers_max: int = NUMBERS_MAX) 
 
 
 def encode_roaring(numbers: Positions) -> bytes:
-    """A 32-bit bitmap of rising numbers, without runs."""
+    """A 32-bit bitmap of ascending numbers, without runs."""
     keys, starts = np.unique(numbers >> np.uint32(16), return_index=True)
     low = (numbers & np.uint32(0xFFFF)).astype("<u2")
     containers = [_packed(part) for part in np.split(low, starts[1:])] if len(keys) else []

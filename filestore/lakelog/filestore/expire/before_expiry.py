@@ -1,7 +1,7 @@
-"""The lineage of snapshots is taken before they expire, by the `lineage_keeper` of their table.
+"""Takes the lineage of snapshots before they expire, by the `lineage_keeper` of their table.
 
-The consumer `lakelog-lineage` holds the snapshots whose lineage was not taken. A table without a keeper, as one
-that was opened without a catalog, keeps them.
+The consumer `lakelog-lineage` holds the snapshots whose lineage was not taken. A table without a keeper, such as one
+that was opened without a catalog, keeps these snapshots.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ logger = logging.getLogger("lakelog.filestore")
 
 
 def take_lineage(table: TableStore, *, so: str = "its snapshots stay") -> None:
-    """Have the lineage of a line taken. Errors are logged, with what follows from them: by default snapshots stay."""
+    """Take the lineage of a line. Errors are logged, with their consequence `so`: by default snapshots are kept."""
     keeper = table.lineage_keeper
     if keeper is not None:
         _try(table, lambda: keeper.take(table), so=so)
 
 
 def take_lineage_of_branch(table: TableStore, branch: str, snapshot: Snapshot) -> None:
-    """Have it recorded that the table has taken a branch as a whole, which is deleted. Errors are logged."""
+    """Record that the table has taken over a whole branch, which is deleted. Errors are logged."""
     keeper = table.lineage_keeper
     if keeper is not None:
         _try(table, lambda: keeper.take_branch(table, branch, snapshot), so="when it took the branch is not known")
@@ -44,14 +44,14 @@ def _try(table: TableStore, take: Callable[[], None], *, so: str) -> None:
 
 
 def take_lineage_of_deleted(table: TableStore) -> None:
-    """Have the lineage of a line taken before a call of a user deletes snapshots of it. Errors are logged."""
+    """Take the lineage of a line before a call of a user deletes snapshots of it. Errors are logged."""
     take_lineage(table, so="that of the deleted snapshots is not known any more")
 
 
 def unfed_from(table: TableStore) -> int | None:
     """The first snapshot of a line whose lineage was not taken; None for a line that is not held.
 
-    It is 1 where the line has other commits since: a rollback by another engine leaves the consumer where it was.
+    It is 1 if the line has got other commits since: a rollback by another engine leaves the consumer where it was.
     """
     held = ConsumerManager(table.file_io, table.paths).consumer(LINEAGE_CONSUMER)
     if held is None:

@@ -1,10 +1,10 @@
-"""Expiry of snapshots and of their changes: the files that no kept snapshot needs are deleted.
+"""Expiry of snapshots and of their changes: deletes the files that no kept snapshot needs.
 
-Kept are the newest snapshots by number and age, those that a consumer still has to read, and every file that a kept
+It keeps the newest snapshots by number and age, those that a consumer still has to read, and every file that a kept
 snapshot, a tag or a branch names. Changes may be kept longer than their snapshots, see
 `filestore.metadata.snapshots.changelogs`. The oldest snapshot is deleted first and its own file last, so that the next
-expiry continues one that was cut off. The hint of the oldest that stays is written before.
-Source: Paimon spec, "Manage snapshots"; Paimon, `ExpireSnapshotsImpl`, `ExpireChangelogImpl`.
+expiry continues one that was cut off. The hint of the oldest snapshot that stays is written before. Source: Paimon
+spec, "Manage snapshots"; Paimon, `ExpireSnapshotsImpl`, `ExpireChangelogImpl`.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ __all__ = ["Expired", "Retention", "expire_snapshots", "first_kept"]
 def expire_snapshots(table: TableStore, *, now_millis: int, retention: Retention | None = None) -> Expired:
     """Delete the snapshots that need not be kept, oldest first, and the files that only they name; then changelogs.
 
-    Consumers that are too old by the table's options are deleted before. Snapshots with lineage have it taken before,
+    Consumers that are too old by the table's options are deleted first. The lineage of snapshots is also taken first,
     see `lakelog.filestore.expire.before_expiry`. Raises CorruptDataError for a consumer or a manifest that is not
-    readable: then nothing more is deleted. Logs a line of INFO, `expire`, when anything was deleted.
+    readable: then nothing more is deleted. Logs a line of INFO, `expire`, if anything was deleted.
     """
     consumers = ConsumerManager(table.file_io, table.paths)
     age_millis = CONSUMER_EXPIRATION_TIME.of(table.schema.options)
@@ -85,7 +85,8 @@ def expire_snapshots(table: TableStore, *, now_millis: int, retention: Retention
 
 
 def _expires_lineage(table: TableStore, held: int | None, ids: range) -> bool:
-    """Whether one of the snapshots has lineage that may not have been taken; `held` is the first that it holds."""
+    """Whether one of the snapshots has lineage that may not have been taken; `held` is the first snapshot that is
+    held."""
     if held is not None:
         return held < ids.stop and bool(ids)
     found = (table.snapshots.find(number) for number in ids)
@@ -148,7 +149,7 @@ class _Expiry:
         return self._first_kept(range(earliest, self._newest.id + 1), self._retention)
 
     def expire_snapshots(self, earliest: int) -> tuple[int, ...]:
-        """Delete the snapshots that are due; gives their ids."""
+        """Delete the snapshots that are due; returns their ids."""
         end = self.first_kept(earliest)
         if end == earliest:
             return ()
@@ -176,7 +177,7 @@ class _Expiry:
         return tuple(snapshot.id for snapshot in found[:-1])
 
     def _found(self, earliest: int, end: int) -> list[Snapshot]:
-        """The living snapshots from `earliest` up to `end`, or up to the next one where `end` is in a gap."""
+        """The living snapshots from `earliest` up to `end`, or up to the next one if `end` is in a gap."""
         snapshots = self._table.snapshots
         found = [snapshot for number in range(earliest, end + 1) if (snapshot := snapshots.find(number))]
         if found and found[-1].id == end:
@@ -200,7 +201,7 @@ class _Expiry:
             raise
 
     def expire_changelogs(self) -> tuple[int, ...]:
-        """Delete the changelogs that are due; gives their ids. Without any it does no I/O."""
+        """Delete the changelogs that are due; returns their ids. Without changelogs it does no I/O."""
         if not self._keeps_changes:
             return ()
         first = self._history.changelogs.earliest_id()
@@ -233,7 +234,7 @@ class _Expiry:
         return first_kept(ids, retention, time_of=times.of, now_millis=self._now_millis, consumed_up_to=self._wanted)
 
     def _carrier(self) -> int | None:
-        """The newest snapshot with lakelog's state, where other engines wrote those after it; it must stay."""
+        """The newest snapshot with lakelog's state, if other engines wrote those after it; it must be kept."""
         carried = self._carried
         return carried.foreign[-1].id - 1 if carried.properties and carried.foreign else None
 
@@ -266,7 +267,7 @@ class _Expiry:
     ) -> None:
         """Delete the manifests of a snapshot that the next one does not name, with their lists, index and statistics.
 
-        A list is deleted after its manifests, which it names.
+        A list is deleted after the manifests that it names.
         """
         if lists:
             named_next = set(manifest_names(self._table, *lists_of(next_snapshot)))

@@ -1,9 +1,10 @@
 """Snapshots of a table that do not continue the one before them: another engine's fast-forward leaves both lines.
 
-A commit before such a snapshot may have removed a file that the snapshot still has, so an expiry must know of each.
-The manifest lists of all living snapshots show them. Each process compares two neighbours once: a line is changed from
-some snapshot up to the newest, so the newest snapshot that was compared is another one then. The numbers of the two
-lines may have a gap between them, behind which the hint of the oldest snapshot is then: an expiry begins before it.
+A commit before such a snapshot may have removed a file that the snapshot still has, so an expiry must know of each. The
+manifest lists of all living snapshots show them. Each process compares two neighbours once: a line is changed from some
+snapshot up to the newest, so after a change the newest compared snapshot is a different one. The numbers of the two
+lines may have a gap between them; the hint of the oldest snapshot is then after the gap, but an expiry begins before
+it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from lakelog.filestore.metadata.tables.store import TableStore
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
-    """The range of snapshots that were compared, and those of it that do not continue the one before."""
+    """The range of snapshots that were compared, and those in it that do not continue the one before."""
 
     first_id: int
     newest: Snapshot
@@ -30,9 +31,9 @@ _compared: dict[tuple[str, str], _Compared] = {}
 
 
 def first_before_gaps(table: TableStore, hinted: int) -> int:
-    """The oldest snapshot, which the hint names from now on, in place of `hinted` behind a gap.
+    """The oldest snapshot. From now on the hint names it, instead of `hinted` after a gap.
 
-    A listing shows it, once in a process as long as nothing changes the line.
+    It is found by a listing, once per process while the line does not change.
     """
     if _held(table, hinted) is not None:
         return hinted
@@ -43,10 +44,10 @@ def first_before_gaps(table: TableStore, hinted: int) -> int:
 
 
 def line_breaks(table: TableStore, first: Snapshot) -> list[Snapshot]:
-    """The snapshots behind `first`, up to the newest, that do not continue the one before; oldest first.
+    """The snapshots after `first`, up to the newest, that do not continue the one before; oldest first.
 
-    One whose manifest lists, or those of the one before, are deleted counts as such a snapshot. `first`, and those
-    behind it that do not live any more, may have a changelog alone.
+    A snapshot counts as such if its manifest lists, or those of the one before, are deleted. `first`, and those after
+    it that are not living, may have only a changelog.
     """
     held = _held(table, first.id) or _Compared(first.id, first, ())
     line = [held.newest, *_behind(table, held.newest.id)]
@@ -57,7 +58,8 @@ def line_breaks(table: TableStore, first: Snapshot) -> list[Snapshot]:
 
 
 def _held(table: TableStore, first_id: int) -> _Compared | None:
-    """What was compared from a snapshot on, or from one before it, and is this line still; None without it."""
+    """What was compared from a snapshot on, or from an earlier one, and is still of this line; None if there is
+    nothing."""
     held = _compared.get((table.path, table.branch))
     if held is None or not held.first_id <= first_id <= held.newest.id:
         return None
@@ -65,7 +67,7 @@ def _held(table: TableStore, first_id: int) -> _Compared | None:
 
 
 def _behind(table: TableStore, number: int) -> list[Snapshot]:
-    """The snapshots behind one; where the next one does not live, with those that have a changelog alone."""
+    """The snapshots after one; if the next one is not living, including those that have only a changelog."""
     living = table.snapshots.behind(number)
     if not living or living[0].id == number + 1:
         return living

@@ -1,8 +1,8 @@
 """Orphan files: files that no snapshot, changelog, tag or branch names, left by writers and expiries that were cut off.
 
-First the files that may be orphans are listed, then the names in all snapshots are collected, so that a file of a
-commit meanwhile is found to be named. A file that a writer has not named yet is recognized only by its age, so younger
-files stay.
+First the files that may be orphans are listed, then the names in all snapshots are collected, so that the files of a
+commit made meanwhile are found to be named. A file that a writer has not named yet is recognized only by its age, so
+younger files are kept.
 
 The search covers the folders of the table's files: manifests, indexes, statistics, and the buckets; other folders hold
 at most temporary files. Data at external paths is never deleted: another table may share it.
@@ -74,7 +74,7 @@ def remove_orphan_files(
 
     `named_elsewhere` gives the names of files that will be in a later snapshot: it is called before the snapshots are
     read. Raises InvalidRequestError for an age below an hour without `allows_young`: no snapshot names the files of a
-    running write yet. Raises CorruptDataError when metadata that names files is damaged or missing; then nothing is
+    running write yet. Raises CorruptDataError if metadata that names files is damaged or missing; then nothing is
     deleted.
     """
     if older_than_millis < AGE_MILLIS_MIN:
@@ -107,7 +107,7 @@ def remove_orphan_files(
 
 
 def _named(table: TableStore, *, holds_after_millis: int) -> set[str]:
-    """The names in all branches, with those of snapshots that are committed meanwhile."""
+    """The names in all branches, including those of snapshots that are committed meanwhile."""
     references = References(table, holds_after_millis=holds_after_millis)
     for branch in table.branch_names():
         history = history_of(table, branch)
@@ -122,9 +122,9 @@ def _named(table: TableStore, *, holds_after_millis: int) -> set[str]:
 
 
 def _name_oldest(table: TableStore, history: BranchHistory) -> None:
-    """Let the hint name the oldest snapshot, where an expiry begins, in place of one behind a gap.
+    """Let the hint name the oldest snapshot, where an expiry begins, instead of one after a gap.
 
-    That hint comes with a branch that another engine puts behind the table's snapshots. An expiry that runs now leaves
+    Such a hint comes with a branch that another engine puts after the table's snapshots. An expiry that runs now leaves
     no gap before the snapshot that the hint names.
     """
     ids, hint = history.snapshots.ids(), read_hint(table.file_io, history.paths.earliest_hint)

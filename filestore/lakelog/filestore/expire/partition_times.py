@@ -24,7 +24,7 @@ _VARIABLE = re.compile(r"\$(\w+)")
 
 
 def partition_time(schema: TableSchema, partition: bytes) -> datetime | None:
-    """The timestamp (UTC) of a serialized partition; None where a value is null or not a time.
+    """The timestamp (UTC) of a serialized partition; None if a value is null or not a time.
 
     It is that of the first partition column, or of `partition.timestamp-pattern` with the values of the columns that it
     names, such as `$day $hour:00:00`. Raises InvalidRequestError for an invalid pattern or formatter.

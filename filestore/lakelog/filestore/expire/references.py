@@ -1,4 +1,5 @@
-"""The names of the files in the snapshots, changelogs and tags of a table: expiry keeps them, and they are not orphans.
+"""The names of the files in the snapshots, changelogs and tags of a table: expiry keeps these files, and they are not
+orphans.
 
 A file is identified by its name, which holds a uuid.
 """
@@ -46,7 +47,8 @@ def history_of(table: TableStore, branch: str) -> BranchHistory:
 
 
 def keeps_deltas(table: TableStore, history: BranchHistory) -> bool:
-    """Whether the files of expired deltas are kept as changes: longer than snapshots, without changelog files."""
+    """Whether the files of expired deltas are kept as changes: if changes are kept longer than snapshots, without
+    changelog files."""
     has_producer = CHANGELOG_PRODUCER.of(table.schema.options) is not ChangelogProducer.NONE
     retention = Retention.of(table)
     is_longer = retention.for_changes(table).exceeds(retention)
@@ -107,12 +109,12 @@ _StateFiles = tuple[str, str, str | None, str | None]
 
 
 def _files_of(snapshot: Snapshot) -> _StateFiles:
-    """The names from which all files of a state follow: equal for a snapshot, its tags, and its copies in branches."""
+    """The names that determine all files of a state: equal for a snapshot, its tags, and its copies in branches."""
     return (*lists_of(snapshot), snapshot.index_manifest, snapshot.statistics)
 
 
 def _net_names(table: TableStore, manifest: ManifestFileMeta) -> tuple[tuple[str, int], ...]:
-    """How often a manifest adds each name, less how often it deletes it; without those that it does as often."""
+    """How often a manifest adds each name, less how often it deletes it; names with a difference of 0 are left out."""
     path = table.paths.manifest(manifest.file_name)
     held = _MANIFEST_NAMES.get(path)
     if held is None:
@@ -130,18 +132,19 @@ class References:
     """Collects names of files that must be kept."""
 
     def __init__(self, table: TableStore, *, holds_after_millis: int | None = None) -> None:
-        """`holds_after_millis` leaves out what tags in the making held before, see `kept_by_tags`."""
+        """`holds_after_millis` leaves out older holds of tags that are being created, see `kept_by_tags`."""
         self._table = table
         self._holds_after_millis = holds_after_millis
         self._named_elsewhere: set[_StateFiles] = set()
         self.names: set[str] = set()
 
     def leave_out(self, states: Iterable[Snapshot]) -> None:
-        """Leave out these states in what is added from now on: the caller decides which of their files are kept."""
+        """From now on, leave out these states when files are added: the caller decides which of their files are
+        kept."""
         self._named_elsewhere.update(map(_files_of, states))
 
     def add_metadata(self, snapshot: Snapshot) -> None:
-        """Manifests, their lists, index files and statistics of a state. Raises NotFoundError, CorruptDataError."""
+        """Add manifests, their lists, index files and statistics of a state. Raises NotFoundError, CorruptDataError."""
         if _files_of(snapshot) in self._named_elsewhere:
             return
         if snapshot.index_manifest is not None:
@@ -153,20 +156,20 @@ class References:
         self.names.update(manifest_names(self._table, *lists_of(snapshot)))
 
     def add_changelog(self, snapshot: Snapshot) -> None:
-        """The changelog files of a snapshot, with their manifests."""
+        """Add the changelog files of a snapshot, with their manifests."""
         if snapshot.changelog_manifest_list is not None:
             self.names.update(manifest_names(self._table, snapshot.changelog_manifest_list))
             self.names.update(names_of(entries_of(self._table, snapshot.changelog_manifest_list)))
 
     def add_state(self, snapshot: Snapshot) -> None:
-        """The files that a read of the rows of a snapshot needs."""
+        """Add the files that a read of the rows of a snapshot needs."""
         if _files_of(snapshot) in self._named_elsewhere:
             return
         self.add_metadata(snapshot)
         self.names.update(live_names(self._table, snapshot))
 
     def add_tags(self, history: BranchHistory) -> None:
-        """The files of the tags of a branch. Their changelog is not kept, as in Paimon."""
+        """Add the files of the tags of a branch. Their changelog is not kept, as in Paimon."""
         kept = kept_by_tags(self._table.file_io, history.paths, holds_after_millis=self._holds_after_millis)
         for tag, snapshot in kept.items():
             try:
@@ -178,15 +181,16 @@ class References:
                     ) from error
 
     def add_branch(self, history: BranchHistory) -> Snapshot | None:
-        """All files that a branch names; gives its newest snapshot. Raises CorruptDataError when one is missing."""
+        """Add all files that a branch names; returns its newest snapshot. Raises CorruptDataError if one is missing."""
         with damage_of_branch(history.branch, self._table.name):
             return self._add_branch(history)
 
     def _add_branch(self, history: BranchHistory) -> Snapshot | None:
-        """The main line and each branch alike.
+        """For the main line as for each branch.
 
-        Goes from the newest snapshot back: files that a delta removed are files of the snapshot before, unless the two
-        are of different lines. An expiry meanwhile deletes the oldest snapshots, and no file that a younger one needs.
+        It goes back from the newest snapshot: files that a delta removed are files of the snapshot before, unless the
+        two are of different lines. A concurrent expiry deletes the oldest snapshots, and no file that a younger one
+        needs.
         """
         ids = history.snapshots.ids()
         newest = None
@@ -206,7 +210,7 @@ class References:
                 self.names.update(names_of(removed))
                 try:
                     self.add_changelog(snapshot)
-                except NotFoundError:  # another engine copies a tag, which keeps no changelog, as it is
+                except NotFoundError:  # another engine copies a tag, which keeps no changelog, unchanged
                     if history.branch == MAIN_BRANCH or number != ids[0]:
                         raise
                 delta = entries_of(self._table, snapshot.delta_manifest_list)

@@ -1,4 +1,4 @@
-"""What snapshots have taken out of a table, and what an earlier expiry that was cut off has left of it."""
+"""The files that snapshots have removed from a table, and what an earlier expiry that was cut off has left of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakelog.filestore.metadata.tables.store import TableStore
 
 
 def removed_by(table: TableStore, found: Sequence[Snapshot]) -> dict[int, list[ManifestEntry]]:
-    """For each snapshot but the first, the entries that it removed and none of the others added again."""
+    """For each snapshot except the first, the entries that it removed and that no other snapshot added again."""
     removed: dict[str, tuple[int, ManifestEntry]] = {}
     for snapshot in found[1:]:
         entries = entries_left(table, snapshot.delta_manifest_list)
@@ -28,13 +28,13 @@ def removed_by(table: TableStore, found: Sequence[Snapshot]) -> dict[int, list[M
 
 
 def net_removed(entries: Sequence[ManifestEntry]) -> Iterator[ManifestEntry]:
-    """The entries that a delta removes; a file that only changes its level stays."""
+    """The entries that a delta removes; a file that only changes its level is not removed."""
     added = {entry.file.file_name for entry in entries if entry.kind is FileKind.ADD}
     return (entry for entry in entries if entry.kind is FileKind.DELETE and entry.file.file_name not in added)
 
 
 def entries_left(table: TableStore, manifest_list: str) -> list[ManifestEntry]:
-    """The entries that the manifests of a list name; none where an earlier expiry has deleted one."""
+    """The entries in the manifests of a list; none if an earlier expiry has deleted one of them."""
     try:
         return list(entries_of(table, manifest_list))
     except NotFoundError:
@@ -42,7 +42,7 @@ def entries_left(table: TableStore, manifest_list: str) -> list[ManifestEntry]:
 
 
 def names_left(table: TableStore, *lists: str) -> list[str]:
-    """The names of manifests that lists name, but for lists that an earlier expiry has deleted."""
+    """The names of the manifests in lists, except lists that an earlier expiry has deleted."""
     names: list[str] = []
     for name in lists:
         try:
@@ -53,7 +53,7 @@ def names_left(table: TableStore, *lists: str) -> list[str]:
 
 
 def index_left(table: TableStore, index_manifest: str) -> list[str]:
-    """The names of index files that an index manifest names; none where an earlier expiry has deleted it."""
+    """The names of index files in an index manifest; none if an earlier expiry has deleted it."""
     try:
         return index_names(table, index_manifest)
     except NotFoundError:

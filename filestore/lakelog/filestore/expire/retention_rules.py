@@ -1,4 +1,4 @@
-"""The rules of how long snapshots and their changes are kept."""
+"""The rules for how long snapshots and their changes are kept."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ class Retention:
         )
 
     def for_changes(self, table: TableStore) -> Retention:
-        """The retention of changes in the table's options; this one where they have none.
+        """The retention of changes in the table's options; this retention if they have none.
 
-        Numbers count all snapshots up to the newest, expired or living.
+        Its numbers count all snapshots up to the newest, expired or living.
         """
         options = table.schema.options
         count_min = CHANGELOG_NUM_RETAINED_MIN.of(options) or self.count_min
@@ -67,7 +67,7 @@ class Retention:
         )
 
     def exceeds(self, other: Retention) -> bool:
-        """Whether this keeps more than the other by any of its limits."""
+        """Whether this retention keeps more than the other by any of its limits."""
         is_more = self.count_min > other.count_min or self.count_max > other.count_max
         return is_more or self.age_millis > other.age_millis
 
@@ -80,11 +80,11 @@ def first_kept(
     now_millis: int,
     consumed_up_to: int | None,
 ) -> int:
-    """The id of the oldest snapshot that stays, of ids oldest first; at least one.
+    """The id of the oldest snapshot that stays, among `ids`: at least one, oldest first.
 
     `time_of` gives the commit time of an id; it is called only for snapshots that may expire and the next one. The age
-    of a snapshot counts from the commit of the next one, until which it was the newest. `consumed_up_to` is the first
-    snapshot that some consumer has not read yet.
+    of a snapshot counts from the commit of the next one, since it was the newest until then. `consumed_up_to` is the
+    first snapshot that some consumer has not read yet.
     """
     end = 0
     while end < min(len(ids) - 1, retention.limit):

@@ -1,8 +1,8 @@
-"""Expiry by writers: after a commit, as far as it is due by the table's options.
+"""Expiry by writers: after a commit, if it is due by the table's options.
 
-It must cost a commit nothing when it is not due. So each process caches, by table, the oldest snapshot and the commit
-time of the next one: from these follows when the oldest may expire, without I/O.
-Source: Paimon, `FileStoreTable.newExpireRunnable`.
+It must cost a commit nothing if it is not due. So each process caches, by table, the oldest snapshot and the commit
+time of the next one: these show when the oldest may expire, without I/O. Source: Paimon,
+`FileStoreTable.newExpireRunnable`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _RETRY_MILLIS = 60_000  # the wait after an expiry that a consumer prevented
 
 @dataclass(frozen=True, slots=True)
 class _Oldest:
-    """The oldest snapshot or changelog, and the commit time of the next one; None is not known yet."""
+    """The oldest snapshot or changelog, and the commit time of the next one; None means not known yet."""
 
     snapshot_id: int
     following_millis: int | None = None
@@ -47,7 +47,7 @@ _known: dict[tuple[str, str], _Known] = {}
 def expire_after_commit(
     table: TableStore, newest_id: int, *, now_millis: int | None = None, is_upkeep: bool = False
 ) -> bool:
-    """Expire what is due after the commit of snapshot `newest_id`; True when snapshots were deleted.
+    """Expire what is due after the commit of snapshot `newest_id`; True if snapshots were deleted.
 
     The commit has taken effect, so errors of lakelog are logged and not raised. Tables with `write-only` are only
     expired by upkeep, such as a compaction job (`is_upkeep`).
@@ -105,7 +105,7 @@ def _decide_oldest(
 
 
 def _look(table: TableStore) -> _Known:
-    """Read the oldest ids. Lists a folder once where there is no hint, and writes the hint."""
+    """Read the oldest ids. If there is no hint, lists a folder once and writes the hint."""
     earliest, is_hinted = table.snapshots.look_for_earliest()
     if earliest is not None and not is_hinted:
         table.snapshots.write_earliest_hint(earliest)

@@ -1,9 +1,9 @@
-"""Blob files: the values of one BLOB column, each whole.
+"""Blob files: the complete values of one BLOB column.
 
-A record a value: magic 1481511375 (4 bytes), the value, the bytes of the record (8 bytes), CRC-32 of all that before
-it (4 bytes). Behind the records: the lengths of the records as differences in zigzag varints, the bytes of that (4
-bytes), the version 1 (1 byte). Numbers are little endian. The length -1 is a null, -2 a value that is in an older file.
-Source: Paimon, `BlobFormatWriter` and `BlobFileMeta`.
+One record per value: magic 1481511375 (4 bytes), the value, the bytes of the record (8 bytes), CRC-32 of all bytes
+before it (4 bytes). After the records: the lengths of the records as differences in zigzag varints, the bytes of that
+(4 bytes), the version 1 (1 byte). Numbers are little endian. The length -1 is a null, -2 a value that is in an older
+file. Source: Paimon, `BlobFormatWriter` and `BlobFileMeta`.
 """
 
 from __future__ import annotations

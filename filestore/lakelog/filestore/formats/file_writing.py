@@ -1,4 +1,4 @@
-"""New data files of any format, and the interface of the writer of a format."""
+"""New data files of any format, and the interface of the writers of formats."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class DataFileWriter(Protocol):
         ...
 
     def finish(self) -> int:
-        """Make the file durable and give its size in bytes."""
+        """Make the file durable and return its size in bytes."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -65,7 +65,7 @@ def create_data_file(
 ) -> DataFileWriter:
     """A new data file of the columns `fields`; the part of its name after the last dot is its format.
 
-    `block_bytes` is the size of a row group or stripe, None leaves it to the format. A file that `is_looked_up` has
+    `block_bytes` is the size of a row group or stripe; None leaves it to the format. A file that `is_looked_up` has
     smaller row groups in Parquet, since lookups read whole ones. The columns `without_bounds` get no statistics in a
     Parquet footer. Raises InvalidRequestError.
     """

@@ -1,4 +1,4 @@
-"""Data files of any format, which is the part of their name after its last dot."""
+"""Data files of any format, which is named by the part of the file's name after its last dot."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class DataFile(Protocol):
 
     @property
     def row_bytes(self) -> int:
-        """About the bytes of a row; 0 where the file does not hold them."""
+        """The approximate bytes of a row; 0 if the file does not say."""
         ...
 
     def iter_batches(self, fields: Sequence[DataField], *, batch_rows: int) -> Iterator[pa.RecordBatch]:
@@ -49,7 +49,7 @@ _READERS: dict[str, Callable[[StoredFile], DataFile]] = {"parquet": ParquetFile,
 
 
 def open_data_file(file: StoredFile) -> DataFile:
-    """Open a data file, by the format that its name ends with.
+    """Open a data file in the format that its name ends with.
 
     Raises NotFoundError, CorruptDataError, and UnsupportedError for formats without a reader.
     """

@@ -1,8 +1,8 @@
 """Manifests, their lists and index manifests: records of a file whose first bytes show its format.
 
-Paimon writes them as Avro, and with the option `manifest.format`, which it dropped in 2026, as ORC or Parquet: the same
-fields, records as structs, bytes as binary. The format is found from the bytes and never from the option, which may
-have changed since a file was written.
+Paimon writes them as Avro, or with the option `manifest.format`, which it dropped in 2026, as ORC or Parquet with the
+same fields, records as structs, and bytes as binary. The format is found from the bytes and never from the option,
+which may have changed since a file was written.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def read_records(file_io: FileIO, path: str, *, size_bytes: int | None = None) -
 
 
 def _check_name(field: pa.Field) -> None:
-    """Raise ValueError for a name that is not a string, inside of the field too."""
+    """Raise ValueError for a name that is not a string, in nested fields too."""
     if not field.name.isprintable():
         raise ValueError(f"it has a column of the name {field.name!r}")
     for at in range(field.type.num_fields):
@@ -81,6 +81,6 @@ def _check_name(field: pa.Field) -> None:
 
 
 def _check_rows(count: int, data: bytes, path: str) -> None:
-    """Raise CorruptDataError for more records than there are bytes: each names another file."""
+    """Raise CorruptDataError for more records than bytes, since each record names another file."""
     if count > len(data):
         raise damaged(path, f"it claims {count} records in {len(data)} bytes")

@@ -32,7 +32,7 @@ Positions = npt.NDArray[np.uint64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionFile:
-    """The bytes of an index file that are the deletion vector of one data file. Pickled without the vector."""
+    """The bytes in an index file with the deletion vector of one data file. Pickled without the vector."""
 
     path: str
     offset: int
@@ -51,7 +51,7 @@ class VectorRange:
 
 
 def read_positions(file_io: FileIO, file: DeletionFile) -> Positions:
-    """The deleted positions of a data file, rising. Raises NotFoundError, CorruptDataError."""
+    """The deleted positions of a data file, in ascending order. Raises NotFoundError, CorruptDataError."""
     if file.offset < 0 or not 0 <= file.length <= WHOLE_BYTES_MAX:
         raise _corrupt(file, f"its manifest names {file.length} bytes at byte {file.offset}")
     data = _vector_bytes(file_io, file)
@@ -67,14 +67,14 @@ def read_positions(file_io: FileIO, file: DeletionFile) -> Positions:
 
 
 def encode_vectors(vectors: Mapping[str, Positions], *, is_64_bit: bool) -> tuple[bytes, list[VectorRange]]:
-    """An index file of the deleted positions (rising) of data files, and the position of each vector."""
+    """An index file with the deleted positions (ascending) of data files, and the position of each vector."""
     parts = [_VERSION]
     at = len(_VERSION)
     ranges: list[VectorRange] = []
     for file_name, positions in vectors.items():
         body = _body_64(positions) if is_64_bit else _body_32(positions)
         part = struct.pack(">i", len(body)) + body + struct.pack(">I", zlib.crc32(body))
-        # The 64 bit form counts size and checksum too, as Iceberg does.
+        # The 64 bit form includes size and checksum, as in Iceberg.
         length = len(part) if is_64_bit else len(body)
         ranges.append(VectorRange(file_name=file_name, offset=at, length=length, cardinality=len(positions)))
         parts.append(part)
@@ -94,7 +94,8 @@ def _body_64(positions: Positions) -> bytes:
 
 
 def _vector_bytes(file_io: FileIO, file: DeletionFile) -> bytes:
-    """The bytes of a vector and its checksum. A file with a digest in its name is read whole, to compare the digest."""
+    """The bytes of a vector and its checksum. A file with a digest in its name is read completely, to compare the
+    digest."""
     end = file.offset + file.length + _HEAD_BYTES
     if has_digest(file.path):
         return read_checked(file_io, file.path)[file.offset : end]
@@ -140,7 +141,7 @@ def _decode(data: bytes) -> Positions:
 
 
 def _decode_64(view: memoryview) -> Positions:
-    """Bitmaps of the low 32 bits, each behind its high 32 bits."""
+    """Bitmaps of the low 32 bits, each after its high 32 bits."""
     (count,) = struct.unpack_from("<q", view, 0)
     if not 0 <= count <= len(view):
         raise ValueError(f"it claims {count} bitmaps in {len(view)} bytes")

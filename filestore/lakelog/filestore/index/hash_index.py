@@ -1,8 +1,8 @@
 """The HASH index of a table with dynamic buckets: the hashes of the keys that each bucket holds.
 
-One index file a bucket, named by the index manifest: 4 bytes a key, the default bucket function's hash of its trimmed
-primary key as a big-endian signed number. The order is free; lakelog writes them rising. A hash stays when its key is
-deleted. Source: Paimon spec, "Table index", "Dynamic bucket index".
+One index file per bucket, named by the index manifest: 4 bytes per key, the default bucket function's hash of its
+trimmed primary key as a big-endian signed number. The order is free; lakelog writes the hashes in ascending order. A
+hash is kept when its key is deleted. Source: Paimon spec, "Table index", "Dynamic bucket index".
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.filestore.metadata.tables.store import TableStore
 
 HASH_TYPE = "HASH"
-Hashes = npt.NDArray[np.int32]  # rising, each once
+Hashes = npt.NDArray[np.int32]  # ascending, each once
 _HASH_BYTES = 4
 _STORED = np.dtype(">i4")
 _READ: NameCache[Hashes] = NameCache(128 << 20)
@@ -46,8 +46,8 @@ HashIndex = Mapping[bytes, Mapping[int, HashFile]]  # by partition, then by buck
 class HashIndexChange:
     """The changes of a commit to the HASH index, and the index by which its buckets were chosen.
 
-    `seen` are the index files of each partition that rows are written to, `files` the new ones, each of which replaces
-    its bucket's. All index files of `replaced` partitions are dropped.
+    `seen` are the index files of each partition to which rows are written, `files` are the new ones, each of which
+    replaces that of its bucket. All index files of `replaced` partitions are dropped.
     """
 
     seen: HashIndex = field(default_factory=dict)
@@ -56,7 +56,7 @@ class HashIndexChange:
 
     @property
     def partitions(self) -> set[bytes]:
-        """The partitions whose rows may be committed with this."""
+        """The partitions whose rows may be committed with this change."""
         return {*self.seen, *self.replaced}
 
     def drops(self, bucket: BucketId) -> bool:
@@ -65,7 +65,7 @@ class HashIndexChange:
 
 
 def joined_changes(changes: Sequence[HashIndexChange]) -> HashIndexChange:
-    """The joined changes of writers that assigned by one snapshot, with new keys in different buckets."""
+    """The joined changes of writers that assigned buckets on one snapshot, with new keys in different buckets."""
     return HashIndexChange(
         seen={partition: seen for one in changes for partition, seen in one.seen.items()},
         files={bucket: file for one in changes for bucket, file in one.files.items()},
@@ -87,7 +87,7 @@ def hash_index_of(records: Sequence[Mapping[str, Any]]) -> HashIndex:
 
 
 def check_unchanged(table: TableStore, index: HashIndex, change: HashIndexChange) -> None:
-    """Raise ConflictError when a bucket was chosen by an index that is no longer the newest one.
+    """Raise ConflictError if a bucket was chosen by an index that is no longer the newest one.
 
     Otherwise one key could be in two buckets.
     """
@@ -128,7 +128,7 @@ def read_hashes(table: TableStore, file: HashFile) -> Hashes:
 
 
 def _rising(hashes: Hashes) -> Hashes:
-    """The hashes in order, each once. By a sort: np.unique takes a hundred times as long for so many."""
+    """The hashes in order, each once, by a sort: np.unique takes a hundred times as long for this many."""
     if (hashes[1:] > hashes[:-1]).all():
         return hashes
     ordered = np.sort(hashes)
@@ -137,7 +137,7 @@ def _rising(hashes: Hashes) -> Hashes:
 
 
 def write_hashes(table: TableStore, hashes: Hashes) -> HashFile:
-    """Write an index file, durable. No snapshot names it yet."""
+    """Write an index file, durably. No snapshot names it yet."""
     data = hashes.astype(_STORED).tobytes()
     name = write_index_file(table, data)
     return HashFile(file_name=name, key_count=len(hashes), size_bytes=len(data))

@@ -1,4 +1,4 @@
-"""Index files: written once, durable before a manifest names them."""
+"""Index files: written once, and durable before a manifest names them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from lakelog.filestore.schema.paths import FileNames
 
 
 def write_index_file(table: TableStore, data: bytes) -> str:
-    """Write an index file, and give its name. No snapshot names it yet. Raises UnavailableError."""
+    """Write an index file, and return its name. No snapshot names it yet. Raises UnavailableError."""
     name = FileNames().index_file(data)
     path = table.paths.index(name)
     table.file_io.make_dirs(table.paths.index_dir)

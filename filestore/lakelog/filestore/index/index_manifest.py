@@ -101,7 +101,7 @@ def read_index(table: TableStore, name: str) -> list[dict[str, Any]]:
 
 
 def write_vectors(table: TableStore, vectors: Mapping[str, Positions]) -> IndexFile:
-    """Write an index file of the deleted positions of data files, durable. No snapshot names it yet."""
+    """Write an index file with the deleted positions of data files, durably. No snapshot names it yet."""
     data, ranges = encode_vectors(vectors, is_64_bit=DELETION_VECTORS_64_BIT.of(table.schema.options))
     name = write_index_file(table, data)
     return IndexFile(file_name=name, size_bytes=len(data), ranges=tuple(ranges))
@@ -117,10 +117,11 @@ def index_after(
     is_compaction: bool,
     names: FileNames,
 ) -> str | None:
-    """The name of the index manifest after a commit: the present one, or a new one; None without any index file.
+    """The name of the index manifest after a commit: the present one, or a new one; None without index files.
 
-    `deleted` are the names of the data files that the commit removes. Raises ConflictError when another writer has
-    deleted rows of files that a compaction has merged or marked, or has given keys buckets in partitions of `hashes`.
+    `deleted` are the names of the data files that the commit removes. Raises ConflictError if another writer has
+    deleted rows of files that a compaction has merged or marked, or has assigned buckets to keys in partitions of
+    `hashes`.
     """
     current = None if latest is None else latest.index_manifest
     changed = {one.bucket_id: one for one in deletions if one.is_changed}
@@ -170,7 +171,7 @@ def _without(
     changed: Mapping[BucketId, BucketDeletions],
     hashes: HashIndexChange,
 ) -> Mapping[str, Any] | None:
-    """A record without the vectors of files that were removed; None when it is replaced or becomes empty."""
+    """A record without the vectors of files that were removed; None if it is replaced or becomes empty."""
     bucket = _bucket_of(record)
     if record["_INDEX_TYPE"] == HASH_TYPE:
         return None if hashes.drops(bucket) else record

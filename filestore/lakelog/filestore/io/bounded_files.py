@@ -1,14 +1,14 @@
 """The files of one table and no others: whatever a table's folder holds, no call through here leaves it.
 
-Names are checked where they are parsed; this is the second guard, at the calls themselves, and the only one against
-links. A path below the table's folder may be a link to another path below it. A link or an external path that leads
-out of the table is followed by reads alone, and only into folders that the user allows. Nothing is written or deleted
-there. The table's own folder is where the user says it is, be it reached through links or not. It is made with the
-table's first schema and by nothing else: a write to a table that was renamed or dropped raises NotFoundError.
+Names are checked when they are parsed; this is the second guard, at the calls themselves, and the only one against
+links. A path below the table's folder may be a link to another path below it. A link or an external path that leads out
+of the table is followed only by reads, and only into folders that the user allows. Nothing is written or deleted there.
+The table's own folder is where the user says it is, whether it is reached through links or not. It is created only with
+the table's first schema: a write to a table that was renamed or dropped raises NotFoundError.
 
-Reads and creations rely on a check of their folder for a second, so that a commit does not check each folder ten
-times; a deletion always checks. A link that another process creates between the check and the call is followed: this
-guards against what a folder holds, not against a process that changes the folder meanwhile.
+Reads and creations rely on a check of their folder for a second, so that a commit does not check each folder ten times;
+a deletion always checks. A link that another process creates between the check and the call is followed: the guard is
+against the contents of a folder, not against a process that changes the folder meanwhile.
 """
 
 # Paths are strings, as everywhere in the file store.
@@ -50,7 +50,7 @@ EXTERNAL_PATHS = Option(
 
 @dataclass(frozen=True, slots=True)
 class BoundedFileIO:
-    """Calls of `inner` for paths below `root`, and reads in the folders `places`. Others raise before any I/O.
+    """Calls of `inner` for paths below `root`, and reads in the folders `places`. Other calls raise before any I/O.
 
     Raises CorruptDataError for a path that cannot be in the table and for a link out of it, InvalidRequestError for
     an external path that is not allowed.
@@ -76,7 +76,7 @@ class BoundedFileIO:
         return self.inner.create_new(path, data)
 
     def exists(self, path: str) -> bool:
-        """True when the file is there, or a link of that name leads to one."""
+        """True if the file exists, or a link of that name leads to one."""
         self.check_readable(path, is_followed=False)
         return self.inner.exists(path)
 
@@ -91,12 +91,12 @@ class BoundedFileIO:
         return self.inner.list_names(directory)
 
     def list_entries(self, directory: str) -> list[FileEntry]:
-        """What is in a folder."""
+        """The entries of a folder."""
         self.check_readable(directory)
         return self.inner.list_entries(directory)
 
     def delete(self, path: str) -> None:
-        """Delete a file; of a link, the link itself."""
+        """Delete a file; for a link, the link itself."""
         self._check_own(path, is_followed=False)
         self.inner.delete(path)
 
@@ -106,7 +106,7 @@ class BoundedFileIO:
         return self.inner.delete_empty_dir(directory)
 
     def delete_tree(self, directory: str, *, last: Sequence[str] = ()) -> None:
-        """Delete a folder with all that is in it."""
+        """Delete a folder with its contents."""
         self._check_own(directory)
         self.inner.delete_tree(directory, last=last)
 
@@ -186,7 +186,8 @@ class BoundedFileIO:
             KNOWN_FOLDERS[self.root, folder] = time.monotonic() + _KNOWN_SECONDS
 
     def _parts(self, path: str) -> list[str] | None:
-        """The names on the way from the table's folder to the path; None for a path that does not begin with it."""
+        """The names on the path from the table's folder to this one; None for a path that does not begin with the
+        folder."""
         if path == self.root:
             return []
         if not path.startswith(f"{self.root}/"):
@@ -200,7 +201,7 @@ class BoundedFileIO:
         return parts
 
     def _link(self, parts: Sequence[str]) -> str | None:
-        """The first link on the way to a path; None without one, as in an object store, which has no links."""
+        """The first link on the path; None without one, as in an object store, which has no links."""
         if not self._is_local:
             return None
         at = self.root
@@ -247,7 +248,7 @@ class BoundedFileIO:
 
 
 def bounded_io(file_io: FileIO, root: str, places: Sequence[str]) -> FileIO:
-    """`file_io` for the files of the table at `root` alone, in place of the bounds that it has."""
+    """`file_io` for only the files of the table at `root`, in place of the bounds that it has."""
     if isinstance(file_io, BoundedFileIO):
         if file_io.root == root and not places:
             return file_io
@@ -282,6 +283,7 @@ def _url(path: str) -> str:
 
 
 def _from_metadata(parts: list[str]) -> list[str]:
-    """Without the folder of a branch: its name is found by a listing, and is what another engine made it."""
+    """The names without the folder of a branch: its name is found by a listing, and another engine may have chosen
+    it."""
     is_branch = len(parts) > 1 and parts[0] == "branch"
     return parts[2:] if is_branch else parts

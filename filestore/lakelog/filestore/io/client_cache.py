@@ -1,4 +1,4 @@
-"""Clients of object stores and HDFS: one of each in a process, and none after a fork from a process with clients."""
+"""Clients of object stores and HDFS: one for each in a process, and none after a fork from a process with clients."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ Client = TypeVar("Client")
 
 
 class ClientCache(Generic[Client]):
-    """The clients of one kind of store, by the settings they were made from. A fork does not copy their threads."""
+    """The clients of one kind of store, by the settings from which they were created. A fork does not copy their
+    threads."""
 
     def __init__(self, store: str) -> None:
-        """Hold none yet; `store` names the kind of store in errors."""
+        """Start without clients; `store` names the kind of store in errors."""
         self._store = store
         self._clients: dict[Hashable, Client] = {}
         self._lock = threading.Lock()
@@ -24,7 +25,7 @@ class ClientCache(Generic[Client]):
         os.register_at_fork(after_in_child=self._note_fork)
 
     def get(self, key: Hashable, make: Callable[[], Client]) -> Client:
-        """The client of a key, made when missing. Raises InvalidRequestError where a client would wait forever."""
+        """The client of a key, created if missing. Raises InvalidRequestError if a client would wait forever."""
         if self._is_orphaned:
             raise InvalidRequestError(
                 f"this process was forked from one that had used {self._store}, whose client does not work "

@@ -1,4 +1,4 @@
-"""Python's garbage collector, paused while many objects are made that all stay in use."""
+"""Pauses Python's garbage collector while many objects are created that all stay in use."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _was_enabled = False
 
 @contextmanager
 def paused_collection() -> Iterator[None]:
-    """No cyclic collection in the block, in any thread: it would visit all new objects again and again.
+    """Prevent cyclic collection during the block, in any thread: it would visit all new objects again and again.
 
-    Reference counting goes on. Collection is as it was once the last of nested or parallel pauses ends.
+    Reference counting continues. Collection is set back when the last of nested or parallel pauses ends.
     """
     global _pauses, _was_enabled  # noqa: PLW0603 - the collector is one for the whole process
     with _lock:

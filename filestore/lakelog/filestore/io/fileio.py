@@ -16,14 +16,15 @@ import pyarrow as pa
 
 from lakelog.common.errors import CorruptDataError
 
-WHOLE_BYTES_MAX = 128 << 20  # of a file that is read whole: metadata and indexes, which are far smaller
+WHOLE_BYTES_MAX = 128 << 20  # of a file that is read completely: metadata and indexes, which are far smaller
 
 
 @dataclass(frozen=True, slots=True)
 class FileEntry:
     """A file or a folder in a folder. `modified_millis` is when it was last changed, in epoch milliseconds.
 
-    A folder of a store that has none, only names with slashes, has the time 0. A link is neither followed nor a folder.
+    A folder in an object store, which has only names with slashes, has the time 0. A link is not followed, and does not
+    count as a folder.
     """
 
     name: str
@@ -49,7 +50,7 @@ class OutputFile(Protocol):
         ...
 
     def abort(self) -> None:
-        """Give the file up: it never becomes visible, or it is deleted."""
+        """Abandon the file: it never becomes visible, or it is deleted."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -98,7 +99,7 @@ class FileIO(Protocol):
         ...
 
     def exists(self, path: str) -> bool:
-        """True when the file exists. Only for files: an object store has no folders."""
+        """True if the file exists. Only for files: an object store has no folders."""
         ...
 
     def size(self, path: str) -> int:
@@ -106,11 +107,11 @@ class FileIO(Protocol):
         ...
 
     def list_names(self, directory: str) -> list[str]:
-        """Names in a folder, in no order; empty when the folder is missing."""
+        """Names in a folder, in no order; empty if the folder is missing."""
         ...
 
     def list_entries(self, directory: str) -> list[FileEntry]:
-        """What is in a folder, with sizes and times, in no order; empty when the folder is missing."""
+        """The entries of a folder, with sizes and times, in no order; empty if the folder is missing."""
         ...
 
     def delete(self, path: str) -> None:
@@ -122,7 +123,7 @@ class FileIO(Protocol):
         ...
 
     def delete_tree(self, directory: str, *, last: Sequence[str] = ()) -> None:
-        """Delete a folder with all that is in it; a missing one is fine.
+        """Delete a folder with its contents; a missing one is fine.
 
         Where this takes several steps, its folders `last` are deleted last, in their order.
         """
@@ -137,7 +138,7 @@ class FileIO(Protocol):
         ...
 
     def open_output(self, path: str) -> OutputFile:
-        """Open a new file for writing; its folder is made. Not atomic: for names that no other process knows yet."""
+        """Open a new file for writing; its folder is created. Not atomic: for names that no other process knows yet."""
         ...
 
     def sync(self, path: str) -> None:
@@ -146,7 +147,7 @@ class FileIO(Protocol):
 
 
 def check_whole(path: str, size_bytes: int) -> None:
-    """Raise CorruptDataError for a file that is too large to be read whole."""
+    """Raise CorruptDataError for a file that is too large to be read completely."""
     if size_bytes > WHOLE_BYTES_MAX:
         raise CorruptDataError(
             f"{path} is damaged: it has {size_bytes} bytes, and files of its kind at most {WHOLE_BYTES_MAX}; restore "

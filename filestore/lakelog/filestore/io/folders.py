@@ -1,4 +1,4 @@
-"""File systems, which have folders, unlike object stores: a folder can be renamed, and it can be missing."""
+"""File systems: unlike object stores they have folders, which can be renamed, and can be missing."""
 
 from __future__ import annotations
 
@@ -17,22 +17,23 @@ class FolderStore(Protocol):
     """The files of a file system."""
 
     def rooted(self, root: str) -> FileIO:
-        """The same files, where writes make folders below `root` only: a write raises NotFoundError without it.
+        """The same files, but writes create folders only below `root`: a write raises NotFoundError if `root` is
+        missing.
 
-        So a writer with the old place of a renamed or dropped table creates nothing there.
+        So a writer that has the old place of a renamed or dropped table creates nothing there.
         """
         ...
 
     def rename_folder(self, source: str, target: str) -> bool:
-        """Rename a folder with all that is in it, in one step; False when there is something at `target`.
+        """Rename a folder with its contents, in one step; False if `target` exists.
 
-        Raises NotFoundError when the folder, or the one above the target, is missing.
+        Raises NotFoundError if the folder, or the one above the target, is missing.
         """
         ...
 
 
 def missing(root: str) -> NotFoundError:
-    """The error of a write below a `root` that is missing."""
+    """The error for a write below a missing `root`."""
     return NotFoundError(
         f"{root} does not exist: the table was renamed or dropped since it was opened. Open it again, a renamed one by "
         "its new name"
@@ -40,7 +41,7 @@ def missing(root: str) -> NotFoundError:
 
 
 def folder_in_place_of_file(path: str) -> CorruptDataError:
-    """The error of a path that is a folder, where a table has a file."""
+    """The error for a path that is a folder, where a table has a file."""
     return CorruptDataError(
         f"{path} is damaged: it is a folder, expected a file; move the folder away, and restore the file from a copy"
     )
@@ -49,7 +50,7 @@ def folder_in_place_of_file(path: str) -> CorruptDataError:
 def folders_below(folder: str, root: str) -> Iterator[str]:
     """The folders from below `root` down to `folder`, which is below it or `root` itself. Pure.
 
-    Each is to be made by a call of its own: between a look at `root` and the making it could be renamed.
+    Each is to be created by a call of its own: between a check of `root` and the creation `root` could be renamed.
     """
     assert is_below(folder, root)
     at = root

@@ -1,8 +1,8 @@
 """Files of HDFS, without Java. Needs hdfs-native, an extra of lakelog.
 
-The NameNode decides which writer creates a snapshot: a file is written whole under a unique name, and then renamed to
-its final name, which must not exist yet. When the answer to the rename is lost, the unique name shows the outcome: the
-rename took effect exactly when that name is missing.
+The NameNode decides which writer creates a snapshot: a file is written completely under a unique name, and then renamed
+to its final name, which must not exist yet. If the answer to the rename is lost, the unique name shows the outcome: the
+rename took effect if, and only if, that name is missing.
 """
 
 from __future__ import annotations
@@ -39,13 +39,14 @@ class HdfsFileIO:
     root: str = ""  # see `rooted`
 
     def rooted(self, root: str) -> HdfsFileIO:
-        """The same files, where writes make folders below `root` only: without it they raise NotFoundError."""
+        """The same files, but writes create folders only below `root`: they raise NotFoundError if `root` is
+        missing."""
         return replace(self, root=root) if type(self) is HdfsFileIO else self
 
     def rename_folder(self, source: str, target: str) -> bool:
-        """Rename a folder with all that is in it, in one step of the NameNode; False when `target` is taken.
+        """Rename a folder with its contents, in one step of the NameNode; False if `target` exists.
 
-        Raises UnavailableError when the outcome is unknown: the NameNode did not answer.
+        Raises UnavailableError if the outcome is unknown because the NameNode did not answer.
         """
         with _errors_named(source):
             client, name = self._located(source)
@@ -84,7 +85,7 @@ class HdfsFileIO:
     def create_new(self, path: str, data: bytes) -> bool:
         """Create the file whole and durable; False when it exists.
 
-        Raises UnavailableError when the NameNode did not answer: the file may exist then.
+        Raises UnavailableError if the NameNode did not answer: then the file may exist.
         """
         with _errors_named(path):
             client, name = self._located(path)
@@ -93,7 +94,7 @@ class HdfsFileIO:
             return _rename_new(client, _write_temporary(client, name, data, self._root_name), name)
 
     def exists(self, path: str) -> bool:
-        """True when the file or folder is there."""
+        """True if the file or folder exists."""
         with _errors_named(path):
             return _exists(*self._located(path))
 
@@ -108,7 +109,7 @@ class HdfsFileIO:
         return [_name_of(status) for status in self._statuses(directory)]
 
     def list_entries(self, directory: str) -> list[FileEntry]:
-        """What is in a folder, with sizes and times; empty when it is missing."""
+        """The entries of a folder, with sizes and times; empty if it is missing."""
         return [
             FileEntry(_name_of(status), status.isdir, status.length, status.modification_time)
             for status in self._statuses(directory)
@@ -132,7 +133,7 @@ class HdfsFileIO:
                 raise
 
     def delete_tree(self, directory: str, *, last: Sequence[str] = ()) -> None:  # noqa: ARG002  # all goes at once
-        """Delete a folder with all that is in it, in one step of the NameNode."""
+        """Delete a folder with its contents, in one step of the NameNode."""
         with _errors_named(directory):
             client, name = self._located(directory)
             client.delete(name, recursive=True)
@@ -147,7 +148,7 @@ class HdfsFileIO:
                 client.mkdirs(name, _DIRECTORY_PERMISSION, create_parent=True)
 
     def open_input(self, path: str) -> pa.NativeFile:
-        """Open for random reads, which fetch what they read. Raises NotFoundError."""
+        """Open for random reads, which fetch only what they read. Raises NotFoundError."""
         with _errors_named(path):
             client, name = self._located(path)
             file = client.read(name)
@@ -161,7 +162,7 @@ class HdfsFileIO:
         return pa.PythonFile(RangeReader(file.size, tail, fetch), mode="r")
 
     def open_output(self, path: str) -> HdfsWriter:
-        """Open a new file for writing; its folder is made."""
+        """Open a new file for writing; its folder is created."""
         with _errors_named(path):
             client, name = self._located(path)
             return HdfsWriter(client, name, path, root=self._root_name)
@@ -239,7 +240,7 @@ def _finish(file: FileWriter, size: int) -> None:
 
 
 def _created(client: Client, name: str, root: str, *, overwrite: bool) -> FileWriter:
-    """A new file, and its folders: those below `root`, or without it all of them. Raises NotFoundError."""
+    """A new file, and its folders: those below `root`, or all of them without `root`. Raises NotFoundError."""
     options = WriteOptions(overwrite=overwrite, create_parent=not root)
     try:
         return client.create(name, options)
@@ -251,7 +252,7 @@ def _created(client: Client, name: str, root: str, *, overwrite: bool) -> FileWr
 
 
 def _make_folders(client: Client, folder: str, root: str) -> None:
-    """Make the folders from below `root` to `folder`. Raises NotFoundError when `root` is missing."""
+    """Create the folders from below `root` to `folder`. Raises NotFoundError if `root` is missing."""
     for one in folders_below(folder, root):
         try:
             client.mkdirs(one, _DIRECTORY_PERMISSION, create_parent=False)

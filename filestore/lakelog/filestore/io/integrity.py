@@ -1,4 +1,4 @@
-"""Digests of small files, by which damaged, swapped and lost files are found, and the errors for such files.
+"""Digests of small files, which reveal damaged, swapped and lost files, and the errors for such files.
 
 | file | its digest |
 |---|---|
@@ -7,7 +7,7 @@
 | schema | key `lakelogDigest` beside the others, over everything else; property `lakelog.schema-digest` of snapshots |
 | data and changelog files | checksums of their blocks in the manifest, see `lakelog.filestore.formats.blocks.checked` |
 
-The names of manifests are opaque to readers, so a file that names another one holds its digest too. Files of other
+The names of manifests are opaque to readers, so a file that names a manifest also holds its digest. Files of other
 engines have no digests: their sizes and counts are compared with the metadata that names them.
 """
 
@@ -43,7 +43,7 @@ def has_digest(path: str) -> bool:
 
 
 def read_checked(file_io: FileIO, path: str, *, size_bytes: int | None = None) -> bytes:
-    """A whole file, compared with the digest in its name, if any, and with the size that its metadata names, if any.
+    """A whole file, compared with the digest in its name, if any, and with the size in its metadata, if any.
 
     Raises CorruptDataError, and NotFoundError for a missing file.
     """

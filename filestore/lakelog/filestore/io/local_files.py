@@ -24,7 +24,7 @@ from lakelog.filestore.io.path_forms import is_below
 
 _READ_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)  # a pipe would wait
 _NOT_EMPTY = {errno.ENOTEMPTY, errno.EEXIST}
-_FOLDER_TRIES = 5  # a folder may be deleted as empty between its making and its first file
+_FOLDER_TRIES = 5  # a folder may be deleted as empty between its creation and its first file
 _NO_HARD_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV, errno.EINVAL}
 
 
@@ -33,18 +33,18 @@ class LocalFileIO:
     """Files of the local file system.
 
     `sync_data` False leaves data files to the operating system: they survive a killed process, but not a power cut.
-    `root` is the folder that writes never create, see `lakelog.filestore.io.folders`; empty: they create any folder.
+    `root` is the folder that writes never create, see `lakelog.filestore.io.folders`; if empty, they create any folder.
     """
 
     sync_data: bool = True
     root: str = ""
 
     def rooted(self, root: str) -> LocalFileIO:
-        """The same files, where writes make folders below `root` only; a subclass, with its state, gives itself."""
+        """The same files, but writes create folders only below `root`; a subclass returns itself, with its state."""
         return replace(self, root=root) if type(self) is LocalFileIO else self
 
     def rename_folder(self, source: str, target: str) -> bool:
-        """Rename a folder with all that is in it; False when `target` exists and is not an empty folder."""
+        """Rename a folder with its contents; False if `target` exists and is not an empty folder."""
         with _errors_named(source):
             try:
                 os.rename(source, target)
@@ -85,8 +85,8 @@ class LocalFileIO:
         """Create the file whole and durable; False when it exists.
 
         A temporary file is filled and synced, then linked to its name: the name appears with all bytes or not at all.
-        Where the file system has no hard links the name is created exclusively and filled in place: still one winner,
-        but a crash meanwhile may leave a part.
+        If the file system has no hard links, the name is created exclusively and filled in place: there is still one
+        winner, but a crash meanwhile may leave a part of the file.
         """
         with _errors_named(path):
             if os.path.lexists(path):
@@ -101,7 +101,7 @@ class LocalFileIO:
             return created
 
     def exists(self, path: str) -> bool:
-        """True when the file or folder is there."""
+        """True if the file or folder exists."""
         return os.path.exists(path)
 
     def size(self, path: str) -> int:
@@ -119,7 +119,7 @@ class LocalFileIO:
         return []
 
     def list_entries(self, directory: str) -> list[FileEntry]:
-        """What is in a folder, with sizes and times; empty when it is missing or a file.
+        """The entries of a folder, with sizes and times; empty if it is missing or a file.
 
         Files that are deleted meanwhile are left out.
         """
@@ -156,7 +156,7 @@ class LocalFileIO:
         return True
 
     def delete_tree(self, directory: str, *, last: Sequence[str] = ()) -> None:  # noqa: ARG002  # all goes at once
-        """Delete a folder with all that is in it: a rename removes its name first, in one step."""
+        """Delete a folder with its contents: first a rename removes its name, in one step."""
         folder, name = os.path.split(directory)
         dropped = os.path.join(folder, f".{name}-{uuid.uuid4()}")
         with _errors_named(directory), contextlib.suppress(FileNotFoundError):
@@ -175,7 +175,7 @@ class LocalFileIO:
             return pa.OSFile(path, "rb")
 
     def open_output(self, path: str) -> OutputFile:
-        """Open a new file for writing; its folder is made."""
+        """Open a new file for writing; its folder is created."""
         with _errors_named(path):
             for _ in range(_FOLDER_TRIES):
                 with contextlib.suppress(FileNotFoundError):
@@ -184,7 +184,7 @@ class LocalFileIO:
             return _LocalOutput(path, "wb")
 
     def sync(self, path: str) -> None:
-        """Make file and folder entry durable, when `sync_data` says so."""
+        """Make the file and its folder entry durable, if `sync_data` is set."""
         if not self.sync_data:
             return
         with _errors_named(path):
@@ -208,7 +208,7 @@ class _LocalOutput(pa.OSFile):  # type: ignore[misc]  # pyarrow has no types her
         self.close()
         _unlink(self._path)
 
-    # Arrow's own `__exit__` closes a file as whole after an error too; its class cannot inherit ours.
+    # Arrow's own `__exit__` closes a file as complete even after an error; its class cannot inherit ours.
     __exit__ = NewFile.__exit__
 
 
@@ -248,7 +248,7 @@ def _check_file(path: str, mode: int) -> None:
 
 
 def _make_folders(folder: str, root: str) -> None:
-    """Make a folder and its parents, with `root` only those below it. Raises NotFoundError when `root` is missing."""
+    """Create a folder and its parents; with `root`, only those below it. Raises NotFoundError if `root` is missing."""
     if not (root and is_below(folder, root)):
         os.makedirs(folder, exist_ok=True)
         return
@@ -310,7 +310,7 @@ def _create_exclusively(path: str, data: bytes) -> bool:
 
 
 def _sync_directory(directory: str) -> None:
-    """Make the names in a folder durable, where the file system can."""
+    """Make the names in a folder durable, if the file system can."""
     with contextlib.suppress(OSError):
         descriptor = os.open(directory, os.O_RDONLY)
         try:

@@ -1,4 +1,4 @@
-"""Where a table or a warehouse is: a folder of this machine, of an object store, or of HDFS."""
+"""The place of a table or a warehouse: a folder of this machine, of an object store, or of HDFS."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _LOCAL = LocalFileIO()
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A folder: an absolute path or a URL, without a slash at its end, and the FileIO of its files.
+    """A folder: an absolute path or a URL without a slash at its end, and the FileIO of its files.
 
-    `external_places` are folders outside of a table's own that its files may be read from.
+    `external_places` are folders outside the table's folder from which its files may be read.
     """
 
     path: str
@@ -53,12 +53,12 @@ class Location:
         return cls(text, opened(text, given), places)
 
     def files_of_table(self, file_io: FileIO | None = None) -> FileIO:
-        """The FileIO for the files of the table in this folder alone; `file_io` replaces the folder's own."""
+        """The FileIO for only the files of the table in this folder; `file_io` replaces the folder's own."""
         return bounded_io(file_io or self.file_io, self.path, self.external_places)
 
 
 def store_options(given: Mapping[str, str]) -> dict[str, str]:
-    """Those of the options that configure the access to files: keys, addresses, external folders."""
+    """The options that configure the access to files: keys, addresses, external folders."""
     return {
         key: value
         for key, value in given.items()

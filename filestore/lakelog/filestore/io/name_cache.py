@@ -1,4 +1,4 @@
-"""A cache of the parsed contents of files that never change, by path, within a limit of memory."""
+"""A cache of the parsed contents of files that never change, by path, within a memory limit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _OVERHEAD_BYTES = 200  # of one cached file
 
 
 class NameCache(Generic[Item]):
-    """The items of files, by path: those of the most recently used files, up to a number of bytes in all.
+    """The items of files, by path: those of the most recently used files, up to a total number of bytes.
 
     Safe to share between threads, and by all tables of a process: the names of files are unique.
     """
@@ -24,11 +24,11 @@ class NameCache(Generic[Item]):
 
     @property
     def size_bytes(self) -> int:
-        """About the memory of all cached items."""
+        """The approximate memory of all cached items."""
         return self._bytes
 
     def get(self, path: str) -> tuple[Item, ...] | None:
-        """The items of the file, or None when they are not cached."""
+        """The items of the file, or None if they are not cached."""
         with self._lock:
             held = self._held.get(path)
             if held is None:

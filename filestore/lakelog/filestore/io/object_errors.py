@@ -44,6 +44,6 @@ def named_error(path: str, error: Exception) -> NotFoundError | UnavailableError
 
 
 def first_line(error: Exception) -> str:
-    """The message of an error, without the lines of debugging behind it."""
+    """The message of an error, without the debugging lines after it."""
     lines = str(error).splitlines()
     return (lines[0] if lines else repr(error))[:_LENGTH_MAX]

@@ -16,7 +16,7 @@ PARTS_AT_ONCE = 4
 
 
 def open_object(store: S3Store, key: str, path: str) -> RangeReader:
-    """Open an object; fetches its end. Raises NotFoundError, UnavailableError, and so do the reader's reads."""
+    """Open an object; fetches its end. This and the reader's reads raise NotFoundError and UnavailableError."""
 
     def fetch(start: int, end: int) -> pa.Buffer:
         with errors_named(path):
@@ -47,7 +47,7 @@ class ObjectWriter(StoreWriter):
     """
 
     def __init__(self, store: S3Store, key: str, path: str) -> None:
-        """Send nothing yet."""
+        """Start without sending anything."""
         super().__init__(path)
         with errors_named(path):
             self._upload: obstore.WritableFile | None = obstore.open_writer(
@@ -65,16 +65,16 @@ class ObjectWriter(StoreWriter):
             with errors_named(self._path):
                 self._upload.write(data)
         except UnavailableError:
-            self.abort()  # what is sent now would lack these bytes
+            self.abort()  # the object would lack these bytes
             raise
 
     def close(self) -> None:
-        """Make the object. Raises UnavailableError; then it may exist or not."""
+        """Create the object. Raises UnavailableError; then the object may exist or not."""
         upload, self._upload = self._upload, None
         if upload is not None:
             with errors_named(self._path):
                 upload.close()
 
     def abort(self) -> None:
-        """Give the object up."""
+        """Abandon the object."""
         self._upload = None

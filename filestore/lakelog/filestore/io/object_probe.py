@@ -1,7 +1,7 @@
-"""An object store is tried out before a process writes to it: there are some that ignore `If-None-Match`.
+"""Tests an object store before a process writes to it: some object stores ignore `If-None-Match`.
 
-Two writers that both create snapshot 7 there would both get a success, and one commit would be lost silently. So an
-object is put as new twice, read back, listed and deleted; see `_probe` for what each step must give.
+Two writers that both create snapshot 7 there would both succeed, and one commit would be lost silently. So an object is
+put as new twice, read back, listed and deleted; see `_probe` for the expected result of each step.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from lakelog.common.errors import UnsupportedError
 from lakelog.filestore.io.object_errors import STORE_ERRORS, errors_named, first_line
 from lakelog.filestore.io.s3_access import S3Access
 
-TOKEN_KEY = "lakelog-writer"  # in an object's metadata: which put made it
+TOKEN_KEY = "lakelog-writer"  # in an object's metadata: which put created it
 _PASSED: set[tuple[S3Access, str]] = set()
 _LOCK = threading.Lock()
 _NOT_IMPLEMENTED = ("501 Not Implemented", "NotImplemented")
 
 
 def check_store(store: S3Store, path: str, access: S3Access) -> None:
-    """Try the object store out, once a process and bucket, in the folder of `path`, which is about to be written.
+    """Test the object store, once per process and bucket, in the folder of `path`, which is about to be written.
 
-    Raises UnsupportedError where a step fails, UnavailableError for an object store that does not answer.
+    Raises UnsupportedError if a step fails, UnavailableError for an object store that does not answer.
     """
     root = path.partition("://")[2].partition("/")[0]
     with _LOCK:

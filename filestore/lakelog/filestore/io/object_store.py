@@ -1,8 +1,8 @@
 """Files of an S3-compatible object store. Needs obstore, an extra of lakelog.
 
 A put with `If-None-Match: *` decides which of many racing writers creates a snapshot. The answer to such a put can get
-lost, and a put that is tried again can lose against its own first try: so each carries a unique token in the object's
-metadata, and a writer whose put is refused compares the token of the existing object with its own.
+lost, and a retried put can lose against its own first try: so each put carries a unique token in the object's metadata,
+and a writer whose put is refused compares the token of the existing object with its own.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _BACKOFF_SECONDS_MAX = 5.0
 
 @dataclass(frozen=True, slots=True)
 class ObjectStoreFileIO:
-    """The files of S3-compatible stores; paths are `s3://bucket/key`. Is pickled with its keys; its repr hides them.
+    """The files of S3-compatible stores; paths are `s3://bucket/key`. It is pickled with its keys; its repr hides them.
 
     Before its first write a process checks that the object store does what commits rely on; see
-    `lakelog.filestore.io.object_probe`. A file that exists is never written in part.
+    `lakelog.filestore.io.object_probe`. An existing file is always complete.
     """
 
     access: S3Access = field(default_factory=S3Access)
@@ -64,13 +64,13 @@ class ObjectStoreFileIO:
     def create_new(self, path: str, data: bytes) -> bool:
         """Create the file whole and durable; False when it exists.
 
-        Raises UnavailableError when the outcome is unknown: the file may exist then, or appear later.
+        Raises UnavailableError if the outcome is unknown: then the file may exist, or appear later.
         """
         store, key = self._writable(path)
         return put_new(store, key, path, data, attempts_max=self.access.attempts_max)
 
     def exists(self, path: str) -> bool:
-        """True when the file is there."""
+        """True if the file exists."""
         store, key = self._located(path)
         try:
             with errors_named(path):
@@ -86,7 +86,7 @@ class ObjectStoreFileIO:
             return obstore.head(store, key)["size"]
 
     def list_names(self, directory: str) -> list[str]:
-        """Names below a folder; empty when nothing is there. Raises NotFoundError for a missing bucket."""
+        """Names below a folder; empty if there are none. Raises NotFoundError for a missing bucket."""
         store, key = self._located(directory)
         with errors_named(directory):
             found = obstore.list_with_delimiter(store, key or None)
@@ -94,7 +94,7 @@ class ObjectStoreFileIO:
         return [path.rpartition("/")[2] for path in paths]
 
     def list_entries(self, directory: str) -> list[FileEntry]:
-        """What is below a folder, with sizes and times; folders have none."""
+        """The entries below a folder, with sizes and times; folders have none."""
         store, key = self._located(directory)
         with errors_named(directory):
             found = obstore.list_with_delimiter(store, key or None)
@@ -121,9 +121,9 @@ class ObjectStoreFileIO:
         return False
 
     def delete_tree(self, directory: str, *, last: Sequence[str] = ()) -> None:
-        """Delete all that is below a folder, and what is below its folders `last` at the end, in their order.
+        """Delete everything below a folder; what is below its folders `last` is deleted at the end, in their order.
 
-        After a failure half-way the rest still exists: delete again.
+        After an error the rest still exists: delete again.
         """
         store, key = self._located(directory)
         with errors_named(directory):
@@ -141,12 +141,12 @@ class ObjectStoreFileIO:
         """Nothing: an object store has no folders."""
 
     def open_input(self, path: str) -> pa.NativeFile:
-        """Open for random reads, which fetch what they read. Raises NotFoundError."""
+        """Open for random reads, which fetch only what they read. Raises NotFoundError."""
         store, key = self._located(path)
         return pa.PythonFile(open_object(store, key, path), mode="r")
 
     def open_output(self, path: str) -> ObjectWriter:
-        """Open a new file for writing. It is there when it is closed, as a whole."""
+        """Open a new file for writing. It exists, complete, once it is closed."""
         store, key = self._writable(path)
         return ObjectWriter(store, key, path)
 
@@ -158,14 +158,14 @@ class ObjectStoreFileIO:
         return store_of(self.access, bucket), key
 
     def _writable(self, path: str) -> tuple[S3Store, str]:
-        """The client and the key, once the object store has been tried out."""
+        """The client and the key, after the object store has been tested."""
         store, key = self._located(path)
         check_store(store, path, self.access)
         return store, key
 
 
 def put_new(store: S3Store, key: str, path: str, data: bytes, *, attempts_max: int) -> bool:
-    """Put an object that is not there yet; False when another one is. Raises UnavailableError as `create_new` does.
+    """Put an object that does not exist yet; False if another one does. Raises UnavailableError as `create_new`.
 
     A put is tried again with the same token: should the first try take effect after all, it is the same object.
     """
@@ -188,7 +188,7 @@ def put_new(store: S3Store, key: str, path: str, data: bytes, *, attempts_max: i
 
 
 def _token_of(store: S3Store, key: str, path: str) -> str | None:
-    """The token of the existing object; None when others wrote it. Raises UnavailableError when it is missing."""
+    """The token of the existing object; None if others wrote it. Raises UnavailableError if it is missing."""
     try:
         with errors_named(path):
             return obstore.get(store, key, options={"head": True}).attributes.get(TOKEN_KEY)
@@ -211,7 +211,7 @@ _STORES: ClientCache[S3Store] = ClientCache("an object store")
 
 
 def store_of(access: S3Access, bucket: str) -> S3Store:
-    """The client for a bucket. Raises InvalidRequestError where it would wait forever."""
+    """The client for a bucket. Raises InvalidRequestError if it would wait forever."""
 
     def make() -> S3Store:
         with errors_named(f"{SCHEMES[0]}://{bucket}"):

@@ -1,4 +1,5 @@
-"""The forms of paths: absolute folders of this machine, and URLs of stores. Pure text, no I/O but for `~`."""
+"""The forms of paths: absolute folders of this machine, and URLs of object stores and HDFS. Only strings, no I/O except
+for `~`."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ def is_below(path: str, folder: str) -> bool:
 
 
 def warehouse_of(path: str) -> str:
-    """The warehouse of the table in the folder `path`; outside of a warehouse the folder that holds the table."""
+    """The warehouse of the table in the folder `path`; outside a warehouse, the folder that holds the table."""
     folder = path.rpartition("/")[0]
     return (folder.rpartition("/")[0] if folder.endswith(DATABASE_SUFFIX) else folder) or "/"
 
@@ -48,7 +49,7 @@ def shown_path(path: str) -> str:
 def plain_path(text: str) -> str:
     """A path without the prefix `file:`, which Java writes before local paths. URLs stay as they are.
 
-    Raises InvalidRequestError for a `file:` that names no absolute folder of this machine.
+    Raises InvalidRequestError for a `file:` that does not name an absolute folder of this machine.
     """
     scheme, colon, rest = text.partition(":")
     if not colon or scheme.lower() != "file":

@@ -13,16 +13,16 @@ NOTHING = pa.py_buffer(b"")
 
 
 class RangeReader:
-    """A file for random reads, for Arrow to wrap: each read fetches its range, and nothing else.
+    """A file for random reads, which Arrow wraps: each read fetches its range, and nothing else.
 
-    The end is fetched at the opening, because footers are there. Small reads fetch `READ_BYTES_MIN` at least, which
-    saves requests where a format reads on from there. Arrow calls it from one thread at a time.
+    The end is fetched when the file is opened, because footers are there. Small reads fetch at least `READ_BYTES_MIN`,
+    which saves requests if a format reads on from there. Arrow calls it from one thread at a time.
     """
 
     closed = False
 
     def __init__(self, size: int, tail: pa.Buffer, fetch: Callable[[int, int], pa.Buffer]) -> None:
-        """A file of `size` bytes, whose last bytes are `tail`; `fetch` gives the bytes from a start to an end."""
+        """A file of `size` bytes, whose last bytes are `tail`; `fetch` returns the bytes from a start to an end."""
         self.size = size
         self._tail = tail
         self._tail_start = size - len(tail)

@@ -1,7 +1,7 @@
 """The access to an S3-compatible object store: given with a catalog or a path, never stored with a table.
 
 Settings that are not given come from where AWS's own tools look: the variables AWS_*, a web identity, the container,
-the instance. The options have Paimon's names, which passes them to Hadoop's S3A.
+the instance. The options have the names of Paimon, which passes them to Hadoop's S3A.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ S3_OPTIONS: tuple[Option[object], ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Access:
-    """The settings of the access. Is pickled to Spark's tasks with its keys; its repr hides them. Empty: not given."""
+    """The settings of the access. It is pickled to Spark's tasks with its keys; its repr hides them. Empty means not
+    given."""
 
     endpoint: str = ""
     region: str = ""
@@ -109,7 +110,7 @@ class S3Access:
 
     @property
     def effective_endpoint(self) -> str:
-        """The object store's address: the one given, else the one in the environment; empty for AWS."""
+        """The object store's address: the given one, else the one in the environment; empty for AWS."""
         named = (os.environ.get(key, "") for key in _ENDPOINT_VARIABLES)
         return self.endpoint or next(filter(None, named), "").rstrip("/")
 

@@ -1,4 +1,4 @@
-"""Merge engines: the rows of a key in sorted runs become one row, column by column."""
+"""Merge engines: they turn the rows of a key in sorted runs into one row, column by column."""
 
 from lakelog.common.faces import face
 

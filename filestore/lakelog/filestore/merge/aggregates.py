@@ -58,9 +58,9 @@ class Aggregate:
     def of(
         self, given: GroupedRows, *, counts: Flags | None = None, late: Flags | None = None
     ) -> pa.Array | pa.ChunkedArray:
-        """One value a key, of the rows that count. Those of a sequence group that are `late` come before the others.
+        """One value per key, from the rows that count. The `late` rows of a sequence group come before the others.
 
-        Raises InvalidRequestError for a retraction that the function cannot take back.
+        Raises InvalidRequestError for a retraction that the function does not support.
         """
         used = np.ones(given.rows.num_rows, np.bool_) if counts is None else counts
         if self.ignores_retract:
@@ -162,7 +162,7 @@ def has_aggregate(field: DataField, options: Mapping[str, str]) -> bool:
 
 
 def _folded(given: GroupedRows, values: pl.Series, fold: pl.Expr) -> pa.Array:
-    """A polars aggregate of each key's values, null where there are none."""
+    """A polars aggregate of each key's values, null if there are none."""
     frame = pl.DataFrame({"group": given.groups, "value": values})
     found = frame.group_by("group", maintain_order=True).agg(
         pl.when(pl.col("value").count() > 0).then(fold).alias("value")
@@ -192,7 +192,8 @@ def _sum(one: Aggregate, given: GroupedRows, used: Flags, retracts: Flags) -> pa
 
 
 def _float_sum(given: GroupedRows, values: pl.Series) -> pa.Array:
-    """The sums in the order of the rows and the precision of the type, as Java adds: other orders round otherwise."""
+    """The sums in the order of the rows and in the precision of the type, as Java adds: another order would round
+    differently."""
     is_null = values.is_null().to_numpy()
     numbers = values.fill_null(0).to_numpy()
     lengths = given.ends - given.starts + 1
@@ -212,7 +213,7 @@ def _float_sum(given: GroupedRows, values: pl.Series) -> pa.Array:
 def _may_outgrow(given: GroupedRows, field: DataField) -> bool:
     """Whether sums of decimals could have more digits than their type."""
     extremes = pc.min_max(given.rows.column(field.name)).as_py()
-    # Fractions count all digits; decimals are rounded to the 28 of Python's context.
+    # Fractions keep all digits; decimals would be rounded to the 28 of Python's context.
     largest = max((abs(Fraction(value)) for value in extremes.values() if value is not None), default=0)
     longest = int((given.ends - given.starts + 1).max(initial=0))
     return bool(largest * longest >= 10 ** ((field.type.precision or 0) - (field.type.scale or 0)))

@@ -1,7 +1,7 @@
 """Value-count tables: rows and their kinds as counts, and counts as rows. Pure.
 
-An added row counts 1, a deleted one -1. The merge of the files sums the counts of equal rows; with a sum of 0 there is
-no row. A read gives each row as often as its count. See `lakelog.filestore.schema.counted_schema`.
+An added row counts 1, a deleted one -1. The merge of the files sums the counts of equal rows; if the sum is 0 there is
+no row. A read returns each row as often as its count. See `lakelog.filestore.schema.counted_schema`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _VALUE_BYTES = 16  # of any value that is not a string, at most
 
 
 def counted_rows(rows: pa.Table, kinds: pa.Array) -> tuple[pa.Table, pa.Array]:
-    """The rows as in files, each with a count of 1 or -1 by its kind; and their new kinds, which are all adds."""
+    """The rows as in files, each with a count of 1 or -1 by its kind, and their new kinds, which are all adds."""
     counts = np.where(are_adds(to_series(kinds)).to_numpy(), 1, -1).astype(np.int64)
     count = pa.field(COUNT_COLUMN, pa.int64(), nullable=False)
     return rows.append_column(count, pa.array(counts)), pa.array(np.zeros(rows.num_rows, np.int8))
@@ -58,7 +58,7 @@ def _repeated(rows: Rows, times: npt.NDArray[np.int64], piece_bytes: int) -> Ite
     while start < total:
         first = np.searchsorted(row_ends, start, side="right")
         limit = byte_ends[first] - (row_ends[first] - start) * sizes[first] + piece_bytes
-        last = min(np.searchsorted(byte_ends, limit, side="left"), len(times) - 1)  # a row that leaves the piece
+        last = min(np.searchsorted(byte_ends, limit, side="left"), len(times) - 1)  # the row that ends the piece
         stop = min(int(row_ends[last] - max(0, -(-(byte_ends[last] - limit) // sizes[last]))), total)
         wanted = np.arange(start, max(stop, start + 1))
         yield rows.take(pa.array(np.searchsorted(row_ends, wanted, side="right")))
@@ -66,7 +66,8 @@ def _repeated(rows: Rows, times: npt.NDArray[np.int64], piece_bytes: int) -> Ite
 
 
 def _row_bytes(rows: pa.Table | pa.RecordBatch) -> npt.NDArray[np.int64]:
-    """About the bytes of each row in memory: strings may differ much in length, and one row may be repeated often."""
+    """The approximate bytes of each row in memory: strings may differ much in length, and one row may be repeated
+    often."""
     sizes = np.full(rows.num_rows, _VALUE_BYTES * rows.num_columns, np.int64)
     for column in rows.columns:
         if pa.types.is_string(column.type) or pa.types.is_binary(column.type):

@@ -1,7 +1,7 @@
-"""The merge engine `deduplicate`: of the rows of a key the last one stays, unless it is a delete. Pure.
+"""The merge engine `deduplicate`: the last row of a key stays, unless it is a delete. Pure.
 
-The rows that stay are found from keys, sequence numbers and row kinds alone; the other columns are gathered by index,
-so every Arrow type is supported. Source: Paimon, `DeduplicateMergeFunction`.
+The rows that stay are found only from keys, sequence numbers and row kinds; the other columns are gathered by index, so
+every Arrow type is supported. Source: Paimon, `DeduplicateMergeFunction`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lakelog.common.types import RowKind
 from lakelog.filestore.merge.order import is_last_of_key, to_series
 from lakelog.filestore.schema.schema import SEQUENCE_NUMBER, VALUE_KIND
 
-_OVERLAY_RATIO_MIN = 4  # below, sorting all rows costs no more than a lookup of the younger keys in the older
+_OVERLAY_RATIO_MIN = 4  # below this, sorting all rows costs no more than looking up the younger keys in the older rows
 _ROW = "row"
 _SEQUENCE = "sequence"
 _IS_ADD = "is_add"
@@ -27,8 +27,8 @@ _IS_ADD = "is_add"
 class Slice:
     """Rows of one run in key order, each key once. `keys` is the key frame of `rows`, `level` the run's.
 
-    `rows` has the column _VALUE_KIND where the run may hold deletes or kinds are requested, and _SEQUENCE_NUMBER where
-    the order of the runs does not decide which row is younger or numbers are requested.
+    `rows` has the column _VALUE_KIND if the run may hold deletes or kinds are requested, and _SEQUENCE_NUMBER if the
+    order of the runs does not decide which row is younger or numbers are requested.
     """
 
     keys: pl.DataFrame
@@ -37,7 +37,7 @@ class Slice:
 
 
 def newest_rows(keys: pl.DataFrame) -> pl.Series:
-    """The rows that stay when the last of each key wins, in key order."""
+    """The rows that stay if the last row of each key wins, in key order."""
     ordered = keys.with_row_index(_ROW).sort(keys.columns, maintain_order=True)
     return ordered[_ROW].filter(is_last_of_key(ordered, keys.columns))
 
@@ -45,8 +45,8 @@ def newest_rows(keys: pl.DataFrame) -> pl.Series:
 def merge_ordered(slices: Sequence[Slice], *, is_ranked: bool, keeps_deletes: bool) -> pa.Table:
     """The rows that stay, in key order, with all columns of the slices.
 
-    `slices` goes from youngest to oldest; only kinds may be missing, where all rows are adds. `is_ranked` means that
-    every row of a slice is younger than every row of the next; else sequence numbers decide, for equal ones an add
+    `slices` goes from youngest to oldest; only kinds may be missing, if all rows are adds. `is_ranked` means that every
+    row of a slice is younger than every row of the next; else sequence numbers decide, and for equal numbers an add
     wins over a delete, then the younger run.
     """
     if len(slices) == 1:
@@ -69,7 +69,7 @@ def merge_ordered(slices: Sequence[Slice], *, is_ranked: bool, keeps_deletes: bo
 
 
 def merge_unordered(slices: Sequence[Slice], *, is_ranked: bool) -> list[pa.Table]:
-    """The rows that stay, deletes left out, in no order: a long oldest slice is not sorted again but masked."""
+    """The rows that stay, without deletes, in no order: a long oldest slice is not sorted again but masked."""
     *younger, oldest = slices
     younger_rows = sum(part.keys.height for part in younger)
     if not is_ranked or not younger_rows or oldest.keys.height < _OVERLAY_RATIO_MIN * younger_rows:
@@ -92,7 +92,7 @@ def are_absent(keys: pl.DataFrame, others: pl.DataFrame) -> pl.Series:
 
 
 def without_deletes(rows: pa.Table) -> pa.Table:
-    """The rows whose kind is an add; all of them where there are no kinds."""
+    """The rows whose kind is an add; all rows if there are no kinds."""
     if VALUE_KIND not in rows.column_names:
         return rows
     adds = _are_adds(rows)
@@ -100,7 +100,7 @@ def without_deletes(rows: pa.Table) -> pa.Table:
 
 
 def _with_same_columns(tables: Sequence[pa.Table]) -> list[pa.Table]:
-    """The tables, with kinds in all of them when one has kinds."""
+    """The tables, with kinds in all of them if one has kinds."""
     schema = next((table.schema for table in tables if VALUE_KIND in table.column_names), None)
     if schema is None:
         return list(tables)
@@ -123,7 +123,7 @@ def are_adds(kinds: pl.Series) -> pl.Series:
 
 
 def merged_kinds(kinds: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """The kinds that a merge stores: +I for every add; -U and -D stay as they are, for engines distinguish them."""
+    """The kinds that a merge stores: +I for every add; -U and -D are kept, since engines distinguish them."""
     insert = pa.scalar(int(RowKind.INSERT), pa.int8())
     return pc.if_else(are_adds(to_series(kinds)).to_arrow(), insert, kinds)
 

@@ -1,6 +1,6 @@
 """The merge engines: how the rows of one key become one row. Pure. Source: Paimon spec, "Merge engines".
 
-A key with one row keeps it as it is, kind and all: engines fold two rows and more.
+A key with one row keeps it unchanged, including its kind: engines merge two rows and more.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class SequenceGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowMerge:
-    """Merges rows by a table's engine, where it is not the plain `deduplicate`."""
+    """Merges rows by a table's engine, unless it is the plain `deduplicate`."""
 
     schema: TableSchema
     engine: MergeEngine
@@ -91,7 +91,7 @@ class RowMerge:
         return merged if keeps_deletes else without_deletes(merged)
 
     def check_kinds(self, kinds: pa.Array | pa.ChunkedArray) -> None:
-        """Raise InvalidRequestError for retractions among row kinds that the merge takes back from no row."""
+        """Raise InvalidRequestError for retractions among row kinds that the merge cannot apply to any row."""
         options = self.schema.options
         retractions = to_series(kinds).filter(~are_adds(to_series(kinds)))
         if retractions.is_empty() or IGNORE_DELETE.of(options):
@@ -155,7 +155,7 @@ class RowMerge:
         # Rows after a removal start from the values of the delete, as in Paimon; also from those of groups without a
         # sequence number in the delete, which a later merge of the result skips.
         bases = np.isin(np.arange(given.rows.num_rows), last)
-        # A removal holds until an add, also one that is late for every group. Without a removal, a key that was only
+        # A removal holds until an add, even one that is late for every group. Without a removal, a key that was only
         # retracted is not stored as -D: merged again, it would remove the row. Paimon does neither between merges.
         is_there = given.last(given.adds & since) >= 0
         removed = np.where((last >= 0) | (not self._may_remove), int(RowKind.DELETE), int(RowKind.UPDATE_BEFORE))
@@ -192,7 +192,7 @@ class RowMerge:
         newest = in_order.last(counts)
         columns: Columns = {field.name: in_order.gather(field.name, newest) for field in group.by}
         plain: Indices = np.where((newest >= 0) & in_order.adds[newest], newest, -1)
-        # A key that has only been retracted stays a delete, to be subtracted from older rows: its values add up.
+        # A key that has only been retracted stays a delete, which is subtracted from older rows: its values add up.
         is_deleted = in_order.last(in_order.adds) < 0
         folded = _with_adds(given, is_deleted[given.groups])
         does_count = np.logical_or.reduce([given.valid(field.name) for field in group.by]) | bases
@@ -235,7 +235,7 @@ def _with_kinds(rows: pa.Table, kinds: Kinds) -> pa.Table:
 
 
 def row_merge(schema: TableSchema) -> RowMerge | None:
-    """How rows of a table are merged; None for the plain `deduplicate`, and without primary key.
+    """How rows of a table are merged; None for the plain `deduplicate`, and for tables without primary key.
 
     Raises InvalidRequestError for options that do not fit the columns, UnsupportedError for what lakelog lacks.
     """
@@ -269,7 +269,7 @@ def row_merge(schema: TableSchema) -> RowMerge | None:
 
 
 def _removal_groups(options: Mapping[str, str], groups: Sequence[SequenceGroup]) -> tuple[SequenceGroup, ...]:
-    """The groups whose deletes remove rows. Raises InvalidRequestError for options of deletes that contradict."""
+    """The groups whose deletes remove rows. Raises InvalidRequestError for contradicting options of deletes."""
     on_delete = PARTIAL_UPDATE_REMOVE_ON_DELETE.of(options)
     names = PARTIAL_UPDATE_REMOVE_ON_SEQUENCE_GROUP.of(options)
     removals = {PARTIAL_UPDATE_REMOVE_ON_DELETE.key: on_delete, PARTIAL_UPDATE_REMOVE_ON_SEQUENCE_GROUP.key: names}

@@ -1,8 +1,8 @@
 """Aggregates without a columnar form: the values of one key are folded one by one, as in Paimon's functions.
 
-Pure. A value is added, or taken back (-U, -D). In a sequence group a row may also be late: its sequence fields are
-smaller than those of a row before it; it is added as if it were the first. Source: Paimon, `FieldAggregator` and the
-classes that extend it.
+Pure. A value is added, or taken back (-U, -D). In a sequence group a row may also be late, which means that its
+sequence fields are smaller than those of a row before it: it is added as if it were the first. Source: Paimon,
+`FieldAggregator` and the classes that extend it.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class ListAgg(Fold):
 
 
 class FirstValue(Fold):
-    """The first value, also when it is null; of late values the last."""
+    """The first value, even if it is null; among late values the last."""
 
     has_begun = False
 
@@ -147,7 +147,7 @@ class FirstValue(Fold):
 
 
 class FirstNonNullValue(Fold):
-    """The first value that is not null; of late values the last."""
+    """The first value that is not null; among late values the last."""
 
     has_begun = False
 
@@ -159,7 +159,7 @@ class FirstNonNullValue(Fold):
 
 
 class LastValue(Fold):
-    """The last value, also when it is null."""
+    """The last value, even if it is null."""
 
     def added(self, held: Any, value: Any) -> Any:  # noqa: ARG002  # the last one alone counts
         return value
@@ -255,7 +255,7 @@ class NestedUpdate(Fold):
         return [found[index] for index in hash_order(hashes, is_newest_first=self.is_newest_first)]
 
     def put(self, kept: dict[object, Row], key: object, row: Row) -> None:
-        """Keep a row of a key, which may have one already."""
+        """Keep a row of a key, which may have a row already."""
         kept[key] = row
 
 
@@ -281,7 +281,7 @@ def _key_hashes(rows: Sequence[Row], kind: DataType | None, names: Sequence[str]
 
 
 def wrapped(value: int, kind: DataType) -> int:
-    """A whole number in the bits of a type."""
+    """A whole number, wrapped to the bits of a type."""
     bits = _BITS[kind.root]
     return (value + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)
 

@@ -1,7 +1,7 @@
 """Rows of several runs grouped by key, oldest first, for merge engines other than `deduplicate`.
 
-Every fold is a choice of rows by index, or an aggregate of a column over the rows of a key, so no engine looks at rows
-one by one. Pure.
+Every merge is a choice of rows by index, or an aggregate of a column over the rows of a key, so no engine processes
+rows one by one. Pure.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class GroupedRows:
     def by_columns(self, fields: Sequence[DataField], *, also: Flags) -> tuple[GroupedRows, Flags]:
         """The rows of each key sorted by columns, nulls first, then by age; and which of the sorted rows count.
 
-        Rows count where one of the columns is not null, and where `also` is true.
+        A row counts if one of the columns is not null, and `also` is true.
         """
         keys = key_frame(self.rows, fields)
         frame = keys.with_columns(pl.Series(_GROUP, self.groups)).with_row_index(_ROW)
@@ -101,11 +101,11 @@ class GroupedRows:
 def grouped(
     slices: Sequence[Slice], sequence_fields: Sequence[DataField], *, is_descending: bool = False
 ) -> GroupedRows:
-    """The rows of slices, youngest slice first, by key; of a key by the sequence fields, then by sequence number.
+    """The rows of slices (youngest slice first) by key; within a key by the sequence fields, then by sequence number.
 
-    A null in a sequence field is older than every value; of values the larger one is younger, or with `is_descending`
-    the smaller one. For equal numbers an add is younger than a delete, and a row of a younger slice than one of an
-    older. Source: Paimon, `UserDefinedSeqComparator`, whose nulls come first in both directions.
+    A null in a sequence field is older than every value; the larger of two values is younger, or with `is_descending`
+    the smaller one. For equal numbers an add is younger than a delete, and a row of a younger slice is younger than one
+    of an older slice. Source: Paimon, `UserDefinedSeqComparator`, whose nulls come first in both directions.
     """
     oldest_first = list(reversed(slices))
     rows = pa.concat_tables([part.rows for part in oldest_first])

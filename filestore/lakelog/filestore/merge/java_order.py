@@ -1,6 +1,6 @@
 """The iteration order of Java's hash collections. Pure.
 
-Aggregates of Paimon that hold sets or rows by key give them in this order. Source: Java, `HashMap`; Paimon,
+Aggregates of Paimon that hold sets, or rows by key, return them in this order. Source: Java, `HashMap`; Paimon,
 `MurmurHashUtils`.
 """
 
@@ -18,10 +18,10 @@ _SEED = 42
 
 
 def hash_order(hashes: Sequence[int], *, is_newest_first: bool = False) -> list[int]:
-    """The indices of elements in the order of a hash table, from those in the order in which they were put.
+    """The indices of elements in the order of a hash table; `hashes` are in the order in which the elements were put.
 
-    Elements in one slot of the table come in the order in which they were put, or in reverse order where they were put
-    by `computeIfAbsent`.
+    Elements in one slot of the table are in the order in which they were put, or in reverse order if they were put by
+    `computeIfAbsent`.
     """
     size = _SMALLEST_TABLE
     while len(hashes) * 4 > size * 3:

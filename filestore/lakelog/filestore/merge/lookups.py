@@ -12,7 +12,7 @@ from lakelog.filestore.options.merging import (
 from lakelog.filestore.schema.merged_schema import has_hidden_rules
 from lakelog.filestore.schema.schema import TableSchema
 
-_FORCE_LOOKUP = "force-lookup"  # of Paimon; lakelog reads such tables, and does not offer the option
+_FORCE_LOOKUP = "force-lookup"  # an option of Paimon; lakelog reads such tables, but does not offer the option
 
 
 def needs_lookup(schema: TableSchema) -> bool:
@@ -31,5 +31,5 @@ def needs_lookup(schema: TableSchema) -> bool:
 
 
 def is_looked_up(schema: TableSchema) -> bool:
-    """Whether rows of some keys are read from the files that this schema is of: by compactions, or by each write."""
+    """Whether compactions, or each write, look up rows of some keys in the files with this schema."""
     return needs_lookup(schema) or has_hidden_rules(schema) or schema.looks_up_old_rows

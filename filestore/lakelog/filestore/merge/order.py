@@ -1,8 +1,8 @@
 """Keys as columns that polars orders and compares as the format does. Pure.
 
-The format sorts nulls first, text and bytes by unsigned bytes, -0.0 before 0.0, NaN last and equal to itself. polars
-agrees but for floats, which become integers of the same order; times and timestamps become integers too.
-Source: Paimon spec, "Data files"; Java's `Double.compare`.
+The format sorts nulls first, strings and bytes by unsigned bytes, -0.0 before 0.0, NaN last and equal to itself. polars
+sorts in the same way except for floats, which become integers in the same order; times and timestamps become integers
+too. Source: Paimon spec, "Data files"; Java's `Double.compare`.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ def key_at(keys: pl.DataFrame, row: int) -> OrderedKey:
 
 
 def rows_up_to(keys: pl.DataFrame, key: OrderedKey) -> int:
-    """How many rows of a sorted key frame are at or before `key`. Quickest where the frame is one chunk."""
+    """How many rows of a sorted key frame are at or before `key`. Fastest if the frame is one chunk."""
     return _equal_rows(keys, key)[1]
 
 
 def rows_before(keys: pl.DataFrame, key: OrderedKey) -> int:
-    """How many rows of a sorted key frame are before `key`. Quickest where the frame is one chunk."""
+    """How many rows of a sorted key frame are before `key`. Fastest if the frame is one chunk."""
     return _equal_rows(keys, key)[0]
 
 
@@ -71,8 +71,8 @@ def _equal_rows(keys: pl.DataFrame, key: OrderedKey) -> tuple[int, int]:
 
 
 def _position(values: pl.Series, value: object, side: Literal["left", "right"]) -> int:
-    """Where `value` belongs in sorted values without nulls, before or behind those that equal it."""
-    if values.dtype.is_integer():  # polars has an overhead of 30 times this search
+    """Where `value` belongs among sorted values without nulls, before or after equal ones."""
+    if values.dtype.is_integer():  # the overhead of polars is 30 times that of this search
         return int(np.searchsorted(values.to_numpy(), cast(int, value), side))  # a column of integers holds integers
     return int(values.search_sorted(pl.Series([value], dtype=values.dtype), side)[0])
 
@@ -109,7 +109,7 @@ def _float_order(values: pa.ChunkedArray) -> pl.Series:
 
 
 def to_series(values: pa.Array | pa.ChunkedArray) -> pl.Series:
-    """An Arrow column as a polars series; copies nothing where the layouts agree."""
+    """An Arrow column as a polars series; copies nothing if the layouts agree."""
     series = pl.from_arrow(values)
     assert isinstance(series, pl.Series)
     return series

@@ -1,4 +1,5 @@
-"""Rows of `partial-update` in the order of a sequence group: deletes that remove the whole row, and late rows. Pure.
+"""Rows of `partial-update` in the order of a sequence group: finds deletes that remove the whole row, and late rows.
+Pure.
 
 Source: Paimon, `PartialUpdateMergeFunction` (`partial-update.remove-record-on-sequence-group`).
 """
@@ -18,11 +19,12 @@ _ROW = "row"
 
 
 def removing(given: GroupedRows, groups: Sequence[Sequence[DataField]]) -> Flags:
-    """For each row, whether it removes the row of its key: a -D that is at least as new, in some group, as all before.
+    """For each row, whether it removes the row of its key: a -D that, in some group, is at least as new as all rows
+    before it.
 
-    `groups` are the sequence fields of the groups that remove. After a removal only its own sequence fields count,
-    which may let a later delete remove by another group; so this is repeated until no more removals are found: once
-    more than the longest chain of removals that depend on one before.
+    `groups` are the sequence fields of the groups that remove. After a removal only its own sequence fields count, so
+    that a later delete may remove the row by another group. So this is repeated until no more removals are found: once
+    more than the longest chain of removals that depend on an earlier one.
     """
     ranks = [_ranks(given, fields) for fields in groups]
     begins = np.zeros(given.rows.num_rows, np.bool_)
@@ -46,7 +48,7 @@ def late_rows(given: GroupedRows, fields: Sequence[DataField]) -> Flags:
 
 
 def _ranks(given: GroupedRows, fields: Sequence[DataField]) -> Indices:
-    """For each row, the rank of its values in the order of the columns, from 1 on; 0 where all of them are null."""
+    """For each row, the rank of its values in the order of the columns, from 1 on; 0 if all of them are null."""
     keys = key_frame(given.rows, fields)
     ordered = keys.with_row_index(_ROW).sort(keys.columns, nulls_last=False, maintain_order=True)
     ends = is_last_of_key(ordered, keys.columns).to_numpy()

@@ -1,4 +1,5 @@
-"""Sorted runs side by side, a key range at a time: memory is bounded by a budget, not by the size of the bucket."""
+"""Reads sorted runs side by side, one key range at a time: memory is bounded by a budget, not by the size of the
+bucket."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from lakelog.filestore.metadata.manifests.levels import SortedRun
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """Rows in key order, with their last key and how many bytes they keep in memory."""
+    """Rows in key order, with their last key and the number of bytes that they keep in memory."""
 
     rows: pa.Table
     keys: pl.DataFrame
@@ -43,7 +44,7 @@ class RunCursor:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of the loaded pieces; of one that is handed out in part, all."""
+        """Bytes of the loaded pieces; a piece that is handed out in part counts as a whole."""
         return sum(piece.held_bytes for piece in self._pieces)
 
     @property
@@ -52,18 +53,18 @@ class RunCursor:
         return not self._pieces
 
     def load(self) -> int:
-        """Load one more piece, and give its bytes: 0 at the end of the run."""
+        """Load one more piece, and return its bytes: 0 at the end of the run."""
         for rows in self.tables:
             if rows.num_rows:
                 self.rows_left -= rows.num_rows
-                keys = key_frame(rows, self.key_fields).rechunk()  # searched for a bound
+                keys = key_frame(rows, self.key_fields).rechunk()  # to be searched for a bound
                 self._pieces.append(_Piece(rows, keys, key_at(keys, keys.height - 1), rows.nbytes))
                 return self._pieces[-1].held_bytes
         self.rows_left = 0
         return 0
 
     def last_key(self) -> OrderedKey:
-        """The largest key of what is loaded."""
+        """The largest loaded key."""
         return self._pieces[-1].last_key
 
     def last_bytes(self) -> int:
@@ -88,12 +89,13 @@ class RunCursor:
 
 
 def aligned_slices(cursors: Sequence[RunCursor], budget_bytes: int) -> Iterator[list[Slice]]:
-    """Slices of the runs, in the order of the cursors, that hold every row of their key range; ranges rise.
+    """Slices of the runs, in the order of the cursors, that hold every row of their key range; the ranges are
+    ascending.
 
-    Of each run a piece is loaded, then more of whichever is behind the others, as long as all loaded pieces stay below
-    `budget_bytes`. A range ends at the smallest last key of the runs that have more behind their loaded pieces: so
-    loading the run that is behind makes ranges as large as the budget allows, whatever keys the runs hold. A list is
-    emptied when the next one is asked for, so that its rows are freed before others are read.
+    A piece of each run is loaded, then more of the run that is behind the others, as long as all loaded pieces stay
+    below `budget_bytes`. A range ends at the smallest last key of the runs that have more rows after their loaded
+    pieces: so loading the run that is behind makes ranges as large as the budget allows, whatever keys the runs hold. A
+    list is emptied when the next one is requested, so that its rows are freed before others are read.
     """
     open_cursors = list(cursors)
     while True:
@@ -110,7 +112,7 @@ def aligned_slices(cursors: Sequence[RunCursor], budget_bytes: int) -> Iterator[
 
 
 def _load(cursors: Sequence[RunCursor], budget_bytes: int) -> OrderedKey | None:
-    """Load what the budget allows, and give the key up to which all rows are loaded; None when all are."""
+    """Load what the budget allows, and return the key up to which all rows are loaded; None if all are."""
     left = budget_bytes - sum(cursor.held_bytes for cursor in cursors)
     behind = [(cursor.last_key(), index) for index, cursor in enumerate(cursors) if cursor.rows_left > 0]
     heapq.heapify(behind)
@@ -128,10 +130,11 @@ def _load(cursors: Sequence[RunCursor], budget_bytes: int) -> OrderedKey | None:
 
 
 def piece_sizes(wanted: Sequence[int], budget_bytes: int) -> list[int]:
-    """The size of the pieces in which runs are loaded that take `wanted` bytes each. Pure.
+    """The sizes of the pieces in which runs of `wanted` bytes each are loaded. Pure.
 
-    Runs that fit into the budget together are loaded whole. Else one piece of each takes half of the budget, so that
-    what is behind finds room. Sizes that grow as the square roots of the runs make the fewest pieces.
+    Runs that fit into the budget together are loaded completely. Else one piece of each takes half of the budget, so
+    that there is room for more of the run that is behind. Sizes that grow as the square roots of the runs make the
+    fewest pieces.
     """
     if sum(wanted) <= budget_bytes:
         return [max(wish, 1) for wish in wanted]
@@ -148,8 +151,8 @@ def piece_sizes(wanted: Sequence[int], budget_bytes: int) -> list[int]:
 
 
 def are_ranked(runs: Sequence[SortedRun]) -> bool:
-    """True when every row of a run is younger than every row of the runs after it, by their sequence numbers.
+    """True if every row of a run is younger than every row of the runs after it, by their sequence numbers.
 
-    It is False after two writers have used the same numbers, or when their files were compacted in another order.
+    It is False after two writers have used the same numbers, or if their files were compacted in another order.
     """
     return all(younger.min_sequence_number > older.max_sequence_number for younger, older in itertools.pairwise(runs))

@@ -88,12 +88,13 @@ FILESTORE_OPTIONS: tuple[Option[object], ...] = tuple(
 def check_options(
     given: Mapping[str, str], *, also: Iterable[Option[object]] = (), also_prefixes: Iterable[str] = ()
 ) -> None:
-    """Raise OptionError for the first value that is not a string, unknown key, or value outside its type.
+    """Raise OptionError for the first unknown key, or value that is not a string or is outside its type.
 
-    An option of Paimon that changes what a table means, in a way that lakelog does not implement, is named with that.
+    The error for an option of Paimon that changes what a table means, in a way that lakelog does not implement, says
+    so.
 
-    `also` and `also_prefixes` are the options of other parts of a table. For options that a user gives: unknown
-    options that a table holds already are kept and ignored.
+    `also` and `also_prefixes` are the options of other parts of a table. It is for options that a user gives: unknown
+    options that a table already has are kept and ignored.
     """
     for key, value in given.items():
         if not isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Options of single columns: keys `fields.<columns>.<suffix>` are parsed and built here alone. Pure."""
+"""Options of single columns: keys `fields.<columns>.<suffix>` are parsed and built only here. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ DEFAULT_AGGREGATE = f"{PREFIX}default-aggregate-function"  # names no column: it
 MAP_LAYOUT = "map.storage-layout"
 SEQUENCE_GROUP = "sequence-group"
 STATS_MODE = "stats-mode"
-# What Paimon has behind the names of columns, also what lakelog refuses: a user's key with another one is a mistake.
+# Paimon's suffixes after the names of columns, including those that lakelog refuses: a user's key with another suffix
+# is a mistake.
 SUFFIXES = (
     AGGREGATE,
     "count-limit",
@@ -50,7 +51,7 @@ def field_key(name: str, suffix: str) -> str:
 
 
 def field_option(key: str, value: str) -> FieldOption | None:
-    """The parts of an option; None for one that names no column in its key."""
+    """The parts of an option; None for an option that names no column in its key."""
     if not key.startswith(PREFIX):
         return None
     names, _, suffix = key.removeprefix(PREFIX).rpartition(".")
@@ -60,7 +61,7 @@ def field_option(key: str, value: str) -> FieldOption | None:
 
 
 def check_suffix(key: str) -> None:
-    """Raise OptionError for a key `fields.*` that a user gives, and that no engine knows, with the nearest one."""
+    """Raise OptionError, with the nearest key, for a key `fields.*` that a user gives and that no engine knows."""
     names = key.removeprefix(PREFIX).rpartition(".")[0]
     if key == DEFAULT_AGGREGATE or (names and key.endswith(tuple(f".{one}" for one in SUFFIXES))):
         return

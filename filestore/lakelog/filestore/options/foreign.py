@@ -1,7 +1,7 @@
-"""Options of Paimon that lakelog does not declare: those that it refuses, by what they change.
+"""Options of Paimon that lakelog does not declare: those that it refuses, with what they change.
 
-Every key of Paimon is in one of four tables, which `tests/filestore/options/test_foreign_options.py` holds complete:
-declared (honoured, `FILESTORE_OPTIONS`), `HONOURED` here (read where they matter), `REFUSED` here, or harmless
+Every key of Paimon is in one of four tables, whose completeness `tests/filestore/options/test_foreign_options.py`
+checks: declared (honoured, `FILESTORE_OPTIONS`), `HONOURED` here (read where they matter), `REFUSED` here, or harmless
 (`lakelog.filestore.options.harmless`, with the reason). Other keys are kept and ignored.
 """
 
@@ -16,7 +16,7 @@ from lakelog.filestore.options.field_options import DEFAULT_AGGREGATE, MAP_LAYOU
 
 
 class OptionUse(StrEnum):
-    """What is done with a table; an option may matter to one and not to another."""
+    """A use of a table; an option may matter to one use and not to another."""
 
     READ = "reads"
     FOLLOW = "reads of its changes"
@@ -28,7 +28,7 @@ class OptionUse(StrEnum):
 class Refusal:
     """An option that changes what some uses of a table mean, in a way that lakelog does not implement.
 
-    `why` ends the sentence "the option ...". With the `harmless` values, in lower case, it changes nothing.
+    `why` ends the sentence "the option ...". With the `harmless` values, in lower case, the option changes nothing.
     """
 
     uses: frozenset[OptionUse]
@@ -37,7 +37,7 @@ class Refusal:
 
 
 _FALSE = ("false",)
-_READS = (OptionUse.READ, OptionUse.FOLLOW, OptionUse.WRITE)  # writers read too: old rows, buckets, files to compact
+_READS = (OptionUse.READ, OptionUse.FOLLOW, OptionUse.WRITE)  # writers also read: old rows, buckets, files to compact
 _TIME_TRAVEL = "chooses which rows every read of the table gives; name them with the read instead"
 _PK_INDEX = "is an index that every compaction must keep up"
 
@@ -149,7 +149,8 @@ def refused_options(options: Mapping[str, str], use: OptionUse) -> Iterator[tupl
 
 
 def check_foreign_options(options: Mapping[str, str], *uses: OptionUse, table_name: str | None = None) -> None:
-    """Raise UnsupportedError, naming the option, where one changes such a use in a way lakelog does not implement."""
+    """Raise UnsupportedError, naming the option, if an option changes such a use in a way that lakelog does not
+    implement."""
     for use in uses:
         for key, refusal in refused_options(options, use):
             whose = "" if table_name is None else f" of table {table_name}"

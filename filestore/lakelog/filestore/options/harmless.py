@@ -1,4 +1,4 @@
-"""Options of Paimon that change nothing of what lakelog reads and writes, by subject. See `foreign`."""
+"""Options of Paimon that do not change what lakelog reads and writes, by subject. See `foreign`."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ class MergeEngine(StrEnum):
 
 
 class StoreWriteMode(StrEnum):
-    """What the rows that are written to a table do."""
+    """The effect of the rows that are written to a table."""
 
     AUTO = "auto"  # change-log with a primary key, append-only without
     APPEND_ONLY = "append-only"

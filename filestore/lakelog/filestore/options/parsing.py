@@ -42,14 +42,14 @@ def parse_bucket_count(text: str) -> int:
 
 @takes("the name of a branch")
 def parse_branch(text: str) -> str:
-    """The name of a branch, a part of a path. Raises ValueError for an empty name and one that leads elsewhere."""
+    """The name of a branch, a part of a path. Raises ValueError for an empty name and for one that leads elsewhere."""
     if not text.strip() or text == "~":
         raise ValueError("expected the name of a branch")
     return check_file_name(text)
 
 
 def folder_below(text: str) -> str:
-    """A folder below another, without slashes at its ends; empty for the other itself. Raises ValueError."""
+    """A folder below another, without slashes at its ends; empty for the other folder itself. Raises ValueError."""
     names = [name for name in text.split("/") if name]
     check_file_names(names)
     return "/".join(names)
@@ -89,7 +89,7 @@ def at_least_two(text: str) -> int:
 
 @takes("a number from 0 on")
 def not_negative(text: str) -> int:
-    """A number from 0 on."""
+    """A number of 0 or more."""
     number = _long(text)
     if number < 0:
         raise ValueError("expected at least 0")
@@ -98,7 +98,7 @@ def not_negative(text: str) -> int:
 
 @takes("a positive number, or -1")
 def bucket_limit(text: str) -> int:
-    """A number of dynamic buckets, or -1 for none."""
+    """A number of dynamic buckets, or -1 for no limit."""
     number = _long(text)
     if number != -1 and not 1 <= number <= DYNAMIC_BUCKETS_MAX:
         raise ValueError(f"expected a number from 1 to {DYNAMIC_BUCKETS_MAX}, or -1 for none")

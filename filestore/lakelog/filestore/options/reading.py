@@ -9,7 +9,7 @@ from lakelog.filestore.options.parsing import not_negative, parse_branch, positi
 
 
 class ScanMode(StrEnum):
-    """Which rows a read gives."""
+    """Which rows a read returns."""
 
     DEFAULT = "default"
     LATEST_FULL = "latest-full"

@@ -1,4 +1,4 @@
-"""Options of how long snapshots, changes and consumers are kept."""
+"""Options for how long snapshots, changes and consumers are kept."""
 
 from __future__ import annotations
 

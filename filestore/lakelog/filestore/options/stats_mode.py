@@ -12,7 +12,7 @@ _SURROGATES = range(0xD800, 0xE000)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatsMode:
-    """What is kept of a column: null counts, and bounds; strings up to `length` characters, None is any length."""
+    """What is kept for a column: null counts, and bounds; strings up to `length` characters, None means any length."""
 
     has_counts: bool = True
     has_bounds: bool = True
@@ -35,13 +35,13 @@ def parse_stats_mode(text: str) -> StatsMode:
 
 
 def stats_mode_text(text: str) -> str:
-    """`text`, which `parse_stats_mode` takes. Raises ValueError."""
+    """`text`, if `parse_stats_mode` accepts it. Raises ValueError."""
     parse_stats_mode(text)
     return text
 
 
 def truncated_bounds(least: str, most: str, length: int) -> tuple[str, str] | None:
-    """Bounds of at most `length` characters around two strings; None where no short string is above `most`."""
+    """Bounds of at most `length` characters around two strings; None if no short string is above `most`."""
     above = _above(most, length)
     return None if above is None else (least[:length], above)
 
@@ -49,13 +49,13 @@ def truncated_bounds(least: str, most: str, length: int) -> tuple[str, str] | No
 def _above(text: str, length: int) -> str | None:
     """The text, or a prefix of at most `length` characters whose last one is replaced by the next code point.
 
-    None when no character of the prefix has a next code point.
+    None if no character of the prefix has a next code point.
     """
     if len(text) <= length:
         return text
     for at in range(length - 1, -1, -1):
         code_point = ord(text[at]) + 1
-        if code_point in _SURROGATES:  # surrogates are no characters
+        if code_point in _SURROGATES:  # surrogates are not characters
             code_point = _SURROGATES.stop
         if code_point <= _LAST_CODE_POINT:
             return text[:at] + chr(code_point)

@@ -1,4 +1,4 @@
-"""Options of tags that writers create, and of how long tags are kept."""
+"""Options for tags that writers create, and for how long tags are kept."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Row filters: parsed from SQL, turned into polars expressions, used to skip files and buckets.
 
-Every function takes the filter as it was written and the table's columns; it raises InvalidRequestError for unknown
+Every function takes the filter as it was written and the table's columns, and raises InvalidRequestError for unknown
 columns and for literals that do not fit their column.
 """
 
@@ -99,7 +99,7 @@ def _parsed(sql: str, zone: str) -> Predicate:
 
 
 def check_filter(predicate: Predicate, fields: Sequence[DataField]) -> None:
-    """Raise InvalidRequestError when the filter does not fit the columns."""
+    """Raise InvalidRequestError if the filter does not fit the columns."""
     bind(predicate, fields)
 
 
@@ -111,15 +111,15 @@ def resolved_columns(predicate: Predicate, fields: Sequence[DataField]) -> list[
 
 
 def to_polars(predicate: Predicate, fields: Sequence[DataField]) -> pl.Expr:
-    """The filter over polars frames made from Arrow; null where it is unknown, which `filter` drops."""
+    """The filter over polars frames made from Arrow; null where the result is unknown, which `filter` drops."""
     return expression_of(bind(predicate, fields))
 
 
 class RowTest:
-    """Whether rows pass a filter, for many pieces of rows: the filter is bound once."""
+    """Tests whether rows pass a filter, for many pieces of rows: the filter is bound once."""
 
     def __init__(self, predicate: Predicate, fields: Sequence[DataField]) -> None:
-        """The test by a filter, for rows with at least the columns that the filter reads."""
+        """The test of a filter, for rows with at least the columns that the filter reads."""
         self.bound = bind(predicate, fields)
         self.columns = columns_of(self.bound, fields)
         self._names = [field.name for field in self.columns]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
 from functools import cached_property
-from typing import Any  # Any: what sorts, of any type
+from typing import Any  # Any: values that can be sorted, of any type
 
 from lakelog.common.column_names import known_columns, matching
 from lakelog.common.errors import InvalidRequestError
@@ -49,7 +49,8 @@ class BoundCompare:
 
 @dataclass(frozen=True, kw_only=True)
 class BoundIn:
-    """field [NOT] IN values; `has_null` when NULL is among them: then a row that matches no value is unknown."""
+    """field [NOT] IN values; `has_null` if NULL is among them: then the result is unknown for a row that matches no
+    value."""
 
     field: DataField
     values: tuple[StoredValue, ...]
@@ -58,7 +59,7 @@ class BoundIn:
 
     @cached_property
     def ordered(self) -> Sequence[Any]:
-        """The values as `order_of` gives them, rising. Any: values of one type can be sorted."""
+        """The values as `order_of` gives them, in ascending order. Any: values of one type can be sorted."""
         values: list[Any] = [order_of(self.field, value) for value in self.values]
         return sorted(values)
 
@@ -107,7 +108,7 @@ Bound = BoundCompare | BoundIn | BoundIsNull | BoundLike | WhenPresent | Constan
 
 
 def resolve(name: str, fields: Sequence[DataField]) -> DataField:
-    """The column of a name, in any case unless that is ambiguous. Raises InvalidRequestError."""
+    """The column of a name, in any case unless the name is ambiguous. Raises InvalidRequestError."""
     names = [field.name for field in fields]
     found = matching(name, names)
     if len(found) == 1:
@@ -165,7 +166,7 @@ def _bind_in(predicate: In, field: DataField) -> Bound:
 
 
 def _equal_values(literals: Sequence[Literal], field: DataField) -> Iterator[StoredValue]:
-    """The stored values that equal a literal, without those that no row can have. Quick for long lists."""
+    """The stored values that equal a literal, without those that no row can have. Fast for long lists."""
     root = field.type.root
     is_text, is_integer = root in (TypeRoot.CHAR, TypeRoot.VARCHAR), root in INTEGER_BITS
     limit = 1 << (INTEGER_BITS[root] - 1) if is_integer else 0
@@ -251,7 +252,7 @@ def _bind_compare(field: DataField, operator: Comparison, literal: Literal) -> B
 
 
 def _compare_integers(field: DataField, operator: Comparison, exact: Fraction, least: int, most: int) -> Bound:
-    """A comparison of the integers that a column stores, from `least` to `most`, with any number."""
+    """A comparison of the integers that a column stores (from `least` to `most`) with any number."""
     if operator in (Comparison.EQ, Comparison.NE):
         if exact.denominator != 1 or not least <= exact <= most:
             return WhenPresent(field=field, value=operator is Comparison.NE)

@@ -1,4 +1,4 @@
-"""Literals of a type: what CAST(1.7 AS INT), DECIMAL '1.25', 0.1F and DATE ' 2026-01-31' are in a condition.
+"""Literals of a type: the values of CAST(1.7 AS INT), DECIMAL '1.25', 0.1F and DATE ' 2026-01-31' in a condition.
 
 Source: Spark SQL in ANSI mode. A cast to an integer cuts off the fraction, one to DECIMAL rounds half up, and a value
 that the type cannot hold is an error.
@@ -17,7 +17,7 @@ DECIMALS = {"DECIMAL", "DEC", "NUMERIC"}
 NUMBERS = {"TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT", "FLOAT", "REAL", "DOUBLE", *DECIMALS}
 TIMESTAMPS = {"DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ"}
 _BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "INTEGER": 32, "BIGINT": 64}
-_PRECISION, _SCALE, _PRECISION_MAX = 10, 0, 38  # of DECIMAL without any
+_PRECISION, _SCALE, _PRECISION_MAX = 10, 0, 38  # of DECIMAL without a precision
 _HALF_UP = Context(prec=3_000, rounding=ROUND_HALF_UP)  # more digits than a number in a condition has
 _SUFFIXES = {"BD": "", "L": "BIGINT", "S": "SMALLINT", "Y": "TINYINT", "F": "FLOAT", "D": "DOUBLE"}
 _SUFFIX = re.compile(r"(?:BD|[LSYDF])$", re.IGNORECASE)
@@ -25,7 +25,7 @@ _DAY = re.compile(r"\s*([0-9]{4}-[0-9]{1,2}(?:-[0-9]{1,2})?)(?:[ T].*)?\s*", re.
 
 
 def suffixed_number(written: str) -> Decimal:
-    """The number of a literal such as `5L` or `0.1F`. Raises ValueError when its type cannot hold it."""
+    """The number of a literal such as `5L` or `0.1F`. Raises ValueError if its type cannot hold it."""
     found = _SUFFIX.search(written)
     if found is None:
         return number_value(written)
@@ -37,7 +37,7 @@ def suffixed_number(written: str) -> Decimal:
 
 
 def cast_number(value: Decimal, word: str, sizes: tuple[int, ...] = ()) -> Decimal:
-    """A number as one of the type `word`; `sizes` are precision and scale. Raises ValueError where it does not fit."""
+    """A number cast to the type `word`; `sizes` are precision and scale. Raises ValueError if it does not fit."""
     if word in _BITS:
         whole = int(value)
         if not -(1 << _BITS[word] - 1) <= whole < 1 << _BITS[word] - 1:
@@ -52,11 +52,11 @@ def cast_number(value: Decimal, word: str, sizes: tuple[int, ...] = ()) -> Decim
             raise ValueError(f"it does not fit into {word}") from error
     if isinf(float(value)):
         raise ValueError(f"it does not fit into {word}")
-    return value  # a DOUBLE column compares it as a double
+    return value  # a DOUBLE column is compared with it as a double
 
 
 def cast_text(text: str, word: str, sizes: tuple[int, ...] = ()) -> Decimal:
-    """The number in a string, as the type `word`. Raises ValueError for other strings."""
+    """The number in a string, cast to the type `word`. Raises ValueError for other strings."""
     value = number_value(text)
     if word in _BITS and value != value.to_integral_value():
         raise ValueError(f"{word} needs a whole number")
@@ -64,7 +64,7 @@ def cast_text(text: str, word: str, sizes: tuple[int, ...] = ()) -> Decimal:
 
 
 def cast_day(text: str) -> str:
-    """The date in a string, without blanks and time; other strings as they are."""
+    """The date in a string, without blanks and time; other strings unchanged."""
     found = _DAY.fullmatch(text)
     return text if found is None else found[1]
 

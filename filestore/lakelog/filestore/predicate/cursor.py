@@ -1,4 +1,4 @@
-"""A position in the text of a condition: the tokens around it, and errors that quote the text."""
+"""A position in the SQL of a condition: the tokens around it, and errors that quote the SQL."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _FORMS = "=, <>, <, <=, >, >=, <=>, IN, BETWEEN, LIKE, IS NULL, AND, OR and NOT 
 
 
 class Cursor:
-    """Goes through the tokens of a text once. `next` is the next one, `end` where the one before it ends."""
+    """Goes through the tokens of a text once. `next` is the next token, `end` is where the token before it ends."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -23,7 +23,7 @@ class Cursor:
         self.end = start
 
     def take(self) -> Token:
-        """The next token; the one after it is then the next."""
+        """Take the next token; the one after it becomes the next."""
         token = self.next
         self.end, self.next = token.end, next(self._tokens)
         return token
@@ -49,7 +49,7 @@ class Cursor:
         return cut(self.text[token.start :]) if token.text else "its end"
 
     def closing(self, opening: Token) -> int:
-        """Where the parenthesis ends that `opening` begins; the text's end where it does not."""
+        """Where the parenthesis that `opening` begins ends; the end of the text if it is not closed."""
         depth = 0
         for token in tokens_of(self.text, opening.start):
             if token.kind is TokenKind.SIGN:
@@ -64,20 +64,20 @@ class Cursor:
         return cut(repr(self.text))
 
     def no_condition(self, why: str) -> InvalidRequestError:
-        """The error of a text that is not a condition."""
+        """The error for a text that is not a condition."""
         return InvalidRequestError(f"the filter {self.quoted} is not a SQL condition: {why}; use {_FORMS}")
 
     def refused(self, start: int, end: int) -> InvalidRequestError:
-        """The error of a part of the text that is SQL, but not supported."""
+        """The error for a part of the text that is SQL, but not supported."""
         return self.unknown(self.text[start:end])
 
     def unknown(self, what: str) -> InvalidRequestError:
-        """As `refused`, for the part `what`."""
+        """As `refused`, for an unknown part `what`."""
         return InvalidRequestError(
             f"the filter {self.quoted} holds {cut(repr(what))}, which filters cannot hold; use {_FORMS}"
         )
 
 
 def cut(text: str) -> str:
-    """A text as errors quote it: long ones in part."""
+    """A text as errors quote it: a long text is cut."""
     return text if len(text) <= _QUOTED_MAX else f"{text[:_QUOTED_MAX]}..."

@@ -30,7 +30,8 @@ _CLOCK = re.compile(r"^\s*(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2
 
 
 def integer_position(field: DataField, literal: Literal) -> tuple[Fraction, int, int]:
-    """The literal as a number on the scale of the column's stored integers, and the least and most of these."""
+    """The literal as a number on the scale of the column's stored integers, and the smallest and largest of these
+    integers."""
     root, precision = field.type.root, field.type.precision or 0
     if root in INTEGER_BITS:
         limit = 1 << (INTEGER_BITS[root] - 1)
@@ -72,7 +73,7 @@ def boolean_of(field: DataField, literal: Literal) -> bool:
 
 
 def number_of(field: DataField, literal: Literal) -> Decimal:
-    """A literal compared with a column of numbers, exact. Raises InvalidRequestError."""
+    """A literal that is compared with a column of numbers, exact. Raises InvalidRequestError."""
     if isinstance(literal.value, Decimal):
         return literal.value
     if literal.kind is LiteralKind.STRING:

@@ -49,7 +49,7 @@ PolarsType = pl.DataType | type[pl.DataType]
 
 
 def expression_of(bound: Bound) -> pl.Expr:
-    """The polars expression of a bound filter; null where the filter is unknown."""
+    """The polars expression of a bound filter; null where the result is unknown."""
     if isinstance(bound, BoundAnd):
         return _joined(operator.and_, [expression_of(part) for part in bound.parts])
     if isinstance(bound, BoundOr):
@@ -80,7 +80,7 @@ def _joined(operation: Callable[[Any, Any], Any], parts: list[pl.Expr]) -> pl.Ex
 
 
 def _in(bound: BoundIn, column: pl.Expr) -> pl.Expr:
-    """Membership; a row that matches no value is unknown where NULL is in the list."""
+    """Membership; if NULL is in the list, the result is unknown for a row that matches no value."""
     found = column.is_in(_series(bound.field, bound.values).implode())
     if bound.has_null:
         found = pl.when(found).then(pl.lit(True))
@@ -88,20 +88,20 @@ def _in(bound: BoundIn, column: pl.Expr) -> pl.Expr:
 
 
 def _column(field: DataField) -> pl.Expr:
-    """The column; FLOAT as double, which is how SQL compares it with a number."""
+    """The column; FLOAT as double, as SQL compares it with a number."""
     column = pl.col(field.name)
     return column.cast(pl.Float64) if field.type.root is TypeRoot.FLOAT else column
 
 
 def _literal(field: DataField, value: StoredValue) -> pl.Expr:
-    """One value, in the type that the column has."""
+    """One value, in the type of the column."""
     stored, factor, shown = _types_of(field)
     literal = pl.lit(value if factor == 1 else _integer(value) * factor, dtype=stored)
     return literal if shown == stored else literal.cast(shown)
 
 
 def _series(field: DataField, values: Sequence[StoredValue]) -> pl.Series:
-    """Values in the type that the column has."""
+    """Values in the type of the column."""
     stored, factor, shown = _types_of(field)
     series = pl.Series(values, dtype=stored)
     return (series if factor == 1 else series * factor).cast(shown)
@@ -121,7 +121,7 @@ def _types_of(field: DataField) -> tuple[PolarsType, int, PolarsType]:
     if kind.root is TypeRoot.TIME:
         return pl.Int64, {"s": 1_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}[unit], pl.Time
     zone = "UTC" if kind.root is TypeRoot.TIMESTAMP_LTZ else None
-    if unit == "s":  # polars has no seconds: Arrow's become milliseconds
+    if unit == "s":  # polars has no seconds: those of Arrow become milliseconds
         return pl.Int64, 1_000, pl.Datetime("ms", zone)
     return pl.Int64, 1, pl.Datetime("ms" if unit == "ms" else "us" if unit == "us" else "ns", zone)
 

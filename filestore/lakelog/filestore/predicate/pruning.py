@@ -1,4 +1,4 @@
-"""What follows from a filter before rows are read: equal values, and whether rows within bounds may pass."""
+"""What a filter shows before rows are read: equal values, and whether rows within bounds may pass."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FLOATS = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnBounds:
-    """The bounds of a column's values in some rows: least and most (None is unknown), and nulls."""
+    """The bounds of a column's values in some rows: smallest and largest (None is unknown), and nulls."""
 
     least: StoredValue = None
     most: StoredValue = None
@@ -70,19 +70,19 @@ class Bounds(Protocol):
     """The bounds of columns, by name: a mapping, or a class that looks them up on demand."""
 
     def get(self, name: str, /) -> ColumnBounds | None:
-        """The bounds of a column; None where nothing is known."""
+        """The bounds of a column; None if nothing is known."""
         ...
 
 
 def may_match(predicate: Predicate, fields: Sequence[DataField], bounds: Bounds) -> bool:
-    """False only when no row within `bounds` can pass the filter."""
+    """False only if no row within `bounds` can pass the filter."""
     return may_hold(bind(predicate, fields), bounds)
 
 
 def equal_values(predicate: Predicate, fields: Sequence[DataField], name: str) -> tuple[StoredValue, ...] | None:
-    """The only values of column `name` that can pass the filter, without null; None when they are too many to list.
+    """The only values of column `name` that can pass the filter, without null; None if they are too many to list.
 
-    FLOAT and DOUBLE columns give None: 0.0 equals -0.0 there but has other bytes.
+    FLOAT and DOUBLE columns give None, since 0.0 equals -0.0 but has other bytes.
     """
     values = _equal_values(bind(predicate, fields), name)
     return None if values is None else tuple(values)
@@ -91,7 +91,8 @@ def equal_values(predicate: Predicate, fields: Sequence[DataField], name: str) -
 def equal_rows(
     predicate: Predicate, fields: Sequence[DataField], names: Sequence[str]
 ) -> list[tuple[StoredValue, ...]] | None:
-    """The only combinations of the columns `names` that can pass the filter; None when they are too many to list."""
+    """The only combinations of values of the columns `names` that can pass the filter; None if they are too many to
+    list."""
     bound = bind(predicate, fields)
     columns = [_equal_values(bound, name) for name in names]
     if not names or any(values is None for values in columns):
@@ -168,7 +169,7 @@ def _compare_may_match(field: DataField, operator: Comparison, value: StoredValu
 
 
 def _list_may_match(bound: BoundIn, known: ColumnBounds) -> bool:
-    """Compares the first of the sorted values that is not below the least with the most."""
+    """Whether the first of the sorted values that is not below the lower bound is within the upper bound."""
     ordered = bound.ordered
     least = None if known.least is None else order_of(bound.field, known.least)
     most = None if known.most is None else order_of(bound.field, known.most)
@@ -180,7 +181,7 @@ def _list_may_match(bound: BoundIn, known: ColumnBounds) -> bool:
 
 
 def _is_only(field: DataField, known: ColumnBounds, value: StoredValue) -> bool:
-    """True when every present value equals `value`."""
+    """True if every value that is not null equals `value`."""
     if known.least is None or known.most is None:
         return False
     return bool(order_of(field, known.least) == order_of(field, known.most) == order_of(field, value))

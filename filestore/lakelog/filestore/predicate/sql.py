@@ -142,7 +142,7 @@ class _Parser:
         return found
 
     def _rest_of_test(self, left: _Operand, start: int) -> Predicate | None:
-        """The test of an operand; None where nothing follows it."""
+        """The test of an operand; None if nothing follows it."""
         sign, word = self._at.next.text, self._at.next.word
         if sign in _COMPARISONS and self._at.next.kind is TokenKind.SIGN:
             self._at.take()

@@ -32,7 +32,7 @@ _EXPONENT_MIN = -2_000
 
 
 class TokenKind(StrEnum):
-    """The kind of a token. The value is its group in the pattern."""
+    """The kind of a token. The value is its group in the regular expression."""
 
     HEX = "hex"
     RAW = "raw"
@@ -60,7 +60,7 @@ class Token(NamedTuple):
 def tokens_of(text: str, start: int = 0) -> Iterator[Token]:
     """The tokens from `start` on, then END forever. Blanks and comments are left out.
 
-    A quote that is never closed is a SIGN of its own.
+    A quote that is never closed is a SIGN.
     """
     for found in _TOKEN.finditer(text, start):
         kind = _KINDS.get(found.lastgroup)
@@ -74,7 +74,7 @@ def tokens_of(text: str, start: int = 0) -> Iterator[Token]:
 def text_value(written: str) -> str:
     """The value of a string literal with its quotes. Raises ValueError for one that is not Unicode.
 
-    Source: Spark, `ParserUtils.unescapeSQLString`; a quote written twice is one, as since Spark 4.
+    Source: Spark, `ParserUtils.unescapeSQLString`; a quote that is written twice is one quote, as in Spark since 4.
     """
     quote, inner = written[0], written[1:-1]
     if "\\" not in inner and quote not in inner:
@@ -84,7 +84,7 @@ def text_value(written: str) -> str:
 
 
 def _unquoted(inner: str, quote: str) -> str:
-    """As `_ESCAPE`, with doubled quotes: an escaped quote before a quote is not a doubled one."""
+    """As `_ESCAPE`, with doubled quotes: an escaped quote before a quote is not a doubled quote."""
     pattern = re.compile(f"{_ESCAPE.pattern}|{quote}{quote}", re.DOTALL)
     return pattern.sub(lambda found: quote if found[1] is None else _unescaped(found), inner)
 
@@ -109,7 +109,7 @@ def number_value(written: str) -> Decimal:
         raise ValueError("it is not a number")
     try:
         value = Decimal(written.strip())
-    except InvalidOperation:  # an exponent beyond those of Decimal
+    except InvalidOperation:  # an exponent beyond the limits of Decimal
         value = Decimal("Infinity")
     if not value.is_finite() or not (_EXPONENT_MIN <= value.adjusted() <= _EXPONENT_MAX or not value):
         raise ValueError(f"its exponent must be from {_EXPONENT_MIN} to {_EXPONENT_MAX}")

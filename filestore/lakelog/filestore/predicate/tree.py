@@ -32,7 +32,7 @@ class LiteralKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Literal:
-    """A literal. `zone` is the time zone of a string or timestamp that names none."""
+    """A literal. `zone` is the time zone for a string or timestamp without one."""
 
     kind: LiteralKind
     value: bool | Decimal | str | bytes | None
@@ -80,7 +80,7 @@ class Like:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constant:
-    """TRUE, FALSE or NULL in the place of a condition."""
+    """TRUE, FALSE or NULL in place of a condition."""
 
     value: bool | None
 
@@ -123,7 +123,7 @@ _NEGATED = {
     Comparison.GT: Comparison.LE,
     Comparison.LE: Comparison.GT,
 }
-_LISTED_FROM = 16  # comparisons of a chain from which those of one column become a list
+_LISTED_FROM = 16  # from this number of comparisons in a chain, those of one column become a list
 
 
 def negated(predicate: Predicate) -> Predicate:

@@ -37,7 +37,7 @@ class LakelogDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]  # Arrow ha
         return to_arrow_schema(self._fields)
 
     def scanner(self, columns: Sequence[str] | None = None, filter: Any = None) -> LakelogScanner:
-        """The rows that pass the filter, in the given columns, all by default. The read is planned here."""
+        """The rows that pass the filter, in the given columns (all by default). The read is planned here."""
         names = [field.name for field in self._fields]
         wanted = names if columns is None else list(columns)
         if filter is None:

@@ -48,7 +48,7 @@ class _Call:
 
 
 class ArrowFilter:
-    """An expression of Arrow, taken apart once."""
+    """An expression of Arrow, parsed once."""
 
     def __init__(self, expression: Any) -> None:
         _, (pickled, *_) = expression.__reduce__()
@@ -57,7 +57,7 @@ class ArrowFilter:
             self._batch = file.get_batch(0) if file.num_record_batches else None
 
     def columns(self) -> set[str]:
-        """The names of the columns that the expression reads; of members of columns too."""
+        """The names of the columns that the expression reads, including those of which it reads members."""
         return {value for key, value in self._steps if key == "field_ref"}
 
     def predicate(self, fields: Sequence[DataField]) -> Predicate | None:
@@ -145,7 +145,7 @@ def _literal(column: DataField, literals: Sequence[Any]) -> Literal | None:
 
 
 def _value_of(scalar: pa.Scalar) -> object:
-    """The value of a literal; a timestamp with a zone in UTC, None beyond the range of Python's dates."""
+    """The value of a literal. A timestamp with a zone is in UTC; None beyond the range of Python's dates."""
     kind = scalar.type
     if not pa.types.is_timestamp(kind) or not scalar.is_valid:
         return scalar.as_py()
@@ -167,7 +167,7 @@ class _ArrowSchema(ctypes.Structure):
 def _metadata_pairs(schema: pa.Schema) -> list[tuple[str, str]]:
     """The metadata of a schema in order: a dict would lose duplicate keys.
 
-    In the C data interface they are a count, then keys and values, each after its length; numbers have 32 bits.
+    In the C data interface the metadata are a count, then keys and values, each after its length; numbers have 32 bits.
     """
     capsule = schema.__arrow_c_schema__()
     pointer = ctypes.pythonapi.PyCapsule_GetPointer

@@ -26,7 +26,7 @@ COPIES = 3  # of a piece of rows in memory: as read, its keys, as merged
 class BucketReader:
     """Reads data files of one bucket. `deletions` are the deletion vectors of files, by their names.
 
-    `where` lets `rows` leave out row groups without a row that passes; it does not filter rows.
+    With `where`, `rows` leaves out row groups without a row that passes; it does not filter rows.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class BucketReader:
     def rows(self, section: Section, fields: Sequence[DataField]) -> Iterator[pa.Table]:
         """The rows of a section in the columns `fields` and maybe more, in no order; deletes are applied."""
         is_single = len(section.runs) == 1
-        if self._where is not None:  # rows to merge are filtered by key columns only: all rows of a key share these
+        if self._where is not None:  # rows to merge are filtered only by key columns, which all rows of a key share
             names = None if is_single else frozenset(self._table.schema.trimmed_primary_keys)
             self._rows = RowFilter(bound=self._where, names=names)
         if is_single:
@@ -79,7 +79,7 @@ class BucketReader:
         return self._aligned(section, [fields] * len(section.runs))
 
     def merged(self, slices: Sequence[Slice], *, is_ranked: bool, keeps_deletes: bool) -> pa.Table:
-        """The rows of slices that stay, in key order, by the table's merge engine. See `merge_ordered`."""
+        """The rows that remain of the slices, in key order, by the table's merge engine. See `merge_ordered`."""
         if self._merge is None:
             return merge_ordered(slices, is_ranked=is_ranked, keeps_deletes=keeps_deletes)
         return self._merge.merge(slices, keeps_deletes=keeps_deletes)
@@ -89,7 +89,7 @@ class BucketReader:
         return [*fields, *(key for key in keys if key not in fields)]
 
     def _aligned(self, section: Section, fields: Sequence[Sequence[DataField]]) -> Iterator[list[Slice]]:
-        """The slices of the runs of a section, each with the columns that are read of it."""
+        """The slices of the runs of a section, each with the columns that are read from it."""
         wanted = [run.row_count * row_bytes(read) for run, read in zip(section.runs, fields, strict=True)]
         budget_bytes = self._budget_bytes // COPIES
         cursors = [
@@ -124,5 +124,5 @@ class BucketReader:
 
 
 def _kinds_of(run: SortedRun) -> list[DataField]:
-    """The column of row kinds, where a run may hold deletes."""
+    """The column of row kinds, if a run may hold deletes."""
     return [KIND_FIELD] if run.may_hold_deletes else []

@@ -9,16 +9,16 @@ from lakelog.common.quoting import listed, shown
 
 
 class ChangeSource(StrEnum):
-    """From what a reader takes changes."""
+    """Where a reader takes changes from."""
 
-    AUTO = "auto"  # changelog files where the table has a changelog producer, else deltas
+    AUTO = "auto"  # changelog files if the table has a changelog producer, else deltas
     CHANGELOG = "changelog"
     DELTA = "delta"
-    DIFFERENCE = "difference"  # the net difference of two states, from neither of these
+    DIFFERENCE = "difference"  # the net difference of two states, neither changelog files nor deltas
 
 
 def change_source(given: ChangeSource | str) -> ChangeSource:
-    """The source of a name. Raises InvalidRequestError."""
+    """The source with this name. Raises InvalidRequestError."""
     try:
         return ChangeSource(given)
     except ValueError as error:

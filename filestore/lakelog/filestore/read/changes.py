@@ -1,10 +1,9 @@
-"""The changes of one snapshot, from files: for readers without a log.
+"""The changes of one snapshot, from files, for readers that do not use a log.
 
 A table with a changelog producer has changelog files, which hold every change with its old values. Without one the
 changes are in the level-0 files of an APPEND: the last change of each key, without old values; in a value-count table
-all adds and deletes, except rows that one write both adds and deletes. A restore always has changelog files, and so has
-a merge of a branch that takes rows out of an append-only table.
-Source: Paimon spec, "Changelog".
+all adds and deletes, except rows that one write both adds and deletes. A restore always has changelog files, and so
+does a merge of a branch that removes rows from an append-only table. Source: Paimon spec, "Changelog".
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ def check_followable(table: TableStore) -> None:
 
 
 def files_in_changelogs(table: TableStore, files: Sequence[DataFileMeta]) -> list[DataFileMeta]:
-    """The files of a bucket whose rows are in changelogs: those that a reader starts with to follow the changes."""
+    """The files of a bucket whose rows are in changelogs: a reader that follows the changes starts with them."""
     options = table.stored.schema.options
     match CHANGELOG_PRODUCER.of(options):
         case ChangelogProducer.LOOKUP:
@@ -65,7 +64,7 @@ def files_in_changelogs(table: TableStore, files: Sequence[DataFileMeta]) -> lis
 
 
 def find_changes(table: TableStore, snapshot_id: int) -> Snapshot | None:
-    """A snapshot, living, or expired with its changes kept longer; None when neither exists.
+    """A snapshot, living, or expired with its changes kept longer; None if neither exists.
 
     Its file is moved when it expires, so it is found in one of the two folders at any time.
     """
@@ -73,7 +72,7 @@ def find_changes(table: TableStore, snapshot_id: int) -> Snapshot | None:
 
 
 def snapshot_of_changes(table: TableStore, snapshot_id: int) -> Snapshot:
-    """A snapshot, living, or expired with its changes kept longer. Raises NotFoundError for one that is neither."""
+    """A snapshot, living, or expired with its changes kept longer. Raises NotFoundError if it is neither."""
     found = find_changes(table, snapshot_id)
     if found is not None:
         return found
@@ -83,11 +82,11 @@ def snapshot_of_changes(table: TableStore, snapshot_id: int) -> Snapshot:
 
 
 def snapshots_of_changes(table: TableStore, *, after: int | None, up_to: int | None) -> list[Snapshot]:
-    """The snapshots after `after` up to and with `up_to`, whose changes exist; None is all that do.
+    """The snapshots after `after` up to and including `up_to`, whose changes exist; None means all that exist.
 
-    Raises InvalidRequestError for numbers that are not those of a range, and where a snapshot does not continue the one
-    before; NotFoundError for snapshots that do not exist yet and for changes that have expired: a range is never given
-    in part.
+    Raises InvalidRequestError for numbers that do not form a range, and if a snapshot does not continue the one before;
+    NotFoundError for snapshots that do not exist yet and for changes that have expired: a range is never returned in
+    part.
     """
     for what, number in (("after", after), ("up_to", up_to)):
         if number is not None and (not isinstance(number, int) or number < 0):
@@ -117,9 +116,9 @@ def snapshots_of_changes(table: TableStore, *, after: int | None, up_to: int | N
 
 
 def continues(table: TableStore, earlier: Snapshot, later: Snapshot) -> bool:
-    """Whether the changes of a snapshot lead from the state of the one before; also where that is not known any more.
+    """Whether the changes of a snapshot lead from the state of the one before; also True if this is no longer known.
 
-    It is not known where one of the two has expired with its manifest lists.
+    It is unknown if one of the two has expired with its manifest lists.
     """
     try:
         return table.live_files.continues(earlier, later)
@@ -128,7 +127,7 @@ def continues(table: TableStore, earlier: Snapshot, later: Snapshot) -> bool:
 
 
 def not_continued(table: TableStore, snapshot: Snapshot) -> str:
-    """A sentence for errors about a snapshot that was not committed to the state of the one before."""
+    """A sentence for errors about a snapshot that was not committed on the state of the one before."""
     return (
         f"snapshot {snapshot.id} of table {table.name} does not continue snapshot {snapshot.id - 1}: its commit "
         f"{snapshot.uuid or 'without a uuid'} was made on another line, of which a branch has taken the table's place."
@@ -163,7 +162,7 @@ def change_files(
 
 
 def changed_entries(table: TableStore, snapshot: Snapshot, source: ChangeSource) -> list[ManifestEntry]:
-    """As `change_files`, of a snapshot of any kind: the files that it added, and those of a delta that it took out."""
+    """As `change_files`, for a snapshot of any kind: the files that it added, and those that its delta removed."""
     if source is ChangeSource.CHANGELOG:
         name, size_bytes = snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size
     else:
@@ -201,6 +200,6 @@ def _with_kinds(
         yield from changed_rows(batch, piece_bytes=_PIECE_BYTES)
     elif table.schema.primary_keys:
         yield batch, batch.column(VALUE_KIND)
-    else:  # rows of append tables are inserts, but for what a restore has taken out
+    else:  # rows of append tables are inserts, except those that a restore has removed
         kind = RowKind.DELETE if file.delete_row_count else RowKind.INSERT
         yield batch, pa.repeat(pa.scalar(int(kind), pa.int8()), batch.num_rows)

@@ -1,14 +1,14 @@
 """Data files that DuckDB reads itself: large Parquet files of this machine whose rows are the table's rows.
 
-DuckDB decodes Parquet in a fraction of the time that rows take to it through Arrow, on all cores, and keeps the
+DuckDB decodes Parquet on all cores, in a fraction of the time that rows take to reach it through Arrow, and keeps the
 dictionaries of strings. It asks for bytes through a file system of fsspec; each block that holds them is compared with
 its checksum.
 
     lakelog://<read>/<number of the file>
 
-names a file, for as long as the `OwnFiles` of the read are held: by the dataset that a relation reads beside them. The
-first one has the columns and no rows, and is made up: DuckDB looks at it for each step of a query that it is given, and
-the footer of a large file takes milliseconds.
+names a file as long as the `OwnFiles` of the read exist: the dataset that a relation reads beside the files holds them.
+The first file is artificial, with the columns and no rows: DuckDB opens it for each step of a query, and the footer of
+a large file takes milliseconds.
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ from lakelog.filestore.schema.schema_rules import KEY_PREFIX
 
 _PROTOCOL = "lakelog"
 # A query opens all files that DuckDB reads itself, whatever its filter is, and takes milliseconds for the footer of a
-# million rows. Through Arrow, files are pruned by the manifests, and footers are remembered.
+# million rows. Through Arrow, files are pruned by the manifests, and footers are cached.
 _FILES_MAX = 64
 _ROWS_MAX = 64 << 20  # of all files
-_ROWS_MIN = 65_536  # of a file: below it takes longer to open than its rows take through Arrow
+_ROWS_MIN = 65_536  # of a file: a smaller one takes longer to open than its rows take through Arrow
 _PLANNED_FILES_MAX = 1_000  # live files; a plan of more would make `to_duckdb` slow
 _MILLIS_DIGITS = 3
-_WRITTEN = datetime(1970, 1, 1, tzinfo=UTC)  # what has a name of its own for each read never changes
+_WRITTEN = datetime(1970, 1, 1, tzinfo=UTC)  # a file has its own name for each read, so it never changes
 
 
 class OwnFiles:
     """The files of a read that DuckDB reads itself, and the read of the others.
 
-    All have the same columns, so that the first one tells DuckDB what is in each.
+    All have the same columns, so that DuckDB knows from the first file what is in each.
     """
 
     def __init__(self, read: PlannedRead, files: Sequence[tuple[BucketId, DataFileMeta]]) -> None:
@@ -118,7 +118,7 @@ class OwnFiles:
         return self.store[number - 1][1].file_size_bytes if number else len(self._columns)
 
     def _without(self, splits: Iterable[DataSplit]) -> tuple[DataSplit, ...]:
-        """The splits without the files. Those share no key with other files, so that no merge misses them."""
+        """The splits without the files. The files share no key with other files, so that no merge needs them."""
         left = (
             replace(split, files=tuple(file for file in split.files if not self._has(split, file))) for split in splits
         )
@@ -132,7 +132,7 @@ _KNOWN: WeakValueDictionary[str, OwnFiles] = WeakValueDictionary()
 
 
 def may_have_own_files(table: TableStore, snapshot: Snapshot, fields: Sequence[DataField]) -> bool:
-    """Whether DuckDB may read files of a snapshot itself, as far as the table, the columns and their number tell."""
+    """Whether DuckDB may read files of a snapshot itself, judged only by the table, the columns and their number."""
     schema = table.schema
     return (
         not schema.is_change_log
@@ -145,9 +145,9 @@ def may_have_own_files(table: TableStore, snapshot: Snapshot, fields: Sequence[D
 
 
 def own_files(read: PlannedRead) -> OwnFiles | None:
-    """The files of a read that DuckDB may read itself; None where there are none, or too many.
+    """The files of a read that DuckDB may read itself; None if there are none, or too many.
 
-    They need no merge, and hold the columns of the read as they are. See `may_have_own_files`.
+    They need no merge, and hold the columns of the read unchanged. See `may_have_own_files`.
     """
     layouts = _Layouts(read.table, read.fields)
     found: defaultdict[Sequence[DataField], list[tuple[BucketId, DataFileMeta]]] = defaultdict(list)
@@ -176,7 +176,7 @@ def _without_rows(fields: tuple[DataField, ...]) -> bytes:
 
 
 def _is_alike(kind: DataType) -> bool:
-    """Whether DuckDB has the same type for a column of Parquet files as for one of Arrow."""
+    """Whether DuckDB has the same type for a column from Parquet files as for one from Arrow."""
     if kind.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ):
         return (kind.precision or 0) > _MILLIS_DIGITS or kind.root is TypeRoot.TIMESTAMP_LTZ
     inner = [part for part in (kind.element, kind.key, kind.value) if part is not None]
@@ -184,7 +184,7 @@ def _is_alike(kind: DataType) -> bool:
 
 
 class _Layouts:
-    """What columns data files have, by their schemas."""
+    """The columns of data files, by their schemas."""
 
     def __init__(self, table: TableStore, fields: Sequence[DataField]) -> None:
         self._table = table
@@ -200,7 +200,7 @@ class _Layouts:
             stored = tuple(stored_columns(self._table, file))
             keys = [f"{KEY_PREFIX}{name}" for name in self._table.schema.trimmed_primary_keys]
             names = [*keys, SEQUENCE_FIELD.name, KIND_FIELD.name, *(field.name for field in stored)]
-            # INT96 holds timestamps of any precision; names that differ in nothing but their case are one to DuckDB.
+            # INT96 holds timestamps of any precision; names that differ only in case are the same to DuckDB.
             is_read = not has_nanos(stored) and len({name.casefold() for name in names}) == len(names)
             is_read = is_read and FieldMapping.of(self._fields, stored).is_plain
             self._known[file.schema_id] = stored if is_read else None
@@ -219,7 +219,7 @@ class _VerifiedFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
         return own.opened(number)
 
     def info(self, path: str, **_: object) -> dict[str, object]:
-        """What is known of a file."""
+        """What is known about a file."""
         own, number = _found(path)
         return {"name": path, "size": own.size(number), "type": "file"}
 

@@ -1,4 +1,4 @@
-"""Reads as relations of DuckDB: large files that need no merge are DuckDB's to read, all others come through Arrow."""
+"""Reads as relations of DuckDB: DuckDB itself reads large files that need no merge, all others come through Arrow."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ _Planned = Callable[[Sequence[str], Predicate | None], PlannedRead]
 def relation_of(
     connection: Any, planned: _Planned, *, fields: Sequence[DataField], table: TableStore, snapshot: Snapshot | None
 ) -> DuckDBPyRelation:
-    """The rows of `planned`, which is asked for columns and for rows that a filter may want, as a relation.
+    """The rows of `planned`, which is called with columns and with a filter that skips rows, as a relation.
 
     With a `snapshot`, all of whose rows are read, DuckDB may read files itself.
     """
     own = None if snapshot is None else _own_files(planned, fields, table, snapshot)
     if own is not None:
-        with suppress(duckdb.PermissionException):  # the connection may reach no files
+        with suppress(duckdb.PermissionException):  # the connection may not be allowed to read files
             itself = own.relation(connection)
             return duckdb.from_arrow(_others(own, planned, fields), connection=connection).union(itself)
     return duckdb.from_arrow(LakelogDataset(fields, planned), connection=connection)
 
 
 def _others(own: OwnFiles, planned: _Planned, fields: Sequence[DataField]) -> LakelogDataset | _NoRows:
-    """What DuckDB does not read itself; it holds `own`, whose files are known as long as that."""
+    """The part that DuckDB does not read itself; it holds `own`, so that the files of `own` stay known."""
     if own.are_all:
         return _NoRows(own, fields)
 
@@ -52,7 +52,7 @@ def _others(own: OwnFiles, planned: _Planned, fields: Sequence[DataField]) -> La
 
 
 class _NoRows:
-    """Columns without rows, as a stream of Arrow: to ask a dataset for them takes milliseconds a filter."""
+    """Columns without rows, as a stream of Arrow: getting them from a dataset takes milliseconds per filter."""
 
     def __init__(self, held: object, fields: Sequence[DataField]) -> None:
         self._held = held
@@ -68,7 +68,7 @@ class _NoRows:
 def _own_files(
     planned: _Planned, fields: Sequence[DataField], table: TableStore, snapshot: Snapshot
 ) -> OwnFiles | None:
-    """The files that DuckDB may read itself; None without the library by which it knows file systems of Python's."""
+    """The files that DuckDB may read itself; None without the library by which it uses Python file systems."""
     if find_spec("fsspec") is None:
         return None
     from lakelog.filestore.read.duckdb_files import may_have_own_files, own_files  # noqa: PLC0415

@@ -31,7 +31,7 @@ def joined(parts: Sequence[Predicate | None], *, is_and: bool) -> Predicate | No
 
 
 def membership(field: DataField, values: Sequence[Any]) -> Predicate | None:
-    """The predicate that the column is one of the values; None where one of them is null or has no literal."""
+    """The predicate that the column is one of the values; None if one of them is null or has no literal."""
     literals = [literal_of(field, value) for value in values]
     known = tuple(literal for literal in literals if literal is not None)
     if len(known) < len(literals) or not known:

@@ -1,4 +1,4 @@
-"""Reads of a table with a second branch: partitions that one branch lacks are read from the other.
+"""Reads of a table with a second branch: a partition that one branch lacks is read from the other.
 
 With `scan.fallback-branch` the table's own partitions come first, with `scan.primary-branch` those of the named branch.
 A partition is never mixed from both. Only reads of rows do this; changes, writes and upkeep use the table alone.
@@ -63,14 +63,15 @@ def branch_table(table: TableStore, name: str) -> TableStore:
 
 
 def _beside(table: TableStore, snapshot: Snapshot | None, other: TableStore) -> Snapshot | None:
-    """The snapshot of the other branch for one of the table: the newest, or the newest at the snapshot's time."""
+    """The snapshot of the other branch that belongs to one of the table: the newest, or the newest at the snapshot's
+    time."""
     if snapshot is None or snapshot.id == table.snapshots.latest_id():
         return other.snapshots.latest()
     return other.snapshots.at_or_before(snapshot.time_millis)
 
 
 def _partitions(table: TableStore, snapshot: Snapshot | None) -> set[bytes]:
-    """The partitions with files that reads show."""
+    """The partitions with files whose rows reads show."""
     least = Pruning(table, None).min_level
     return {
         entry.partition

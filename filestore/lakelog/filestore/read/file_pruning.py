@@ -1,9 +1,9 @@
 """The manifests, partitions, buckets and files that a filter excludes before any data file is opened.
 
-The statistics of value columns are of the rows of one file. A row that is merged from several files may pass where a
-part of it does not, and an old row of a key may pass where the newest does not: so these statistics are used only where
-a file's rows are the table's rows, and for files to be merged only if they exclude all of them. Statistics of keys are
-always used: all rows of a key have the same key.
+The statistics of value columns are of the rows of one file. A row that is merged from several files may pass although a
+part of it does not, and an old row of a key may pass although the newest does not: so these statistics are used only
+where a file's rows are the table's rows, and for files to be merged only if they exclude all of them. Statistics of
+keys are always used: all rows of a key have the same key.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _ONLY_NULLS = ColumnBounds(may_be_null=True, may_be_present=False)
 def is_merged_on_read(schema: TableSchema) -> bool:
     """Whether several files of a bucket may hold one key.
 
-    They may not in tables without primary key; with deletion vectors and with the merge engine first-row they may, but
-    in level 0 only, which batch reads leave out.
+    They may not in tables without primary key. With deletion vectors and with the merge engine first-row they may, but
+    only in level 0, which batch reads leave out.
     """
     options = schema.options
     is_compacted_first = DELETION_VECTORS.of(options) or MERGE_ENGINE.of(options) is MergeEngine.FIRST_ROW
@@ -57,15 +57,15 @@ def is_merged_on_read(schema: TableSchema) -> bool:
 def is_merged_for(schema: TableSchema, *, is_followed: bool) -> bool:
     """Whether several files of a bucket that a reader takes may hold one key.
 
-    A follower of changes that come with the writes must begin with every row that is written: also with those in level
-    0 that batch reads leave out until a compaction, since the compaction writes no change of them.
+    A reader that follows the changes of writes must begin with every written row, including those in level 0 that batch
+    reads leave out until a compaction, since the compaction writes no change for them.
     """
     comes_with_writes = CHANGELOG_PRODUCER.of(schema.options) in (ChangelogProducer.NONE, ChangelogProducer.INPUT)
     return is_merged_on_read(schema) or (is_followed and comes_with_writes and bool(schema.primary_keys))
 
 
 class Pruning:
-    """The manifests and files of a table that a filter and a choice of buckets leave."""
+    """The manifests and files of a table that remain after a filter and a choice of buckets."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class Pruning:
         return bucket.number in self._buckets[total_buckets]
 
     def keys_may_match(self, partition: bytes, file: DataFileMeta) -> bool:
-        """False when no key of the file can pass: then no younger or older row of these keys can either."""
+        """False when no key of the file can pass: then no younger or older row of its keys can pass either."""
         if self._bound is None or not self._schema.primary_keys:
             return True
         return may_hold(self._bound, _FileBounds(self._columns, self._partitions[partition], file, has_values=False))
@@ -207,7 +207,7 @@ class _StatsColumns:
         )
 
     def of_value(self, file: DataFileMeta, name: str) -> ColumnBounds | None:
-        """The bounds of any column by the statistics of a file's rows; None where they have none."""
+        """The bounds of any column by the statistics of a file's rows; None if there are none."""
         wanted = self._wanted[name]
         if file.write_cols is not None or wanted.type.is_nested:
             return None
@@ -232,7 +232,7 @@ class _StatsColumns:
         )
 
     def _layout(self, file: DataFileMeta) -> dict[int, tuple[int, DataField]]:
-        """Column id -> (position in the statistics, column in the file's schema); -1 where the file lacks it."""
+        """Column id -> (position in the statistics, column in the file's schema); -1 if the file lacks it."""
         key = (file.schema_id, file.value_stats_cols)
         if key not in self._layouts:
             table = self._table
@@ -251,5 +251,6 @@ class _StatsColumns:
 
 
 def _are_trusted(file: DataFileMeta, kind: DataType) -> bool:
-    """Paimon's bounds of timestamps in ORC files are off before 1970, and where calendars differ."""
+    """Whether bounds are right: Paimon's bounds of timestamps in ORC files are wrong before 1970, and where calendars
+    differ."""
     return kind.root not in _TIMESTAMPS or not file.file_name.endswith(".orc")

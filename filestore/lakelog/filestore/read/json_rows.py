@@ -58,7 +58,7 @@ def _decimal_json(values: pa.Array, _: DataType) -> pa.Array:
 
 
 def _string_json(values: pa.Array, _: DataType) -> pa.Array:
-    """Strings in quotes; only values with characters that JSON escapes are converted one by one."""
+    """Strings in quotes; values are converted one by one only if they have characters that JSON escapes."""
     series = to_series(values)
     needs_escape = series.str.contains(_ESCAPED).fill_null(False)
     if needs_escape.any():

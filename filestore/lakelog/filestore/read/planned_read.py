@@ -20,9 +20,9 @@ from lakelog.filestore.read.split_rows import read_frames, read_splits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedRead:
-    """A planned read of a snapshot. Every call gives the same rows.
+    """A planned read of a snapshot. Every call returns the same rows.
 
-    Files and row groups in which all rows fail `skip` are left out; rows that fail `where` always are.
+    Files and row groups in which all rows fail `skip` are left out; rows that fail `where` are always left out.
     """
 
     table: TableStore

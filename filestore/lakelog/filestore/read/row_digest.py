@@ -1,6 +1,6 @@
-"""How many rows there are, and a digest of them that does not depend on their order: a rewrite is compared by both.
+"""The number of rows, and a digest of them that does not depend on their order: both are compared after a rewrite.
 
-The digest is the sum of the hashes of the rows. It is compared within one process only, and stored nowhere.
+The digest is the sum of the hashes of the rows. It is compared only within one process, and never stored.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ _HASHES = 1 << 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowDigest:
-    """A number of rows, and the sum of their hashes; both less what is taken out."""
+    """A number of rows, and the sum of their hashes, both without removed rows."""
 
     count: int = 0
     total: int = 0
 
     def plus(self, changes: RowDigest) -> RowDigest:
-        """The digest after changes of a digest of their own."""
+        """The digest after changes that have a digest of their own."""
         return RowDigest(count=self.count + changes.count, total=(self.total + changes.total) % _HASHES)
 
     def with_rows(self, rows: pa.Table | pa.RecordBatch, sign: int) -> RowDigest:
-        """The digest after rows that are added (1) or taken out (-1)."""
+        """The digest after rows are added (1) or removed (-1)."""
         if not rows.num_rows:
             return self
         total = int(pl.DataFrame(rows).hash_rows(seed=_SEED).to_numpy().sum(dtype=np.uint64))
         return RowDigest(count=self.count + sign * rows.num_rows, total=(self.total + sign * total) % _HASHES)
 
     def with_changes(self, rows: pa.Table | pa.RecordBatch, kinds: pa.Array) -> RowDigest:
-        """The digest after changes of these kinds (int8). Rows are equal when their columns are, in their order."""
+        """The digest after changes of these kinds (int8). Rows are equal if their columns are, in their order."""
         if not rows.num_rows:
             return self
         adds = are_adds(to_series(kinds)).to_numpy()
@@ -53,7 +53,7 @@ class RowDigest:
 
 
 def digest_of(table: TableStore, splits: Iterable[DataSplit], *, columns: Sequence[str] | None = None) -> RowDigest:
-    """The digest of the rows of splits, in these columns or all. Reads them. A count below 0 takes rows out."""
+    """The digest of the rows of splits, in these columns or all. Reads the rows. A count below 0 removes rows."""
     found = RowDigest()
     for rows, kinds in read_splits_as_changes(table, splits, columns=columns):
         found = found.with_changes(rows, kinds)
@@ -61,7 +61,7 @@ def digest_of(table: TableStore, splits: Iterable[DataSplit], *, columns: Sequen
 
 
 def check_same_rows(found: RowDigest, expected: RowDigest, *, what: str, table_name: str) -> None:
-    """Raise CorruptDataError where a rewrite of rows has not given the rows that it has read."""
+    """Raise CorruptDataError if a rewrite has not written the same rows that it has read."""
     if found == expected:
         return
     numbers = f"{expected.count} rows before, {found.count} rows after"

@@ -34,8 +34,8 @@ class DataSplit:
     """Files of one bucket that are read together: files with overlapping key ranges are in one split.
 
     `raw_convertible` means that the files' rows are the table's rows, except those at the positions in `deletions`, by
-    a file's name: no key is there twice and no other row is deleted. `branch` is the branch of the files,
-    where it is another than the table's: see `lakelog.filestore.read.fallback`.
+    a file's name: no key occurs twice and no other row is deleted. `branch` is the branch of the files, if it is not
+    the table's: see `lakelog.filestore.read.fallback`.
     """
 
     snapshot_id: int
@@ -74,10 +74,10 @@ def plan_splits(
 ) -> Plan:
     """The splits of a snapshot that may hold rows which pass `where`, of the given buckets or all.
 
-    `where` only skips files; the reader filters rows. `is_followed` leaves out rows that are in later changelogs, and
-    takes in those that wait for a compaction and are in none: for a reader that continues with the changes after the
-    snapshot. Raises InvalidRequestError for a filter that does not fit
-    the table and UnsupportedError for tables that lakelog cannot read correctly yet.
+    `where` only skips files; the reader filters rows. `is_followed` is for a reader that continues with the changes
+    after the snapshot: it leaves out rows that are in later changelogs, and includes those that wait for a compaction
+    and are in no changelog. Raises InvalidRequestError for a filter that does not fit the table and UnsupportedError
+    for tables that lakelog cannot read correctly yet.
     """
     table = table.stored
     check_readable(table)
@@ -143,9 +143,9 @@ def _groups(table: TableStore, partition: bytes, files: Sequence[DataFileMeta], 
 
 
 def _packed(parts: Iterable[FileGroup], target_bytes: int, open_file_cost_bytes: int) -> Iterator[FileGroup]:
-    """Neighbouring parts joined, up to the size of a split; those that need no merge separately.
+    """Neighbouring parts joined, up to the size of a split; parts that need no merge are joined separately.
 
-    A part is never cut, and counts at least for the cost of opening a file.
+    A part is never cut, and counts at least as the cost of opening a file.
     """
     held: dict[bool, list[DataFileMeta]] = {True: [], False: []}
     held_bytes = {True: 0, False: 0}

@@ -43,7 +43,7 @@ def read_splits(
     """The rows of splits that pass `where`, in the given columns (all by default), in no order.
 
     Row groups without a row that passes `skip` are left out too; it does not filter rows, so its columns need not be
-    read. Batches hold about `batch_bytes` at most. Merging stays within `memory_budget_bytes`, the table's option by
+    read. Batches hold at most about `batch_bytes`. Merging stays within `memory_budget_bytes`, the table's option by
     default. Raises NotFoundError when the files have expired, CorruptDataError when they are damaged.
     """
     fields = table.schema.fields if columns is None else table.schema.select(columns)
@@ -115,8 +115,8 @@ def read_splits_as_changes(
 ) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
     """The changes that create the rows of splits, and their row kinds (int8). See `read_splits`.
 
-    They are inserts, and in a value-count table deletes for rows that were deleted more often than added: together
-    with the changes of later snapshots they give the rows of the table.
+    They are inserts, and in a value-count table deletes for rows that were deleted more often than added: together with
+    the changes of later snapshots they result in the rows of the table.
     """
     if not table.schema.is_change_log:
         for batch in read_splits(
@@ -220,7 +220,7 @@ def _merged(
 
 
 def _grouped(table: TableStore, split: DataSplit, fields: Sequence[DataField], budget_bytes: int) -> Iterator[pa.Table]:
-    """The rows of groups of files that have columns of the same rows."""
+    """The rows of groups of files, each of which has some columns of the same rows."""
     for group in groups_by_row_id(split.files):
         marks = [split.deletions[file.file_name] for file in group if file.file_name in split.deletions]
         batches = read_group(

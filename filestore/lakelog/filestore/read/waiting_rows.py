@@ -1,9 +1,10 @@
-"""Which rows reads of the snapshots of a table show: those of files that wait for a compaction come later.
+"""Which rows reads of the snapshots of a table show: rows in files that wait for a compaction are shown later.
 
 A batch read of a table with deletion vectors, or `first-row`, leaves out level 0. A stream of a table with
 `changelog-producer` lookup has the rows above level 0, with full-compaction those of the highest level; compactions
-give it the others. So a compaction of some buckets shows, or gives, the rows of these alone, and one that began before
-a write not those of the write. Reads the manifests of such tables, and nothing of others.
+give it the others. So a compaction of some buckets shows, or gives, only the rows of these buckets, and a compaction
+that began before a write does not show those of the write. Reads the manifests of such tables, and nothing of other
+tables.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ from lakelog.filestore.read.scan import POSTPONE_BUCKET
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.schema.stored_schema import stored_schema
 
-_UNKNOWN = 0  # in place of the snapshot that wrote rows, for those from before the first snapshot that was taken
+_UNKNOWN = 0  # stands for the snapshot that wrote rows, if they are older than the first snapshot that was taken
 
 
 class Waits(Enum):
-    """Which files a kind of reads leaves out."""
+    """Which files a kind of read leaves out."""
 
     NONE = "none"
     LEVEL_0 = "level 0"
@@ -46,7 +47,7 @@ class Waits(Enum):
 class Visible(NamedTuple):
     """What a read of a snapshot shows: all rows up to the snapshot `up_to`, and no others.
 
-    Without `is_whole` some of later rows, too: it has shown the same rows since the snapshot `up_to`.
+    Without `is_whole` it also shows some later rows: reads have shown the same rows since the snapshot `up_to`.
     """
 
     up_to: int
@@ -55,9 +56,10 @@ class Visible(NamedTuple):
 
 
 def with_waiting_rows(table: TableStore) -> TableStore:
-    """The table as one whose reads show all rows: with deletion vectors also those that wait for a compaction.
+    """The table with reads that show all rows: with deletion vectors also those that wait for a compaction.
 
-    Who changes rows, or brings them from one state to another, takes all that were written: what waits is seen later.
+    Code that changes rows, or brings them from one state to another, needs all written rows: waiting rows are shown
+    later.
     """
     options = table.schema.options
     if not table.schema.primary_keys or not DELETION_VECTORS.of(options):
@@ -74,7 +76,7 @@ def batch_waits(schema: TableSchema) -> Waits:
 
 
 def stream_waits(schema: TableSchema) -> Waits:
-    """What streams of a table with this schema have not, but are given later."""
+    """What streams of a table with this schema do not have yet, but get later."""
     if not schema.primary_keys:
         return Waits.NONE
     match CHANGELOG_PRODUCER.of(schema.options):
@@ -98,20 +100,20 @@ def waiting_buckets(table: TableStore) -> set[BucketId]:
 
 @dataclass(slots=True)
 class Waiting:
-    """The files of a table that one kind of reads leaves out, from snapshot to snapshot.
+    """The files of a table that one kind of read leaves out, from snapshot to snapshot.
 
-    `top` is the highest level. `files` has for each file the snapshots that wrote its rows. `shown` is the newest one
-    of which rows are shown, as long as others wait; None for none.
+    `top` is the highest level. `files` has for each file the snapshots that wrote its rows. `shown` is the newest
+    snapshot of which rows are shown, while others wait; None if there is none.
     """
 
     waits: Waits
     top: int
     files: dict[FileIdentifier, frozenset[int]] = field(default_factory=dict)
     shown: int | None = None
-    since: int = _UNKNOWN  # the last snapshot that has changed what is shown
+    since: int = _UNKNOWN  # the last snapshot that changed what is shown
 
     def begin(self, live: Iterable[ManifestEntry]) -> None:
-        """Take the state before the first snapshot: nothing is known of who wrote its rows."""
+        """Take the state before the first snapshot: which snapshots wrote its rows is unknown."""
         self.files = {one.identifier: frozenset({_UNKNOWN}) for one in live if self.leaves_out(one)}
         self.shown = _UNKNOWN if self.files else None
 
@@ -124,7 +126,7 @@ class Waiting:
         return self.waits is Waits.LEVEL_0 and entry.file.level == 0
 
     def fits(self, delta: Iterable[ManifestEntry]) -> bool:
-        """Whether a delta leads on from what was taken."""
+        """Whether a delta continues from the state that was taken."""
         return all(
             (one.identifier in self.files or not self.leaves_out(one))
             if one.kind is FileKind.DELETE
@@ -147,14 +149,14 @@ class Waiting:
             self._show(number, {number})
 
     def rewrite(self, number: int, delta: Sequence[ManifestEntry]) -> None:
-        """Take what a snapshot that changes no rows does to files that are rewritten together."""
+        """Take the entries of a snapshot that changes no rows, for files that are rewritten together."""
         dropped = [one for one in delta if one.kind is FileKind.DELETE]
         added = [one for one in delta if one.kind is FileKind.ADD]
         left = [one for one in added if self.leaves_out(one)]
         waited: set[int] = set()
         for one in dropped:
             waited |= self.files.pop(one.identifier, frozenset())
-        if left and (not waited or not all(map(self.leaves_out, dropped))):  # rows that were shown wait now
+        if left and (not waited or not all(map(self.leaves_out, dropped))):  # rows that were shown now wait
             waited.add(_UNKNOWN)
             self._show(number, {_UNKNOWN})
         self.files |= {one.identifier: frozenset(waited) for one in left}
@@ -166,7 +168,7 @@ class Waiting:
         self.shown = max(writers if self.shown is None else (self.shown, *writers))
 
     def visible(self, number: int) -> Visible:
-        """What a read of the snapshot shows that was taken last."""
+        """What a read shows of the snapshot that was taken last."""
         if not self.files:
             self.shown = None
             return Visible(number, self.waits)
@@ -180,14 +182,14 @@ class WaitingRows:
     """What batch reads and streams show of consecutive snapshots, which are taken oldest first."""
 
     def __init__(self, table: TableStore) -> None:
-        """Read nothing yet."""
+        """Start without reading anything."""
         self._table = table
         self._schema = cache(self._read_schema)
         self._before: Snapshot | None = None
         self._kinds: tuple[Waiting, ...] = ()
 
     def take(self, snapshot: Snapshot, *, log: str) -> tuple[Visible, Visible]:
-        """What a batch read of the next snapshot shows, and what a stream that has read up to it.
+        """What a batch read of the next snapshot shows, and what a stream has that has read up to it.
 
         `log` is the state of its log, if any: with one both show all rows.
         """
@@ -199,13 +201,13 @@ class WaitingRows:
         try:
             self._take(snapshot, before, schema, wanted)
             shown |= {one.waits: one.visible(snapshot.id) for one in self._kinds}
-        except (CorruptDataError, NotFoundError):  # it has expired meanwhile, or cannot be read
+        except (CorruptDataError, NotFoundError):  # the snapshot has expired meanwhile, or cannot be read
             self._before, self._kinds = None, ()
         batch, stream = (shown.get(one, Visible(snapshot.id, one, is_whole=False)) for one in waits)
         return batch, stream
 
     def _read_schema(self, schema_id: int) -> TableSchema:
-        """The schema that the files of a snapshot have; the newest one where that cannot be read."""
+        """The schema of the files of a snapshot; the newest schema if that one cannot be read."""
         table = self._table
         try:
             schema = table.schema if schema_id == table.schema.id else table.schemas.get(schema_id)
@@ -245,7 +247,8 @@ class WaitingRows:
 
 
 def _together(snapshot: Snapshot, delta: Sequence[ManifestEntry]) -> Iterable[Sequence[ManifestEntry]]:
-    """The entries of files that a snapshot rewrites into each other: bucket by bucket, or where buckets change all."""
+    """The entries of files that a snapshot rewrites into each other: bucket by bucket, or all together if buckets
+    change."""
     if snapshot.operation_name in KEEPS_ROWS:
         return [delta]
     buckets: defaultdict[BucketId, list[ManifestEntry]] = defaultdict(list)

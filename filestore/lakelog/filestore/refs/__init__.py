@@ -1,4 +1,4 @@
-"""Tags and branches: snapshots and lines of snapshots that have names."""
+"""Tags and branches: named snapshots and named lines of snapshots."""
 
 from lakelog.common.faces import face
 

@@ -1,4 +1,4 @@
-"""The schema of a table, its rules, the names of its files, and rows of older schemas."""
+"""The schema of a table, its rules, the names of its files, and reading rows of older schemas."""
 
 from lakelog.common.faces import face
 

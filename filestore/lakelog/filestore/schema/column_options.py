@@ -48,7 +48,7 @@ from lakelog.filestore.options.merging import (
 )
 from lakelog.filestore.options.parsing import parse_names
 
-# Stored rows depend on these: their folder, their bucket, their order, or the merge of the rows of a key.
+# Stored rows depend on these: on their folder, their bucket, their order, or the merge of the rows of a key.
 _FIXED = frozenset(
     option.key
     for option in (
@@ -104,7 +104,8 @@ _VARIABLE = re.compile(r"(?<=\$)\w+")  # a column in a pattern
 
 
 def check_changeable(key: str, found: str | None, wanted: str | None) -> None:
-    """Raise InvalidRequestError for an option that never changes in a table, unless its value stays. None is unset."""
+    """Raise InvalidRequestError for an option that never changes in a table, unless its value stays the same. None is
+    unset."""
     if found == wanted:
         return
     if key == BUCKET.key:
@@ -141,9 +142,9 @@ def renamed_in_options(options: Mapping[str, str], old: str, new: str) -> dict[s
 
 
 def spelled_options(options: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
-    """Options as users give them, with the columns that they name as the table spells them. See `spelled_option`.
+    """Options as users give them, with column names as the table spells them. See `spelled_option`.
 
-    Raises OptionError for two that are one option then.
+    Raises OptionError for two options that become the same one.
     """
     spelled: dict[str, str] = {}
     for key, value in options.items():
@@ -155,9 +156,10 @@ def spelled_options(options: Mapping[str, str], names: Sequence[str]) -> dict[st
 
 
 def spelled_option(key: str, value: str, names: Sequence[str]) -> tuple[str, str]:
-    """An option with the columns in its key and value as the table, which has `names`, spells them.
+    """An option with the column names in its key and value as the table, which has `names`, spells them.
 
-    What is no column stays as it is. Raises InvalidRequestError for a name that may be any of several columns.
+    Anything that is not a column is not changed. Raises InvalidRequestError for a name that may be any of several
+    columns.
     """
 
     def spell(name: str) -> str:
@@ -179,7 +181,7 @@ def spelled_option(key: str, value: str, names: Sequence[str]) -> tuple[str, str
 
 
 def check_named_columns(options: Mapping[str, str], names: Sequence[str]) -> None:
-    """Raise InvalidRequestError for an option that names a column which is not there: it would have no effect."""
+    """Raise InvalidRequestError for an option that names a missing column: it would have no effect."""
     for key, value in options.items():
         for name in columns_named(key, value):
             if name.partition(_MAP_KEY)[0] not in names:

@@ -1,7 +1,7 @@
 """Columns and members of nested types by their path, as Paimon writes it. Pure.
 
 `("r", "x")` is the member `x` of the ROW column `r`; `element` goes into an ARRAY or MULTISET and `value` into a MAP:
-`("items", "element", "x")`. Keys of maps have no path: they stay as they are.
+`("items", "element", "x")`. Keys of maps have no path: they cannot be changed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _KEY = "key"
 
 
 def path_of(column: str | Sequence[str]) -> ColumnPath:
-    """The path of a column: of its name, or of a sequence of names. Raises InvalidRequestError."""
+    """The path of a column, from its name or a sequence of names. Raises InvalidRequestError."""
     path = (column,) if isinstance(column, str) else tuple(column)
     if not path or not all(path):
         raise InvalidRequestError(f"{column!r} names no column; expected a name, or the names on the way to a member")
@@ -36,7 +36,7 @@ def dotted(path: ColumnPath) -> str:
 
 
 def find(fields: Sequence[DataField], name: str, path: ColumnPath) -> int:
-    """The index of a field among its siblings, whose names are compared as Spark does it.
+    """The index of a field among its siblings; names are compared as in Spark.
 
     Raises InvalidRequestError, naming the siblings.
     """
@@ -52,9 +52,11 @@ def find(fields: Sequence[DataField], name: str, path: ColumnPath) -> int:
 
 
 def spelled_path(fields: Sequence[DataField], path: ColumnPath, *, is_new: bool = False) -> ColumnPath:
-    """The path with the names of columns and members as the table spells them; the last name of a new one stays.
+    """The path with the names of columns and members as the table spells them; the last name of a new path is not
+    changed.
 
-    Raises InvalidRequestError for a name that no column or member has. A way into a type that has no such way stays.
+    Raises InvalidRequestError for a name that no column or member has. A step into a type that has no such step is not
+    changed.
     """
     spelled: list[str] = []
     members: Sequence[DataField] = fields
@@ -116,7 +118,7 @@ def _edit_inside(kind: DataType, path: ColumnPath, at: int, edit: Callable[[Data
 
 
 def named_fields(fields: Sequence[DataField], above: ColumnPath = ()) -> Iterator[tuple[ColumnPath, DataField]]:
-    """Every column, and every member of every nested type, with its path; holders before their members."""
+    """Every column, and every member of every nested type, with its path; a parent comes before its members."""
     for field in fields:
         path = (*above, field.name)
         yield path, field

@@ -38,16 +38,16 @@ _FOR_KEYS = (CHANGELOG_PRODUCER, DELETION_VECTORS, IGNORE_DELETE, MERGE_ENGINE, 
 
 
 def count_field(schema: TableSchema) -> DataField:
-    """The column of the count that files have behind the columns of `schema`, which is as users see it."""
+    """The column of the count that files have after the columns of `schema`, which is as users see it."""
     return DataField(
         id=schema.highest_field_id + 1, name=COUNT_COLUMN, type=DataType(root=TypeRoot.BIGINT, nullable=False)
     )
 
 
 def counted_schema(schema: TableSchema) -> TableSchema:
-    """The schema that the files of a value-count table have, for one as users see it.
+    """The schema of the files of a value-count table, for a schema as users see it.
 
-    The key has the columns in the order in which they were added, whatever their order in the table is.
+    The key has the columns in the order in which they were added, whatever their order in the table.
     """
     count = count_field(schema)
     return replace(
@@ -60,7 +60,7 @@ def counted_schema(schema: TableSchema) -> TableSchema:
 
 
 def schema_without_count(schema: TableSchema, *, path: str) -> TableSchema:
-    """The schema as users see it, for the one in the file at `path`: they differ for value-count tables only.
+    """The schema as users see it, for the one in the file at `path`: they differ only for value-count tables.
 
     Raises UnsupportedError for value-count tables whose files have another layout than lakelog's.
     """
@@ -88,7 +88,7 @@ def schema_without_count(schema: TableSchema, *, path: str) -> TableSchema:
 
 
 def check_write_mode(schema: TableSchema) -> None:
-    """Raise InvalidRequestError where `write-mode` does not go with the rest of a schema, as users see it."""
+    """Raise InvalidRequestError if `write-mode` does not fit the rest of a schema, as users see it."""
     mode = WRITE_MODE.of(schema.options)
     if schema.primary_keys and mode is StoreWriteMode.APPEND_ONLY:
         raise InvalidRequestError(

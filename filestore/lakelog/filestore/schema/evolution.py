@@ -1,4 +1,4 @@
-"""Rows of an older or newer schema as the columns of the schema that is read: by field id, never by name. Pure.
+"""Reads rows of an older or newer schema as the columns of the current schema: by field id, never by name. Pure.
 
 A column that the file lacks is null. Types are cast as Paimon's readers cast them; members of nested rows have ids of
 their own and are matched the same way. Source: Paimon spec, "Schema evolution".
@@ -26,7 +26,7 @@ class FieldMapping:
     wanted: tuple[DataField, ...]
     stored: tuple[DataField, ...]
     sources: tuple[int | None, ...]
-    is_plain: bool  # the file holds the wanted columns as they are
+    is_plain: bool  # the file holds the wanted columns unchanged
 
     @classmethod
     def of(cls, wanted: Sequence[DataField], stored: Sequence[DataField]) -> FieldMapping:
@@ -71,7 +71,7 @@ def _cast_named(values: pa.Array, found: DataField, wanted: DataField) -> pa.Arr
 
 
 def check_cast(found: DataType, wanted: DataType, *, name: str) -> None:
-    """Raise UnsupportedError where values of one type cannot be read as another."""
+    """Raise UnsupportedError if values of one type cannot be read as another."""
     if found.is_nested or wanted.is_nested:
         if found.root is not wanted.root:
             raise _no_cast(found, wanted, name)
@@ -89,10 +89,10 @@ def check_cast(found: DataType, wanted: DataType, *, name: str) -> None:
 
 
 def check_not_narrowed(wanted: Sequence[DataField], stored: Sequence[DataField], *, path: str) -> None:
-    """Raise ConflictError where a reader of an older schema would lose values of a newer file.
+    """Raise ConflictError if a reader of an older schema would lose values of a newer file.
 
     Columns that the reader does not know are left out, and columns dropped since are null; but a type that has changed
-    since may hold values that the reader's type cannot.
+    since may hold values that the reader's type cannot hold.
     """
     by_id = {field.id: field for field in stored}
     for field in wanted:
@@ -106,7 +106,7 @@ def check_not_narrowed(wanted: Sequence[DataField], stored: Sequence[DataField],
 
 
 def _differs(found: DataType, wanted: DataType) -> bool:
-    """Whether types differ in more than members that one of them lacks."""
+    """Whether types differ in more than in members that one of them lacks."""
     if found.root is TypeRoot.ROW and wanted.root is TypeRoot.ROW:
         by_id = {member.id: member for member in found.fields}
         return found.nullable != wanted.nullable or any(

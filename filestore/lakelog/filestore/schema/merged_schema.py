@@ -1,12 +1,12 @@
-"""Tables with a log that merge otherwise than by the last row: the schema that users see, and that of the files. Pure.
+"""Logged tables that merge in another way than by the last row: the schema that users see, and that of the files. Pure.
 
-Such a table is merged when it is written, since its log must say what a change made of a row. Its files hold whole
-rows, of which the last one of a key counts: for every engine it is a table with `merge-engine=deduplicate`. The options
-that say how rows are merged are in the schema file under names of lakelog's own.
+Such a table is merged when it is written, since its log must have the result of each change. Its files hold whole rows,
+and the last row of a key counts: for every engine it is a table with `merge-engine=deduplicate`. The options that say
+how rows are merged are in the schema file under names of lakelog's own.
 
-A table that looks old rows up when it is written has `changelog-producer=lookup` in the same way: its changelog files
-come with each batch, which for every engine is `input`. Tables made before have `lookup` in their schema file, and
-their compactions write the changelog. Source: docs/rfcs/0023-log-modes.md, docs/rfcs/0025-old-values-in-the-log.md.
+A table that looks up old rows when it is written has `changelog-producer=lookup` in the same way: its changelog files
+come with each batch, which for every engine is `input`. Older tables have `lookup` in their schema file, and their
+compactions write the changelog. Source: docs/rfcs/0023-log-modes.md, docs/rfcs/0025-old-values-in-the-log.md.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _RULES = {
     SEQUENCE_FIELD.key,
     SEQUENCE_FIELD_SORT_ORDER.key,
 }
-_OF_FILES = (f".{STATS_MODE}", f".{MAP_LAYOUT}")  # of columns, and no rule of a merge
+_OF_FILES = (f".{STATS_MODE}", f".{MAP_LAYOUT}")  # options of columns that are not rules of a merge
 
 
 def has_own_rules(schema: TableSchema) -> bool:
@@ -66,9 +66,9 @@ def has_hidden_rules(schema: TableSchema) -> bool:
 
 
 def schema_with_rules(schema: TableSchema, *, path: str) -> TableSchema:
-    """The schema as users see it, of one that the file at `path` has.
+    """The schema as users see it, for the one in the file at `path`.
 
-    Raises UnsupportedError where another engine has changed how the table merges.
+    Raises UnsupportedError if another engine has changed how the table merges.
     """
     hidden = {key: value for key, value in schema.options.items() if key.startswith(_AT_WRITE)}
     plain = {key: value for key, value in schema.options.items() if key not in hidden}

@@ -1,4 +1,4 @@
-"""The schema of a new table, of columns, keys and options as users give them."""
+"""The schema of a new table, from columns, keys and options as users give them."""
 
 from __future__ import annotations
 
@@ -44,10 +44,9 @@ def build_schema(
 ) -> TableSchema:
     """The first schema of a new table, checked, with field ids numbered as the format numbers them.
 
-    A key is the name of a column or a list of them. Names in keys and options are compared as Spark does it, and
-    stored as the columns spell them.
-    `also` and `also_prefixes` declare options of other parts of the table. Raises InvalidRequestError (OptionError for
-    options) or UnsupportedError, naming what is wrong and what to do.
+    A key is the name of a column or a list of them. Names in keys and options are compared as in Spark, and stored as
+    the columns spell them. `also` and `also_prefixes` declare options of other parts of the table. Raises
+    InvalidRequestError (OptionError for options) or UnsupportedError, naming what is wrong and what to do.
     """
     given = dict(options or {})
     check_options(given, also=also, also_prefixes=also_prefixes)
@@ -83,10 +82,10 @@ def build_schema(
 
 
 def number_fields(fields: Sequence[DataField]) -> tuple[tuple[DataField, ...], int]:
-    """Columns with ids from 0 on, and the highest id given.
+    """Columns with ids from 0 on, and the highest assigned id.
 
-    A column takes the next id, then the ROW members inside its type; a member that is a ROW itself takes its id after
-    its own members. Source: Paimon, `RowType.Builder` and `ReassignFieldId`.
+    A column gets the next id, then the ROW members inside its type; a member that is a ROW itself gets its id after its
+    own members. Source: Paimon, `RowType.Builder` and `ReassignFieldId`.
     """
     counter = iter(range(1 << 30))
     highest = -1
@@ -99,7 +98,7 @@ def number_fields(fields: Sequence[DataField]) -> tuple[tuple[DataField, ...], i
 
 
 def number_type(kind: DataType, counter: Iterable[int]) -> DataType:
-    """The type with ids from the counter for its ROW members: in order, those inside of a member before its own."""
+    """The type with ids from the counter for its ROW members: in order, those inside a member before its own."""
     numbers = iter(counter)
 
     def renumber(inner: DataType | None) -> DataType | None:
@@ -135,7 +134,7 @@ def _not_null(column: DataField) -> DataField:
 def with_orc_options(schema: TableSchema, *, before: TableSchema | None = None) -> TableSchema:
     """The schema with the option that stops other engines from shifting timestamps in ORC files by their local zone.
 
-    Where the schema `before` had such files already, either kind may exist: then the schema stays as it is.
+    If the schema `before` had such files already, either kind may exist: then the schema is not changed.
     """
     key = ORC_TIMESTAMP_LTZ_LEGACY_TYPE.key
     if key in schema.options or not _has_timestamps_in_orc(schema) or (before and _has_timestamps_in_orc(before)):
@@ -148,7 +147,7 @@ def _has_timestamps_in_orc(schema: TableSchema) -> bool:
 
 
 def _with_bucket_key(schema: TableSchema) -> TableSchema:
-    """The schema with all columns but the partition columns as bucket key, where there is a bucket but no key."""
+    """The schema with all columns except the partition columns as bucket key, if there are buckets but no key."""
     if schema.bucket_count <= 0 or schema.primary_keys or BUCKET_KEY.of(schema.options):
         return schema
     others = [column for column in schema.fields if column.name not in schema.partition_keys]

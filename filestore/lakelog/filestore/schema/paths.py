@@ -33,12 +33,12 @@ from lakelog.filestore.schema.schema import TableSchema
 SNAPSHOT_PREFIX = "snapshot-"
 SCHEMA_PREFIX = "schema-"
 TAG_PREFIX = "tag-"
-SUCCESS_FOLDER = "tag-success-file"  # in the folder of tags, and none of them
+SUCCESS_FOLDER = "tag-success-file"  # in the folder of tags, but not tags
 CHANGELOG_PREFIX = "changelog-"
 CONSUMER_PREFIX = "consumer-"
 BRANCH_PREFIX = "branch-"
 BRANCH_INFIX = "$branch_"  # between the names of a table and of its branch
-BRANCH_STEP_PREFIX = ".lakelog-"  # of a branch that is made, renamed or deleted
+BRANCH_STEP_PREFIX = ".lakelog-"  # of a branch that is being created, renamed or deleted
 MAIN_BRANCH = "main"
 INDEX_BESIDE_DATA = "index-file-in-data-file-dir"  # an option of Paimon: index files are in the folders of buckets
 _ESCAPED = {chr(code) for code in (*range(0x20), 0x7F)} | set("\"#%'*/:=?\\{}[]^")
@@ -61,7 +61,8 @@ class TablePaths:
     branch: str = MAIN_BRANCH
 
     def __post_init__(self) -> None:
-        """Raise InvalidRequestError for a branch whose name leads into another folder: other engines give odd ones."""
+        """Raise InvalidRequestError for a branch whose name leads into another folder: other engines may allow such
+        names."""
         check_folder_name(self.branch, "branch")
 
     @property
@@ -71,7 +72,7 @@ class TablePaths:
 
     @property
     def branches_dir(self) -> str:
-        """The folder of all branches but the main one."""
+        """The folder of all branches except the main one."""
         return f"{self.root}/branch"
 
     @property
@@ -81,7 +82,7 @@ class TablePaths:
 
     @property
     def branch_step(self) -> str:
-        """The file that is there while the branch is made, renamed or deleted."""
+        """The file that exists while the branch is being created, renamed or deleted."""
         return f"{self.branches_dir}/{BRANCH_STEP_PREFIX}{self.branch}"
 
     @property
@@ -242,7 +243,8 @@ def _path_value(field: DataField, value: StoredValue, is_legacy: bool) -> str:
 
 
 def value_text(kind: DataType, value: StoredValue, *, is_legacy: bool) -> str:
-    """The string of a stored value that is not null: the legacy form is that of Java's objects, the other that of SQL.
+    """The string of a stored value that is not null: the legacy form is that of Java's objects, the other form that of
+    SQL.
 
     In the legacy form dates are days, times are milliseconds. Bytes are hex digits in both.
     """

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any  # a file's digest of the schema before is only compared
+from typing import Any  # in a file, the digest of the schema before is only compared
 
 import pyarrow as pa
 
@@ -46,8 +46,8 @@ class TableSchema:
 
     A JSON object: version, id, fields [{id, name, type, description?, defaultValue?}], highestFieldId, partitionKeys,
     primaryKeys, options {string: string}, comment?, timeMillis, and lakelog's own lakelogBase, the digest of the schema
-    before, and lakelogDigest, over all the others. Unknown keys are ignored, unknown options kept.
-    Source: Paimon spec, "Schema".
+    before, and lakelogDigest, the digest of all the others. Unknown keys are ignored, unknown options kept. Source:
+    Paimon spec, "Schema".
     """
 
     id: int
@@ -111,7 +111,7 @@ class TableSchema:
 
     @cached_property
     def bucket_keys(self) -> tuple[str, ...]:
-        """The columns whose hash gives the bucket, in hash order; empty where there is no bucket."""
+        """The columns whose hash gives the bucket, in hash order; empty if there are no buckets."""
         return BUCKET_KEY.of(self.options) or self.trimmed_primary_keys
 
     @cached_property
@@ -133,7 +133,7 @@ class TableSchema:
 
     @property
     def has_dynamic_buckets(self) -> bool:
-        """Whether a HASH index holds the bucket of each key; False where keys move between partitions."""
+        """Whether a HASH index holds the bucket of each key; False if keys move between partitions."""
         has_key = bool(self.primary_keys) and set(self.primary_keys).issuperset(self.partition_keys)
         return has_key and self.bucket_count == UNAWARE_BUCKET
 
@@ -156,12 +156,12 @@ class TableSchema:
 
     @cached_property
     def is_merged_at_write(self) -> bool:
-        """Whether rows are merged when they are written: in tables with a log that do not keep the last row."""
+        """Whether rows are merged when they are written: in logged tables that do not keep the last row."""
         return is_merged_at_write(self.options, has_key=bool(self.primary_keys))
 
     @cached_property
     def looks_up_old_rows(self) -> bool:
-        """Whether each write looks up the rows that its keys have, for the log and for what it merges."""
+        """Whether each write looks up the rows that its keys have, for the log and for merging."""
         return looks_up_old_rows(self.options, has_key=bool(self.primary_keys))
 
     @cached_property
@@ -191,14 +191,14 @@ class TableSchema:
         return tuple(self.field(name) for name in names)
 
     def chosen(self, columns: object) -> tuple[DataField, ...]:
-        """The columns that a user's argument `columns` names: a name or several; None is all of them.
+        """The columns that a user's argument `columns` names: one name or several; None means all columns.
 
-        Names are compared as Spark does it. Raises InvalidRequestError.
+        Names are compared as in Spark. Raises InvalidRequestError.
         """
         return self.fields if columns is None else self.select(spelled(columns, self.field_names, what="columns"))
 
     def to_json(self, *, base: str | None = None) -> str:
-        """The JSON of the schema file; `base` is the digest of the schema before, which it holds too."""
+        """The JSON of the schema file; `base` is the digest of the schema before, which the file also holds."""
         fields: dict[str, object] = {
             "version": self.version,
             "id": self.id,

@@ -1,4 +1,4 @@
-"""The schema files of a table: found, read once, checked by the digests in other files, and created."""
+"""Finds and creates the schema files of a table, reads them once, and checks them by the digests in other files."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class _SchemaFile:
 class SchemaManager:
     """The schemas of one table, as users see them. Caches the schemas it has read: their files never change.
 
-    A schema file that was replaced by another table's is found by its digest: that of the newest is in the snapshots of
-    lakelog (`check_named`), that of an older one in the schema that lakelog made after it.
+    A schema file that was replaced by another table's is detected by its digest: that of the newest is in the snapshots
+    of lakelog (`check_named`), that of an older one in the schema that lakelog created after it.
     """
 
     def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
@@ -59,7 +59,7 @@ class SchemaManager:
     def get_beside(self, schema_id: int, newest: TableSchema) -> TableSchema:
         """The schema of an id, for a table that was opened with `newest`. Raises NotFoundError.
 
-        Raises CorruptDataError for an older one whose digest is not the one in the schema after it.
+        Raises CorruptDataError for an older schema whose digest is not the one in the schema after it.
         """
         if schema_id == newest.id:
             return newest
@@ -68,13 +68,13 @@ class SchemaManager:
         return self.get(schema_id)
 
     def digest_of(self, schema_id: int) -> str:
-        """The digest of the schema's file, also of one that another engine wrote. Raises NotFoundError."""
+        """The digest of the schema's file, even if another engine wrote it. Raises NotFoundError."""
         return self._file(schema_id).digest
 
     def check_named(self, schema_id: int, digest: str, *, newest_id: int) -> None:
-        """Raise CorruptDataError where a schema is not the one that a snapshot names by `digest`.
+        """Raise CorruptDataError if a schema is not the one that a snapshot names by `digest`.
 
-        Also where a schema from it up to `newest_id` was not made from the one before it.
+        Also if a schema from it up to `newest_id` was not made from the one before it.
         """
         found = self._file(schema_id).digest
         if found != digest:
@@ -83,12 +83,13 @@ class SchemaManager:
             self._check_base(number)
 
     def list_ids(self) -> list[int]:
-        """All ids, rising. Lists the folder."""
+        """All ids, in ascending order. Lists the folder."""
         names = self._file_io.list_names(self._paths.schema_dir)
         return numbers_of(names, SCHEMA_PREFIX)
 
     def create(self, schema: TableSchema) -> None:
-        """Create the schema's file, and with the first one the table's folder. Raises ConflictError for a taken id."""
+        """Create the schema's file, and with the first schema the table's folder. Raises ConflictError for a taken
+        id."""
         path = self._paths.schema(schema.id)
         if schema.id == 0:
             self._file_io.make_dirs(self._paths.root)
@@ -119,7 +120,7 @@ class SchemaManager:
         return self._read[schema_id]
 
     def _check_base(self, schema_id: int) -> None:
-        """Raise CorruptDataError where a schema was made from another one than the one before it."""
+        """Raise CorruptDataError if a schema was not made from the one before it."""
         base = self._file(schema_id).base
         found = base if base is None else self._file(schema_id - 1).digest
         if found != base:

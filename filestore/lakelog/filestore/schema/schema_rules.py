@@ -1,4 +1,4 @@
-"""The rules that a schema must keep before lakelog makes or writes its table. Pure; each rule has an error."""
+"""The rules that a schema must meet before lakelog creates or writes its table. Pure; each rule has an error."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NO_PATH_TYPES = {TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.BINARY, TypeRoot.VAR
 
 
 def check_writable(schema: TableSchema) -> None:
-    """Raise UnsupportedError where lakelog cannot write a table of this schema correctly."""
+    """Raise UnsupportedError if lakelog cannot write a table of this schema correctly."""
     check_foreign_options(schema.options, OptionUse.WRITE)
     _check_producer(schema)
     _check_rowkind_field(schema)
@@ -45,7 +45,7 @@ def check_writable(schema: TableSchema) -> None:
 
 
 def _check_dynamic(schema: TableSchema) -> None:
-    """Raise UnsupportedError where the HASH index of a partition cannot hold the bucket of each key."""
+    """Raise UnsupportedError if the HASH index of a partition cannot hold the bucket of each key."""
     if schema.bucket_count != UNAWARE_BUCKET:
         raise UnsupportedError(
             f"primary key tables with bucket={schema.bucket_count} are not written yet; use a positive number, or -1"
@@ -67,7 +67,7 @@ def _check_index_folder(schema: TableSchema, what: str) -> None:
 
 
 def _check_rowkind_field(schema: TableSchema) -> None:
-    """Raise InvalidRequestError where the column of the row kinds does not exist or is not a string."""
+    """Raise InvalidRequestError if the column of the row kinds does not exist or is not a string."""
     name = ROWKIND_FIELD.of(schema.options)
     if name is None:
         return
@@ -116,12 +116,12 @@ def _has_text(kind: DataType | None) -> bool:
 
 
 def holds_local_time(fields: Sequence[DataField]) -> bool:
-    """Whether a column holds a TIMESTAMP_LTZ, nested ones too."""
+    """Whether a column holds a TIMESTAMP_LTZ, nested or not."""
     return any(part.root is TypeRoot.TIMESTAMP_LTZ for column in fields for part in _leaves(column.type))
 
 
 def _check_producer(schema: TableSchema) -> None:
-    """Raise InvalidRequestError where a changelog producer does not fit the keys or the merge engine."""
+    """Raise InvalidRequestError if a changelog producer does not fit the keys or the merge engine."""
     engine = MERGE_ENGINE.of(schema.options)
     producer = CHANGELOG_PRODUCER.of(schema.options)
     if producer is not ChangelogProducer.NONE and not schema.primary_keys:
@@ -156,7 +156,8 @@ def is_writable(schema: TableSchema) -> bool:
 
 
 def check_names(fields: Sequence[DataField]) -> None:
-    """Raise InvalidRequestError for column names that are empty, duplicate, reserved or with NUL; ROW members too."""
+    """Raise InvalidRequestError for column names that are empty, duplicate, reserved or contain NUL; also for ROW
+    members."""
     if not fields:
         raise InvalidRequestError("a table needs at least one column")
     counts = (len(fields), *(len(members) for column in fields for members in _rows(column.type)))
@@ -193,7 +194,7 @@ def check_key_types(what: str, fields: Sequence[DataField]) -> None:
 
 
 def check_keys(schema: TableSchema) -> None:
-    """Raise InvalidRequestError or UnsupportedError where primary key and partition do not fit together."""
+    """Raise InvalidRequestError or UnsupportedError if primary key and partition do not fit together."""
     if schema.primary_keys:
         missing = [name for name in schema.partition_keys if name not in schema.primary_keys]
         if missing:
@@ -240,7 +241,7 @@ def _rows(kind: DataType) -> Iterator[tuple[DataField, ...]]:
 
 
 def _parts(kind: DataType) -> Iterator[DataType]:
-    """A type and all types inside."""
+    """A type and all types inside it."""
     yield kind
     inner = [part for part in (kind.element, kind.key, kind.value) if part is not None]
     for part in (*inner, *(member.type for member in kind.fields)):
@@ -258,7 +259,7 @@ def _leaves(kind: DataType) -> Iterator[DataType]:
 
 
 def check_bucket(schema: TableSchema) -> None:
-    """Raise InvalidRequestError where columns cannot be a bucket key, or not one of the bucket function."""
+    """Raise InvalidRequestError if columns cannot be a bucket key, or not one for the bucket function."""
     for column in schema.bucket_fields:
         if column.type.is_nested:
             raise InvalidRequestError(f"bucket key column {column.name!r} has the type {column.type}; use atomic types")

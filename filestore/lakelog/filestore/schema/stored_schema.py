@@ -1,6 +1,6 @@
-"""The schema that the files of a table have, and the one that users see: two for tables without key that take deletes,
-and for tables with a log that merge otherwise than by the last row, or that write changelog files of what they look up.
-Pure.
+"""The schema of the files of a table, and the schema that users see. They differ for tables without key that take
+deletes, and for logged tables that merge in another way than by the last row, or that write changelog files from looked
+up rows. Pure.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from lakelog.filestore.schema.schema import TableSchema
 
 
 def stored_schema(schema: TableSchema) -> TableSchema:
-    """The schema that files have, of one as users see it."""
+    """The schema of the files, for a schema as users see it."""
     if schema.is_change_log:
         return counted_schema(schema)
     return whole_row_schema(schema) if has_own_rules(schema) else schema
 
 
 def shown_schema(schema: TableSchema, *, path: str) -> TableSchema:
-    """The schema as users see it, of one that the file at `path` has.
+    """The schema as users see it, for the one in the file at `path`.
 
-    Raises UnsupportedError for tables that are not laid out like ours.
+    Raises UnsupportedError for tables with another layout than lakelog's.
     """
     if schema.primary_keys and has_log(schema.options) and not schema.is_counted:
         return schema_with_rules(schema, path=path)

@@ -1,7 +1,7 @@
 """Kinds of tables by their options and by whether they have a primary key, for `TableSchema`. Pure.
 
-"As users see it" and "as files have it" differ for two kinds: value-count tables, see `counted_schema`, and tables with
-a log that are merged when they are written, see `merged_schema`.
+"As users see it" and "as files have it" differ for two kinds: value-count tables, see `counted_schema`, and logged
+tables that are merged when they are written, see `merged_schema`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lakelog.filestore.options.merging import (
     StoreWriteMode,
 )
 
-COUNT_MARK = "lakelog.row-count-column"  # in the files of value-count tables alone
+COUNT_MARK = "lakelog.row-count-column"  # only in the files of value-count tables
 BY_COMPACTION = "lakelog.changelog-by-compaction"  # only as users see a schema: `lookup` is in the schema file
 
 
@@ -37,7 +37,8 @@ def is_counted(options: Mapping[str, str]) -> bool:
 def is_merged_at_write(options: Mapping[str, str], *, has_key: bool) -> bool:
     """Whether a table, as users see it, has a log and does not keep the last row of a key.
 
-    The counts in the files of a value-count table are no such rule: their schema has a key and a log too.
+    The counts in the files of a value-count table do not count as such: the schema of these files has a key and a log
+    too.
     """
     if is_counted(options):
         return False
@@ -46,11 +47,11 @@ def is_merged_at_write(options: Mapping[str, str], *, has_key: bool) -> bool:
 
 
 def looks_up_old_rows(options: Mapping[str, str], *, has_key: bool) -> bool:
-    """Whether each write looks up the rows that its keys have, by a table as users see it."""
+    """Whether each write looks up the rows that its keys have, for a table as users see it."""
     return is_merged_at_write(options, has_key=has_key) or (has_key and logs_old_values(options))
 
 
 def has_changelog_at_write(options: Mapping[str, str], *, has_key: bool) -> bool:
-    """Whether each batch writes changelog files of its changes, by a table as users see it."""
+    """Whether each batch writes changelog files of its changes, for a table as users see it."""
     is_lookup = CHANGELOG_PRODUCER.of(options) is ChangelogProducer.LOOKUP
     return is_lookup and looks_up_old_rows(options, has_key=has_key) and BY_COMPACTION not in options

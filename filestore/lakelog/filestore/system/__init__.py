@@ -1,4 +1,4 @@
-"""System tables: what a table is made of, as tables with Paimon's columns."""
+"""System tables: they show what a table is made of, with Paimon's columns."""
 
 from lakelog.common.faces import face
 

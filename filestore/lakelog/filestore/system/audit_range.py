@@ -1,8 +1,9 @@
 """The changes of a range of snapshots with their deletes, for `audit_log` and `binlog`.
 
-Changelog files where the table has a changelog producer. Else the files that a commit added, where they hold the last
-write of each key; and the difference of the two states where they do not: after an overwrite, which adds no row for
-those that it removes, and in tables that merge otherwise than by the last write. No compaction changes any of them.
+They come from changelog files if the table has a changelog producer. Else they come from the files that a commit added,
+if these hold the last write of each key, and otherwise from the difference of the two states: after an overwrite, which
+adds no row for those that it removes, and in tables that merge in another way than by the last write. No compaction
+changes any of them.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ _KINDS = pa.array(ROW_KIND_TEXTS)
 def audit_changes(
     table: TableStore, names: Sequence[str], *, after: int | None, up_to: int | None
 ) -> Iterator[pa.Table]:
-    """The changes of the snapshots after `after`, up to and with `up_to`, in order; the first column is `rowkind`.
+    """The changes of the snapshots after `after`, up to and including `up_to`, in order; the first column is `rowkind`.
 
-    Raises as `snapshots_of_changes`, and NotFoundError where a difference needs a snapshot that has expired.
+    Raises as `snapshots_of_changes`, and NotFoundError if a difference needs a snapshot that has expired.
     """
     check_foreign_options(table.schema.options, OptionUse.READ, table_name=table.name)
     check_schema(table, latest_of(table))
@@ -47,7 +48,7 @@ def audit_changes(
 
 
 def _is_in_files(table: TableStore, snapshot: Snapshot) -> bool:
-    """Whether the files of a snapshot hold its changes, deletes too."""
+    """Whether the files of a snapshot hold its changes, deletes included."""
     if CHANGELOG_PRODUCER.of(table.schema.options) is not ChangelogProducer.NONE:
         return snapshot.commit_kind is not CommitKind.OVERWRITE or snapshot.changelog_manifest_list is not None
     keeps_last_write = table.schema.is_change_log or row_merge(table.schema) is None
@@ -55,7 +56,7 @@ def _is_in_files(table: TableStore, snapshot: Snapshot) -> bool:
 
 
 def _kinds_that_change(table: TableStore) -> tuple[CommitKind, ...]:
-    """The commits that may change what reads show; where they show compacted files alone, compactions do."""
+    """The commits that may change what reads show; if reads show only compacted files, these are compactions."""
     changing = (CommitKind.APPEND, CommitKind.OVERWRITE)
     has_producer = CHANGELOG_PRODUCER.of(table.schema.options) is not ChangelogProducer.NONE
     return (*changing, CommitKind.COMPACT) if _hides_new_files(table) and not has_producer else changing
@@ -80,7 +81,7 @@ def _of_states(table: TableStore, snapshot: Snapshot, fields: Sequence[DataField
     compared = [*fields, *(key for key in keys if key not in fields)]
     names = [ROW_KIND, *(field.name for field in fields)]
     after = TableState(table=table, snapshot=snapshot)
-    # What compactions write to a changelog later must not be among the changes of an overwrite too.
+    # Changes that compactions write to a changelog later must not also be among the changes of an overwrite.
     is_followed = CHANGELOG_PRODUCER.of(table.schema.options) is not ChangelogProducer.NONE
     for found in differences(before, after, compared, is_followed=is_followed):
         yield found.changes().rename_columns([ROW_KIND, *(field.name for field in compared)]).select(names)

@@ -1,4 +1,4 @@
-"""The columns of the system table `files`, each made when it is asked for."""
+"""The columns of the system table `files`, each computed when it is requested."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.system.live_columns import live_columns
 from lakelog.filestore.system.texts import FileTexts, row_text
 
-_COMPRESSED = ("gz", "bz2", "deflate", "snappy", "lz4", "zst")  # endings behind that of the format
+_COMPRESSED = ("gz", "bz2", "deflate", "snappy", "lz4", "zst")  # endings after that of the format
 _SOURCES = {int(source): source.name for source in FileSource}
-# Columns that are as the manifests have them.
+# Columns that are unchanged from the manifests.
 _STORED = {
     "bucket": "bucket",
     "schema_id": "schema_id",
@@ -99,13 +99,13 @@ def _ordered(table: TableStore, live: pl.DataFrame) -> pl.DataFrame:
 
 
 def mapped(values: pl.Series, of: Callable[[Any], str | None]) -> pl.Series:
-    """A string for each value; it is made once for equal values."""
+    """A string for each value, computed once for equal values."""
     known = {value: of(value) for value in values.unique()}
     return pl.Series([known[value] for value in values], dtype=pl.String)
 
 
 def created(live: pl.DataFrame) -> pl.Series:
-    """When files were made, in UTC."""
+    """When files were created, in UTC."""
     known = {value: None if value is None else millis_of_wall_clock(value) for value in live["created_millis"].unique()}
     millis = pl.Series([known[value] for value in live["created_millis"]], dtype=pl.Int64)
     return millis.cast(pl.Datetime("ms"))

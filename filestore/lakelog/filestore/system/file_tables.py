@@ -25,7 +25,7 @@ def files(table: TableStore, snapshot: Snapshot | None, names: Sequence[str]) ->
 
 
 def manifests(table: TableStore, snapshot: Snapshot | None) -> list[tuple[object, ...]]:
-    """The rows of `manifests`: those before the snapshot, then its own."""
+    """The rows of `manifests`: manifests from before the snapshot, then its own."""
     fields = table.schema.partition_fields
     return [
         (
@@ -44,7 +44,7 @@ def manifests(table: TableStore, snapshot: Snapshot | None) -> list[tuple[object
 
 
 def partitions(table: TableStore, snapshot: Snapshot | None) -> pa.Table:
-    """The rows of `partitions`, in the order of their names. `done` and who made a partition only catalogs know."""
+    """The rows of `partitions`, in the order of their names. Only catalogs know `done` and who created a partition."""
     found = _summed(table, snapshot, ["partition"])
     unknown = {name: pl.lit(None) for name in ("created_at", "created_by", "updated_by", "options")}
     rows = found.with_columns(done=pl.lit(False), **unknown).sort("partition")

@@ -20,9 +20,9 @@ from lakelog.filestore.schema.paths import MAIN_BRANCH
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryEntry:
-    """A snapshot of a line. `is_living` False is one that has expired, and that its tags keep.
+    """A snapshot of a line. `is_living` is False for one that has expired, and that tags keep.
 
-    `branches` are those that began at it.
+    `branches` are the branches that began at it.
     """
 
     snapshot: Snapshot
@@ -32,7 +32,7 @@ class HistoryEntry:
 
     @property
     def operation(self) -> str | None:
-        """What made the snapshot, such as `DELETE`, also in a table with a log; None is unknown."""
+        """The operation that made the snapshot, such as `DELETE`, also in a logged table; None is unknown."""
         return operation_of(self.snapshot)
 
 
@@ -41,7 +41,7 @@ class HistoryLine:
     """The main branch or another one: its entries, newest first, without the snapshots before it began.
 
     `began_at` is the snapshot of the main branch at which it began; None for the main branch, for one that began empty
-    and for one of another engine without a shared tag. `left_out` counts older entries that were not asked for.
+    and for one of another engine without a shared tag. `left_out` counts older entries that were not requested.
     """
 
     name: str
@@ -87,8 +87,9 @@ class History:
 def history_of(table: TableStore, *, name: str, limit: int | None = None) -> History:
     """The history of a table with all its branches, or of the branch that the table is opened on.
 
-    With `limit` each line has its newest snapshots alone, and those that a tag names or a branch began at. Raises
-    CorruptDataError for a damaged file, in the table's own history with the branch that has it and how it is deleted.
+    With `limit` each line has only its newest snapshots, and those that a tag names or at which a branch began. Raises
+    CorruptDataError for a damaged file; in the table's own history the error names the branch that has it and how it is
+    deleted.
     """
     is_main = table.branch == MAIN_BRANCH
     branches = branch_list(table) if is_main else [one for one in branch_list(table) if one.name == table.branch]

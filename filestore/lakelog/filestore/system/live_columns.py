@@ -1,4 +1,4 @@
-"""The data files of a snapshot as columns, from the columns of its manifests: no object is made for a file."""
+"""The data files of a snapshot as columns, from the columns of its manifests: no object is created for a file."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _IDENTITY = ("partition", "bucket", "level", "file_name", "embedded_index", "ext
 
 
 def live_columns(table: TableStore, snapshot: Snapshot | None) -> pl.DataFrame:
-    """The files of a snapshot, one row a file, in the order in which they were added.
+    """The files of a snapshot, one row per file, in the order in which they were added.
 
     `partition`, `min_key`, `max_key` and the statistics are serialized rows; `created_millis` is the wall clock of the
     writer's zone, as the format stores it. Raises CorruptDataError.
@@ -64,7 +64,7 @@ def live_columns(table: TableStore, snapshot: Snapshot | None) -> pl.DataFrame:
 
 
 def manifests_of(table: TableStore, snapshot: Snapshot) -> list[ManifestFileMeta]:
-    """The manifests of a snapshot: those before it, then its own."""
+    """The manifests of a snapshot: those from before it, then its own."""
     lists = (
         (snapshot.base_manifest_list, snapshot.base_manifest_list_size),
         (snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),

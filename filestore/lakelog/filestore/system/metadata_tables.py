@@ -103,7 +103,7 @@ def consumers(table: TableStore) -> Iterator[Row]:
 
 
 def statistics(table: TableStore, snapshot: Snapshot | None) -> Iterator[Row]:
-    """The row of `statistics`: what ANALYZE found last, at the snapshot or before; none without it."""
+    """The row of `statistics`: the last result of ANALYZE, at the snapshot or before; no row without one."""
     found = None if snapshot is None else snapshot.statistics
     if found is None:
         return

@@ -2,13 +2,13 @@
 
 | source | changes |
 |---|---|
-| `auto` | between two tags the difference, else those of each snapshot |
+| `auto` | the difference between two tags, else those of each snapshot |
 | `changelog`, `delta` | those of each snapshot, from its changelog files, or from the files that it added |
-| `difference` | one delete, insert or update a key that differs, whatever was in between; needs both states alone |
+| `difference` | one delete, insert or update per key that differs, whatever was in between; needs only both states |
 
-An overwrite adds no row for those that it removes: where it has no changelog, its changes are the difference to the
-state before, of what followers have seen of the two: what compactions write to a changelog later is not among them.
-Source: Paimon, `IncrementalDiffStartingScanner`.
+An overwrite adds no row for those that it removes: if it has no changelog, its changes are the difference to the state
+before, as readers that follow the changes have seen both: changes that compactions write to a changelog later are not
+among them. Source: Paimon, `IncrementalDiffStartingScanner`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def range_changes(
 ) -> Iterator[pa.RecordBatch]:
     """The changes of a range, `_row_kind` first. Wrong arguments raise before the first batch.
 
-    Raises as `snapshots_of_changes`; NotFoundError, naming what can be read, where neither changes nor states are kept.
+    Raises as `snapshots_of_changes`; NotFoundError, naming what can be read, if neither changes nor states are kept.
     """
     ends = resolved_range(table, after=after, up_to=up_to)
     first, last = ends
@@ -76,7 +76,7 @@ def resolved_range(
 
 
 def is_difference(ends: tuple[RangeEnd | None, RangeEnd | None], source: ChangeSource) -> bool:
-    """Whether the changes of a range are the difference of two states, as Paimon has it for two tags."""
+    """Whether the changes of a range are the difference of two states, as in Paimon for two tags."""
     first, last = ends
     are_tags = first is not None and last is not None and first.is_tag and last.is_tag
     return source is ChangeSource.DIFFERENCE or (source is ChangeSource.AUTO and are_tags)
@@ -85,14 +85,15 @@ def is_difference(ends: tuple[RangeEnd | None, RangeEnd | None], source: ChangeS
 def states_of(
     table: TableStore, ends: tuple[RangeEnd | None, RangeEnd | None]
 ) -> tuple[Snapshot | None, Snapshot | None]:
-    """The states at both ends; the state before the first snapshot, and the newest one, where an end is not given."""
+    """The states at both ends; by default the state before the first snapshot, and the newest one."""
     first, last = ends
     old = None if first is None else state_of(table, first)
     return old, table.snapshots.latest() if last is None else state_of(table, last)
 
 
 def changed_snapshots(table: TableStore, first: RangeEnd | None, last: RangeEnd | None) -> list[Snapshot]:
-    """The snapshots of a range. Raises NotFoundError where the changes of one have expired, and says what is kept."""
+    """The snapshots of a range. Raises NotFoundError, naming what is kept, if the changes of a snapshot have
+    expired."""
     after, up_to = (None if end is None else end.number for end in (first, last))
     try:
         found = snapshots_of_changes(table, after=after, up_to=up_to)
@@ -107,7 +108,7 @@ def changed_snapshots(table: TableStore, first: RangeEnd | None, last: RangeEnd 
 
 def takes_states(table: TableStore, snapshot: Snapshot, source: ChangeSource) -> bool:
     """Whether the changes of a snapshot are read from the states before and after it."""
-    # Where compactions tell the changes, a restore has none if they were told neither of the two states.
+    # If compactions write the changes, a restore has no changes if neither of the two states was in a changelog.
     is_told_later = CHANGELOG_PRODUCER.of(table.schema.options) in (
         ChangelogProducer.LOOKUP,
         ChangelogProducer.FULL_COMPACTION,
@@ -119,12 +120,13 @@ def takes_states(table: TableStore, snapshot: Snapshot, source: ChangeSource) ->
 
 
 def state_before(table: TableStore, snapshot: Snapshot) -> Snapshot | None:
-    """The state before a snapshot. Raises NotFoundError for one that has expired."""
+    """The state before a snapshot. Raises NotFoundError if that snapshot has expired."""
     return state_of(table, RangeEnd(number=snapshot.id - 1))
 
 
 def _check_same_history(table: TableStore, end: RangeEnd | None) -> None:
-    """Raise InvalidRequestError for a tag of a history that was rolled back: its number is another snapshot's now."""
+    """Raise InvalidRequestError for a tag of a line that was rolled back: its number now belongs to another
+    snapshot."""
     if end is None or end.snapshot is None:
         return
     living = find_changes(table, end.number)

@@ -1,8 +1,8 @@
 """The system tables with a table's own columns: `audit_log`, `binlog`, `ro` and `row_tracking`.
 
 `audit_log` has the row kind of each row. At a snapshot it shows the rows with the kinds that the files store, deleted
-ones as -D until a compaction drops them from the files, as Paimon does; over a range of snapshots all changes, which
-no compaction removes: applied in their order to the rows at the range's start they give those at its end.
+rows as -D until a compaction drops them from the files, as in Paimon. Over a range of snapshots it shows all changes,
+which no compaction removes: applied in their order to the rows at the range's start they result in those at its end.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _KIND_COLUMN = DataField(id=-1, name=ROW_KIND, type=parse_type("STRING"))
 
 
 def row_table_fields(schema: TableSchema, name: str) -> tuple[DataField, ...]:
-    """The columns of a system table with the columns of a table."""
+    """The columns of a system table that includes the columns of a table."""
     if name == "audit_log":
         return (_KIND_COLUMN, *schema.fields)
     if name == "binlog":
@@ -51,7 +51,7 @@ def row_table_fields(schema: TableSchema, name: str) -> tuple[DataField, ...]:
 
 
 def audit_log(table: TableStore, snapshot: Snapshot | None, names: Sequence[str]) -> Iterator[pa.Table]:
-    """The rows of a snapshot with their kinds, deleted rows that the files hold among them."""
+    """The rows of a snapshot with their kinds, including deleted rows that the files still hold."""
     fields = _own_fields(table, names)
     for split in plan_read(table, snapshot).splits:
         own = table if split.branch is None else branch_table(table, split.branch)
@@ -61,7 +61,7 @@ def audit_log(table: TableStore, snapshot: Snapshot | None, names: Sequence[str]
 
 
 def _own_fields(table: TableStore, names: Sequence[str]) -> list[DataField]:
-    """The columns of the table that are asked for, at least one."""
+    """The requested columns of the table, at least one."""
     found = [field for field in table.schema.fields if field.name in names]
     return found or [table.schema.fields[0]]
 
@@ -69,7 +69,7 @@ def _own_fields(table: TableStore, names: Sequence[str]) -> list[DataField]:
 def _kept_rows(
     table: TableStore, split: DataSplit, fields: Sequence[DataField]
 ) -> Iterator[tuple[pa.Table, pa.ChunkedArray | pa.Array]]:
-    """The merged rows of a split with their kinds (int8); the last change of a key stays also when it is a delete."""
+    """The merged rows of a split with their kinds (int8); the last change of a key is kept even if it is a delete."""
     budget = READ_MEMORY_BUDGET.of(table.schema.options)
     stored = table.stored
     if table.schema.is_change_log or not table.schema.primary_keys:
@@ -92,7 +92,8 @@ def _kept_rows(
 
 
 def packed(changes: Iterator[pa.Table], names: Sequence[str]) -> Iterator[pa.Table]:
-    """Changes as `binlog` shows them: each value in a list, that of an update with the old value before the new one."""
+    """Changes as `binlog` shows them: each value in a list; the list of an update has the old value before the new
+    one."""
     held: pa.Table | None = None
     for piece in changes:
         rows = piece if held is None else pa.concat_tables([held, piece])
@@ -117,7 +118,7 @@ def _packed(rows: pa.Table, kinds: Sequence[str], names: Sequence[str]) -> pa.Ta
 
 
 def read_optimized(table: TableStore, snapshot: Snapshot | None, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The rows that need no merge: with primary key those of the highest level, the last full compaction's."""
+    """The rows that need no merge: with primary key those of the highest level, from the last full compaction."""
     splits = list(plan_read(table, snapshot).splits)
     if is_merged_on_read(table.stored.schema):
         splits = [left for split in splits if (left := _highest(table.stored, split)).files]
@@ -131,7 +132,7 @@ def _highest(table: TableStore, split: DataSplit) -> DataSplit:
 
 
 def row_tracking(table: TableStore, snapshot: Snapshot | None, names: Sequence[str]) -> Iterator[pa.Table]:
-    """The rows with the number that each keeps for its life, and the sequence number of its last change.
+    """The rows with the number that each keeps forever, and the sequence number of its last change.
 
     See `lakelog.filestore.data.row_numbers`.
     """
@@ -155,7 +156,7 @@ def row_tracking(table: TableStore, snapshot: Snapshot | None, names: Sequence[s
 def _numbered(
     table: TableStore, bucket: BucketId, group: Sequence[DataFileMeta], fields: Sequence[DataField]
 ) -> Iterator[pa.RecordBatch]:
-    """All rows of a group of files with their numbers: those of several files are of neighbouring numbers."""
+    """All rows of a group of files with their numbers: if there are several files, the numbers are consecutive."""
     piece_bytes = READ_MEMORY_BUDGET.of(table.schema.options) // COPIES
     if len(group) == 1:
         yield from read_numbered(table, bucket, group[0], fields, piece_bytes=piece_bytes)

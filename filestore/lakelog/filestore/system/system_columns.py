@@ -1,4 +1,4 @@
-"""The columns of the system tables: Paimon 2.0's, then those that the proposals of tags and branches name beside them.
+"""The columns of the system tables: those of Paimon 2.0, then those that the proposals of tags and branches add.
 
 Timestamps without a zone are in UTC. Source: Paimon, the classes of `org.apache.paimon.table.system`.
 """
@@ -100,7 +100,7 @@ SYSTEM_COLUMNS: Mapping[str, tuple[DataField, ...]] = {
         record_count="BIGINT",
         create_time=_TIME,
         time_retained="STRING",
-        tagged_snapshot_id=_COUNT,  # the name that the proposal of tags has for snapshot_id
+        tagged_snapshot_id=_COUNT,  # the name of snapshot_id in the proposal of tags
     ),
     "branches": _columns(
         branch_name=_STRING,

@@ -1,4 +1,4 @@
-"""A system table: its columns, and its rows, which are read when they are asked for."""
+"""A system table: its columns, and its rows, which are read when they are requested."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lakelog.filestore.predicate import Predicate, RowTest, predicate_of
 if TYPE_CHECKING:
     import pandas as pd
 
-# Gives the rows of the columns with these names, and maybe more columns.
+# Returns the rows in the columns with these names, and maybe in more columns.
 RowsOf = Callable[[Sequence[str]], Iterator[pa.RecordBatch | pa.Table]]
 
 
@@ -27,7 +27,7 @@ RowsOf = Callable[[Sequence[str]], Iterator[pa.RecordBatch | pa.Table]]
 class SystemTable:
     """A system table of a table or of a warehouse, such as `db.flights$files`. Each read sees the newest state.
 
-    Columns that are not asked for are not computed.
+    Columns that are not requested are not computed.
     """
 
     name: str

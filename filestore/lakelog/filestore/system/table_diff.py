@@ -1,4 +1,4 @@
-"""How two states of a table differ: how many rows were added, changed and removed, and which."""
+"""The difference of two states of a table: how many rows were added, changed and removed, and which."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ SAMPLE_ROWS = 10
 
 
 def state_of(table: TableStore, given: DiffState) -> TableState:
-    """The state that an argument names: a version, a timestamp, a snapshot, or keywords such as `{"tag": "t"}`.
+    """The state that an argument names: a string, a timestamp, a snapshot, or keywords such as `{"tag": "t"}`.
 
-    A string is a version first: a tag, a snapshot's number, `branch.tag`, `branch.snapshot` or a branch; then a
-    timestamp. 0 is the table before its first snapshot. Raises NotFoundError, InvalidRequestError.
+    A string is first read as in `VERSION AS OF`: a tag, a snapshot's number, `branch.tag`, `branch.snapshot` or a
+    branch; then as a timestamp. 0 is the table before its first snapshot. Raises NotFoundError, InvalidRequestError.
     """
     if isinstance(given, Snapshot):
         return TableState(table=table, snapshot=given)
@@ -70,8 +70,8 @@ class TableDiff:
     """The difference of two states: rows added, changed and removed from `before` to `after`.
 
     `changed_columns` counts for each column the rows in which it changed. Without primary key a changed row is one
-    removed and one added. `sample` are the first changes: rows with their kinds, -D removed, -U and +U changed, +I
-    added. All of them are read again by `to_batches`.
+    removed and one added row. `sample` has the first changes: rows with their kinds, -D removed, -U and +U changed, +I
+    added. `to_batches` reads all changes again.
     """
 
     name: str
@@ -161,7 +161,7 @@ class _Sample:
         self._held = Difference(added=nothing, removed=nothing, old=nothing, new=nothing, changed_columns={})
 
     def add(self, found: Difference) -> None:
-        """Take rows of a difference, as long as there are too few."""
+        """Take rows of a difference, while there are too few."""
         held, count = self._held, self._count
         self._held = Difference(
             added=_first(held.added, found.added, count),

@@ -1,4 +1,4 @@
-"""Partitions, keys and statistics as Paimon's system tables print them."""
+"""Partitions, keys and statistics as strings, as Paimon's system tables print them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ def _plain(kind: DataType, value: StoredValue) -> str:
 
 
 class FileTexts:
-    """The strings of files' keys and statistics: a file has those of its own schema, shown is the table's."""
+    """The strings of files' keys and statistics: a file has those of its own schema, and those of the table's schema
+    are shown."""
 
     def __init__(self, table: TableStore) -> None:
         self._table = table
@@ -78,7 +79,7 @@ class FileTexts:
         return f"{{{', '.join(found)}}}"
 
     def bounds(self, schema_id: int, covered: Sequence[str] | None, row: bytes) -> str:
-        """The least or largest values by column, such as `{id=1, name=a}`."""
+        """The smallest or largest values by column, such as `{id=1, name=a}`."""
         places = self._places(schema_id, covered)
         arity = int.from_bytes(row[:4], "big")
         found = []
@@ -91,7 +92,8 @@ class FileTexts:
         return f"{{{', '.join(found)}}}"
 
     def _places(self, schema_id: int, covered: Sequence[str] | None) -> _Places:
-        """For each column its position in the statistics, -1 without any, and the file's column; None without one."""
+        """For each column its position in the statistics (-1 without statistics) and the file's column (None without
+        one)."""
         key = (schema_id, None if covered is None else tuple(covered))
         if key in self._known:
             return self._known[key]

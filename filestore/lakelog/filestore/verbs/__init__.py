@@ -1,4 +1,4 @@
-"""The verbs of a table without a log, by what they are about: each imports what it needs when it is called."""
+"""The verbs of a table without a log, by topic: each imports what it needs when it is called."""
 
 from lakelog.common.faces import face
 

@@ -1,4 +1,4 @@
-"""The branches of a table, and older states of it that are brought back."""
+"""The verbs for branches of a table, and for bringing back older states."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class BranchedTable(WritableTable):
-    """A table with the verbs of branches, and those that bring a state back."""
+    """A table with the verbs of branches, and those that bring an older state back."""
 
     def create_branch(
         self,
@@ -33,11 +33,12 @@ class BranchedTable(WritableTable):
         check: Callable[[Snapshot], None] | None = None,
         **which: Unpack[SnapshotChoice],
     ) -> Branch:
-        """Make a branch of the newest snapshot, of the one that arguments name, or an `empty` one with the columns.
+        """Create a branch from the newest snapshot, or from the one that arguments name, or an `empty` one with the
+        columns.
 
-        It shares the files of the table and copies metadata alone. `check` is called with the snapshot, and raises for
-        one that no branch can begin at. Raises InvalidRequestError for a name that cannot be, ConflictError for one
-        that is taken.
+        The branch shares the files of the table, only metadata are copied. `check` is called with the snapshot, and
+        raises an error if no branch can begin there. Raises InvalidRequestError for a name that is not allowed,
+        ConflictError for one that is taken.
         """
         from lakelog.filestore.refs.branches.branching import make_branch
 
@@ -59,13 +60,13 @@ class BranchedTable(WritableTable):
         )
 
     def rename_branch(self, name: str, new_name: str) -> None:
-        """Rename a branch; its writers are stopped before. Raises NotFoundError, ConflictError, InvalidRequestError."""
+        """Rename a branch; stop its writers first. Raises NotFoundError, ConflictError, InvalidRequestError."""
         from lakelog.filestore.refs.branches.branching import renamed
 
         renamed(self, name, new_name)
 
     def delete_branch(self, name: str, *, if_exists: bool = False) -> None:
-        """Delete a branch; `remove_orphan_files` deletes the files that it alone named. Raises NotFoundError."""
+        """Delete a branch; `remove_orphan_files` deletes the files that only the branch named. Raises NotFoundError."""
         from lakelog.filestore.refs.branches.branching import deleted
 
         deleted(self, name, if_exists=if_exists)
@@ -77,7 +78,7 @@ class BranchedTable(WritableTable):
         return branch_list(self)
 
     def expire_branches(self, *, age_millis: int | None = None, now_millis: int | None = None) -> list[str]:
-        """Delete the branches whose time is over, and those not written for an age; gives their names."""
+        """Delete the branches whose time is over, and those that were not written for an age; returns their names."""
         from lakelog.filestore.refs.branches.branching import expire_branches
 
         return expire_branches(self, age_millis=age_millis, now_millis=now_millis)
@@ -108,22 +109,22 @@ class BranchedTable(WritableTable):
         return commit.done(self._committed(commit, clock))
 
     def fast_forward(self, branch: str) -> Snapshot:
-        """Give the table what a branch has since it began; gives the newest snapshot.
+        """Give the table what a branch has got since it began; returns the newest snapshot.
 
-        Raises ConflictError where the table has changed since, and while a writer commits to either of them.
+        Raises ConflictError if the table has changed since, and while a writer commits to either of them.
         """
         from lakelog.filestore.refs.branches.from_branch import fast_forward
 
         return fast_forward(self, self.on_branch(branch))
 
     def merge_branch(self, branch: str) -> Snapshot:
-        """As `fast_forward`, and what the table has since the branch began gives way. The branch stays."""
+        """As `fast_forward`, and drop what the table has got since the branch began. The branch is kept."""
         from lakelog.filestore.refs.branches.from_branch import merge_branch
 
         return merge_branch(self, self.on_branch(branch))
 
     def replace_main(self, branch: str) -> Snapshot:
-        """As `merge_branch`, and the branch is deleted."""
+        """As `merge_branch`, and delete the branch."""
         from lakelog.filestore.refs.branches.from_branch import replace_main
 
         return replace_main(self, self.on_branch(branch))

@@ -1,4 +1,4 @@
-"""The reads of a table: rows of a snapshot for Arrow, polars and DuckDB, and the changes of snapshots.
+"""The reads of a table: the rows of a snapshot for Arrow, polars and DuckDB, and the changes of snapshots.
 
 Each verb imports what it needs when it is called.
 """
@@ -40,12 +40,12 @@ class Selection(SnapshotChoice, total=False):
     """The rows and columns of a read.
 
     `columns` are the columns in their order, or a string for a single one; `where` is a condition in SQL. Names are
-    compared as in Spark: case matters only where the names of two columns differ in nothing else. `snapshot_id` names a
+    compared as in Spark: case matters only if the names of two columns differ in nothing else. `snapshot_id` names a
     snapshot, `timestamp` the newest one at that time or before, `watermark` the oldest one that has it, `tag` the one
     that the tag keeps, `version` a tag, a snapshot, `branch.tag`, `branch.snapshot` or a branch; without any of them
     the newest snapshot is read. A timestamp is a datetime, a string such as `2026-01-31 12:00:00`, or an int,
-    milliseconds since 1970; without a zone it is in UTC. With `branch` it is a snapshot or tag of that branch, in the
-    branch's columns. See `lakelog.filestore.refs.states.travel`.
+    milliseconds since 1970; without a zone it is in UTC. With `branch` the read is of a snapshot or tag of that branch,
+    in the branch's columns. See `lakelog.filestore.refs.states.travel`.
     """
 
     columns: str | Sequence[str] | None
@@ -65,11 +65,12 @@ class _ReadRequest:
     where: Predicate | None
 
     def planned(self, fields: Sequence[DataField] | None = None, *, skip: Predicate | None = None) -> PlannedRead:
-        """The read, in these columns, without files in which no row passes `skip`."""
+        """The read in these columns, without files in which no row passes `skip`."""
         return self.table._read_of(self.snapshot, self.fields if fields is None else fields, self.where, skip=skip)
 
     def pushed_into(self, names: Sequence[str], also: Predicate | None) -> PlannedRead:
-        """The read for the columns and the filter of a query, which only skips files: the query applies it to rows."""
+        """The read for the columns and the filter of a query. The filter only skips files: the query applies it to
+        rows."""
         return self.planned(self.table.schema.select(names), skip=also)
 
 
@@ -78,17 +79,17 @@ class ReadableTable(TableStore):
     """A table with its reads."""
 
     def on_branch(self, branch: str | None) -> Self:
-        """The branch as a table, with its newest schema; None is the table itself.
+        """The branch as a table, with its newest schema; None means the table itself.
 
         Raises NotFoundError, naming the branches.
         """
         return on_branch(self, branch)
 
     def snapshot(self, **which: Unpack[SnapshotChoice]) -> Snapshot | None:
-        """The snapshot to read: the newest, or the one that the keywords name; None for a table without any.
+        """The snapshot to read: the newest, or the one that the keywords name; None for a table without snapshots.
 
-        Raises NotFoundError for a snapshot, timestamp, watermark, tag or branch that does not exist. Logs a warning
-        where it shows rows of another engine that the table's log lacks.
+        Raises NotFoundError for a snapshot, timestamp, watermark, tag or branch that does not exist. Logs a warning if
+        it shows rows of another engine that the table's log lacks.
         """
         return self.travelled(**which)[1]
 
@@ -108,7 +109,7 @@ class ReadableTable(TableStore):
 
         _check_keywords(what, _KEYWORDS)
         table = self.on_branch(what.get("branch"))
-        # Snapshots first: they show when a schema file is lost, and a column that it adds would seem not to exist.
+        # Snapshots first: they show whether a schema file is lost, whose new columns would seem not to exist.
         if what.keys() - {"columns", "where"}:
             check_schema(table, table.snapshots.latest())
         table, snapshot = self._travelled(what)
@@ -127,7 +128,7 @@ class ReadableTable(TableStore):
         return self._planned(**what).to_table()
 
     def count(self, *, where: str | Predicate | None = None, **which: Unpack[SnapshotChoice]) -> int:
-        """The exact number of rows. Reads files only where metadata are not enough."""
+        """The exact number of rows. Reads files only if metadata are not enough."""
         asked = self._requested({"columns": None, "where": where, **which})
         schema = asked.table.schema
         return asked.planned(
@@ -172,9 +173,9 @@ class ReadableTable(TableStore):
     def to_polars(self, **what: Unpack[Selection]) -> pl.LazyFrame:
         """The rows as a lazy polars frame, in no order; maps become lists of key and value.
 
-        The snapshot is chosen now. Columns, limits and filters of a query reach the files, also without `columns` and
-        `where`. Errors while a query runs are raised by polars: as they are, or by older releases as a
-        ComputeError that quotes them.
+        The snapshot is chosen now. Columns, limits and filters of a query reach the files, even without `columns` and
+        `where`. Errors while a query runs are raised by polars: unchanged, or by older releases as a ComputeError that
+        quotes them.
         """
         from lakelog.filestore.read.polars_scan import lazy_frame
 
@@ -184,7 +185,7 @@ class ReadableTable(TableStore):
     def to_duckdb(self, *, connection: Any = None, **what: Unpack[Selection]) -> DuckDBPyRelation:
         """The rows as a DuckDB relation, in no order. Needs duckdb 2.0: releases before it lose rows with NaN.
 
-        The snapshot is chosen now. Columns and filters of a query reach the files, also without `columns` and `where`;
+        The snapshot is chosen now. Columns and filters of a query reach the files, even without `columns` and `where`;
         each query reads them as a stream. Without `where` DuckDB reads large files that need no merge itself.
         """
         try:
@@ -216,7 +217,7 @@ class ReadableTable(TableStore):
         columns: str | Sequence[str] | None = None,
         branch: str | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """The changes of the snapshots after `after`, up to and with `up_to`; by default all changes that exist.
+        """The changes of the snapshots after `after`, up to and including `up_to`; by default all changes that exist.
 
         The first column is `_row_kind` (+I, -U, +U, -D). Changes come snapshot by snapshot, bucket by bucket, or with
         the source `difference` as one difference of the two states. Raises NotFoundError for a snapshot that does not
@@ -251,7 +252,7 @@ class ReadableTable(TableStore):
 
 
 def _check_keywords(given: SnapshotChoice, known: Sequence[str]) -> None:
-    """Raise InvalidRequestError for a keyword that a read does not take."""
+    """Raise InvalidRequestError for a keyword that a read does not have."""
     for keyword in given:
         if keyword not in known:
             near = get_close_matches(keyword, known, n=1)

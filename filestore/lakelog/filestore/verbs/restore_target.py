@@ -1,4 +1,4 @@
-"""The state that a restore or a rollback goes to."""
+"""The state to which a restore or a rollback returns."""
 
 from __future__ import annotations
 

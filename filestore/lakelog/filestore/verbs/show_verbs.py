@@ -1,4 +1,4 @@
-"""What a table is made of, and how its states differ: system tables, differences, history."""
+"""The verbs that show what a table is made of, and how its states differ: system tables, differences, history."""
 
 from __future__ import annotations
 

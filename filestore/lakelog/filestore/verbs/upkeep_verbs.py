@@ -42,13 +42,12 @@ class KeptTable(ReadableTable):
         return snapshot
 
     def rescale(self, bucket_count: int, *, clock: CommitClock | None = None) -> Self:
-        """Change the number of buckets, and give the changed table: every row is rewritten.
+        """Change the number of buckets, and return the changed table: every row is rewritten.
 
-        Writers that opened the table before are refused afterwards. A call continues a rescale that was cut off.
-        Moved rows are in no changelog; changes that are not in a changelog yet are compacted into one first, also when
-        the table is write-only.
-        Raises InvalidRequestError and UnsupportedError for tables whose rows cannot move, such as those with a log;
-        ConflictError when other writers commit all the time.
+        Writers that opened the table before are refused afterwards. A call continues a rescale that was cut off. Moved
+        rows are in no changelog; changes that are not in a changelog yet are compacted into one first, even if the
+        table is write-only. Raises InvalidRequestError and UnsupportedError for tables whose rows cannot move, such as
+        those with a log; ConflictError when other writers commit all the time.
         """
         from lakelog.filestore.alter.rescale import move_rows, rescale_schema
         from lakelog.filestore.commit.commit_clock import CommitClock
@@ -103,7 +102,7 @@ class KeptTable(ReadableTable):
             self._compact_after_write(waiting, clock)
 
     def _expire_after(self, snapshot: Snapshot, *, is_upkeep: bool = False) -> None:
-        """Create the tags that are due after a commit, then expire what is; errors are only logged."""
+        """Create the tags that are due after a commit, then expire what is due; errors are only logged."""
         from lakelog.filestore.expire.writer_expiry import expire_after_commit
         from lakelog.filestore.refs.tags.auto_tags import expire_tags_by_writer, tag_after_commit
 
@@ -131,7 +130,7 @@ class KeptTable(ReadableTable):
         return expired
 
     def find_commit(self, commit_uuid: str, *, snapshot_id: int | None = None) -> FoundCommit:
-        """What became of a commit. See `lakelog.catalog.Table.upkeep.find_commit`."""
+        """The outcome of a commit. See `lakelog.catalog.Table.upkeep.find_commit`."""
         from lakelog.filestore.commit.outcomes import find_commit
 
         return find_commit(self, commit_uuid, snapshot_id=snapshot_id)
@@ -173,7 +172,7 @@ class KeptTable(ReadableTable):
     ) -> Orphans:
         """Find the files that no snapshot, changelog, tag or branch names, or without `dry_run` delete them.
 
-        Raises InvalidRequestError for a table with a log when `named_elsewhere` is not given: the log names files too.
+        Raises InvalidRequestError for a logged table if `named_elsewhere` is not given: the log names files too.
         """
         from lakelog.filestore.expire.orphans import remove_orphan_files
         from lakelog.filestore.refs.branches.branch_finishing import drop_stale_tags, finish_cut_off

@@ -39,14 +39,13 @@ class WritableTable(KeptTable):
         kinds: RowKinds | None = None,
         clock: CommitClock | None = None,
     ) -> Snapshot:
-        """Write rows and commit them in one snapshot; `kinds` are row kinds, for all rows or one a row.
+        """Write rows and commit them in one snapshot; `kinds` are row kinds, one for all rows or one per row.
 
         `overwrite` replaces all rows of the table, or with `where`, a condition on partition columns, those of the
-        partitions that meet it; the new rows must meet it too. `overwrite-partitions` replaces the partitions that the
-        new rows are in. Afterwards the written buckets are compacted and old snapshots expire where that is due, unless
-        the table is write-only.
-        Raises InvalidRequestError for rows that do not fit and for tables with a log, ConflictError for an overwrite of
-        a table that another writer changed meanwhile.
+        partitions that meet it; the new rows must meet it too. `overwrite-partitions` replaces the partitions of the
+        new rows. Afterwards the written buckets are compacted and old snapshots expire if that is due, unless the table
+        is write-only. Raises InvalidRequestError for rows that do not fit and for tables with a log, ConflictError for
+        an overwrite of a table that another writer changed meanwhile.
         """
         from lakelog.filestore.write.table_write import TableWrite
 
@@ -56,12 +55,12 @@ class WritableTable(KeptTable):
         return snapshot
 
     def delete(self, where: str | Predicate, *, clock: CommitClock | None = None) -> Snapshot | None:
-        """Delete the rows that meet a condition, in one snapshot; None when no row does.
+        """Delete the rows that meet a condition, in one snapshot; None if no row does.
 
-        The rows are read and written again as retractions; when another commit came first, they are read again. They
-        must fit in memory. Afterwards buckets are compacted and snapshots expire as after a write.
-        Raises UnsupportedError for tables whose rows a retraction does not delete, such as append-only ones and those
-        of other merge engines than deduplicate; InvalidRequestError for tables with a log; ConflictError when other
+        The rows are read and written again as retractions; if another commit comes first, they are read again. They
+        must fit in memory. Afterwards buckets are compacted and snapshots expire as after a write. Raises
+        UnsupportedError for tables whose rows a retraction does not delete, such as append-only tables and those of
+        other merge engines than deduplicate; InvalidRequestError for tables with a log; ConflictError when other
         writers commit all the time.
         """
         self._check_has_no_log()
@@ -73,10 +72,11 @@ class WritableTable(KeptTable):
         return self._change("DELETE", delete_plan(self, required_predicate(where)), clock=clock)
 
     def _change(self, operation: str, plan: ChangePlan, *, clock: CommitClock | None = None) -> Snapshot | None:
-        """Commit the changes of a statement of `lakelog.filestore.write.changing`; None when there are none.
+        """Commit the changes of a statement of `lakelog.filestore.write.changing`; None if there are no changes.
 
-        Planned again when another commit came first. Afterwards buckets are compacted and snapshots expire as after a
-        write. Raises InvalidRequestError for tables with a log, ConflictError when other writers commit all the time.
+        The statement is planned again if another commit comes first. Afterwards buckets are compacted and snapshots
+        expire as after a write. Raises InvalidRequestError for tables with a log, ConflictError when other writers
+        commit all the time.
         """
         self._check_has_no_log()
         from lakelog.filestore.write.deleting import TableChange
@@ -87,7 +87,7 @@ class WritableTable(KeptTable):
         return snapshot
 
     def _committed(self, write: TableWrite | TableChange, clock: CommitClock | None) -> Snapshot | None:
-        """Commit, then compact and expire what is due. None when nothing is to be committed."""
+        """Commit, then compact and expire what is due. None if there is nothing to commit."""
         from lakelog.filestore.commit.commit import TableCommit
 
         snapshot = TableCommit(self, clock=clock).commit(
@@ -130,7 +130,7 @@ class WritableTable(KeptTable):
         return PartitionFilter(self.schema, required_predicate(where))
 
     def drop_partitions(self, where: str | Predicate, *, clock: CommitClock | None = None) -> Snapshot | None:
-        """Delete the partitions that meet a condition on partition columns; None when none does.
+        """Delete the partitions that meet a condition on partition columns; None if no partition does.
 
         Raises InvalidRequestError for a condition on other columns and for tables with a log, ConflictError for a table
         that changed meanwhile.

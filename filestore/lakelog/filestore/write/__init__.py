@@ -1,4 +1,4 @@
-"""Writes: rows are checked, assigned to buckets, buffered, sorted and spilled, and written to files."""
+"""Writes: rows are checked, assigned to buckets, buffered, sorted, spilled, and written to files."""
 
 from lakelog.common.faces import face
 

@@ -1,8 +1,8 @@
-"""The buckets of rows in a table with dynamic buckets: a key keeps its bucket, a new one goes to a bucket with room.
+"""The buckets of rows in a table with dynamic buckets: a key keeps its bucket, a new key goes to a bucket with room.
 
-The index has only hashes of keys, and all keys of one hash are in one bucket. The hashes of a partition fall into
-classes, class `hash % count`, whose new keys go to buckets with `bucket % count` of the same number: writers of
-different classes never give a key to the same bucket. Source: Paimon, `HashBucketAssigner`, `PartitionIndex`.
+The index has only hashes of keys, and all keys with one hash are in one bucket. The hashes of a partition fall into
+classes by `hash % count`, and new keys of a class go to buckets whose `bucket % count` is the same number: writers of
+different classes never give keys to the same bucket. Source: Paimon, `HashBucketAssigner`, `PartitionIndex`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _NONE = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignRules:
-    """How new keys are spread over the buckets of a partition. `buckets_max` None is no limit."""
+    """How new keys are spread over the buckets of a partition. `buckets_max` None means no limit."""
 
     target_key_count: int
     class_count: int = 1
@@ -54,7 +54,7 @@ class AssignRules:
 
     @classmethod
     def of(cls, options: Mapping[str, str], *, writer_count: int = 1) -> AssignRules:
-        """The rules of a table, when `writer_count` tasks assign at once."""
+        """The rules of a table if `writer_count` tasks assign at once."""
         most = DYNAMIC_BUCKET_MAX_BUCKETS.of(options)
         wanted = DYNAMIC_BUCKET_INITIAL_BUCKETS.of(options) or DYNAMIC_BUCKET_ASSIGNER_PARALLELISM.of(options)
         return cls(
@@ -69,11 +69,11 @@ class AssignRules:
 
 
 def spread(count: int, held: Mapping[int, int], number: int, rules: AssignRules) -> Buckets:
-    """The buckets of `count` new keys of class `number`, in the order in which the keys came.
+    """The buckets of `count` new keys of class `number`, in the order of the keys.
 
     `held` is the number of keys in each bucket of the partition. Buckets with room are filled, the lowest first, then
     new ones; at `buckets_max` buckets the keys are spread over all buckets of the class in turn. Raises
-    InvalidRequestError when there are too many buckets.
+    InvalidRequestError if there are too many buckets.
     """
     target = rules.target_key_count
     own = sorted(bucket for bucket in held if bucket % rules.class_count == number)
@@ -111,7 +111,8 @@ class BucketAssigner:
     """Assigns buckets to the rows of one write, by the keys of one snapshot and those that it has assigned."""
 
     def __init__(self, table: TableStore, index: HashIndex, *, rules: AssignRules | None = None) -> None:
-        """`index` is the HASH index of the snapshot that is written on; an empty one for an overwrite. No I/O."""
+        """`index` is the HASH index of the snapshot on which the write is based; an empty one for an overwrite. No
+        I/O."""
         self._table = table
         self._index = index
         self._rules = rules or AssignRules.of(table.schema.options)
@@ -156,7 +157,7 @@ class BucketAssigner:
         return assigned
 
     def write_index(self) -> HashIndexChange:
-        """Write the index files of the buckets that got keys, durable; no snapshot names them yet."""
+        """Write the index files of the buckets that got keys, durably; no snapshot names them yet."""
         files = {}
         for partition, known in self._partitions.items():
             for bucket, places in _groups(known.buckets):
@@ -204,7 +205,7 @@ def _groups(numbers: npt.NDArray[Any]) -> Iterator[tuple[int, npt.NDArray[np.int
 def bucket_assigner(table: TableStore, base: Snapshot | None) -> BucketAssigner | None:
     """The assigner for rows written after a snapshot; None for a table without dynamic buckets.
 
-    Raises CorruptDataError when the HASH index of the snapshot lacks a bucket.
+    Raises CorruptDataError if the HASH index of the snapshot lacks a bucket.
     """
     index = checked_index(table, base)
     return None if index is None else BucketAssigner(table, index)
@@ -213,7 +214,7 @@ def bucket_assigner(table: TableStore, base: Snapshot | None) -> BucketAssigner 
 def checked_index(table: TableStore, base: Snapshot | None) -> HashIndex | None:
     """The HASH index of a snapshot; None for a table without dynamic buckets.
 
-    Raises CorruptDataError when it lacks a bucket.
+    Raises CorruptDataError if it lacks a bucket.
     """
     if not table.schema.has_dynamic_buckets:
         return None
@@ -223,7 +224,7 @@ def checked_index(table: TableStore, base: Snapshot | None) -> HashIndex | None:
 
 
 def _places_in(held: Hashes, wanted: Hashes) -> npt.NDArray[np.int64]:
-    """The index of each wanted hash in sorted hashes, -1 where it is missing."""
+    """The index of each wanted hash in sorted hashes, -1 if it is missing."""
     if not len(held):
         return np.full(len(wanted), _NONE, np.int64)
     at = np.minimum(np.searchsorted(held, wanted), len(held) - 1)

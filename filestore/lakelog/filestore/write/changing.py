@@ -1,4 +1,4 @@
-"""The changes of a statement, worked out on one snapshot: a write, an overwrite, a delete, an update."""
+"""The changes of a statement, computed on one snapshot: a write, an overwrite, a delete, an update."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from lakelog.filestore.write.write import check_kinds_taken, check_table_writabl
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementChanges:
-    """Checked rows in the table's columns: changes in their order, with kinds (int8), and rows that are removed before.
+    """Checked rows in the table's columns: changes in their order, with kinds (int8), and rows that are removed first.
 
-    `removed` are rows that are taken out without the merge engine, of tables in which a retraction does not delete a
-    row. `clears` says that all rows of the base or of partitions of it are taken out, whatever rows these are.
+    `removed` are rows that are removed without the merge engine, in tables in which a retraction does not delete a row.
+    `clears` says that all rows of the base, or of some of its partitions, are removed, whatever rows these are.
     """
 
     rows: pa.Table
@@ -50,7 +50,7 @@ ChangePlan = Callable[[Snapshot | None], StatementChanges]
 
 
 def write_plan(table: TableStore, source: RowInput, kinds: pa.Array | int | None) -> ChangePlan:
-    """Rows are added or upserted, or are the changes that their kinds say. Raises InvalidRequestError."""
+    """Add or upsert rows, or apply them as the changes that their kinds name. Raises InvalidRequestError."""
     given = checked_changes(table, source, kinds)
     return lambda _base: given
 
@@ -69,7 +69,8 @@ def checked_changes(table: TableStore, source: RowInput, kinds: pa.Array | int |
 
 
 def delete_plan(table: TableStore, where: Predicate | None) -> ChangePlan:
-    """The rows that meet a condition are deleted, or all. Raises InvalidRequestError for one that does not fit."""
+    """Delete the rows that meet a condition, or all rows. Raises InvalidRequestError for a condition that does not
+    fit."""
     check_table_writable(table)
     check_kinds_free(table, "a delete")
     if where is not None:
@@ -78,10 +79,11 @@ def delete_plan(table: TableStore, where: Predicate | None) -> ChangePlan:
 
 
 def update_plan(table: TableStore, values: Mapping[str, object], where: Predicate | None) -> ChangePlan:
-    """Columns of the rows that meet a condition get new values: plain ones, or polars expressions over the old row.
+    """Give new values to columns of the rows that meet a condition: plain values, or polars expressions over the old
+    row.
 
     Raises InvalidRequestError for columns that the table lacks, and those of the primary key; UnsupportedError for
-    tables whose rows nothing replaces.
+    tables in which rows cannot be replaced.
     """
     check_replaceable(table, "an update")
     check_table_writable(table)
@@ -97,7 +99,7 @@ def update_plan(table: TableStore, values: Mapping[str, object], where: Predicat
 
 
 def deleting(table: TableStore, rows: pa.Table) -> StatementChanges:
-    """Rows that are there are deleted."""
+    """Delete existing rows."""
     if is_removed(table.schema):
         nothing = rows.slice(0, 0)
         return StatementChanges(rows=nothing, kinds=kinds_of(nothing, RowKind.DELETE), removed=rows)
@@ -105,7 +107,7 @@ def deleting(table: TableStore, rows: pa.Table) -> StatementChanges:
 
 
 def replacing(table: TableStore, old: pa.Table, new: pa.Table) -> StatementChanges:
-    """Rows that are there are replaced, each by the one at its place."""
+    """Replace existing rows, each by the row at its place."""
     if is_removed(table.schema):
         return StatementChanges(rows=new, kinds=kinds_of(new, RowKind.INSERT), removed=old)
     if table.schema.primary_keys:
@@ -115,7 +117,7 @@ def replacing(table: TableStore, old: pa.Table, new: pa.Table) -> StatementChang
 
 
 def joined(parts: Collection[StatementChanges]) -> StatementChanges:
-    """Changes one after the other; what all of them remove is removed before."""
+    """Changes one after the other; the rows that any of them removes are removed first."""
     return StatementChanges(
         rows=pa.concat_tables([part.rows for part in parts]),
         kinds=pa.concat_arrays([part.kinds for part in parts]),
@@ -124,19 +126,19 @@ def joined(parts: Collection[StatementChanges]) -> StatementChanges:
 
 
 def kinds_of(rows: pa.Table, kind: RowKind) -> pa.Array:
-    """One kind for all rows."""
+    """The same kind for all rows."""
     return pa.nulls(rows.num_rows, pa.int8()).fill_null(int(kind))
 
 
 def is_removed(schema: TableSchema) -> bool:
-    """Whether a retraction does not delete a row of such a table with a log, so that rows are removed instead."""
+    """Whether a retraction does not delete a row of such a logged table, so that rows are removed instead."""
     return schema.is_merged_at_write or not (schema.primary_keys or schema.is_change_log)
 
 
 def check_replaceable(table: TableStore, what: str) -> None:
-    """Raise UnsupportedError for a table with a log in which a new row replaces no old one.
+    """Raise UnsupportedError for a logged table in which a new row does not replace an old one.
 
-    Without a log also for merge engines that combine rows.
+    For a table without a log, also raise it for merge engines that combine rows.
     """
     check_kinds_free(table, what)
     schema = table.schema
@@ -157,7 +159,7 @@ def check_replaceable(table: TableStore, what: str) -> None:
 
 
 def check_kinds_free(table: TableStore, what: str) -> None:
-    """Raise UnsupportedError for a table whose column holds the row kinds: in an old row it says what it was."""
+    """Raise UnsupportedError for a table with a column that holds the row kinds: an old row would keep its old kind."""
     name = ROWKIND_FIELD.of(table.schema.options)
     if name is not None:
         raise UnsupportedError(
@@ -174,9 +176,10 @@ def rows_of(
     *,
     partitions: Collection[bytes] | None = None,
 ) -> pa.Table:
-    """The rows of a snapshot that meet a condition, or those of partitions, in the table's columns and in memory.
+    """The rows of a snapshot that meet a condition, or those of some partitions, in the table's columns and in memory.
 
-    With deletion vectors those that wait for a compaction are among them: it would show what a statement has missed.
+    With deletion vectors the rows that wait for a compaction are included: otherwise the compaction would show rows
+    that a statement has missed.
     """
     schema = table.schema
     table = with_waiting_rows(table)

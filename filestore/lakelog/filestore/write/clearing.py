@@ -1,4 +1,4 @@
-"""The changes of statements that take out all rows, or those of partitions: an overwrite, a truncate, a drop."""
+"""The changes of statements that remove all rows, or those of partitions: an overwrite, a truncate, a drop."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from lakelog.filestore.write.write import check_table_writable
 
 
 def overwrite_plan(table: TableStore, source: RowInput, kinds: pa.Array | int | None, replaces: Replaced) -> ChangePlan:
-    """The rows of the replaced partitions are deleted, then those of the source are written.
+    """Delete the rows of the replaced partitions, then write those of the source.
 
-    Raises InvalidRequestError for rows outside of the partitions that a condition selects, UnsupportedError for
+    Raises InvalidRequestError for rows outside the partitions that a condition selects, UnsupportedError for
     append-only tables with a log.
     """
     check_replaceable(table, "an overwrite")
@@ -54,7 +54,7 @@ def overwrite_plan(table: TableStore, source: RowInput, kinds: pa.Array | int | 
 def deleting_replaced(
     table: TableStore, base: Snapshot | None, replaces: Replaced, written: Collection[bytes]
 ) -> StatementChanges:
-    """The rows that an overwrite of rows in the partitions `written` replaces are deleted."""
+    """Delete the rows that an overwrite with rows in the partitions `written` replaces."""
     chosen = replaced_partitions_of(table, base, replaces, written)
     is_all = replaces is Overwrite.EVERYTHING or not table.schema.partition_keys
     clears = Clears() if is_all else Clears(partitions=frozenset(chosen))
@@ -64,7 +64,7 @@ def deleting_replaced(
 def replaced_partitions_of(
     table: TableStore, base: Snapshot | None, replaces: Replaced, written: Collection[bytes]
 ) -> Collection[bytes]:
-    """The partitions whose rows an overwrite of rows in the partitions `written` replaces."""
+    """The partitions whose rows an overwrite with rows in the partitions `written` replaces."""
     if replaces is Overwrite.WRITTEN_PARTITIONS:
         return written
     there = partitions_of(table, base)
@@ -72,13 +72,13 @@ def replaced_partitions_of(
 
 
 def truncate_plan(table: TableStore) -> ChangePlan:
-    """All rows are deleted."""
+    """Delete all rows."""
     plan = delete_plan(table, None)
     return lambda base: replace(plan(base), clears=Clears())
 
 
 def drop_plan(table: TableStore, choose: Callable[[set[bytes]], Collection[bytes]]) -> ChangePlan:
-    """The rows of the partitions that `choose` picks are deleted."""
+    """Delete the rows of the partitions that `choose` picks."""
     check_table_writable(table)
     check_kinds_free(table, "a drop of partitions")
 

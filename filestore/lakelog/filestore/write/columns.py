@@ -1,4 +1,4 @@
-"""Columns of rows found by the names of a table's columns. Pure.
+"""Finds the columns of rows by the names of a table's columns. Pure.
 
 Names are compared as Spark compares them: an exact match comes first, else a match in another case, unless ambiguous.
 """
@@ -23,10 +23,10 @@ _WAYS_OUT = {
 def places_of_columns(
     schema: TableSchema, names: Sequence[str], *, table_name: str, is_case_sensitive: bool = False
 ) -> list[int | None]:
-    """For each column of the table the index of its values in `names`; None for one that rows lack.
+    """For each column of the table the index of its values in `names`; None for a column that the rows lack.
 
-    Raises InvalidRequestError for columns that the table lacks, for duplicate columns, and for rows that lack a
-    column which takes no nulls.
+    Raises InvalidRequestError for columns that the table lacks, for duplicate columns, and for rows that lack a NOT
+    NULL column.
     """
     found = [*map(names_of(schema, is_case_sensitive=is_case_sensitive), names)]
     wanted = schema.field_names
@@ -52,15 +52,15 @@ def places_of_columns(
 
 
 def unknown_columns(schema: TableSchema, names: Sequence[str], *, is_case_sensitive: bool = False) -> list[str]:
-    """Those of the names that the table has no column for."""
+    """The names for which the table has no column."""
     name_of = names_of(schema, is_case_sensitive=is_case_sensitive)
     return [name for name in names if name_of(name) is None]
 
 
 def names_of(schema: TableSchema, *, is_case_sensitive: bool = False) -> Callable[[str], str | None]:
-    """The function from a name to the table's column of that name, None where the table has none.
+    """The function from a name to the table's column of that name, None if the table has none.
 
-    It raises InvalidRequestError for an ambiguous name: of several columns that differ only in case.
+    It raises InvalidRequestError for an ambiguous name: one of several columns that differ only in case.
     """
     exact = set(schema.field_names)
 

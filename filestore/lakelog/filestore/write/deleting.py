@@ -1,4 +1,4 @@
-"""Statements on tables without a log: rows that a condition selects are deleted or replaced, in one commit."""
+"""Statements on tables without a log: they delete or replace the rows that a condition selects, in one commit."""
 
 from __future__ import annotations
 
@@ -37,10 +37,11 @@ def check_deletable(schema: TableSchema, *, table_name: str) -> None:
 
 
 class TableChange:
-    """One statement on a table without a log: planned on the newest snapshot, again when another commit came first."""
+    """One statement on a table without a log: planned on the newest snapshot, and again if another commit comes
+    first."""
 
     def __init__(self, table: TableStore, plan: ChangePlan, operation: str) -> None:
-        """`plan` gives the changes of a snapshot, which must fit in memory."""
+        """`plan` gives the changes for a snapshot, which must fit in memory."""
         self._table = table
         self._operation = operation
         self._plan = plan
@@ -50,7 +51,7 @@ class TableChange:
         self._outdated: list[str] = []
 
     def resolve(self, latest: Snapshot | None) -> CommitRequest | None:
-        """The commit after `latest`; None when nothing of it changes."""
+        """The commit after `latest`; None if nothing changes."""
         if not self._is_read or latest != self._base:
             self._outdated = [*self.superseded, *self.paths]
             changes = self._plan(latest)

@@ -1,4 +1,4 @@
-"""Rows gathered within a budget of memory; what exceeds it goes to temporary files, split by a hash of the key."""
+"""Gathers rows within a memory budget; rows that exceed it go to temporary files, split by a hash of the key."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from lakelog.filestore.merge.order import key_frame
 from lakelog.filestore.write.row_file import RowFile
 
 PART_COUNT = 64
-_DEPTH_MAX = 3  # of parts that are split again; equal keys stay together, however many they are
+_DEPTH_MAX = 3  # of parts that are split again; equal keys stay together, however many there are
 FrameOf = Callable[[pa.Table, Sequence[DataField]], pl.DataFrame]
 
 
 class KeyParts:
-    """Rows in the order in which they come, in parts: all rows of a key are in one, in their order.
+    """Rows in the order in which they arrive, in parts: all rows of a key are in one part, in their order.
 
-    There is one part while `budget_bytes` hold all rows. No part exceeds them, but where the rows of one key do. A
+    There is one part while all rows fit in `budget_bytes`. No part exceeds this, unless the rows of one key do. A
     context manager, which frees the temporary files.
     """
 
     def __init__(
         self, key_fields: Sequence[DataField], *, budget_bytes: int, frame_of: FrameOf = key_frame, depth: int = 0
     ) -> None:
-        """Hold nothing yet. `frame_of` makes columns of the key that are equal where keys are.
+        """Start without rows. `frame_of` gives columns of the key that are equal if the keys are equal.
 
-        `depth` counts the parts around these, whose rows they split.
+        `depth` is the number of times that these rows were split already.
         """
         self._key_fields = key_fields
         self._budget_bytes = budget_bytes

@@ -1,6 +1,6 @@
 """The clauses of a MERGE: what happens to the rows of a table and of a source, which match or not.
 
-Of the clauses for a row the first one counts whose condition holds, as in Spark SQL and Delta.
+For each row the first clause counts whose condition holds, as in Spark SQL and Delta.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ TARGET, SOURCE = "target", "source"  # in expressions: the row of the table, and
 
 
 class MergedRows(StrEnum):
-    """The rows that a clause is for: rows of both that match, rows of the source, and rows of the table that do not."""
+    """The rows to which a clause applies: rows of both that match, and rows of the source or of the table without a
+    match."""
 
     MATCHED = "matched"
     NOT_MATCHED = "not matched"
@@ -29,7 +30,7 @@ class MergedRows(StrEnum):
 
 
 class MergeAction(StrEnum):
-    """What happens to them: rows of the table are updated or deleted, rows of the source are inserted."""
+    """What happens to these rows: rows of the table are updated or deleted, rows of the source are inserted."""
 
     UPDATE = "update"
     DELETE = "delete"
@@ -68,7 +69,7 @@ class MergeClause:
         yield from (one for one in (self.condition, *values) if isinstance(one, pl.Expr))
 
     def holds(self, table: TableStore, old: pa.Table | None, source: pa.Table | None) -> pl.Series | None:
-        """For each row whether the condition holds, False where it is null; None always holds."""
+        """For each row whether the condition holds, False if it is null; None always holds."""
         if isinstance(self.condition, Predicate):
             assert old is not None, "a filter is of rows of the table"
             return pl.Series(RowTest(self.condition, table.schema.fields).passing(old), dtype=pl.Boolean)
@@ -91,7 +92,7 @@ class MergeClauses:
     clauses: Sequence[MergeClause] = ()
 
     def __add__(self, clause: MergeClause) -> MergeClauses:
-        """With one clause more. Raises InvalidRequestError for one that no row comes to."""
+        """With one more clause. Raises InvalidRequestError for a clause that no row can reach."""
         last = next((one for one in reversed(self.clauses) if one.of is clause.of), None)
         if last is not None and last.condition is None:
             raise InvalidRequestError(
@@ -106,9 +107,9 @@ class MergeClauses:
 
 
 def row_frame(old: pa.Table | None, source: pa.Table | None) -> pl.DataFrame:
-    """Rows for expressions: each is the struct `target`, of the table, and the struct `source`.
+    """Rows for expressions: each has the struct `target`, the row of the table, and the struct `source`.
 
-    Rows of the table alone have its columns beside, as in an update.
+    Rows of the table without a source row also have its columns themselves, as in an update.
     """
     found = [pl.DataFrame(rows).to_struct(name) for rows, name in ((old, TARGET), (source, SOURCE)) if rows is not None]
     frame = pl.DataFrame(found)

@@ -34,11 +34,11 @@ _NO_CLAUSE = -1
 
 
 def merge_plan(table: TableStore, source: RowInput, on: Sequence[str], clauses: MergeClauses) -> ChangePlan:
-    """A merge of a source, which is held in memory, as are the table's rows.
+    """A merge of a source. The source and the table's rows are held in memory.
 
     Rows match where their columns `on` are equal; a null equals nothing. Raises InvalidRequestError for columns,
     conditions and values that do not fit, for a row of the table that several source rows change, and UnsupportedError
-    for tables whose rows nothing replaces.
+    for tables in which rows cannot be replaced.
     """
     check_replaceable(table, "a merge")
     if not clauses.clauses:
@@ -52,19 +52,19 @@ def merge_plan(table: TableStore, source: RowInput, on: Sequence[str], clauses: 
 
 @dataclass(frozen=True, kw_only=True)
 class _Given:
-    """The rows of a source: as they are for expressions, and those columns that the table has, in its types."""
+    """The rows of a source: unchanged for expressions, and the columns that the table has, in its types."""
 
     all: pa.Table
     own: pa.Table
 
     def take(self, places: pa.Array | pa.ChunkedArray) -> _Given:
-        """The rows at places."""
+        """The rows at these places."""
         return _Given(all=self.all.take(places), own=self.own.take(places))
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Merge:
-    """A merge of given rows, which is worked out on the rows of a table."""
+    """A merge of given rows, computed on the rows of a table."""
 
     table: TableStore
     given: _Given
@@ -72,7 +72,7 @@ class _Merge:
     clauses: MergeClauses
 
     def changes(self, target: pa.Table) -> StatementChanges:
-        """What the clauses make of the table's rows and the source's."""
+        """The changes that the clauses make for the rows of the table and the source."""
         of_target = key_frame(target, self.match).with_row_index(_TARGET_ROW)
         of_given = key_frame(self.given.own, self.match).with_row_index(_SOURCE_ROW)
         pairs = of_target.join(of_given, on=of_given.columns[1:], how="inner").sort(_TARGET_ROW, _SOURCE_ROW)
@@ -90,7 +90,7 @@ class _Merge:
         chosen = _chosen(self.table, clauses, old, given.all)
         self._check_once(pairs, clauses, chosen)
         for number, clause in enumerate(clauses):
-            is_first = pairs[_TARGET_ROW].is_first_distinct()  # several rows that delete one do one thing
+            is_first = pairs[_TARGET_ROW].is_first_distinct()  # several source rows that delete one row have one effect
             places = _places((chosen == number) & (is_first | (clause.action is not MergeAction.DELETE)))
             yield self._changed(clause, old.take(places), given.take(places))
 
@@ -132,7 +132,8 @@ class _Merge:
         return with_values(self.table, rows, clause.named(self.table), frame=frame, what=what)
 
     def _check_once(self, pairs: pl.DataFrame, clauses: Sequence[MergeClause], chosen: pl.Series) -> None:
-        """Raise InvalidRequestError when several source rows change one row of the table: which counts is not known."""
+        """Raise InvalidRequestError if several source rows change one row of the table: it is not known which
+        counts."""
         deleting_ones = [number for number, clause in enumerate(clauses) if clause.action is MergeAction.DELETE]
         changing = pairs.with_columns(deletes=chosen.is_in(deleting_ones)).filter(chosen != _NO_CLAUSE)
         is_repeated = changing[_TARGET_ROW].is_duplicated()
@@ -175,7 +176,7 @@ def _match_fields(table: TableStore, on: Sequence[str]) -> list[DataField]:
 
 
 def _given(table: TableStore, rows: pa.Table, on: Sequence[str], clauses: MergeClauses) -> _Given:
-    """The rows of a source, which may have columns beside the table's that expressions name.
+    """The rows of a source, which may have more columns than the table, for expressions that name them.
 
     Raises InvalidRequestError.
     """
@@ -202,7 +203,7 @@ def _given(table: TableStore, rows: pa.Table, on: Sequence[str], clauses: MergeC
 
 
 def _is_used(table: TableStore, rows: pa.Table, column: str, clauses: MergeClauses) -> bool:
-    """Whether an expression needs a column of the source: without the column it fails, with all it does not."""
+    """Whether an expression needs a column of the source: it fails without the column, but not with all columns."""
     target, source = table.schema.arrow_schema.empty_table(), rows.slice(0, 0)
     for clause in clauses.clauses:
         old = None if clause.of is MergedRows.NOT_MATCHED else target
@@ -218,7 +219,7 @@ def _is_used(table: TableStore, rows: pa.Table, column: str, clauses: MergeClaus
 
 
 def _absent(count: int, places: pl.Series) -> pl.Series:
-    """For each of so many places whether it is not among these."""
+    """For each of `count` places whether it is not among these."""
     return ~pl.int_range(count, dtype=pl.UInt32, eager=True).is_in(places.cast(pl.UInt32).implode())
 
 

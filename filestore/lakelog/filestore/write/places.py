@@ -41,7 +41,7 @@ def places_of(table: TableStore, rows: pa.Table, assigner: BucketAssigner | None
 
 
 def parts_of(places: Places, given: pa.Table) -> Iterator[tuple[BucketId, pa.Table]]:
-    """`given`, which has the rows and maybe more columns, split by partition and bucket, each in arrival order."""
+    """`given`, which has the rows and maybe more columns, split by partition and bucket, each part in arrival order."""
     frame = pl.DataFrame({"code": places.codes, "bucket": places.buckets}).with_row_index("row")
     ordered = frame.sort("code", "bucket", maintain_order=True)
     taken = given.take(ordered["row"].to_arrow())

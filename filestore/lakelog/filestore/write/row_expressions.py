@@ -1,4 +1,4 @@
-"""New values of columns: plain ones, or polars expressions over a row."""
+"""New values of columns: plain values, or polars expressions over a row."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def named_columns(
 ) -> dict[str, object]:
     """Values by the table's names of columns. Raises InvalidRequestError for columns that the table lacks.
 
-    Also for those of the primary key, unless rows are new: a row with another key is another row.
+    Also raises it for columns of the primary key, unless rows are new: a row with another key is another row.
     """
     schema, column_of = table.schema, names_of(table.schema)
     if not values:
@@ -70,7 +70,7 @@ def with_values(
 
 
 def evaluated(frame: pl.DataFrame, expression: pl.Expr, what: str) -> pl.Series:
-    """The value of an expression for each row. Raises InvalidRequestError where it fails."""
+    """The value of an expression for each row. Raises InvalidRequestError if the expression fails."""
     try:
         found = frame.lazy().select(expression.alias("value")).collect()["value"]
     except pl.exceptions.PolarsError as error:

@@ -1,6 +1,6 @@
-"""Rows in a temporary file that has no name.
+"""Rows in a temporary file without a name.
 
-`TMPDIR` says on which file system it is. The system frees it when it is closed or the process ends in any way.
+`TMPDIR` decides on which file system the file is. The system frees it when it is closed or the process ends in any way.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
 
 @dataclass(slots=True, kw_only=True)
 class RowFile:
-    """One temporary file, an Arrow stream; `size_bytes` are those of its rows in memory. Raises UnavailableError."""
+    """One temporary file, an Arrow stream; `size_bytes` is the size of its rows in memory. Raises UnavailableError."""
 
     file: IO[bytes]
     writer: pa.ipc.RecordBatchStreamWriter
@@ -41,12 +41,12 @@ class RowFile:
         self.size_bytes += rows.nbytes
 
     def read(self) -> pa.Table:
-        """All rows, after which none can be added."""
+        """All rows; no more rows can be added afterwards."""
         with _disk_errors_named(), self._reader() as reader:
             return reader.read_all()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """All rows as they were added, after which none can be added."""
+        """All rows as they were added; no more rows can be added afterwards."""
         with _disk_errors_named(), self._reader() as reader:
             yield from reader
 

@@ -1,7 +1,7 @@
 """The rows that users give to a write: tables, batches and streams of Arrow, and frames of other libraries.
 
-Rows in memory become an Arrow table. A stream stays a stream: its batches are taken one after the other. Libraries that
-are not imported yet are not imported.
+Rows in memory become an Arrow table. A stream stays a stream: its batches are read one after the other. No library is
+imported that was not imported before.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _OLDEST = pl.CompatLevel.oldest()  # without views: Arrow cannot give the bytes 
 
 
 class ArrowStream(Protocol):
-    """An object that gives its rows as an Arrow stream."""
+    """An object that can export its rows as an Arrow stream."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
 
 class ArrowArray(Protocol):
-    """Anything that gives its rows as one Arrow struct array."""
+    """An object that can export its rows as one Arrow struct array."""
 
     def __arrow_c_array__(self, requested_schema: object | None = None) -> object: ...
 
@@ -50,7 +50,7 @@ class ArrowArray(Protocol):
 class RowInput:
     """Rows to write: a table in memory, or a stream.
 
-    `opened` starts the stream, which may give its rows once.
+    `opened` starts the stream, which may give its rows only once.
     """
 
     schema: pa.Schema
@@ -63,7 +63,7 @@ class RowInput:
         return pa.schema([field for field in self.schema if field.name != ROW_KIND_COLUMN])
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows, in their order. Asked for once."""
+        """The rows, in their order. Called once."""
         if self.table is not None:
             return iter(self.table.to_batches())
         assert self.opened is not None
@@ -109,7 +109,7 @@ def _is_pandas_frame(rows: object) -> TypeGuard[pd.DataFrame]:
 
 
 def _of_pandas(frame: pd.DataFrame) -> pa.Table:
-    """The columns, and the levels of the index that have names; nulls are those of pandas, with NaN."""
+    """The columns, and the named levels of the index; nulls are those of pandas, including NaN."""
     named = [name for name in frame.index.names if name is not None]
     flat = frame.reset_index(named) if named else frame
     try:

@@ -25,7 +25,7 @@ RowKinds: TypeAlias = str | int | pa.Array | pa.ChunkedArray | pl.Series | Seque
 
 
 def parsed_kinds(given: RowKinds | None) -> pa.Array | int | None:
-    """Row kinds as users give them: one for all rows, as an int, or one a row, as int8; None for None.
+    """Row kinds as users give them: one for all rows, as an int, or one per row, as int8; None for None.
 
     Raises InvalidRequestError for other values than row kinds.
     """
@@ -52,7 +52,8 @@ def _number_of(kind: str | int) -> int:
 def kind_numbers(kinds: pa.Array | pa.ChunkedArray, *, what: str, rows_before: int = 0) -> pa.Array:
     """Row kinds as int8, from strings or numbers.
 
-    Raises InvalidRequestError, which begins with `what`, for other values; its row number counts from `rows_before`.
+    Raises InvalidRequestError, which begins with `what`, for other values; row numbers in errors count from
+    `rows_before`.
     """
     types, kind = pa.types, kinds.type
     if types.is_dictionary(kind):
@@ -73,7 +74,7 @@ def kind_numbers(kinds: pa.Array | pa.ChunkedArray, *, what: str, rows_before: i
 
 
 def with_kind_numbers(batch: pa.RecordBatch, *, rows_before: int = 0) -> pa.RecordBatch:
-    """The batch with `_row_kind`, where it has this column, as int8. Raises InvalidRequestError, as `kind_numbers`."""
+    """The batch with its column `_row_kind`, if it has one, as int8. Raises InvalidRequestError, as `kind_numbers`."""
     at = batch.schema.get_field_index(ROW_KIND_COLUMN)
     if at < 0:
         return batch
@@ -82,9 +83,10 @@ def with_kind_numbers(batch: pa.RecordBatch, *, rows_before: int = 0) -> pa.Reco
 
 
 def with_kinds(batches: Iterable[pa.RecordBatch], kinds: pa.Array | int | None) -> Iterator[pa.RecordBatch]:
-    """Batches with their row kinds in a column `_row_kind` of int8: those that they have, or `kinds` in their order.
+    """Batches with their row kinds in a column `_row_kind` of int8: those that the batches have, or `kinds` in their
+    order.
 
-    Raises InvalidRequestError for kinds that come in both ways, and for another number of kinds than of rows.
+    Raises InvalidRequestError for kinds that are given in both ways, and if the numbers of kinds and rows differ.
     """
     taken = 0
     for batch in batches:
@@ -110,7 +112,7 @@ def kinds_for(kinds: pa.Array | int, row_count: int) -> pa.Array:
 
 
 def split_kinds(rows: pa.Table) -> tuple[pa.Table, pa.Array | None]:
-    """Rows without their column `_row_kind`, and this column as it is, None for rows without it."""
+    """Rows without their column `_row_kind`, and this column unchanged, or None for rows without it."""
     if ROW_KIND_COLUMN not in rows.column_names:
         return rows, None
     return rows.drop_columns([ROW_KIND_COLUMN]), rows.column(ROW_KIND_COLUMN).combine_chunks()
@@ -119,8 +121,8 @@ def split_kinds(rows: pa.Table) -> tuple[pa.Table, pa.Array | None]:
 def rows_and_kinds(rows: pa.Table, kinds: pa.Array | int | None) -> tuple[pa.Table, pa.Array | None]:
     """Rows without their column `_row_kind`, and their kinds as int8: those of this column, or `kinds`, or None.
 
-    Raises InvalidRequestError for kinds that come in both ways, for what is not a row kind, and for another number of
-    kinds than of rows.
+    Raises InvalidRequestError for kinds that are given in both ways, for a value that is not a row kind, and if the
+    numbers of kinds and rows differ.
     """
     if kinds is None:
         rows, own = split_kinds(rows)
@@ -133,7 +135,7 @@ def rows_and_kinds(rows: pa.Table, kinds: pa.Array | int | None) -> tuple[pa.Tab
 
 
 def check_kinds_once(schema: pa.Schema) -> None:
-    """Raise InvalidRequestError for rows that have a column `_row_kind` beside kinds that are given."""
+    """Raise InvalidRequestError for rows that have a column `_row_kind` although kinds are given."""
     if ROW_KIND_COLUMN in schema.names:
         raise InvalidRequestError(f"the rows have a column {ROW_KIND_COLUMN!r}, and row_kinds are given too: give one")
 
@@ -146,10 +148,10 @@ def written_kinds(
     table_name: str,
     rows_before: int = 0,
 ) -> pa.Array:
-    """The kind of each row as int8: by the column that `rowkind.field` names, else as given, else upserts.
+    """The kind of each row as int8: from the column that `rowkind.field` names, else as given, else upserts.
 
-    `rows` has the table's columns. Raises InvalidRequestError for strings and numbers that are not row kinds, nulls
-    too, and for kinds in a write to a table whose column holds them.
+    `rows` has the table's columns. Raises InvalidRequestError for strings and numbers that are not row kinds, for
+    nulls, and for kinds that are given in a write to a table with a column for them.
     """
     name = ROWKIND_FIELD.of(schema.options)
     if name is None:
@@ -186,7 +188,7 @@ def kinds_of_strings(
 
 
 def checked_kinds(kinds: pa.Array | pa.ChunkedArray | None, row_count: int) -> pa.Array:
-    """Row kinds as one int8 array, upserts where none are given. Raises InvalidRequestError for anything else."""
+    """Row kinds as one int8 array, upserts if none are given. Raises InvalidRequestError for anything else."""
     if kinds is None:
         return pa.nulls(row_count, pa.int8()).fill_null(int(RowKind.INSERT))
     found = kinds.combine_chunks() if isinstance(kinds, pa.ChunkedArray) else kinds

@@ -1,4 +1,4 @@
-"""Rows in the order in which they come: in memory within a budget, what exceeds it in a temporary file."""
+"""Rows in the order in which they arrive: in memory within a budget, and in a temporary file beyond it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class RowSpool:
     """Rows with one schema, which can be read several times once all are there. `close` frees the temporary file."""
 
     def __init__(self, schema: pa.Schema, *, budget_bytes: int) -> None:
-        """Hold nothing yet."""
+        """Start without rows."""
         self.schema = schema
         self.row_count = 0
         self._budget_bytes = budget_bytes
@@ -41,7 +41,7 @@ class RowSpool:
         return pa.Table.from_batches(self._batches(), self.schema)
 
     def source(self) -> RowInput:
-        """All rows, as a stream where they are not in memory."""
+        """All rows, as a stream if they are not in memory."""
         if self._file is None:
             return RowInput(schema=self.schema, table=self.table())
         return RowInput(schema=self.schema, opened=self._batches)

@@ -1,8 +1,8 @@
 """Sorted rows in temporary files, and their merge in bounded memory.
 
-A spilled run holds the rows of one full write buffer: for each bucket rows in key order, each key once, with sequence
-numbers and kinds. It is an Arrow file in the temporary folder of the process (`TMPDIR`) that is unlinked once it is
-written: the system frees it when the run is closed or the process ends in any way.
+A spilled run holds the rows of one full write buffer: for each bucket the rows in key order, each key once, with
+sequence numbers and kinds. It is an Arrow file in the temporary folder of the process (`TMPDIR`) that is unlinked once
+it is written: the system frees it when the run is closed or the process ends in any way.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Spills:
         return sum(run.size_bytes for run in self._runs)
 
     def add(self, parts: Iterable[BucketPart]) -> None:
-        """Spill rows that are younger than all before. Raises UnavailableError when they cannot be written."""
+        """Spill rows that are younger than all earlier ones. Raises UnavailableError when they cannot be written."""
         self._runs.append(self._written(parts))
         if len(self._runs) >= self._runs_max:
             joined = self._written(self.all_merged())

@@ -32,8 +32,8 @@ from lakelog.filestore.write.validate import check_columns
 from lakelog.filestore.write.write import WrittenRows, write_rows
 from lakelog.filestore.write.write_buffer import write_batches
 
-# Sequence numbers that a stream leaves to rows that others commit while it is written: of those there are fewer. One
-# that was overtaken all the same, by another stream, leaves more.
+# Sequence numbers that a stream leaves for rows that others commit while it is written: there are fewer of those. A
+# stream that was overtaken nevertheless, by another stream, leaves more.
 ROOM = 1 << 32
 _ROOM_GROWTH = 16
 
@@ -90,10 +90,10 @@ Replaced = Overwrite | PartitionFilter
 
 
 class TableWrite:
-    """One write: prepared before the commit, and again when another writer's rows came first.
+    """One write: prepared before the commit, and again if another writer's rows come first.
 
-    So the rows of the later snapshot are the younger ones, also when its write started earlier. A stream is not asked
-    for its rows again: it may give them once, and the files that were written of it hold them.
+    So the rows of the later snapshot are the younger ones, even if its write started earlier. A stream is not read
+    again: it may give its rows only once, and the files that were written from it hold them.
     """
 
     def __init__(
@@ -187,7 +187,8 @@ class TableWrite:
     def _prepare(
         self, latest: Snapshot | None, before: WrittenRows | None
     ) -> tuple[WrittenRows, HashIndexChange | None]:
-        """The rows in files, maybe moved from those of `before`, and the change of the HASH index, if there is one."""
+        """The rows in files, maybe moved from the files of `before`, and the change of the HASH index, if there is
+        one."""
         is_overwrite = self._replaces is not None
         assigner = bucket_assigner(self._table, None if is_overwrite else latest)
         live = self._table.live_files.of(latest)
@@ -198,7 +199,7 @@ class TableWrite:
         return written, HashIndexChange(files=hashes.files, replaced=set(hashes.seen)) if is_overwrite else hashes
 
     def _first_sequence(self, live: LiveFiles) -> Callable[[BucketId], int]:
-        """Where sequence numbers start: those of a stream so far up that others may commit while it is written."""
+        """Where sequence numbers start: for a stream so high that others may commit while it is written."""
         if self._rows.table is not None or self._replaces is not None or self._table.schema.is_change_log:
             return live.next_sequence
         room = self._room
@@ -240,7 +241,8 @@ class TableWrite:
 def replaced_partitions(
     table: TableStore, latest: Snapshot | None, replaces: Replaced, written: Collection[bytes]
 ) -> set[bytes]:
-    """The partitions whose rows an overwrite of rows in `written` replaces, also those that have only an index."""
+    """The partitions whose rows an overwrite with rows in `written` replaces, including those that have only an
+    index."""
     if replaces is Overwrite.WRITTEN_PARTITIONS:
         return set(written)
     there = partitions_of(table, latest)

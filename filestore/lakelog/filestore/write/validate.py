@@ -24,15 +24,15 @@ _LONG_DIGITS = 20  # digits of the largest 64-bit number
 
 
 def validate_rows(schema: TableSchema, rows: pa.Table, *, table_name: str, rows_before: int = 0) -> pa.Table:
-    """The rows with exactly the table's columns, in their order and types; a column that rows lack is null.
+    """The rows with exactly the table's columns, in their order and types; a column that the rows lack is null.
 
-    Types may differ where every value stays the same: narrower numbers, other string layouts, other units and zones of
-    timestamps. Raises InvalidRequestError naming table, column, what was found and what was expected; its row numbers
-    count from `rows_before`.
+    Types may differ if every value stays the same: narrower numbers, other string layouts, other units and zones of
+    timestamps. Raises InvalidRequestError naming table, column, what was found and what was expected; row numbers in
+    errors count from `rows_before`.
     """
     places = check_columns(schema, rows.schema, table_name=table_name)
     columns = []
-    keys = () if schema.is_counted else schema.primary_keys  # the whole row is the key, nulls too
+    keys = () if schema.is_counted else schema.primary_keys  # the whole row is the key, nulls included
     for field, place in zip(schema.fields, places, strict=True):
         if place is None:
             columns.append(pa.chunked_array([pa.nulls(rows.num_rows, to_arrow_field(field).type)]))
@@ -59,7 +59,7 @@ def check_columns(
 
 
 def converted(values: pa.ChunkedArray, field: DataField, table_name: str) -> pa.ChunkedArray:
-    """The values of a column in its type. Raises InvalidRequestError where one would change."""
+    """The values of a column in its type. Raises InvalidRequestError if a value would change."""
     wanted = to_arrow_field(field).type
     if values.type == wanted:
         return values

@@ -1,7 +1,7 @@
-"""Rows are checked, split by bucket, sorted, merged by key, and written to level-0 files.
+"""Checks rows, splits them by bucket, sorts them, merges them by key, and writes them to level-0 files.
 
-Rows of a table without primary key are neither sorted nor merged: they stay in the order of arrival.
-The table does not change before a commit names the files.
+Rows of a table without primary key are neither sorted nor merged: they stay in the order of arrival. The table does not
+change until a commit names the files.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _INT16_MAX = (1 << 15) - 1
 
 
 def starting_at(sequence: int) -> FirstSequence:
-    """Sequence numbers that start at the same one in every bucket."""
+    """Sequence numbers that start with the same number in every bucket."""
     return lambda _: sequence
 
 
@@ -72,7 +72,7 @@ class PlacedRows:
     first_sequence: FirstSequence
 
     def first(self, bucket_id: BucketId) -> int:
-        """The sequence number from which a bucket's rows are counted."""
+        """The sequence number of a bucket's first row."""
         return self.first_sequence(bucket_id) if callable(self.first_sequence) else self.first_sequence[bucket_id]
 
 
@@ -85,10 +85,10 @@ def write_rows(
     assigner: BucketAssigner | None = None,
     is_overwrite: bool = False,
 ) -> WrittenRows:
-    """Write rows of any buckets to level-0 files, and give the entries that a commit adds.
+    """Write rows of any buckets to level-0 files, and return the entries that a commit adds.
 
-    `assigner` chooses the buckets where they are dynamic, and has afterwards the additions to the HASH index.
-    An overwrite writes no changelog: it would need the changes of the rows that it replaces too.
+    `assigner` chooses the buckets if they are dynamic, and afterwards has the additions to the HASH index. An overwrite
+    writes no changelog, which would also need the changes of the rows that it replaces.
 
     `first_sequence` gives the first sequence number of each bucket; a row's is that plus its position
     among all rows. Row kinds are in `kinds`, or in the column that `rowkind.field` names; with `ignore-delete`
@@ -114,7 +114,7 @@ def placed_rows(
 ) -> PlacedRows | None:
     """Check rows of any buckets, and find their places; None without rows. For the parameters see `write_rows`.
 
-    Row numbers of errors count from `rows_before`. Raises InvalidRequestError, UnsupportedError.
+    Row numbers in errors count from `rows_before`. Raises InvalidRequestError, UnsupportedError.
     """
     check_table_writable(table)
     assert (assigner is not None) == table.schema.has_dynamic_buckets, "dynamic buckets need an assigner"
@@ -161,7 +161,7 @@ def write_level0_files(table: TableStore, parts: Iterable[tuple[BucketId, Stored
 
 
 def write_changelog_files(table: TableStore, parts: Iterable[tuple[BucketId, StoredRows]]) -> list[ManifestEntry]:
-    """Write changes to changelog files, in the order in which they come."""
+    """Write changes to changelog files, in the order in which they are given."""
     return _write_parts(table, parts, prefix=CHANGELOG_FILE_PREFIX.of(table.schema.options))
 
 
@@ -236,9 +236,9 @@ def _newest_by_bucket(given: PlacedRows) -> tuple[list[tuple[BucketId, int, int]
 
 
 def check_kinds_taken(table: TableStore, kinds: pa.Array | pa.ChunkedArray) -> None:
-    """Raise InvalidRequestError for deletes where the table has no place for them.
+    """Raise InvalidRequestError for deletes if the table cannot hold them.
 
-    Without a log a fold may refuse more of them, by the rows that they meet.
+    Without a log, the merge of rows may refuse more deletes, depending on the rows that they meet.
     """
     schema = table.schema
     merge = row_merge(schema) if schema.is_merged_at_write else None

@@ -1,4 +1,4 @@
-"""Rows that come in batches, written in bounded memory: a full write buffer is spilled, and all spills become one run.
+"""Writes rows that arrive in batches in bounded memory: a full write buffer is spilled, and all spills become one run.
 
 So a bucket gets one sorted run from each task, for any number of rows: files whose key ranges do not overlap. Without
 spilling each buffer becomes level-0 files of its own, which reads and compactions have to merge again. Tables without
@@ -35,7 +35,7 @@ from lakelog.filestore.write.write import (
     write_level0_files,
 )
 
-_PIECES_PER_BUFFER = 4  # how exactly a buffer is filled: up to one piece
+_PIECES_PER_BUFFER = 4  # how precisely a buffer is filled: up to one piece
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,12 +57,12 @@ def write_batches(
     is_overwrite: bool = False,
     rows_max: int | None = None,
 ) -> tuple[WrittenRows, int]:
-    """Write rows of any buckets to level-0 files; gives the entries that a commit adds, and the number of rows.
+    """Write rows of any buckets to level-0 files; returns the entries that a commit adds, and the number of rows.
 
     Row kinds are in the column `_row_kind` (int8); without it every row is an upsert. A row's sequence number is
-    `first_sequence`, of its bucket or of all, plus its position among all rows. Raises InvalidRequestError, also for
-    more than `rows_max` rows, UnavailableError when rows cannot be spilled, and the errors of `batches`: then the
-    files that were already written are deleted.
+    `first_sequence`, of its bucket or of all buckets, plus its position among all rows. Raises InvalidRequestError,
+    also for more than `rows_max` rows, UnavailableError when rows cannot be spilled, and the errors of `batches`: then
+    the files that were already written are deleted.
     """
     options = table.schema.options
     stored = table.stored
@@ -102,13 +102,13 @@ def discarding_on_error(table: TableStore, written: WrittenRows) -> Iterator[Non
     """Delete the files that were written when an error ends the write: no commit will name them."""
     try:
         yield
-    except Exception:  # whatever it was: no snapshot names these files
+    except Exception:  # whatever the error was: no snapshot names these files
         discard_files(table, [table.data_path(one.bucket_id, one.file) for one in written.entries + written.changelog])
         raise
 
 
 def _starting_at(first: int | FirstSequence, rows_before: int) -> FirstSequence:
-    """Sequence numbers after those of the rows before."""
+    """The sequence numbers that follow those of the rows before."""
     if isinstance(first, int):
         return starting_at(first + rows_before)
     if callable(first):
@@ -117,7 +117,7 @@ def _starting_at(first: int | FirstSequence, rows_before: int) -> FirstSequence:
 
 
 def _merged_files(table: TableStore, spills: Spills) -> list[ManifestEntry]:
-    """Write all spilled rows to level-0 files, one sorted run a bucket, and free the spills."""
+    """Write all spilled rows to level-0 files, one sorted run per bucket, and free the spills."""
     entries = write_level0_files(table, spills.all_merged())
     spills.clear()
     return entries

@@ -26,7 +26,8 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Producer:
-    """A producer with a transaction in a partition. `start` is its first offset, -1 for none that is open."""
+    """A producer with a transaction in a partition. `start` is the first offset of its open transaction, -1 without
+    one."""
 
     producer_id: int
     epoch: int
@@ -35,7 +36,7 @@ class _Producer:
 
 
 def abort_transaction(host: str, port: int, *, topic: str, partition: int, first_offset: int, seconds: float) -> None:
-    """Abort the open transaction that begins at `first_offset`. Its writer is not asked and fails with its next call.
+    """Abort the open transaction that begins at `first_offset`. Its writer is not asked; its next call fails.
 
     Raises NotFoundError when no open transaction begins there, ConflictError when the broker refuses the marker,
     UnavailableError when it does not answer.
@@ -72,7 +73,7 @@ def _abort_body(producer: _Producer, topic: str, partition: int) -> bytes:
 
 def _producers(answer: _Answer) -> list[_Producer]:
     """The producers of the one partition that was asked for."""
-    answer.number(">i")  # the time that a quota has delayed the answer for
+    answer.number(">i")  # how long a quota has delayed the answer
     found: list[_Producer] = []
 
     def partition() -> None:
@@ -167,17 +168,17 @@ def _varint(number: int) -> bytes:
 
 @dataclass(slots=True)
 class _Answer:
-    """An answer, read from its beginning to its end. Raises CorruptDataError where it is too short."""
+    """An answer, read from its beginning to its end. Raises CorruptDataError if it is too short."""
 
     data: bytes
     position: int = field(default=0)
 
     def number(self, form: str) -> int:
-        """One number of a form of `struct`."""
+        """One number in a format of `struct`."""
         return self.numbers(form)[0]
 
     def numbers(self, form: str) -> tuple[int, ...]:
-        """Numbers of a form of `struct`."""
+        """Numbers in a format of `struct`."""
         size = struct.calcsize(form)
         return struct.unpack(form, self._take(size))
 

@@ -69,9 +69,9 @@ class EmbeddedBroker:
         start_timeout_seconds: float = 60.0,
         java_options: Sequence[str] | None = None,
     ) -> None:
-        """Name the broker of `folder`; does no I/O. `environ` is os.environ when it is not given.
+        """Name the broker of `folder`; does no I/O. `environ` is os.environ by default.
 
-        `java_options` are those of its JVM, by default the ones that make use of a class archive.
+        `java_options` are those of its JVM, by default the ones that use a class archive.
         """
         self.folder = Path(folder).absolute()
         self._environ = os.environ if environ is None else environ
@@ -87,11 +87,11 @@ class EmbeddedBroker:
         self._log_path = self._home / "broker.log"
 
     def start(self, *, port: int | None = None) -> BrokerInfo:
-        """Start the broker, unless it runs, and wait until it serves.
+        """Start the broker, unless it runs already, and wait until it serves.
 
-        It outlives the calling process, and gets no Ctrl-C. `port` None takes the port of the last start, at first a
-        free one. Raises UnavailableError, with the end of the broker's log, when it does not serve in time, and
-        CorruptDataError for a link in its folder.
+        It outlives the calling process, and gets no Ctrl-C. With `port` None it takes the port of the last start, or a
+        free one at the first start. Raises UnavailableError, with the end of the broker's log, when it does not serve
+        in time, and CorruptDataError for a link in its folder.
         """
         check_way(self.folder, self._home)
         with exclusive_lock(self._start_lock, timeout_seconds=self._patience(), purpose="start of the broker"):
@@ -181,10 +181,10 @@ class EmbeddedBroker:
     def _fence_killed_broker(self, command: JavaCommand, endpoint: Endpoint) -> None:
         """Run the controller alone until it has fenced the killed broker, before its successor starts.
 
-        A successor has the old broker's place in the metadata until the old session ends. Meanwhile it finishes the
-        transactions whose commit was answered and whose markers were not written yet, and when the session ends it
-        takes their partitions for deleted and drops the markers: the records would stay hidden forever, and all after
-        them (Kafka 4.3.1, `TransactionMarkerChannelManager`; docs/rfcs/0007).
+        A successor takes the old broker's place in the metadata until the old session ends. Meanwhile it finishes the
+        transactions whose commit was answered but whose markers were not written yet. When the session ends it takes
+        their partitions for deleted and drops the markers: these records, and all after them, would stay hidden forever
+        (Kafka 4.3.1, `TransactionMarkerChannelManager`; docs/rfcs/0007).
         """
         write_new(properties := self._home / "controller.properties", controller_properties(endpoint, self._data_dir))
         log_path = self._log_path.with_suffix(".log.0")
@@ -214,7 +214,7 @@ class EmbeddedBroker:
         self._pid_path.unlink()
 
     def _format(self, command: JavaCommand, endpoint: Endpoint) -> None:
-        """Create Kafka's empty data folder; it gets its name when it is complete."""
+        """Create Kafka's empty data folder, which gets its final name when it is complete."""
         unfinished = self._home / "data.new"
         shutil.rmtree(unfinished, ignore_errors=True)
         properties = self._home / "format.properties"
@@ -257,7 +257,7 @@ class EmbeddedBroker:
         raise UnavailableError(f"the Kafka broker of {self.folder}, process {pid}, does not end")
 
     def _read_pid(self) -> int:
-        """The process that holds running.lock. It writes its id as its first act."""
+        """The process that holds running.lock. The process writes its id before anything else."""
         deadline = time.monotonic() + 5.0
         while True:
             try:
@@ -280,7 +280,7 @@ class EmbeddedBroker:
 
 
 def ensure_running(folder: str | Path) -> BrokerInfo:
-    """The broker of `folder`, started when it does not run."""
+    """The broker of `folder`, which is started if it does not run."""
     return EmbeddedBroker(folder).start()
 
 

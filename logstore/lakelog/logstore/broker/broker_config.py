@@ -64,7 +64,7 @@ class Endpoint:
     def read(cls, path: Path) -> Endpoint | None:
         """The endpoint in the file, or None when there is no file. Raises CorruptDataError.
 
-        The file may come from others, and its values go into Kafka's properties: they are what they must be.
+        The file may come from others, and its values go into Kafka's properties: so each value is checked.
         """
         try:
             found = parse_object(read_file(path))
@@ -118,7 +118,8 @@ def _new_cluster_id() -> str:
 
 
 def server_properties(endpoint: Endpoint, data_dir: Path) -> str:
-    """One broker that is its own controller, for one machine: no replicas, small buffers, loopback only."""
+    """The properties of a broker that is its own controller, for one machine: no replicas, small buffers, loopback
+    only."""
     settings = {
         "process.roles": "broker,controller",
         "listeners": f"BROKER://{HOST}:{endpoint.port},CONTROLLER://{HOST}:{endpoint.controller_port}",
@@ -148,7 +149,7 @@ def server_properties(endpoint: Endpoint, data_dir: Path) -> str:
 
 
 def controller_properties(endpoint: Endpoint, data_dir: Path) -> str:
-    """The controller alone, which fences a killed broker after a second."""
+    """The properties of the controller alone, which fences a killed broker after a second."""
     settings = {
         "process.roles": "controller",
         "listeners": f"CONTROLLER://{HOST}:{endpoint.controller_port}",
@@ -195,7 +196,7 @@ def java_command(
 ) -> list[str]:
     """The command line of a Java program of Kafka's. Tuned for a fast start and little memory, not for throughput.
 
-    `options` are further ones of the JVM.
+    `options` are further options of the JVM.
     """
     return [
         str(java),

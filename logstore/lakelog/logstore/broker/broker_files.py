@@ -1,8 +1,8 @@
 """The files of a broker's folder, which may come from others with the warehouse that it is in.
 
 A link in it would lead a write, or Kafka, out of the warehouse. So a folder with a link is refused before anything in
-it is used, and each file is created anew: what had its name before, be it a link to another file, loses the name and
-stays as it is.
+it is used, and each file is created as a new one: an older file of that name, or a link to another file, is unlinked
+and never written to.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _LOG_TAIL_LINES = 15
 
 
 def check_way(warehouse: Path, home: Path) -> None:
-    """Raise CorruptDataError for a link on the way from the warehouse to the broker's folder."""
+    """Raise CorruptDataError for a link on the path from the warehouse to the broker's folder."""
     parts = home.relative_to(warehouse).parts
     _check(warehouse, home, (warehouse.joinpath(*parts[: count + 1]) for count in range(len(parts))))
 
 
 def check_no_links(warehouse: Path, home: Path) -> None:
-    """Raise CorruptDataError for a link in the broker's folder: in Kafka's too, since Kafka follows links.
+    """Raise CorruptDataError for a link in the broker's folder, Kafka's data included, since Kafka follows links.
 
-    And for a folder that has the name of a file, or what is neither.
+    Also for a folder that has the name of a file, and for anything that is neither file nor folder.
     """
     inside = [(Path(at, name), name in folders) for at, folders, files in os.walk(home) for name in (*folders, *files)]
     _check(warehouse, home, (path for path, _ in inside))
@@ -55,7 +55,7 @@ def _check(warehouse: Path, home: Path, paths: Iterable[Path]) -> None:
 
 
 def _check_file(path: Path, mode: int) -> None:
-    """Raise CorruptDataError for what is no file: who opens a pipe waits for another program."""
+    """Raise CorruptDataError for anything but a file: opening a pipe would wait for another program."""
     if not stat.S_ISREG(mode):
         raise _of_no_file(path, "a folder" if stat.S_ISDIR(mode) else "a link" if stat.S_ISLNK(mode) else "no file")
 
@@ -65,27 +65,28 @@ def _of_no_file(path: Path, what: str) -> CorruptDataError:
 
 
 def read_file(path: Path) -> bytes:
-    """The bytes of a file, which is small. Raises FileNotFoundError, and CorruptDataError for what is no file."""
+    """The bytes of a small file. Raises FileNotFoundError, and CorruptDataError for anything but a file."""
     _check_file(path, path.lstat().st_mode)
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         return file.read(_BYTES_MAX)
 
 
 def open_new(path: Path) -> BinaryIO:
-    """A new file of this name, open for writing; what had the name before is not touched."""
+    """A new file of this name, open for writing; an older file of that name is not written to."""
     path.unlink(missing_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     return os.fdopen(os.open(path, flags, 0o644), "wb")
 
 
 def write_new(path: Path, text: str) -> None:
-    """Write a new file of this name; what had the name before is not touched."""
+    """Write a new file of this name; an older file of that name is not written to."""
     with open_new(path) as file:
         file.write(text.encode())
 
 
 def read_pid(path: Path) -> int:
-    """The process id in a file. Raises FileNotFoundError, and CorruptDataError for what would name other processes."""
+    """The process id in a file. Raises FileNotFoundError, and CorruptDataError for an id that would mean other
+    processes."""
     text = read_file(path)[:_PID_BYTES_MAX].decode("ascii", "replace").strip()
     if not (text.isdecimal() and int(text) in _PIDS):  # 0 and below are groups of processes, 1 is the first one
         raise CorruptDataError(
@@ -96,7 +97,7 @@ def read_pid(path: Path) -> int:
 
 
 def log_tail(path: Path) -> str:
-    """The end of the broker's log, in words."""
+    """The end of the broker's log, for a message."""
     try:
         with path.open(encoding="utf-8", errors="replace") as lines:
             tail = "".join(deque(lines, maxlen=_LOG_TAIL_LINES))

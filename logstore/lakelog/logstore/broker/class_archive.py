@@ -1,7 +1,8 @@
-"""The class archive of the broker's JVM: half of the processor time of a start goes into reading and checking classes.
+"""The class archive of the broker's JVM: without it, half of the processor time of a start goes into reading and
+checking classes.
 
-It is made once for a user, a Java and a Kafka, behind the download of the jars: by a broker in a folder of its own that
-is started and stopped. A JVM that finds none, or cannot use it, starts all the same. Source: JEP 350.
+It is made once for a user, a Java and a Kafka, after the download of the jars: a broker in a folder of its own is
+started and stopped. A JVM that finds no archive, or cannot use it, starts all the same. Source: JEP 350.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from lakelog.common.errors import LakelogError
 from lakelog.logstore.broker.file_lock import exclusive_lock
 from lakelog.logstore.broker.kafka_jars import KAFKA_VERSION, cache_dir
 
-_QUIET = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")  # nothing of it in the broker's log
+_QUIET = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")  # write nothing about it to the broker's log
 _WAIT_SECONDS = 60.0
 _LOG = logging.getLogger(__name__)
 
@@ -29,9 +30,9 @@ def archive_options(java: Path, environ: Mapping[str, str]) -> Sequence[str]:
 
 
 def make_archive(java: Path, environ: Mapping[str, str], run: Callable[[Path, Sequence[str]], object]) -> None:
-    """Make the archive, unless it is there. `run` starts and stops a broker in a folder, with options of its JVM.
+    """Make the archive, unless there is one. `run` starts and stops a broker in a folder, with options of its JVM.
 
-    What goes wrong is logged: brokers start without an archive.
+    An error is only logged: brokers start without an archive too.
     """
     archive = _archive_path(java, environ)
     lock = archive.with_name(f".{archive.name}.lock")
@@ -52,7 +53,7 @@ def make_archive(java: Path, environ: Mapping[str, str], run: Callable[[Path, Se
 
 
 def _archive_path(java: Path, environ: Mapping[str, str]) -> Path:
-    """Where the archive of a Java is. One of another Java, or of jars elsewhere, is of no use."""
+    """The path of the archive of a Java. An archive of another Java, or of jars elsewhere, is of no use."""
     folder, program = cache_dir(environ), java.resolve()
     made_for = f"{program} {program.stat().st_mtime_ns} {folder.absolute()}"
     return folder / f"kafka-{KAFKA_VERSION}-{hashlib.sha256(made_for.encode()).hexdigest()[:12]}.jsa"

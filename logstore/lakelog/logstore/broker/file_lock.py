@@ -16,7 +16,7 @@ _POLL_SECONDS = 0.02
 
 @contextmanager
 def exclusive_lock(path: Path, *, timeout_seconds: float, purpose: str) -> Iterator[int]:
-    """Hold the lock file `path` and give its descriptor; waits for another holder.
+    """Hold the lock file `path`, whose descriptor it gives; waits while another process holds it.
 
     A child process that inherits the descriptor holds the lock too, until it ends. Raises UnavailableError,
     naming `purpose`, when the lock is not free in time, its folder cannot be written, or the path is a link.
@@ -42,7 +42,7 @@ def is_locked(path: Path) -> bool:
 
 
 def wait_until_free(path: Path, *, timeout_seconds: float) -> bool:
-    """Wait until no process holds the lock file `path`; False when one still does after the time.
+    """Wait until no process holds the lock file `path`; False if one still does after the time-out.
 
     Raises UnavailableError for a file that cannot be opened, and for a link.
     """

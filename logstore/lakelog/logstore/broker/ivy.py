@@ -17,8 +17,8 @@ DOWNLOAD_TIMEOUT_SECONDS = 600
 def retrieve(module: str, work: Path, java: Path, environ: Mapping[str, str]) -> None:
     """Put the jars that an Ivy module (XML) depends on into the folder `jars` of `work`, an empty folder.
 
-    Uses the settings file that LAKELOG_IVY_SETTINGS names, and the proxies of the environment. Raises
-    UnavailableError with the reason only.
+    Uses the settings file that LAKELOG_IVY_SETTINGS names, and the proxies of the environment. Raises UnavailableError
+    with only the reason.
     """
     described = work / "ivy.xml"
     described.write_text(module)

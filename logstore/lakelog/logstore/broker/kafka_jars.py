@@ -44,7 +44,7 @@ class PinnedJar:
 
 
 def pinned_jars() -> tuple[PinnedJar, ...]:
-    """The jars of the pinned Kafka, from the list that lies beside this module."""
+    """The jars of the pinned Kafka, from the list beside this module."""
     text = (resources.files(__package__) / f"kafka-{KAFKA_VERSION}.jars").read_text("ascii")
     rows = (line.split() for line in text.splitlines() if line and not line.startswith("#"))
     return tuple(PinnedJar(name=name, size_bytes=int(size), sha256=sha256) for sha256, size, name in rows)
@@ -106,7 +106,7 @@ def _download(target: Path, jars: Sequence[PinnedJar], environ: Mapping[str, str
     megabytes = sum(jar.size_bytes for jar in jars) // 1_000_000
     for left_over in target.parent.glob(
         f".{target.name}-*"
-    ):  # of a killed download; the lock shows that it is not in use
+    ):  # of a killed download; holding the lock shows that it is not in use
         shutil.rmtree(left_over, ignore_errors=True)
     _LOG.warning("downloading Apache Kafka %s (%d MB, once) to %s", KAFKA_VERSION, megabytes, target)
     with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as name:

@@ -16,7 +16,7 @@ JavaCommand = Callable[..., list[str]]
 
 
 def kafka_command(environ: Mapping[str, str], log4j: Path, run_once: Callable[..., None]) -> JavaCommand:
-    """The calls of Kafka's programs. Downloads Kafka where the cache lacks it, and makes the class archive then.
+    """How to call Kafka's programs. Downloads Kafka if the cache lacks it, and then makes the class archive.
 
     `run_once` starts and stops a broker in a folder, with options of its JVM and this environment. Raises
     UnavailableError without Java or a download.

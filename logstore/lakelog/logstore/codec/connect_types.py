@@ -72,7 +72,7 @@ _LOGICAL_OF_NUMBERS = frozenset({"int32", "int64"})
 
 
 class Form(Enum):
-    """How a value stands in JSON, where its type alone does not say it."""
+    """How a value is written in JSON, if its type alone does not say it."""
 
     PLAIN = "as the codec reads the type"
     NUMBER = "a count of days, or of the type's unit"
@@ -82,7 +82,7 @@ class Form(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectColumn:
-    """A column of the foreign table. `type` is that of its values; `scale` that of a Decimal."""
+    """A column of the foreign table. `type` is the type of its values, `scale` the scale of a Decimal."""
 
     name: str
     type: DataType
@@ -91,9 +91,10 @@ class ConnectColumn:
 
     @property
     def column_type(self) -> DataType:
-        """The type of a new column: a time of day beyond milliseconds is text, and timestamps end at Spark's digits.
+        """The type of a new column: a time of day beyond milliseconds is a STRING, and timestamps have no more digits
+        than Spark's.
 
-        Inside of nested types a count of smaller units is a BIGINT: nothing converts it there.
+        Inside nested types a count of smaller units is a BIGINT, since nothing converts it there.
         """
         digits = self.type.precision or 0
         if self.type.root is TypeRoot.TIME and digits > TIME_DIGITS_MAX:

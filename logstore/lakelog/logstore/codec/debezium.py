@@ -42,8 +42,9 @@ class EncodedRecords:
     """Records ready for the topic: same length, log order.
 
     `row_count` counts the rows they hold, `size_bytes` the bytes of all keys and values; `largest` is the index of the
-    largest record. With `has_header_record` a header record, whose key and value are null, goes before them: it has the
-    header of the transaction, which otherwise the first of them has. Without any record there is one always.
+    largest record. With `has_header_record` a header record, whose key and value are null, goes before them and carries
+    the header of the transaction, which otherwise the first of them carries. Without other records there is always a
+    header record.
     """
 
     keys: Sequence[bytes | None]
@@ -55,7 +56,7 @@ class EncodedRecords:
 
     @property
     def sent_count(self) -> int:
-        """The records of a transaction with these, its header record too."""
+        """The number of records of a transaction with these, its header record included."""
         return len(self) + (self.has_header_record or not len(self))
 
     @classmethod
@@ -91,8 +92,8 @@ def encode_changes(
 
     `kinds` holds RowKind values as int8; None means that every row is an insert. A -U directly followed by the +U of
     the same key is one `u`; other +I and +U are `c`, -D and lone -U are `d`. A pair whose `u` would have more than
-    `update_bytes_max` bytes with its key is a `d` and a `c`. Mode UPSERT drops -U. `mode` is UPSERT or ALL.
-    Without `key_fields` keys are null, and each row is a record: neighbours may be of different updates.
+    `update_bytes_max` bytes with its key is a `d` and a `c`. Mode UPSERT drops -U. `mode` is UPSERT or ALL. Without
+    `key_fields` keys are null, and each row is a record: neighbours may belong to different updates.
     """
     assert mode is not ChangelogMode.AUTO, "resolve the mode with options.changelog_mode"
     codes = _codes(kinds, rows.num_rows)
@@ -154,7 +155,7 @@ def decode_changes(
 
 
 def decode_records(values: Sequence[bytes | None], fields: Sequence[DataField], *, name: Name | None = None) -> Changes:
-    """As `decode_changes`, and with the number of the record that each row came from."""
+    """As `decode_changes`, with the number of the record that each row came from."""
     describe = name or "record {}".format
     records = [value for value in values if value is not None]
     if not records:
@@ -182,7 +183,7 @@ def _keys(rows: pa.Table, fields: Sequence[DataField], key_fields: Sequence[str]
 
 
 def _pair_starts(codes: npt.NDArray[np.int8], keys: pl.Series | None) -> npt.NDArray[np.int64]:
-    """Where a -U is directly followed by the +U of its key; nowhere without keys."""
+    """Where a -U is directly followed by the +U of its key. Without keys there is no such place."""
     if keys is None:
         return np.zeros(0, np.int64)
     is_pair = (codes[:-1] == RowKind.UPDATE_BEFORE) & (codes[1:] == RowKind.UPDATE_AFTER)

@@ -1,9 +1,9 @@
 """Reads debezium-json envelopes in three ways, from fast and special to slow and general.
 
 1. Canonical envelopes, `{"before":..,"after":..,"op":".."}` byte for byte as lakelog and Flink write them: cut off
-   without parsing; the rest are rows, one JSON object a line.
-2. Other envelopes, all in one form, such as Debezium's: Arrow's parser reads envelope and rows at once.
-3. All others: parsed one by one. Only this way decides that a record is corrupt.
+   without parsing; the rest are rows, one JSON object per line.
+2. Other envelopes, all in one form, such as Debezium's: Arrow's parser reads envelope and rows at once. 3. All others:
+parsed one by one. Only this way can find a record corrupt.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Name = Callable[[int], str]
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Rows, their kinds, and for each the number of the record that it came from."""
+    """Rows, their kinds, and for each row the number of its record."""
 
     rows: pa.Table
     kinds: npt.NDArray[np.int8]
@@ -65,7 +65,7 @@ def read_changes(values: Sequence[bytes], fields: Sequence[DataField], name: Nam
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """Rows without their envelopes: JSON objects, one a line, in log order."""
+    """Rows without their envelopes: JSON objects, one per line, in log order."""
 
     lines: pa.Buffer
     kinds: npt.NDArray[np.int8]
@@ -73,7 +73,7 @@ class _Cut:
 
 
 def _read_canonical(values: Sequence[bytes], fields: Sequence[DataField]) -> Changes | None:
-    """The changes of canonical envelopes; None when another one is among them. Raises NotColumnarError."""
+    """The changes of canonical envelopes; None if there is another envelope among them. Raises NotColumnarError."""
     cut = _cut_rows(values)
     if cut is None:
         return None
@@ -106,7 +106,7 @@ def _cut_rows(values: Sequence[bytes]) -> _Cut | None:
         updates = ~(frame["is_insert"] | frame["is_delete"]).to_numpy()
     try:
         if updates.any():
-            # Raw quotes are never inside a JSON string, so a middle that is found once is the one between the images.
+            # A JSON string never contains raw quotes, so a middle that is found once is the one between the images.
             middle = (b"}" + UPDATE_MIDDLE + b"{").decode()
             text = pl.col("value").cast(pl.String)
             is_update = _is_between(UPDATE_PREFIX, UPDATE_SUFFIX) & (text.str.count_matches(middle, literal=True) == 1)
@@ -180,7 +180,7 @@ def _images_in_order(table: pa.Table, wires: Sequence[WireColumn], fields: Seque
     takes_after = adds | is_op["u"]
     takes_before = (is_op["u"] & has_before) | is_op["d"]
     if not (takes_after | takes_before).all() or (takes_after & ~has_after).any() or (takes_before & ~has_before).any():
-        raise NotColumnarError  # an odd op or a missing image; the slow way has the error
+        raise NotColumnarError  # an odd op or a missing image; the slow way raises the error
     count = len(op)
     kinds = np.empty(2 * count, np.int8)
     kinds[0::2] = np.where(is_op["u"], RowKind.UPDATE_BEFORE, RowKind.DELETE)
@@ -216,7 +216,7 @@ def _is_wrapped(record: Json) -> bool:
 
 
 def _unwrap(record: Json) -> Json:
-    """The envelope of a record, which Kafka Connect may have put beside its schema."""
+    """The envelope of a record. Kafka Connect may have put it beside its schema."""
     return value_of(record, "payload") if _is_wrapped(record) else record
 
 

@@ -1,7 +1,7 @@
-"""Foreign Debezium records as rows of a table: what is well is decoded in columns, what is not says why.
+"""Foreign Debezium records as rows of a table. Good records are decoded in columns; a bad record has a reason.
 
 A batch is cut by the schemas beside its records, and each part is read by Arrow's parser. A part that it cannot read is
-halved, and small parts are read one by one. So a bad record costs the records beside it, not the batch.
+halved, and small parts are read one by one. So a bad record slows down the records beside it, not the batch.
 """
 
 from __future__ import annotations
@@ -43,12 +43,13 @@ _SMALL = 64
 
 @dataclass(slots=True, kw_only=True)
 class ForeignRows:
-    """What a batch of records became. `records` has for each row the number of its record, in order.
+    """The result of decoding a batch of records. `records` has for each row the number of its record, in order.
 
-    `bad` has the reasons of bad records; `silent` the numbers of good ones without rows: tombstones, messages of the
-    database's log, and `truncations`, which delete all rows before them. Each record is in one of the three.
-    `unavailable` for a row the columns whose old value stays. `new_columns` are columns that the table lacks, and
-    `new_members` members of its nested columns. `left_out` counts the unknown members that each row has lost.
+    `bad` has the reasons of bad records; `silent` has the numbers of good ones without rows: tombstones, messages of
+    the database's log, and `truncations`, which delete all rows before them. Each record is in one of the three.
+    `unavailable` has for a row the columns whose old value stays. `new_columns` are columns that the table lacks, and
+    `new_members` are members that its nested columns lack. `left_out` counts the unknown members that each row has
+    lost.
     """
 
     rows: pa.Table
@@ -63,7 +64,7 @@ class ForeignRows:
     left_out: np.ndarray[Any, np.dtype[np.int64]] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def refuse(self, bad: Mapping[int, str]) -> None:
-        """Make records bad after all, and drop their rows."""
+        """Mark records as bad after all, and drop their rows."""
         if not bad:
             return
         kept = ~np.isin(self.records, list(bad))
@@ -77,7 +78,7 @@ class ForeignRows:
 
 
 def reason_of(text: str) -> str:
-    """Why a record is bad, as its dead letter has it: bounded, and harmless where it is printed."""
+    """Why a record is bad, as its dead letter says it: bounded, and harmless when it is printed."""
     return printable(cut(text, REASON_MAX))
 
 
@@ -115,7 +116,7 @@ class _Batch:
                 self._keep(read_columns(numbers, payloads, part.columns, self.rules, self.new_columns))
             except MemoryError:
                 raise
-            except (NotColumnarError, *FOREIGN_ERRORS):  # one by one says what it is
+            except (NotColumnarError, *FOREIGN_ERRORS):  # reading one by one finds the reason
                 if len(numbers) <= _SMALL:
                     self.read_one_by_one(numbers, payloads, part.columns)
                 else:

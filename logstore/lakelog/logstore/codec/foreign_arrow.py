@@ -1,6 +1,6 @@
-"""Foreign records in columns, by Arrow's parser: records of one schema that all are in order.
+"""Foreign records in columns, by Arrow's parser: records of one schema without anything odd.
 
-Whatever is odd raises NotColumnarError, and `foreign_single` finds out what it is.
+Anything odd raises NotColumnarError, and `foreign_single` finds out what it is.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from lakelog.logstore.codec.json_value import Json, JsonValueError, parse_json
 
 _SAMPLES_MAX = 256
 _IMAGES = ("before", "after")
-_FIRST = 64  # of these the other members are inferred; a part of records in another form is halved
+_FIRST = 64  # the other members are inferred from these; a part with records in another form is halved
 
 
 def read_columns(
@@ -82,14 +82,14 @@ def read_columns(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _UnknownMembers:
-    """What becomes of members that the table's columns lack: `found` are those to be added."""
+    """What happens to members that the table's columns lack: `found` are those to be added."""
 
     connect: Columns
     rules: ForeignRules
     found: dict[MemberPath, DataType] = field(default_factory=dict)
 
     def __call__(self, path: MemberPath, kind: pa.DataType) -> bool:
-        """Whether values of a member are left out and counted. Raises NotColumnarError where they make records bad."""
+        """Whether values of a member are left out and counted. Raises NotColumnarError if they make records bad."""
         if shown_path(path) in self.rules.ignored:
             return False
         if not self.rules.drops_members:
@@ -100,7 +100,7 @@ class _UnknownMembers:
 
 
 def _types_of_unknown(unknown: Sequence[str], connect: Columns, samples: Mapping[str, Json]) -> dict[str, DataType]:
-    """Name -> the type of a column for it; without a value in sight there is none to make."""
+    """Name -> the type of a column for it; no type for a name without a value."""
     if connect is not None:
         return {column.name: column.column_type for column in connect if column.name in unknown}
     types = {name: type_of_value(samples[name]) for name in unknown}
@@ -108,7 +108,7 @@ def _types_of_unknown(unknown: Sequence[str], connect: Columns, samples: Mapping
 
 
 def _samples(payloads: Sequence[bytes]) -> dict[str, Json]:
-    """Names of columns and for each a value that is not null, if some records have one. Raises NotColumnarError."""
+    """Names of columns and, for each, a value that is not null, if some records have one. Raises NotColumnarError."""
     found: dict[str, Json] = {}
     for payload in payloads[:: max(1, len(payloads) // _SAMPLES_MAX)]:
         try:
@@ -126,7 +126,8 @@ def _samples(payloads: Sequence[bytes]) -> dict[str, Json]:
 
 
 def _envelope_of(schema: pa.Schema) -> pa.Schema:
-    """The members that all records of a part have; one that was null so far may be a string in the others."""
+    """The members that all records of a part have; one that is null in the samples may be a string in the other
+    records."""
     return pa.schema([(one.name, one.type if one.name in _IMAGES else _without_nulls(one.type)) for one in schema])
 
 
@@ -151,7 +152,7 @@ def _rows_of_images(  # noqa: PLR0917  # the parts of the envelope
     bound: Sequence[BoundColumn],
     members: _UnknownMembers,
 ) -> Piece:
-    """Raises NotColumnarError for an op, or an image that is missing, which only one record can explain."""
+    """Raises NotColumnarError for an odd op or a missing image, which only reading one by one can explain."""
     rules = members.rules
     has_before, has_after = (np.asarray(image.is_valid()) for image in (before, after))
     letters = op.fill_null("").to_numpy(zero_copy_only=False)
@@ -213,7 +214,7 @@ def _differ(
     *,
     count: int,
 ) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Where both images have a whole key, and not the same."""
+    """Where both images have a whole key, and the keys differ."""
     differ, whole = np.zeros(count, np.bool_), np.ones(count, np.bool_)
     for column, old, new in zip(bound, olds, news, strict=True):
         if column.target.name in key_fields:

@@ -1,6 +1,7 @@
-"""How a column of foreign records is read: from JSON into the type of its values, and from that into the table's.
+"""How a column of foreign records is read: from JSON into the type of its values, and from that type into the table's.
 
-In columns where Arrow can, else value by value. What the table's type cannot hold exactly is refused, never rounded.
+In columns where Arrow can, else value by value. A value that the table's type cannot hold exactly is refused, never
+rounded.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _STRUCT_OF_VARIABLE = pa.struct([("scale", pa.int32()), ("value", pa.string())])
 
 
 class BinaryForm(Enum):
-    """How the connector writes binaries: its option `binary.handling.mode`."""
+    """How the connector writes binaries, by its option `binary.handling.mode`."""
 
     BYTES = "bytes"
     BASE64 = "base64"
@@ -48,7 +49,7 @@ class BinaryForm(Enum):
 class BoundColumn:
     """A column of the records, read for the column `target` of the table.
 
-    `name` is its name in the records. `source` is the type that `parse` and `wire` give; both ways give the same.
+    `name` is its name in the records. `source` is the type that `parse` and `wire` both give.
     """
 
     name: str
@@ -58,14 +59,15 @@ class BoundColumn:
     wire: WireColumn | None
 
     def fit(self, values: pa.Array) -> pa.Array:
-        """Values of the source's type in the target's. Raises ArrowInvalid for one that it cannot hold."""
+        """Values of the source's type in the target's type. Raises ArrowInvalid for a value that it cannot hold."""
         return fitted(values, self.source, self.target.type)
 
 
 def bind(
     name: str, target: DataField, connect: ConnectColumn | None, sample: Json, *, binaries: BinaryForm
 ) -> BoundColumn:
-    """How to read the column `name` for `target`, by its schema, or without one by a value that it has (None: none)."""
+    """How to read the column `name` for `target`, by its schema, or without a schema by one of its values (None if it
+    has no value)."""
     field = DataField(id=target.id, name=name, type=target.type.with_nullable(True))
     if field.type.root in _BINARY and binaries is BinaryForm.HEX:
         return _converted(field, target, pa.string(), bytes.fromhex)
@@ -111,7 +113,7 @@ def _converted(
     parse: Parse,
     convert: Callable[[pa.Array], pa.Array] | None = None,
 ) -> BoundColumn:
-    """A column of a form of its own; without `convert` value by value."""
+    """A column with a form of its own; without `convert` it is read value by value."""
     final = to_arrow_type(field.type)
 
     def one(value: Json) -> Json:
@@ -134,7 +136,7 @@ def _converted(
 
 
 def _unscaled(field: DataField, target: DataField, connect: ConnectColumn) -> BoundColumn:
-    """A Decimal. Where the target is a DECIMAL of another form, its own digits are the source's."""
+    """A Decimal. If the target is a DECIMAL of another form, the source keeps the digits of the Decimal."""
     if connect.type.root is not TypeRoot.DECIMAL or target.type.root in _TEXT:
         text = DataField(id=0, name=field.name, type=STRING)
         parse = partial(_text_of_unscaled, scale=connect.scale)
@@ -150,7 +152,7 @@ def _unscaled(field: DataField, target: DataField, connect: ConnectColumn) -> Bo
 
 
 def _undeclared(field: DataField, target: DataField) -> BoundColumn:
-    """Decimals as strings that no schema explains: base64, or digits where one of them has the form of a number."""
+    """Decimals as strings without a schema: base64, or digits if one of the strings has the form of a number."""
     parse = parser_of(field.type)
     final = to_arrow_type(field.type)
 
@@ -174,7 +176,7 @@ def _variable(field: DataField, target: DataField) -> BoundColumn:
 
 
 def _as(kind: DataType, text_of: Callable[[Json], str]) -> Parse:
-    """The number as text, or as a value of a type other than STRING."""
+    """The number as a string, or as a value of a type other than STRING."""
     if kind.root in _TEXT:
         return text_of
     parse = parser_of(kind)
@@ -231,9 +233,10 @@ def _decimal_of_text(value: Json, *, kind: DataType) -> Decimal:
 
 
 def decimals_of_base64(array: pa.Array, kind: pa.Decimal128Type) -> pa.Array:
-    """Unscaled big-endian numbers in base64 as decimals, columnar. Raises JsonValueError for one that has no place.
+    """Unscaled big-endian numbers in base64 as decimals, columnar. Raises JsonValueError for one that does not fit.
 
-    Numbers of 16 bytes and less; the values of a column have few lengths, so it is one step for each length.
+    Numbers have at most 16 bytes. The values of a column have few different lengths, so there is one step for each
+    length.
     """
     strings = pl.Series(array, dtype=pl.String)
     try:

@@ -1,4 +1,4 @@
-"""From the type that values have in their records to the type of the table's column: exact, or refused."""
+"""Conversion from the type that values have in their records to the type of the table's column: exact, or refused."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _check_same_doubles(values: pa.Array, back: pa.Array, final: pa.DataType) ->
 
 
 def _check_time_of_day(values: pa.Array) -> None:
-    """Raise ArrowInvalid for a time before 0:00 or behind 24:00: Arrow takes any number for one."""
+    """Raise ArrowInvalid for a time before 0:00 or after 24:00: Arrow accepts any number as a time."""
     width = pa.int32() if pa.types.is_time32(values.type) else pa.int64()
     numbers = pc.drop_null(values.cast(width))
     if not len(numbers):
@@ -73,7 +73,7 @@ def _check_time_of_day(values: pa.Array) -> None:
 
 
 def misfit_of_length(values: pa.Array, kind: DataType) -> pa.Array | None:
-    """Where a text or binary is longer than its type, or has digits behind the second that it lacks; None: nowhere."""
+    """Where a string or binary is longer than its type, or a time has digits that its type lacks; None if nowhere."""
     if kind.root in _TEXT and kind.length is not None:
         return _true_somewhere(pc.greater(pc.utf8_length(values), kind.length))
     if kind.root in _BINARY and kind.length is not None:
@@ -87,7 +87,7 @@ def _true_somewhere(mask: pa.Array) -> pa.Array | None:
 
 
 def zero_of(kind: DataType) -> object:
-    """What stands for an unknown value of a NOT NULL column in the image of a deleted row; None where nothing can."""
+    """The stand-in for an unknown value of a NOT NULL column in the image of a deleted row; None if there is none."""
     if kind.root in _INTEGERS or kind.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
         return 0
     if kind.root is TypeRoot.DECIMAL:

@@ -1,4 +1,4 @@
-"""Members of nested values that a table's column does not have: found, and left out of what is decoded.
+"""Finds members of nested values that a table's column does not have, and leaves them out of the decoded values.
 
 The path of a member is that of `AddColumn`: `("s", "new")`, `("items", "element", "new")`, `("m", "value", "new")`.
 """
@@ -32,8 +32,8 @@ def shown_path(path: MemberPath) -> str:
 def known_members(value: Json, kind: DataType, path: MemberPath, found: Found) -> Json:
     """The value of a nested type with the names of its members as the type spells them, and no others.
 
-    `found` is called with the path and the value of each other member that is not null. A value of another form stays
-    as it is. Raises JsonValueError for a member that is there several times.
+    `found` is called with the path and the value of each other member that is not null. A value of another form is
+    kept. Raises JsonValueError for a member that appears several times.
     """
     if kind.root is TypeRoot.ROW and isinstance(value, Mapping):
         return _known_of_row(value, kind, path, found)
@@ -73,8 +73,8 @@ def known_in_columns(
 ) -> tuple[pa.Array, np.ndarray[Any, np.dtype[np.int64]]]:
     """Values that Arrow's parser has read, without the members that the wire type lacks, and the number of these.
 
-    `found` is called with the path and the type of each such member that is not null everywhere, and says whether its
-    values count. Raises NotColumnarError for a member whose name differs in case only.
+    `found` is called with the path and the type of each such member that is not null everywhere, and returns whether
+    its values count. Raises NotColumnarError for a member whose name differs in case only.
     """
     count = np.zeros(len(values), np.int64)
     if values.type == wire:
@@ -108,7 +108,7 @@ def known_in_columns(
 
 
 def declared_type(path: MemberPath, connect: Sequence[ConnectColumn]) -> DataType | None:
-    """The type that the schema beside a record gives a member; None where it has none."""
+    """The type that the schema beside a record gives a member; None if it gives none."""
     column = next((one for one in connect if one.name.lower() == path[0].lower()), None)
     kind = None if column is None else column.type
     for name in path[1:]:
@@ -123,10 +123,10 @@ def declared_type(path: MemberPath, connect: Sequence[ConnectColumn]) -> DataTyp
 
 
 def other_measure(found: DataType, column: DataType, path: MemberPath) -> str | None:
-    """How a member of a nested column counts otherwise than the table's; None where its values mean the same.
+    """How the unit or scale of a member differs from that of the table's column; None if its values mean the same.
 
-    `found` is what the schema beside the records says. Nothing but a number is in the record: milliseconds would be
-    read as microseconds, and unscaled decimals with another scale.
+    `found` is what the schema beside the records says. The record has only a number: milliseconds would be read as
+    microseconds, and unscaled decimals with another scale.
     """
     if {found.root, column.root} <= _MOMENTS and found.root is not TypeRoot.TIMESTAMP_LTZ:
         units = [time_unit(max(one.precision or 0, 1)) for one in (found, column)]
@@ -145,8 +145,8 @@ def other_measure(found: DataType, column: DataType, path: MemberPath) -> str | 
 
 
 def inferred_type(kind: pa.DataType) -> DataType:
-    """The type of a new member by what Arrow's parser made of its values. Raises NotColumnarError for a number that
-    may have been a larger whole one.
+    """The type of a new member, from the type that Arrow's parser gave its values. Raises NotColumnarError for a number
+    that may have been a larger whole number.
     """
     if pa.types.is_floating(kind):
         raise NotColumnarError

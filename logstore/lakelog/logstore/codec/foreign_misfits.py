@@ -1,4 +1,4 @@
-"""What a table's columns refuse of decoded rows: nulls where they take none, texts that are too long."""
+"""Values of decoded rows that a table's columns refuse: nulls in a NOT NULL column, strings that are too long."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lakelog.logstore.codec.foreign_rules import ForeignRules, Piece
 
 
 def misfits(piece: Piece, rules: ForeignRules) -> dict[int, str]:
-    """Record -> why it does not fit; nulls of deleted rows get a stand-in where their column takes none."""
+    """Record -> why it does not fit; nulls of deleted rows get a stand-in in a NOT NULL column."""
     bad: dict[int, str] = {}
     is_delete = piece.kinds == RowKind.DELETE
     for column in rules.fields:
@@ -54,7 +54,7 @@ def without(piece: Piece, bad: Mapping[int, str]) -> Piece:
 
 
 def _with_stand_in(values: pa.Array, is_delete: np.ndarray[Any, np.dtype[np.bool_]], column: DataField) -> pa.Array:
-    """Databases log no more than the key of a deleted row; Debezium itself writes an empty text for others."""
+    """Databases log only the key of a deleted row; Debezium itself writes an empty string for other columns."""
     lacks = is_delete & ~np.asarray(values.is_valid())
     zero = zero_of(column.type)
     if zero is None or not lacks.any():
@@ -63,7 +63,7 @@ def _with_stand_in(values: pa.Array, is_delete: np.ndarray[Any, np.dtype[np.bool
 
 
 def _is_unavailable(piece: Piece, place: int, column: DataField) -> bool:
-    """Whether the value is to be taken from the row before."""
+    """Whether the value is to be taken from the old row."""
     return column.name in piece.unavailable.get(place, ())
 
 

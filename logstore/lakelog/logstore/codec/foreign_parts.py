@@ -1,6 +1,7 @@
-"""The schemas beside foreign records, cut off: records of one schema are a part, whose payloads are parsed alone.
+"""Cuts off the schemas beside foreign records: records of one schema are a part, and only its payloads are parsed.
 
-Kafka Connect's JsonConverter writes the schema first, and the same bytes for each record of a table until that changes.
+Kafka Connect's JsonConverter writes the schema first, with the same bytes for each record of a table until the schema
+changes.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ _SCHEMAS_MAX = 32
 _SCHEMA_OPENING = b'{"schema":'
 _PAYLOAD_OPENING = b',"payload":'
 _MARK_BYTES = 8
-_MEMBERS_MAX = 20_000  # more may be columns without end, each of which Arrow would make for every record
+_MEMBERS_MAX = 20_000  # more may be any number of columns, and Arrow would create each of them for every record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """Records of one schema, or of none: their numbers, columns and payloads."""
+    """Records of one schema, or without schema: their numbers, columns and payloads."""
 
     numbers: Sequence[int]
     columns: Columns
@@ -33,7 +34,8 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """A batch by its schemas. `odd` are whole records that are read one by one, `bad` has reasons."""
+    """A batch by its schemas. `odd` are whole records that are read one by one, `bad` has the reasons of bad
+    records."""
 
     parts: Sequence[Part]
     odd: Part
@@ -41,7 +43,7 @@ class Parts:
 
 
 def parts_of(values: Sequence[bytes | None], rules: ForeignRules) -> Parts:
-    """The parts of a batch; tombstones are in none. What is too large or too deep is bad here already."""
+    """The parts of a batch; tombstones are in no part. Records that are too large or too deep are already bad here."""
     left, bad = _within_limits(values, rules)
     marks = _may_be_unavailable([value for _, value in left], rules.unavailable)
     is_odd = [is_marked or one[1].count(b":") > _MEMBERS_MAX for one, is_marked in zip(left, marks, strict=True)]
@@ -65,7 +67,7 @@ def parts_of(values: Sequence[bytes | None], rules: ForeignRules) -> Parts:
 
 
 def _not_too_deep(part: Part, bad: dict[int, str]) -> Part:
-    """The part without records that Arrow's parser must not see; they become bad."""
+    """The part without records that are nested too deeply for Arrow's parser; these become bad."""
     kept = []
     for number, payload in zip(part.numbers, part.payloads, strict=True):
         try:
@@ -117,7 +119,8 @@ def _may_be_unavailable(values: Sequence[bytes], unavailable: str) -> Sequence[b
 
 
 def _schema_of(value: bytes) -> tuple[bytes | None, Columns]:
-    """What is before the payload, and its columns; None where the record has another form, or another schema."""
+    """The bytes before the payload, and the columns of the schema; None if the record has another form, or another
+    schema."""
     end = _end_of_object(value, len(_SCHEMA_OPENING))
     if end is None or not value.startswith(_PAYLOAD_OPENING, end) or not value.endswith(b"}"):
         return None, None
@@ -131,7 +134,7 @@ def _schema_of(value: bytes) -> tuple[bytes | None, Columns]:
 
 
 def _end_of_object(value: bytes, start: int) -> int | None:
-    """Where the object that begins at `start` ends; also of null."""
+    """Where the object, or null, that begins at `start` ends."""
     if value.startswith(b"null", start):
         return start + 4
     depth, at = 0, start

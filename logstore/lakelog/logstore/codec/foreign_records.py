@@ -1,7 +1,7 @@
-"""One foreign Debezium record at a time: what it says, or the reason why it says nothing.
+"""Reads one foreign Debezium record at a time: its changes, or the reason why it is bad.
 
-This way decides that a record is bad; the columnar way gives up and leaves the decision to this one.
-Source: Debezium's documentation, "Change event values" of each connector.
+Only this way can find a record bad; the columnar way gives up and leaves the decision to this one. Source: Debezium's
+documentation, "Change event values" of each connector.
 
 | op | a table with primary key | without |
 |---|---|---|
@@ -40,7 +40,7 @@ _ID = "_id"
 
 
 class BadRecordError(CorruptDataError):
-    """A record cannot be taken in; the message has the reason, without the record's place."""
+    """A record cannot be applied; the message has the reason, without the record's place."""
 
 
 class Marker(Enum):
@@ -52,9 +52,9 @@ class Marker(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Envelope:
-    """A parsed record: its columns by the schema beside it (None without), and its images by row kind.
+    """A parsed record: its columns from the schema beside it (None without one), and its images by row kind.
 
-    `is_key` says that its one image is the record's key, which may have members that are no columns.
+    `is_key` says that its one image is the record's key, which may have members that are not columns.
     """
 
     columns: tuple[ConnectColumn, ...] | None
@@ -74,10 +74,10 @@ def read_envelope(
     columns: tuple[ConnectColumn, ...] | None,
     bytes_max: int = RECORD_BYTES_MAX,
 ) -> Envelope:
-    """What a record says. Raises BadRecordError.
+    """The changes of a record. Raises BadRecordError.
 
-    `key_of` gives the values of the primary key in an image, None where one is missing; it is None itself for a table
-    without key. `columns` are those of the schema that was cut off before.
+    `key_of` gives the values of the primary key in an image, None if one is missing; `key_of` itself is None for a
+    table without key. `columns` are those of the schema that was already cut off.
     """
     check_size(value, bytes_max)
     check_depth(value)
@@ -110,7 +110,7 @@ def check_size(value: bytes, bytes_max: int) -> None:
 
 
 def check_depth(value: bytes) -> None:
-    """Raise BadRecordError for objects and lists inside of too many others. Without recursion."""
+    """Raise BadRecordError for objects and lists that are nested too deeply. Without recursion."""
     opened = value.count(b"{") + value.count(b"[")
     if opened <= RECORD_DEPTH_MAX:
         return
@@ -236,7 +236,7 @@ def is_unavailable(value: Json, marks: Sequence[Json]) -> bool:
 
 
 def marks_of_unavailable(text: str) -> tuple[Json, ...]:
-    """The forms of the placeholder: of texts, of binaries (base64 and hex), of lists, and of maps."""
+    """The forms of the placeholder: for strings, binaries (base64 and hex), lists, and maps."""
     data = text.encode()
     return (
         text,

@@ -1,4 +1,4 @@
-"""What foreign records become: the rules of a table, and which of its columns a column of the records is for."""
+"""How foreign records become rows: the rules of a table, and the table's column for each column of the records."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ Columns = tuple[ConnectColumn, ...] | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignRules:
-    """What foreign records become. `fields` are the table's columns, `key_fields` its primary key.
+    """How foreign records become rows. `fields` are the table's columns, `key_fields` its primary key.
 
-    `takes_removals` is False for a table that only takes inserts. Columns that the table lacks are left out where
-    `ignored` names them, and make a record bad otherwise; with `takes_new_columns` they are reported instead, but for
-    those that the table has `refused`, with the reason. So are members of nested values, which `ignored` names by
-    their path; `drops_members` leaves all of them out, and counts them.
+    `takes_removals` is False for a table that only takes inserts. Columns that the table lacks are left out if
+    `ignored` names them, and make a record bad otherwise; with `takes_new_columns` they are reported instead, except
+    those that the table has `refused`, with the reason. The same holds for members of nested values, which `ignored`
+    names by their path; `drops_members` leaves all of them out, and counts them.
     """
 
     fields: tuple[DataField, ...]
@@ -87,7 +87,7 @@ def bound_columns(
 
 
 def type_of_value(value: Json) -> DataType | None:
-    """The type of a new column by one of its values, where no schema says it; None for null."""
+    """The type of a new column from one of its values, if no schema says it; None for null."""
     if value is None:
         return None
     if isinstance(value, bool):
@@ -113,7 +113,7 @@ class NewColumns:
     members: dict[MemberPath, DataType] = field(default_factory=dict)
 
     def add(self, unknown: Mapping[str, DataType], rules: ForeignRules) -> None:
-        """Report columns. Raises BadRecordError where they are not asked for, or were refused."""
+        """Report columns. Raises BadRecordError if they are not asked for, or were refused."""
         if not unknown:
             return
         if not rules.takes_new_columns:
@@ -128,7 +128,7 @@ class NewColumns:
             self.columns[name] = joined_type(self.columns.get(name), kind)
 
     def add_member(self, path: MemberPath, kind: DataType, rules: ForeignRules) -> None:
-        """Report a member of a nested column. Raises BadRecordError where it is not asked for, or was refused."""
+        """Report a member of a nested column. Raises BadRecordError if it is not asked for, or was refused."""
         if not rules.takes_new_columns:
             raise BadRecordError(
                 f"unknown member {cut(shown_path(path))!r}: the table's column has no such member; add it"

@@ -1,4 +1,4 @@
-"""Foreign records one by one: this way says why a record is bad."""
+"""Reads foreign records one by one: this way says why a record is bad."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _ERROR_MAX = 200
 
 
 class SingleRecords:
-    """Gathers the rows of single records; a record that fails leaves none."""
+    """Gathers the rows of single records; a record that fails leaves no rows."""
 
     def __init__(self, rules: ForeignRules, new_columns: NewColumns) -> None:
         self._rules = rules
@@ -49,7 +49,7 @@ class SingleRecords:
         self._unavailable: dict[int, tuple[str, ...]] = {}
 
     def add(self, number: int, value: bytes, key: bytes | None, connect: Columns) -> Marker | None:
-        """Take a record in. Raises BadRecordError, and takes nothing of it then."""
+        """Add the rows of a record. If it raises BadRecordError, nothing of the record is added."""
         rules = self._rules
         key_of = self._key_of if rules.key_fields else None
         envelope = read_envelope(value, key, key_of=key_of, columns=connect, bytes_max=rules.bytes_max)
@@ -93,7 +93,7 @@ class SingleRecords:
         return all_columns(arrays, 1, self._rules), tuple(names), left_out
 
     def _unknown_members(self, members: Mapping[MemberPath, Json], columns: Columns) -> int:
-        """How many of them are left out and counted; others are reported. Raises BadRecordError."""
+        """How many of the unknown members are left out and counted; others are reported. Raises BadRecordError."""
         unknown = {path: value for path, value in members.items() if shown_path(path) not in self._rules.ignored}
         if self._rules.drops_members:
             return len(unknown)
@@ -136,7 +136,7 @@ class SingleRecords:
             ) from error
 
     def rows(self) -> Piece:
-        """The rows of the records that were taken in."""
+        """The rows of the records that were added."""
         arrays = {
             column.name: pa.concat_arrays([row[column.name] for row in self._rows])
             if self._rows

@@ -41,7 +41,7 @@ class NotColumnarError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class WireColumn:
-    """How a column is read: the type for the parser, and the conversion from that to the column's type."""
+    """How a column is read: the type for the parser, and the conversion from that type to the column's type."""
 
     field: DataField
     type: pa.DataType
@@ -49,9 +49,9 @@ class WireColumn:
 
 
 def wire_column(field: DataField, sample: Json = None) -> WireColumn | None:
-    """How to read a column, judged by one of its JSON values; None when the parser cannot (maps).
+    """How to read a column, judged by one of its JSON values; None if the parser cannot read it (maps).
 
-    Without a sample it is the form that lakelog and Flink write.
+    Without a sample the form is the one that lakelog and Flink write.
     """
     kind = field.type
     if kind.root in _MANY_FORMS and sample is not None:
@@ -63,22 +63,22 @@ def wire_column(field: DataField, sample: Json = None) -> WireColumn | None:
 
 
 def line_buffer(lines: pl.Series) -> pa.Buffer:
-    """The lines one after another; each ends with a newline already."""
+    """The lines joined; each already ends with a newline."""
     array = lines.rechunk().to_arrow(compat_level=pl.CompatLevel.oldest())
     offsets = np.frombuffer(array.buffers()[1], np.int64, len(array) + 1, array.offset * 8)
     return array.buffers()[2].slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
 
 
 def parse_lines(text: pa.Buffer, count: int, schema: pa.Schema, *, unknown: Unknown = "ignore") -> pa.Table:
-    """One row a line. Raises NotColumnarError.
+    """One row per line. Raises NotColumnarError.
 
-    Members that the schema lacks are left out, whatever they hold, or with `infer` follow those that it has, or with
-    `error` are refused.
+    Members that the schema lacks are left out, whatever they hold. With `infer` they follow those that it has, with
+    `error` they are refused.
     """
     if not count:
         return schema.empty_table()
     given, ignores = text, unknown == "ignore"
-    if _NUL.search(text) or (not ignores and _may_have_constants(text)):  # the parser would stop there, or take them
+    if _NUL.search(text) or (not ignores and _may_have_constants(text)):  # the parser would stop there, or accept them
         raise NotColumnarError
     _check_decimals_are_numbers(text, schema)
     try:
@@ -102,12 +102,13 @@ def parse_lines(text: pa.Buffer, count: int, schema: pa.Schema, *, unknown: Unkn
 
 
 def _may_have_constants(text: pa.Buffer) -> bool:
-    """Whether NaN or Infinity may be there without quotes, which is not JSON; also inside of a string."""
+    """Whether there may be NaN or Infinity without quotes, which is not JSON; also True for one inside a string."""
     return any(word.search(text) and constant.search(text) for word, constant in _CONSTANTS)
 
 
 def _has_overflown(table: pa.Table, text: pa.Buffer) -> bool:
-    """Whether more numbers are infinite than are named Infinity: the parser makes too large numbers infinite."""
+    """Whether more numbers are infinite than are written as Infinity: the parser makes numbers infinite that are too
+    large."""
     infinite = _count_floats(table, pc.is_inf)
     if not infinite:
         return False
@@ -118,7 +119,7 @@ def _has_overflown(table: pa.Table, text: pa.Buffer) -> bool:
 
 
 def _is_constant(floats: pa.Array) -> pa.Array:
-    """Which are NaN or infinite: what the parser makes of the words, too."""
+    """Which are NaN or infinite, including those that the parser has read from the words."""
     return pc.invert(pc.is_finite(floats))
 
 
@@ -260,10 +261,10 @@ def _is_decimal(kind: pa.DataType) -> bool:
 
 
 def _unquote_non_finite(text: bytes, schema: pa.Schema) -> bytes:
-    """`"x":"NaN"` as `"x":NaN`, which the parser takes for a number, for every floating point `x`.
+    """`"x":"NaN"` as `"x":NaN`, which the parser reads as a number, for every floating point `x`.
 
-    Where `x` is also the name of another member, the parser then finds a number that it refuses: an error,
-    never a wrong value.
+    If `x` is also the name of another member, the parser then finds a number that it refuses: an error, never a wrong
+    value.
     """
     for name in set(_leaf_names(schema, pa.types.is_floating)):
         opening = f'"{escape(name)}":'.encode()

@@ -1,8 +1,8 @@
-"""One parsed JSON value as a value of a column type: exact, of any known form, and slow.
+"""One parsed JSON value as a value of a column type: exact, in any known form, and slow.
 
 Takes every form that lakelog, Flink and Debezium write; the columnar reader falls back to it for values that Arrow's
-parser cannot read (maps, odd numbers, years beyond 9999), and for error messages.
-Numbers come as Decimal or int, so nothing is lost before the column's type is known.
+parser cannot read (maps, odd numbers, years beyond 9999), and for error messages. Numbers arrive as Decimal or int, so
+nothing is lost before the column's type is known.
 """
 
 from __future__ import annotations
@@ -78,14 +78,14 @@ def _object(pairs: list[tuple[str, Json]]) -> Json:
 
 
 def value_of(row: Mapping[str, Json], name: str) -> Json:
-    """The value of a name in an object, None without it. Raises JsonValueError where it is there several times."""
+    """The value of a name in an object, None without it. Raises JsonValueError if the name appears several times."""
     if isinstance(row, RepeatedNames) and name in row.repeated:
         raise JsonValueError(f"{name!r} is there several times")
     return row.get(name)
 
 
 def _no_number(text: str) -> Json:
-    """JSON has no NaN and no Infinity; writers that have such values write them as strings."""
+    """Refuses NaN and Infinity, which JSON lacks; writers of such values write them as strings."""
     raise JsonValueError(f"{text} is not JSON")
 
 
@@ -173,7 +173,7 @@ def _to_int(value: Json, *, bits: int) -> int:
 
 
 def _to_float64(value: Json) -> float:
-    """A number beyond the largest one is refused, and never becomes infinite."""
+    """A number beyond the largest float is refused, and never becomes infinite."""
     if isinstance(value, bool):
         raise TypeError
     is_named = _is_not_finite(value)
@@ -205,7 +205,7 @@ def _to_decimal(value: Json, *, precision: int, scale: int) -> Decimal:
     if isinstance(value, bool):
         raise TypeError
     number = _decimal_of(value, scale)
-    if number.adjusted() >= precision:  # also keeps int() from building a number of a billion digits
+    if number.adjusted() >= precision:  # this also keeps int() from building a number of a billion digits
         raise ValueError
     scaled = number.scaleb(scale, _EXACT)
     unscaled = int(scaled)
@@ -345,7 +345,8 @@ def _to_list(value: Json, *, element: Parse) -> list[Any]:
 
 
 def _element_parser(kind: DataType) -> Parse:
-    """The parser of a list's values. A list in the place of a string is a list of more dimensions, and no JSON."""
+    """The parser of a list's values. A list in the place of a string is a list of more dimensions, not JSON in a
+    string."""
     parse = parser_of(kind)
     if kind.root not in (TypeRoot.CHAR, TypeRoot.VARCHAR):
         return parse

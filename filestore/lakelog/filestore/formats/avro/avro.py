@@ -36,13 +36,13 @@ NOT_AVRO = (
     struct.error,
     *INFLATE_ERRORS,
 )
-_PLAIN_BYTES_MIN = 16 << 20  # bytes of all blocks before compression that a file may have, whatever its size
+_PLAIN_BYTES_MIN = 16 << 20  # bytes of all blocks before compression that a file may have, whatever its own size
 _PLAIN_RATIO = 32  # and beyond that, this many times its size
 _OBJECTS_BYTES_MAX = 96 << 20  # of the records of a block in memory
 
 
 def codec_of(compression: str) -> str:
-    """Avro's name of a compression. Raises InvalidRequestError."""
+    """Avro's name for a compression. Raises InvalidRequestError."""
     try:
         return _CODECS[compression.lower()]
     except KeyError as error:
@@ -72,7 +72,7 @@ def plain_bytes_max(data: bytes) -> int:
 
 
 def decoded(file: AvroBlocks, schema: bytes, *, bytes_max: int | None = None) -> Iterator[dict[str, Any]]:
-    """The records of a file by the JSON of its schema; those of each block are first checked to fit into memory.
+    """The records of a file by the JSON of its schema; the records of each block are first checked to fit into memory.
 
     Its blocks have at most `bytes_max` before compression. Raises what `avro_errors_named` names.
     """

@@ -1,4 +1,4 @@
-"""Avro object files, block by block: the sizes that they claim are checked before any memory is taken for them."""
+"""Avro object files, block by block: the sizes that they claim are checked before any memory is allocated for them."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ _cached_schema = lru_cache(maxsize=64)(_parse_schema)  # all manifests of a tabl
 
 
 class PlainStream:
-    """A file whose blocks come one by one, for reading. A read ends at the end of a block at the latest."""
+    """A file whose blocks are given one by one, for reading. A read ends at the end of a block at the latest."""
 
     def __init__(self, head: bytes, blocks: Iterator[bytes]) -> None:
         self._held = io.BytesIO(head)
@@ -115,7 +115,7 @@ class PlainStream:
 
 
 def read_meta(source: io.BytesIO) -> dict[str, bytes]:
-    """The map of a file's header: blocks of entries, closed by an empty one."""
+    """The map of a file's header: blocks of entries, ended by an empty block."""
     meta: dict[str, bytes] = {}
     while count := read_long(source):
         if count < 0:

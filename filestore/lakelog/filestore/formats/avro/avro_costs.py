@@ -1,7 +1,7 @@
-"""The memory that Avro records need as Python objects, estimated before any is made.
+"""The memory that Avro records need as Python objects, estimated before any object is created.
 
-A byte of Avro may become a record of 200 bytes, and a count of two bytes an array of any length. So arrays of values
-that take no bytes are refused, and large blocks are walked value by value until it is clear that they fit.
+A byte of Avro may become a record of 200 bytes, and a count in two bytes may become an array of any length. So arrays
+of values that take no bytes are refused, and large blocks are walked value by value until it is clear that they fit.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def check_no_empty_items(schema: Any) -> None:
 
 
 def check_cost(schema: Any, block: bytes, count: int, *, limit: int) -> None:
-    """Raise ValueError when `count` records in a block need more memory than `limit`, or do not end with the block."""
+    """Raise ValueError if `count` records in a block need more memory than `limit`, or do not end with the block."""
     if len(block) * RATIO_MAX <= limit:
         return
     walk = _Walk(_Sizes(schema).named, block, limit)

@@ -1,6 +1,6 @@
 """Avro data files: read whole, row by row, then put into columns.
 
-Paimon's logical types are not Avro's: `timestamp-millis` means without zone, `local-timestamp-millis` with. So the
+Paimon's logical types are not Avro's: `timestamp-millis` means without zone, `local-timestamp-millis` with zone. So the
 values are decoded without logical types, and the table's schema says what they are.
 """
 
@@ -67,8 +67,8 @@ class AvroFile:
         file = self._file
         assert file is not None, "a closed file was read"
         with avro_errors_named(self._path):
-            # A schema without logical types, which reads a map as an array of entries, so that duplicate keys stay:
-            # the bytes of both are the same.
+            # A schema without logical types, which reads a map as an array of entries, so that duplicate keys are kept:
+            # both have the same bytes.
             yield from decoded(file, json.dumps(file.schema).encode())
 
 

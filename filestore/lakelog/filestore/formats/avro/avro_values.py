@@ -1,8 +1,8 @@
 """Arrow columns as Avro's binary encoding, column by column: no Python per value.
 
-A column becomes an array of bytes, one element a value; joined element by element the columns are the rows. Integers
-are zigzag varints. An array is a count, its items and a zero byte; a map is encoded as an array of records of key and
-value is, with string keys or others.
+A column becomes an array of bytes, one element per value; joined element by element the columns are the rows. Integers
+are zigzag varints. An array is a count, its items and a zero byte; a map is encoded like an array of records of key and
+value, with string keys or others.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _EMPTY, _ZERO, _SECOND_OF_UNION = b"", b"\x00", b"\x02"
 
 @cache
 def _scalar(value: bytes) -> pa.Scalar:
-    """The bytes as an Arrow scalar; not made at import, since pyarrow would import pandas."""
+    """The bytes as an Arrow scalar; not created at import, since pyarrow would import pandas."""
     return pa.scalar(value, _BYTES)
 
 
@@ -60,7 +60,7 @@ def long_bytes(number: int) -> bytes:
 
 
 def _encoded(values: pa.Array, kind: DataType) -> pa.LargeBinaryArray:
-    """Values, nulls among them where the type is nullable."""
+    """Values, which may be null if the type is nullable."""
     if not kind.nullable:
         return _some(values, kind)
     present = _joined(_scalar(_SECOND_OF_UNION), _some(values.drop_null(), kind), count=len(values) - values.null_count)
@@ -129,7 +129,7 @@ def _integers(values: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def _varints(values: npt.NDArray[np.integer]) -> pa.LargeBinaryArray:
-    """Zigzag varints: seven bits a byte, the lowest first, with the top bit where more follow."""
+    """Zigzag varints: seven bits per byte, the lowest first; the top bit is set if more bytes follow."""
     signed = values.astype(np.int64, copy=False)
     zigzag = ((signed << 1) ^ (signed >> 63)).view(np.uint64)
     lengths = np.ones(len(zigzag), np.int64)

@@ -107,7 +107,7 @@ class AvroWriter:
                 self._output.sink.write(long_bytes(count) + long_bytes(len(packed)) + packed + self._sync)
 
     def finish(self) -> int:
-        """Make the file durable and give its size in bytes."""
+        """Make the file durable and return its size in bytes."""
         self._begin()
         return self._output.finish()
 

@@ -1,9 +1,9 @@
-"""Checksums of a data file's blocks: made while it is written, verified on every read of a part of it.
+"""Checksums of a data file's blocks: computed while it is written, and verified whenever a part of it is read.
 
 A file is cut into blocks of 512 KiB, the last one may be shorter. The manifest entry of the file holds, in the field
 `_LAKELOG_CHECKSUMS` that other readers skip, the CRC-32 of each block, four bytes big endian, one after the other. A
-reader fetches whole blocks and gives no byte that differs from what was written: data, footers and statistics alike.
-A file that was replaced by another one has other blocks.
+reader fetches whole blocks and returns no byte that differs from what was written, in data, footers and statistics. A
+file that was replaced by another one has other blocks.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _WRITE_BUFFER_BYTES = 256 << 10
 class ChecksummedOutput(io.RawIOBase):
     """A file whose bytes go to `output`; `checksums` are those of all blocks so far.
 
-    With `holds_errors` a write that fails raises nothing: its error is held, and later writes do nothing.
+    With `holds_errors` a failed write raises nothing: its error is held, and later writes do nothing.
     """
 
     def __init__(self, output: OutputFile, *, holds_errors: bool = False) -> None:
@@ -130,13 +130,13 @@ class ChecksummedFile:
         if self.is_finished:
             return
         if close is not None:
-            # Arrow writes a footer as it closes. That may fail: an earlier error led here, and is the one to report.
+            # Arrow writes a footer when it closes. This may fail: an earlier error led here, and is the one to report.
             with contextlib.suppress(OSError, RuntimeError, ValueError, UnavailableError):
                 close()
         self.abort()
 
     def finish(self) -> int:
-        """Make the file durable and give its size in bytes."""
+        """Make the file durable and return its size in bytes."""
         self._buffered.flush()
         self.check()
         size = self.size_bytes
@@ -154,7 +154,7 @@ class ChecksummedFile:
 
 
 class CheckedInput(io.RawIOBase):
-    """A file that is read by whole blocks, each compared with its checksum. The last blocks read are kept."""
+    """A file that is read by whole blocks, each compared with its checksum. The last blocks are kept."""
 
     def __init__(self, source: pa.NativeFile, path: str, *, size_bytes: int, checksums: bytes) -> None:
         self._source = source
@@ -208,7 +208,7 @@ class CheckedInput(io.RawIOBase):
         return self._held.slice(start - self._held_start, end - start)
 
     def hold(self, start: int, end: int) -> None:
-        """Read a range of bytes at once, so that reads inside of it find it here. Raises CorruptDataError."""
+        """Read a range of bytes at once, so that reads inside it find the bytes here. Raises CorruptDataError."""
         if self._held_start <= start <= end <= self._held_start + self._held.size:
             return
         self._held = pa.py_buffer(b"")  # before more is read
@@ -216,7 +216,7 @@ class CheckedInput(io.RawIOBase):
         self._held = self.blocks(self._held_start, min(end, self._size))
 
     def image(self, ranges: Iterable[tuple[int, int]]) -> bytes:
-        """As many bytes as the file has: its blocks around the ranges, and zeros elsewhere. Raises CorruptDataError."""
+        """Bytes of the file's size: its blocks around the ranges, and zeros elsewhere. Raises CorruptDataError."""
         parts: list[bytes | pa.Buffer] = []
         position = 0
         for _, numbered in itertools.groupby(enumerate(_blocks_around(ranges)), key=lambda item: item[1] - item[0]):
@@ -232,7 +232,7 @@ class CheckedInput(io.RawIOBase):
         return isinstance(self._source, pa.OSFile)
 
     def own_file(self) -> BinaryIO | None:
-        """The same open file for a library that reads it itself, unverified; None for one that is not local."""
+        """The same open file for a library that reads it itself, unverified; None if the file is not local."""
         if not self.is_local:
             return None
         return open(os.dup(self._source.fileno()), "rb", buffering=0)  # noqa: PTH123  # a descriptor, not a path
@@ -244,7 +244,7 @@ class CheckedInput(io.RawIOBase):
             self.read_block(block, buffer)
 
     def read_block(self, block: int, buffer: bytearray) -> memoryview:
-        """The block of a number, in `buffer`, which has room for it. Raises CorruptDataError."""
+        """Read the block with this number into `buffer`, which has room for it. Raises CorruptDataError."""
         start = block * BLOCK_BYTES
         view = memoryview(buffer)[: min(BLOCK_BYTES, self._size - start)]
         self._source.seek(start)

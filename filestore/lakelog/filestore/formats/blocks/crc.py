@@ -1,4 +1,4 @@
-"""CRC-32 as zlib has it, by the library isal where that is installed: it takes a tenth of the processor time."""
+"""CRC-32 as in zlib, by the library isal if that is installed: it takes a tenth of the processor time."""
 
 from __future__ import annotations
 

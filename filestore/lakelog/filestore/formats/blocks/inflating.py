@@ -11,7 +11,7 @@ import pyarrow as pa
 
 INFLATE_ERRORS = (EOFError, OSError, ValueError, lzma.LZMAError, zlib.error, pa.ArrowException)
 _XZ_MEMORY_MAX = 64 << 20
-_SNAPPY_RATIO_MAX = 64  # its longest copy: 64 bytes for 3
+_SNAPPY_RATIO_MAX = 64  # its longest copy: 3 bytes become 64
 _CHECKSUM_BYTES = 4
 _READ_BYTES = 1 << 20
 
@@ -19,7 +19,7 @@ _READ_BYTES = 1 << 20
 def inflate(codec: str, block: bytes, limit: int) -> bytes:
     """The bytes of a block of an Avro file. Raises one of INFLATE_ERRORS, or KeyError for an unknown codec.
 
-    Beyond `limit` bytes it takes one more MiB at most, and the memory of the codec.
+    Beyond `limit` bytes it uses at most one more MiB, and the memory of the codec.
     """
     data = _CODECS[codec](block, limit)
     if len(data) > limit:
@@ -82,7 +82,7 @@ _CODECS: Mapping[str, Callable[[bytes, int], bytes]] = {
 
 
 def lz4_size(block: bytes) -> int:
-    """How many bytes a block of LZ4 holds, which it does not say: by its literals and matches."""
+    """How many bytes a block of LZ4 holds. The block does not say it: it is computed from its literals and matches."""
     size, at = 0, 0
     while at < len(block):
         token = block[at]
@@ -96,7 +96,7 @@ def lz4_size(block: bytes) -> int:
 
 
 def _lz4_length(block: bytes, at: int, length: int) -> tuple[int, int]:
-    """A length and where it ends: one of 15 goes on in the next bytes, up to the first that is not 255."""
+    """A length and where it ends: a length of 15 continues in the next bytes, up to the first that is not 255."""
     if length == 15:
         while True:
             more = block[at]

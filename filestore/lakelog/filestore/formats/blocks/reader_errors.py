@@ -1,4 +1,4 @@
-"""What goes wrong while Arrow reads a data file, as errors of lakelog that name the file."""
+"""Errors of Arrow while it reads a data file, as errors of lakelog that name the file."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class WatchedInput(io.RawIOBase):
         return int(self._source.seek(offset, whence))
 
     def hold_end(self, size: int) -> None:
-        """Read the last bytes at once, so that reads inside of them find them here."""
+        """Read the last bytes at once, so that reads inside them find them here."""
         self._source.seek(max(0, self.size() - size))
         self._end = self.read_buffer(size)
 

@@ -1,4 +1,4 @@
-"""An open data file for libraries whose threads share one handle. What it gives are bytes that were verified."""
+"""An open data file for libraries whose threads share one handle. It returns only verified bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BLOCKS_HELD = 8  # of an open file
 class VerifiedBlocks:
     """The blocks of an open file, for several threads; the last ones are kept.
 
-    What one thread reads ends in the block where the next one starts.
+    The range that one thread reads ends in the block where the next one starts.
     """
 
     def __init__(self, source: CheckedInput) -> None:
@@ -37,7 +37,7 @@ class VerifiedBlocks:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _block(self, number: int) -> bytearray:
-        """The memory that begins with a block: that of the block which was not asked for longest, when all is used."""
+        """The memory that begins with a block: that of the least recently used block, if all memory is used."""
         if number not in self._held:
             is_full = len(self._held) == BLOCKS_HELD
             buffer = self._held.popitem(last=False)[1] if is_full else bytearray(BLOCK_BYTES)
@@ -48,9 +48,9 @@ class VerifiedBlocks:
 
 
 class SharedFile:
-    """A file that several threads read, each at a place of its own.
+    """A file that several threads read, each at its own position.
 
-    DuckDB's threads go to a place and read there in two calls, with no lock around them.
+    DuckDB's threads seek and read in two calls, without a lock around them.
     """
 
     closed = False

@@ -1,4 +1,4 @@
-"""A data file as it is opened: where it is, and what the manifest says of its bytes."""
+"""A data file to open: where it is, and what the manifest says about its bytes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class StoredFile:
         return pa.PythonFile(opened, mode="r") if isinstance(opened, CheckedInput) else opened
 
     def open_input(self) -> CheckedInput | pa.NativeFile:
-        """As `open`, with what checks the blocks where there are checksums."""
+        """As `open`, with the object that checks the blocks if there are checksums."""
         source = self.file_io.open_input(self.path)
         try:
             found = source.size()

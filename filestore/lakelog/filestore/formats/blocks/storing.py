@@ -21,7 +21,7 @@ def stored_rows(table: pa.Table, schema: pa.Schema, path: str) -> pa.Table:
 
 
 def timestamps_in(values: pa.Array) -> Iterator[pa.Array]:
-    """The timestamps among values, nested ones too."""
+    """The timestamps among values, nested ones included."""
     types = pa.types
     if types.is_timestamp(values.type):
         yield values

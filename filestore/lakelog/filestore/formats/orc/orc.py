@@ -25,7 +25,7 @@ _END_BYTES = 16 << 10  # as much as Arrow reads at first
 _STRIPE_RATIO_MAX = 64  # rows a byte of the file
 _OUT_OF_RANGE = "out of range for nanosecond resolution"
 _NO_ZONE = "Time zone file"
-_SETTLED_SECONDS = 3 * 86_400  # no zone is so far from UTC
+_SETTLED_SECONDS = 3 * 86_400  # no zone is this far from UTC
 _UNITS = {"ns": 1_000_000_000, "us": 1_000_000, "ms": 1_000, "s": 1}
 _OUT_OF_BOUNDS = "would result in out of bounds timestamp"
 
@@ -55,7 +55,8 @@ class OrcFile:
         self._source.close()
 
     def _check_claims(self) -> None:
-        """Raise CorruptDataError for sizes that no writer makes: blocks of gigabytes, stripes of rows without bytes."""
+        """Raise CorruptDataError for sizes that no writer writes: blocks of gigabytes, stripes of rows without
+        bytes."""
         rows = self.row_count // max(1, self._file.nstripes)
         if self._file.compression_size > _BLOCK_BYTES_MAX:
             raise damaged(self._path, f"it has blocks of {self._file.compression_size} bytes")
@@ -69,7 +70,7 @@ class OrcFile:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of a row by the file's footer; 0 where it does not hold them."""
+        """Bytes of a row by the file's footer; 0 if the footer does not say."""
         return int(self._file.content_length) // max(1, self.row_count)
 
     def iter_batches(self, fields: Sequence[DataField], *, batch_rows: int) -> Iterator[pa.RecordBatch]:
@@ -92,7 +93,7 @@ class OrcFile:
                 yield rows.slice(start, batch_rows)
 
     def _stripe(self, number: int, fields: Sequence[DataField]) -> list[pa.Array]:
-        """The columns of a stripe; timestamps that Arrow does not read rightly are read by `orc_timestamps`."""
+        """The columns of a stripe; timestamps that Arrow reads wrongly are read by `orc_timestamps`."""
         names = [field.name for field in fields]
         try:
             stripe = self._file.read_stripe(number, columns=names)
@@ -129,7 +130,7 @@ class OrcFile:
         try:
             return has_local_times(self._read_at, self._source.size(), number)
         except KeyError:
-            return True  # its zone is not readable, nor is more of it
+            return True  # its zone is not readable, and neither is the rest
 
     def _read_at(self, start: int, size: int) -> bytes:
         if not 0 <= start <= start + size <= self._source.size():
@@ -139,7 +140,7 @@ class OrcFile:
 
     @contextlib.contextmanager
     def _errors_named(self) -> Iterator[None]:
-        """Raise errors of the file itself as they are; Arrow would raise only their message."""
+        """Raise errors of the file itself unchanged; Arrow would raise only their message."""
         with errors_named(self._path, "ORC"):
             try:
                 yield
@@ -157,12 +158,13 @@ def _holds_timestamps(kind: pa.DataType) -> bool:
 
 
 def _may_be_off(columns: pa.RecordBatch) -> bool:
-    """Whether timestamps are as old as those that depend on the writer's zone in more than its offset."""
+    """Whether timestamps are so old that they depend on more than the offset of the writer's zone."""
     return any(_earliest(column) < _SETTLED_SECONDS for column in columns.columns)
 
 
 def _earliest(values: pa.Array) -> int:
-    """The seconds since 1970 of the earliest timestamp without zone at any depth, or a number beyond all that count."""
+    """The seconds since 1970 of the earliest timestamp without zone at any depth, or a number above all relevant
+    ones."""
     kind = values.type
     if pa.types.is_timestamp(kind):
         least = pc.min(values.view(pa.int64())).as_py() if kind.tz is None else None
@@ -179,7 +181,7 @@ def _as_type(values: pa.Array, kind: DataType) -> pa.Array:
     """Values in a column's Arrow type.
 
     ORC has no type TIME. Arrow gives its timestamps in nanoseconds, or in microseconds beyond their range. CHAR loses
-    its padding, as with Paimon's own reader.
+    its padding, as in Paimon's own reader.
     """
     wanted = to_arrow_type(kind)
     if kind.root is TypeRoot.CHAR:

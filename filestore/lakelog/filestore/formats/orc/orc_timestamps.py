@@ -1,16 +1,16 @@
 """Timestamps of ORC files that Arrow does not read, or reads wrongly.
 
-Those beyond the years 1678 to 2261 do not fit its nanoseconds in 64 bits. Those before 1970 and their neighbours, of a
-writer in another zone than UTC, may be one second or more off.
+Timestamps beyond the years 1678 to 2261 do not fit Arrow's nanoseconds in 64 bits. Timestamps before 1970 and their
+neighbours, from a writer in another zone than UTC, may be off by one second or more.
 
 ORC stores a timestamp as two numbers: seconds since 2015 in the writer's zone (the stream DATA), and nanoseconds
-(SECONDARY). The seconds are rounded towards 1970 in UTC where the time is before that and has a millisecond or more
-behind its second: so a second is taken off before the zone is applied, not after it as in Arrow.
+(SECONDARY). The seconds are rounded towards 1970 in UTC if the time is before 1970 and has a millisecond or more after
+its second: so one second is subtracted before the zone is applied, not after it as in Arrow.
 
-Arrow reads each of the two from a file of one stripe, which is made in memory from the stripe: one has a footer in
-which the timestamps are LONG, so that Arrow gives the seconds; in the other all seconds are zero, so that Arrow gives
-the nanoseconds. Both have the file's nulls and nesting. Source: ORC specification v1; the readers of timestamps of ORC
-in C++ and in Java, of which the latter decides.
+Arrow reads each of the two numbers from a file of one stripe, which is built in memory from the stripe: one file has a
+footer in which the timestamps are LONG, so that Arrow gives the seconds; in the other all seconds are zero, so that
+Arrow gives the nanoseconds. Both have the file's nulls and nesting. Source: ORC specification v1; the readers of
+timestamps of ORC in C++ and in Java; the one in Java decides.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _DIGITS_MAX = 38
 
 
 def read_timestamps(read_at: ReadAt, size_bytes: int, stripe: int, names: Sequence[str]) -> dict[str, pa.Array]:
-    """The columns `names` of a stripe, whose timestamps come in microseconds where nanoseconds do not hold them.
+    """The columns `names` of a stripe, with timestamps in microseconds if nanoseconds cannot hold them.
 
     Raises ValueError or one of Arrow's errors for bytes that are not an ORC file, KeyError for a compression that is
     not supported here.
@@ -101,7 +101,7 @@ def _columns(data: bytes, names: Sequence[str]) -> dict[str, pa.Array]:
 
 
 def _leaves(array: pa.Array) -> int:
-    """The values of the longest array inside of an array."""
+    """The values of the longest array inside an array."""
     return max([len(array), *(_leaves(child) for child in _children(array))])
 
 
@@ -133,13 +133,13 @@ def _offsets(lists: pa.Array) -> pa.Array:
 
 
 def _timestamps(seconds: pa.Array, nanos: pa.Array, stripe: _Stripe) -> pa.Array:
-    """Timestamps from seconds since 2015 in the writer's zone, and from nanoseconds behind the start of 2015."""
+    """Timestamps from seconds since 2015 in the writer's zone, and from nanoseconds after the start of 2015."""
     is_null = seconds.is_null().to_numpy(zero_copy_only=False)
     tz = nanos.type.tz
     zone = "UTC" if tz else stripe.zone
     whole = seconds.fill_null(0).to_numpy() + start_of_2015(zone)
     parts = nanos.cast(pa.int64()).fill_null(SINCE_2015 * _NANOS).to_numpy() - SINCE_2015 * _NANOS
-    # Java's writers round times before 1970 towards 1970, which is mended here; Arrow's have negative nanoseconds.
+    # Java's writers round times before 1970 towards 1970, which is corrected here; Arrow's have negative nanoseconds.
     whole = local_seconds(whole - ((whole < 0) & (parts > 999_999)), zone)
     if not is_null.all() and np.abs(whole[~is_null]).max() < _NS_MAX:
         return pa.array(whole * _NANOS + parts, pa.timestamp("ns", tz), mask=is_null)
@@ -232,12 +232,12 @@ class _Sizes:
 
 
 class _Stripe:
-    """One stripe, and the two files that are made from it."""
+    """One stripe, and the two files that are built from it."""
 
     def __init__(self, tail: _Tail, data: bytes, index_bytes: int, footer: list[Field], rows: int) -> None:
         self._tail, self._data, self._index_bytes, self._rows = tail, data, index_bytes, rows
         self.zone = _zone_of(footer)
-        # Arrow does not know every zone of Java's, and needs none for numbers.
+        # Arrow does not know every zone of Java, and needs no zone for numbers.
         self._footer = [field for field in footer if field[0] != _ZONE] + [(_ZONE, 2, b"UTC", 0)]
 
     def as_seconds(self) -> bytes:
@@ -246,10 +246,10 @@ class _Stripe:
         return self._file(self._footer, b"", kinds)
 
     def as_nanos(self, count: int) -> bytes:
-        """The file whose timestamps have the seconds zero, in columns of `count` values at most.
+        """The file whose timestamps have zero seconds, in columns of at most `count` values.
 
-        The position of a stream is the length of those before it, so the seconds stay, as a stream of a kind that
-        Arrow ignores, and the zeros come behind all others.
+        The position of a stream is the length of those before it, so the seconds stay as a stream of a kind that Arrow
+        ignores, and the zeros come after all other streams.
         """
         timestamps = {at for at, kind in enumerate(self._tail.kinds) if kind in (_TIMESTAMP, _INSTANT)}
         encodings = [number_in(parse_message(field[2]), 1) for field in self._footer if field[0] == 2]

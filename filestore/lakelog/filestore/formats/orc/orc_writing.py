@@ -37,7 +37,7 @@ _COMPRESSIONS = {
 
 
 def orc_schema(fields: Sequence[DataField]) -> pa.Schema:
-    """The Arrow schema that is written for columns: their types as the file holds them, with field ids."""
+    """The Arrow schema that is written for columns: their types in the file, with field ids."""
     return pa.schema([_field(column.name, column.type, column.id, column.id, 0) for column in fields])
 
 
@@ -90,7 +90,7 @@ class OrcWriter:
         self._output.check()
 
     def finish(self) -> int:
-        """Write the footer, make the file durable and give its size in bytes."""
+        """Write the footer, make the file durable and return its size in bytes."""
         self._writer.close()
         return self._output.finish()
 
@@ -123,7 +123,8 @@ def _type(kind: DataType, column_id: int, depth: int) -> pa.DataType:
 
 
 def _from_the_start(table: pa.Table) -> pa.Table:
-    """The rows with nested columns copied: Arrow writes a part of a struct with the nulls of the struct's start."""
+    """The rows, with nested columns copied: Arrow would write a slice of a struct with the nulls of the struct's
+    start."""
     positions = pa.array(np.arange(table.num_rows))
     for index, column in enumerate(table.schema):
         if pa.types.is_nested(column.type):
@@ -132,7 +133,8 @@ def _from_the_start(table: pa.Table) -> pa.Table:
 
 
 def _check_timestamps(name: str, values: pa.Array) -> None:
-    """Raise InvalidRequestError for timestamps that Arrow does not read back from ORC, or that others read wrong.
+    """Raise InvalidRequestError for timestamps that Arrow does not read back from ORC, or that other readers read
+    wrongly.
 
     Arrow counts nanoseconds, from 1677 to 2262. Before 1970 it writes parts of a millisecond as a negative number,
     which Java's reader refuses.

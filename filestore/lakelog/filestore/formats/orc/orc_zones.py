@@ -1,8 +1,8 @@
-"""Local times as Java's ORC writers have them, by the zone of the writer.
+"""Local times as in Java's ORC writers, by the zone of the writer.
 
-A writer in Java takes offsets of `java.util.TimeZone`. That has the rules of the time zone database from 1900 on, and
-before 1900 the standard time of today. Found by files of ORC for Java in many zones, and by its reader. The calendar is
-Gregorian at all times, as with Paimon's reader, whatever the footer says of the writer's.
+A writer in Java uses the offsets of `java.util.TimeZone`. This class has the rules of the time zone database from 1900
+on, and before 1900 the standard time of today. This was found with files of ORC for Java in many zones, and with its
+reader. The calendar is Gregorian at all times, as in Paimon's reader, whatever the footer says about the writer's.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _CUSTOM = re.compile(r"GMT([+-])(\d{1,2}):?(\d\d)?")
 _DAY = 86_400
 _FIRST_RULE = -2_208_988_800  # 1900-01-01 in UTC
 _YEAR_2037 = 2_114_380_800
-_CYCLE = 146_097 * _DAY  # 400 years, after which weekdays and leap years come again
+_CYCLE = 146_097 * _DAY  # 400 years, after which weekdays and leap years repeat
 _STEP = 7 * _DAY
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC_ZONE)
 
 
 class UnknownZoneError(ValueError):
-    """A name that may be a time zone of Java, and is none of Python."""
+    """A name that may be a time zone in Java, but is not one in Python."""
 
     def __init__(self, zone: str) -> None:
         super().__init__(f"its writer was in the time zone {zone!r}, which is not known")
@@ -46,12 +46,12 @@ def start_of_2015(zone: str) -> int:
 
 
 def local_seconds(instants: Seconds, zone: str) -> Seconds:
-    """What the clocks of a zone showed, as seconds since 1970, at instants: seconds since 1970 in UTC."""
+    """What the clocks of a zone showed, as seconds since 1970, at instants that are seconds since 1970 in UTC."""
     if zone in UTC:
         return instants
     starts, offsets = _offsets(zone)
     last = _FIRST_RULE + 2 * _CYCLE
-    cycles = np.maximum(0, (instants - last) // _CYCLE + 1)  # the rules of the last years are those of all later ones
+    cycles = np.maximum(0, (instants - last) // _CYCLE + 1)  # the rules of the last years hold for all later ones
     places = np.searchsorted(starts, instants - cycles * _CYCLE, side="right") - 1
     shown: Seconds = instants + offsets[places]
     return shown
@@ -74,7 +74,7 @@ def _zone(name: str) -> tzinfo:
 
 @lru_cache(maxsize=16)
 def _offsets(name: str) -> tuple[Seconds, Seconds]:
-    """From when on a zone has an offset to UTC, and the offsets, in seconds. 800 years from 1900."""
+    """The times from which a zone has each offset to UTC, and the offsets, in seconds. 800 years from 1900."""
     zone = _zone(name)
 
     def offset(instant: int) -> int:

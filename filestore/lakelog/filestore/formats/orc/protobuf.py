@@ -1,4 +1,4 @@
-"""Messages of protobuf, as ORC's footers are written: their fields in order, and back."""
+"""Messages of protobuf, which ORC uses for footers: decoded to their fields in order, and encoded."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 _VARINT_BYTES_MAX = 10
 _FIXED_BYTES = {1: 8, 5: 4}
-Field = tuple[int, int, bytes, int]  # number, wire type, bytes of the value, and its number where it is one
+Field = tuple[int, int, bytes, int]  # number, wire type, bytes of the value, and the value if it is a number
 
 
 def parse_message(data: bytes) -> list[Field]:
@@ -46,7 +46,7 @@ def parse_varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def number_in(fields: Sequence[Field], key: int) -> int:
-    """The first number with a key; 0 without one, as protobuf has it."""
+    """The first number with a key; 0 without one, as in protobuf."""
     return next((field[3] for field in fields if field[0] == key and field[1] == 0), 0)
 
 

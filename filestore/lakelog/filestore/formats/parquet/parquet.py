@@ -28,7 +28,7 @@ from lakelog.filestore.formats.parquet.parquet_footer import (
 from lakelog.filestore.formats.parquet.parquet_layout import type_has_nanos
 
 FETCH_BYTES = 32 << 20
-# Fetched at once however small a budget is: in parts it would take as much, for a buffer a column and a block.
+# Fetched at once, however small the budget is: parts would take as much memory, for a buffer per column and a block.
 FETCH_BYTES_MIN = 2 << 20
 _INT96_WRAP_SECONDS = (1 << 64) // 1_000_000_000
 _TIMESTAMPS = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
@@ -90,7 +90,7 @@ class ParquetFile:
 
     @property
     def names(self) -> list[str]:
-        """Names of the columns that the file holds."""
+        """The names of the columns in the file."""
         return self.footer.names
 
     @property
@@ -109,7 +109,7 @@ class ParquetFile:
         return self.footer.row_groups
 
     def bounds_of(self, field: DataField) -> list[pa.Array | None]:
-        """For each row group the smallest and the largest value of a column; None where the file has no bounds.
+        """For each row group the smallest and the largest value of a column; None if the file has no bounds.
 
         Bounds of floats are not used: files disagree on NaN and -0.0.
         """
@@ -128,7 +128,8 @@ class ParquetFile:
         return pa.array([statistics.min, statistics.max], kind)
 
     def stored_bounds_of(self, name: str, kind: DataType) -> GroupBounds | None:
-        """The bounds of a column of the type `kind` in all row groups; None without such a column that is not nested.
+        """The bounds of a column of the type `kind` in all row groups; None if there is no such column that is not
+        nested.
 
         Raises CorruptDataError.
         """
@@ -139,10 +140,11 @@ class ParquetFile:
             return self.footer.bounds(kind, leaf)
 
     def verified(self, fields: Sequence[DataField], row_groups: Sequence[int]) -> bytes | BinaryIO | None:
-        """A file that has the columns `fields` of neighbouring row groups where this one has them, and its footer.
+        """A file that has the footer and, at the same positions, the columns `fields` of neighbouring row groups.
 
-        Their bytes are verified. Of a local file it is the file itself, to be read at once and closed, of others a copy
-        with zeros for what was not asked for. None for a file without checksums of its blocks. Raises CorruptDataError.
+        Their bytes are verified. For a local file it is the file itself, to be read at once and closed; for others it
+        is a copy with zeros in place of what was not requested. None for a file without checksums of its blocks. Raises
+        CorruptDataError.
         """
         if self._checked is None:
             return None
@@ -162,11 +164,12 @@ class ParquetFile:
 
     @property
     def is_own_file(self) -> bool:
-        """Whether `verified` gives the file itself, and not a copy of it in memory."""
+        """Whether `verified` returns the file itself, and not a copy of it in memory."""
         return self._checked is not None and self._checked.is_local
 
     def read(self, fields: Sequence[DataField], *, row_groups: Sequence[int] | None = None) -> pa.Table:
-        """The columns `fields`, found by name, as their Arrow types; none gives no rows. Raises CorruptDataError."""
+        """The columns `fields`, found by name, as their Arrow types; without row groups there are no rows. Raises
+        CorruptDataError."""
         groups = list(range(len(self.row_groups)) if row_groups is None else row_groups)
         if len(groups) == 1:
             for fetch in fetches_of(self.footer.metadata, [field.name for field in fields], groups, FETCH_BYTES):
@@ -176,9 +179,9 @@ class ParquetFile:
         return self._joined(parts, fields)
 
     def read_groups(self, fields: Sequence[DataField], row_groups: Sequence[int]) -> Iterator[pa.Table]:
-        """The columns `fields` of each of some row groups, fetched together where they are neighbours.
+        """The columns `fields` of each of some row groups; neighbouring groups are fetched together.
 
-        As `read` otherwise.
+        Otherwise as `read`.
         """
         for fetch in fetches_of(self.footer.metadata, [field.name for field in fields], row_groups, FETCH_BYTES):
             self._hold(fetch)
@@ -195,8 +198,8 @@ class ParquetFile:
     ) -> Iterator[pa.RecordBatch]:
         """The columns `fields` in batches of at most `batch_rows`. Raises CorruptDataError.
 
-        About `fetch_bytes` of the file are held beside a batch: row groups are fetched together up to that many, and a
-        larger one a part at a time.
+        About `fetch_bytes` of the file are held in addition to a batch: row groups are fetched together up to this
+        size, and a larger one is fetched part by part.
         """
         groups = list(range(len(self.row_groups)) if row_groups is None else row_groups)
         for fetch in fetches_of(self.footer.metadata, [field.name for field in fields], groups, fetch_bytes):
@@ -221,10 +224,10 @@ class ParquetFile:
                 self._checked.hold(*fetch.span)
 
     def _parts(self, fields: Sequence[DataField], *, buffer_bytes: int = 0) -> list[_Part]:
-        """Which columns are read in which unit.
+        """The columns to read together, with the unit of their timestamps.
 
-        INT96 holds timestamps of every precision. Arrow reads it in nanoseconds, which go from 1677 to 2262: columns of
-        fewer digits are read in microseconds, and the others once more in seconds, to find those that do not fit.
+        INT96 holds timestamps of every precision. Arrow reads it in nanoseconds, which cover 1677 to 2262: columns of
+        fewer digits are read in microseconds, and the others once more in seconds, to find values that do not fit.
         """
         for column in fields:
             if column.name not in self.names:
@@ -239,7 +242,7 @@ class ParquetFile:
         return [_Part(self._handle(unit, buffer_bytes), names) for unit, names in wanted if names]
 
     def _handle(self, unit: str | None, buffer_bytes: int) -> pq.ParquetFile:
-        """A handle that reads INT96 in a unit, with buffers; the first handle where it fits."""
+        """A handle that reads INT96 in a unit, with buffers; the first handle if it fits."""
         if unit is None and not buffer_bytes:
             return self._file
         with errors_named(self._path, "Parquet"):
@@ -272,9 +275,10 @@ class ParquetFile:
         return pa.table(arrays, schema=pa.schema([to_arrow_field(column) for column in fields]))
 
     def _check_nanos(self, name: str, nanos: pa.ChunkedArray, seconds: pa.ChunkedArray) -> None:
-        """Raise UnsupportedError where INT96 values did not fit into nanoseconds.
+        """Raise UnsupportedError if INT96 values did not fit into nanoseconds.
 
-        Paimon writes times before 1970 as negative nanoseconds of the day, which Arrow gives in seconds 2**64 ns late.
+        Paimon writes times before 1970 as negative nanoseconds of the day, which Arrow reads in seconds 2**64 ns too
+        late.
         """
         floored = np.floor_divide(nanos.cast(pa.int64()).drop_null().to_numpy(), 1_000_000_000)
         late = seconds.cast(pa.int64()).drop_null().to_numpy() - floored

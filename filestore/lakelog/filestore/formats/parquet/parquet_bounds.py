@@ -17,7 +17,7 @@ _TIMESTAMPS = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 
 
 def leaves_of(footer: pq.FileMetaData) -> dict[str, int]:
-    """The position of each column in the footer. A name that a member of a nested column shares is left out."""
+    """The position of each column in the footer. A name that a member of a nested column has too is left out."""
     paths = [footer.schema.column(index).path for index in range(footer.num_columns)]
     return {path: index for index, path in enumerate(paths) if paths.count(path) == 1}
 
@@ -25,7 +25,8 @@ def leaves_of(footer: pq.FileMetaData) -> dict[str, int]:
 def bounds_in_footer(
     kind: DataType, footer: pq.FileMetaData, leaf: int, row_groups: Sequence[int]
 ) -> tuple[StoredValue, StoredValue] | None:
-    """Least and most of a column over row groups, NaN aside; None where a group with values has no bounds."""
+    """Smallest and largest value of a column over row groups, without NaN; None if a group with values has no
+    bounds."""
     leasts: list[StoredValue] = []
     mosts: list[StoredValue] = []
     for group in row_groups:
@@ -64,6 +65,6 @@ def _stored(kind: DataType, raw: Any) -> StoredValue:
 
 
 def null_count_in_footer(footer: pq.FileMetaData, leaf: int, row_group: int) -> int | None:
-    """Nulls of a column in a row group; None where the footer has no count."""
+    """Nulls of a column in a row group; None if the footer has no count."""
     stats = footer.row_group(row_group).column(leaf).statistics
     return None if stats is None or not stats.has_null_count else int(stats.null_count)

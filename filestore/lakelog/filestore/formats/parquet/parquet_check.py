@@ -1,11 +1,11 @@
-"""The footer of a Parquet file without checksums of lakelog is checked before Arrow describes its columns.
+"""Checks the footer of a Parquet file without checksums of lakelog before Arrow describes its columns.
 
 Arrow describes a column of a row group without catching its own errors: statistics that do not fit the column's type, a
-histogram of another length or an encrypted column abort the process. Files with checksums of lakelog are as written,
-and need no check.
+histogram of another length or an encrypted column abort the process. Files with checksums of lakelog are unchanged
+since they were written, and need no check.
 
-A footer is a struct `FileMetaData`. Source: parquet-format, `parquet.thrift`. A field of another type than the
-format's is skipped, as Arrow does.
+A footer is a struct `FileMetaData`. Source: parquet-format, `parquet.thrift`. A field of another type than the format's
+is skipped, as in Arrow.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Element:
 
 @dataclass(frozen=True, slots=True)
 class _Leaf:
-    """A column of the file: its physical type, bytes of a value where they are fixed, and its highest levels."""
+    """A column of the file: its physical type, the bytes of a value if they are fixed, and its highest levels."""
 
     physical: int
     width: int
@@ -113,7 +113,7 @@ def check_footer(data: bytes, path: str) -> None:
 
 
 def _misfit(chunk: _Chunk, leaf: _Leaf) -> str | None:
-    """How a row group contradicts the schema about a column; None where it does not."""
+    """How a row group contradicts the schema about a column; None if it does not."""
     if chunk.physical != leaf.physical:
         return f"has the physical type {chunk.physical}, the schema says {leaf.physical}"
     for name, length in chunk.bounds.items():
@@ -132,8 +132,8 @@ def _misfit(chunk: _Chunk, leaf: _Leaf) -> str | None:
 
 
 def _leaves(elements: list[_Element]) -> Iterator[_Leaf]:
-    """The columns of a schema, whose elements are in depth-first order behind the root."""
-    ends: list[list[int]] = []  # members that are still to come, repetition and definition level, of each open group
+    """The columns of a schema, whose elements are in depth-first order after the root."""
+    ends: list[list[int]] = []  # for each open group: the members still to come, repetition level and definition level
     for at, element in enumerate(elements):
         _, repetition, definition = ends[-1] if ends else (0, 0, 0)
         if at:

@@ -22,7 +22,7 @@ _BUFFER_BYTES_MIN = 128 << 10  # each read verifies whole blocks: smaller ones r
 class Fetch:
     """Row groups that are read together; with `buffer_bytes`, that much of each column at a time.
 
-    `span` is a range of the file's bytes to fetch at once, None where columns are better fetched one by one.
+    `span` is a range of the file's bytes to fetch at once, None if columns are better fetched one by one.
     """
 
     groups: list[int]
@@ -33,7 +33,8 @@ class Fetch:
 def fetches_of(
     footer: pq.FileMetaData, names: Sequence[str], groups: Sequence[int], fetch_bytes: int
 ) -> Iterator[Fetch]:
-    """The row groups in their order, together up to `fetch_bytes` of the columns `names`, larger ones in parts."""
+    """The row groups in their order, joined up to `fetch_bytes` of the columns `names`; larger ones are read in
+    parts."""
     columns = _Columns(footer, names)
     held: list[int] = []
     for group in groups:
@@ -68,7 +69,7 @@ class _Columns:
         self._dense_groups: dict[int, bool] = {}
 
     def fetched_bytes(self, groups: Sequence[int]) -> int:
-        """The most bytes of the file in memory while row groups are read: whole blocks around their columns."""
+        """The maximum bytes of the file in memory while row groups are read: whole blocks around their columns."""
         span = self.span(groups)
         if span is not None:
             start, end = span
@@ -81,7 +82,7 @@ class _Columns:
         return sum(sizes) + 2 * BLOCK_BYTES * len(sizes)
 
     def span(self, groups: Sequence[int]) -> tuple[int, int] | None:
-        """The bytes from the first to the last of the columns; None where most of them belong to other columns."""
+        """The bytes from the first to the last of the columns; None if most of them belong to other columns."""
         if not self._is_dense and not self._fills_blocks(groups[0]):
             return None
         return self._range_of(groups[0])[0], self._range_of(groups[-1])[1]

@@ -19,15 +19,15 @@ from lakelog.filestore.io.name_cache import NameCache
 I64 = npt.NDArray[np.int64]
 _FLOATS = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
 _LOWEST, _HIGHEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
-_FOOTER_FACTOR = 8  # memory of a footer and what was derived from it, in multiples of its bytes in the file
+_FOOTER_FACTOR = 8  # memory of a footer and of what was derived from it, in multiples of its bytes in the file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupBounds:
-    """For each row group: a column's least and most value, NaN aside, and its nulls. None is unknown.
+    """For each row group: a column's smallest and largest value, without NaN, and its nulls. None is unknown.
 
-    `integers` are least and most as arrays where all that are known are integers; an unknown least is the lowest
-    number, an unknown most the highest.
+    `integers` are smallest and largest values as arrays, if all known values are integers; an unknown smallest value is
+    the lowest number, an unknown largest value the highest.
     """
 
     least: Sequence[StoredValue]
@@ -55,7 +55,7 @@ class ParquetFooter:
 
     @cached_property
     def leaves(self) -> dict[str, int]:
-        """The position of each column in the footer. A name that a member of a nested column shares is left out."""
+        """The position of each column in the footer. A name that a member of a nested column has too is left out."""
         return leaves_of(self.metadata)
 
     @cached_property

@@ -26,7 +26,7 @@ _ID_KEY = b"PARQUET:field_id"
 
 
 def parquet_schema(fields: Sequence[DataField]) -> pa.Schema:
-    """The Arrow schema that is written for columns: their types as the file holds them, with field ids."""
+    """The Arrow schema that is written for columns: their types in the file, with field ids."""
     layout = _Layout(in_micros=has_nanos(fields))
     return pa.schema([layout.field(column.name, column.type, column.id, column.id, 0) for column in fields])
 
@@ -40,8 +40,8 @@ def stored_type(kind: DataType) -> pa.DataType:
 class _Layout:
     """Arrow types as Arrow writes them to Parquet.
 
-    `in_micros`: the file's timestamps are INT96, which Arrow writes for all columns or none. Those of fewer digits are
-    written as microseconds then, which have INT96's range of days.
+    `in_micros`: the file's timestamps are INT96, which Arrow writes for all columns or none. Then timestamps of fewer
+    digits are written as microseconds, which have INT96's range of days.
     """
 
     in_micros: bool

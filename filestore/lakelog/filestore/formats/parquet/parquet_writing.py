@@ -44,10 +44,10 @@ def write_parquet(
     compression_level: int = 1,
     row_group_bytes: int = ROW_GROUP_BYTES,
 ) -> int:
-    """Write a table of the columns `fields` to a new file, make it durable and give its size in bytes.
+    """Write a table of the columns `fields` to a new file, make it durable and return its size in bytes.
 
-    The table's columns have the Arrow types of `fields`, in their order. Raises InvalidRequestError for others and for
-    nulls in NOT NULL columns, and where a column has more than 6 digits of a second for timestamps before -4712.
+    The table's columns have the Arrow types of `fields`, in their order. Raises InvalidRequestError for other columns,
+    for nulls in NOT NULL columns, and for timestamps before -4712 in a column of more than 6 digits of a second.
     """
     writer = ParquetWriter(
         file_io,
@@ -77,7 +77,8 @@ class ParquetWriter:
         row_group_rows: int = ROW_GROUP_ROWS,
         without_bounds: Collection[str] = (),
     ) -> None:
-        """Make the file. `without_bounds` names columns that get no statistics; then nested columns get none either."""
+        """Create the file. `without_bounds` names columns that get no statistics; then nested columns get none
+        either."""
         self._path = path
         self._schema = parquet_schema(fields)
         self._row_group_bytes = row_group_bytes
@@ -115,7 +116,7 @@ class ParquetWriter:
         self._opened(stored).write_table(stored, row_group_size=min(rows_per_group, self._row_group_rows))
 
     def finish(self) -> int:
-        """Write the footer, make the file durable and give its size in bytes."""
+        """Write the footer, make the file durable and return its size in bytes."""
         self._opened(self._schema.empty_table()).close()
         return self._output.finish()
 
@@ -125,7 +126,7 @@ class ParquetWriter:
         return self._footers[0]
 
     def _opened(self, first: pa.Table) -> pq.ParquetWriter:
-        """Arrow's writer, made with the first rows, which show the columns that are worth a dictionary."""
+        """Arrow's writer, created with the first rows, which show the columns that are worth a dictionary."""
         if self._writer is None:
             packed = [column.name for column in self._schema if _is_delta_packed(column.type, in_int96=self._in_int96)]
             others = [
@@ -173,7 +174,8 @@ def _check_days(table: pa.Table) -> None:
 
 
 def _is_delta_packed(kind: pa.DataType, *, in_int96: bool) -> bool:
-    """Whether a column is stored as differences of neighbours: makes integers smaller, and writes and reads faster."""
+    """Whether a column is stored as differences of neighbours: this makes integers smaller, and writes and reads
+    faster."""
     if pa.types.is_timestamp(kind):
         return not in_int96
     return any(is_integer(kind) for is_integer in (pa.types.is_int32, pa.types.is_int64, pa.types.is_date32))
@@ -182,14 +184,15 @@ def _is_delta_packed(kind: pa.DataType, *, in_int96: bool) -> bool:
 def _is_fixed_decimal(kind: pa.DataType) -> bool:
     """Whether a column is a decimal that is stored as bytes of fixed length.
 
-    Paimon's writers give such columns no dictionary, and its Java readers do not find a filter's value in one: they
-    skip the rows that have the value.
+    Paimon's writers give such columns no dictionary, and its Java readers do not find a filter's value in a dictionary:
+    they would skip the rows that have the value.
     """
     return bool(pa.types.is_decimal(kind) and kind.precision > _INTEGER_DIGITS)
 
 
 def _repetitive(table: pa.Table) -> list[str]:
-    """The columns worth a dictionary: those with few different values in a sample. Other columns get slower by half."""
+    """The columns worth a dictionary: those with few different values in a sample. A dictionary makes other columns
+    slower by half."""
     count = min(table.num_rows, _SAMPLE_ROWS)
     sample = table.take(np.linspace(0, max(table.num_rows - 1, 0), count, dtype=np.int64))
     return [

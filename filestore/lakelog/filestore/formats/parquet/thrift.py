@@ -1,4 +1,4 @@
-"""Thrift's compact protocol: wanted fields are read from bytes, others skipped. Knows no format of files.
+"""Thrift's compact protocol: wanted fields are read from bytes, others are skipped. It knows no file format.
 
 Source: Thrift, `thrift-compact-protocol.md`. Bytes that end too soon raise IndexError, other errors are ValueError.
 """
@@ -77,7 +77,7 @@ class ThriftCursor:
         return (value >> 1) ^ -(value & 1)
 
     def binary_length(self) -> int:
-        """The bytes of a string, which is skipped."""
+        """The number of bytes of a string, which is skipped."""
         length = self._varint()
         self._pass(length)
         return length
@@ -132,7 +132,7 @@ class ThriftCursor:
             self._skip_item(kinds & 0x0F, depth)
 
     def _skip_item(self, kind: int, depth: int) -> None:
-        """Skip an item: unlike a field, a boolean item has a byte."""
+        """Skip an item: unlike a boolean field, a boolean item has a byte."""
         if kind in (1, 2):
             self._pass(1)
         else:

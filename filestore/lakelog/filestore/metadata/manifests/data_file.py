@@ -12,12 +12,12 @@ from typing import Any  # Any: parsed JSON and Avro records are untyped until th
 from lakelog.common.file_names import check_file_name, check_file_names
 from lakelog.common.json_fields import INT, binary, items, optional, string, strings, whole
 
-SEQUENCE_MAX = (1 << 63) - (1 << 32)  # leaves numbers for the rows of a batch
+SEQUENCE_MAX = (1 << 63) - (1 << 32)  # leaves sequence numbers for the rows of a batch
 EMPTY_ROW = bytes(12)  # a serialized BinaryRow of no fields
 
 
 class FileSource(IntEnum):
-    """What wrote a data file; the value is the one in manifests."""
+    """The kind of write that created a data file; the value is the one in manifests."""
 
     APPEND = 0
     COMPACT = 1
@@ -27,8 +27,8 @@ class FileSource(IntEnum):
 class SimpleStats:
     """Column statistics: serialized BinaryRows of minima and maxima, and null counts.
 
-    A null inside a row is an unknown bound. `null_counts` None is unknown altogether.
-    Source: Paimon spec, "Manifest" (SimpleStats record).
+    A null inside a row is an unknown bound. `null_counts` None means that all counts are unknown. Source: Paimon spec,
+    "Manifest" (SimpleStats record).
     """
 
     min_values: bytes
@@ -44,11 +44,11 @@ class DataFileMeta:
     """One data file. Source: Paimon spec, "Data files" (DataFileMeta).
 
     `min_key` and `max_key` are the serialized trimmed primary keys of the first and last row, exact; without primary
-    key they are rows of no fields. `value_stats_cols` names the columns that `value_stats` covers: None is all of
+    key they are rows without fields. `value_stats_cols` names the columns that `value_stats` covers: None is all of
     them, in the order of the file's schema. `creation_time_millis` is the wall clock of the writer's zone, read as if
     it were UTC, as the format stores it, see `wall_clock_millis`. `delete_row_count` None is unknown. `checksums` are
-    those of the file's blocks, see `lakelog.filestore.formats.blocks.checked`; None where another engine wrote the file
-    or its manifest.
+    those of the file's blocks, see `lakelog.filestore.formats.blocks.checked`; None if another engine wrote the file or
+    its manifest.
     """
 
     file_name: str

@@ -13,11 +13,11 @@ _LAYER_MIN = 32
 
 
 class LayeredMap(Mapping[Key, Value], Generic[Key, Value]):
-    """A dict that copies share, and a small layer of the entries that each copy has added and removed. Immutable.
+    """A dict that copies share, and a small layer with the entries that a copy has added and removed. Immutable.
 
-    For n entries in the dict the layer holds a few times sqrt(n) entries at most, then both become a new dict: so in a
-    chain of changes, each copies about sqrt(n) entries. Entries come in the order in which they were added; a replaced
-    one counts as added again. Safe to share between threads.
+    For n entries in the dict the layer holds at most a few times sqrt(n) entries, then both become a new dict: so in a
+    chain of changes, each change copies about sqrt(n) entries. Entries are in the order in which they were added; a
+    replaced entry counts as added again. Safe to share between threads.
     """
 
     __slots__ = ("_added", "_base", "_removed")
@@ -82,7 +82,7 @@ class _Items(ItemsView[Key, Value]):
 
 
 class Draft(Generic[Key, Value]):
-    """A builder of a changed copy of a map: `done` gives the copy. The map itself stays as it is."""
+    """A builder of a changed copy of a map: `done` returns the copy. The map itself is not changed."""
 
     __slots__ = ("_added", "_base", "_removed")
 

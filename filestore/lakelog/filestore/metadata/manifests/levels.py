@@ -1,8 +1,8 @@
-"""Sorted runs and levels of one bucket, and the sections in which their key ranges overlap. Pure.
+"""Sorted runs and levels of one bucket, and the sections of runs whose key ranges overlap. Pure.
 
-Level 0 holds files of any key ranges, each a sorted run of its own; every higher level holds one run of files with
-disjoint key ranges. Runs go from youngest to oldest: level 0 with the newest file first, then level 1, 2, ...
-Source: Paimon spec, "LSM"; Paimon, `Levels` and `IntervalPartition`.
+Level 0 holds files with any key ranges, each a sorted run of its own; every higher level holds one run of files with
+disjoint key ranges. Runs go from youngest to oldest: level 0 with the newest file first, then level 1, 2, ... Source:
+Paimon spec, "LSM"; Paimon, `Levels` and `IntervalPartition`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class SortedRun:
 
     @property
     def row_count(self) -> int:
-        """Rows of all files, deletes too."""
+        """Rows of all files, deletes included."""
         return sum(file.row_count for file in self.files)
 
     @property
@@ -56,7 +56,7 @@ class SortedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """Runs, youngest first, whose files overlap each other in key range, but no file outside of the section."""
+    """Runs, youngest first, whose files overlap each other in key range, but overlap no file outside the section."""
 
     runs: tuple[SortedRun, ...]
 
@@ -79,15 +79,16 @@ class Section:
 
 
 def may_hold_deletes(file: DataFileMeta) -> bool:
-    """False when no row of the file is a delete. An unknown number counts as some.
+    """False when no row of the file is a delete. An unknown number counts as deletes.
 
-    So does every file of level 0: pypaimon 2.1 records no deletes for its files even when they hold some.
+    Every file of level 0 counts too: pypaimon 2.1 records no deletes for its files even if they hold some.
     """
     return file.level == 0 or file.delete_row_count != 0
 
 
 def highest_level(options: Mapping[str, str], levels: Iterable[int]) -> int:
-    """The highest level of a bucket whose files are on `levels`: the options' one, or a higher one of a file."""
+    """The highest level of a bucket whose files are on `levels`: that of the options, or the level of a file if it is
+    higher."""
     count = NUM_LEVELS.of(options) or NUM_SORTED_RUNS_TRIGGER.of(options) + 1
     return max([count - 1, *levels])
 

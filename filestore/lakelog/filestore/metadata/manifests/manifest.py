@@ -59,8 +59,8 @@ _ENTRY_BYTES = 1_600  # memory of an entry, without the rows of its statistics
 def merge_entries(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
     """The entries that remain when every DELETE has cancelled its ADD, in order of appearance.
 
-    A DELETE whose ADD is not among the entries stays, so that parts of a table's manifests can be merged.
-    Raises CorruptDataError when a file is added twice.
+    A DELETE whose ADD is not among the entries is kept, so that parts of a table's manifests can be merged. Raises
+    CorruptDataError when a file is added twice.
     """
     left: dict[FileIdentifier, ManifestEntry] = {}
     for entry in entries:
@@ -78,7 +78,8 @@ def merge_entries(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
 
 
 def live_entries(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
-    """The live files of a whole state: base entries, then delta entries. Raises CorruptDataError for a lone DELETE."""
+    """The live files of a whole state: base entries, then delta entries. Raises CorruptDataError for a DELETE without
+    its ADD."""
     merged = merge_entries(entries)
     for entry in merged:
         if entry.kind is FileKind.DELETE:
@@ -97,8 +98,8 @@ LIST_CACHE: NameCache[ManifestFileMeta] = NameCache(32 << 20)
 class ManifestFiles:
     """Reads and writes manifests and manifest lists of one table. A process caches what it has read or written.
 
-    Both are Avro object files with the record names that Paimon's Java code gives, one record an entry. Their names
-    end with a digest of their bytes. ORC and Parquet files of other engines are read too.
+    Both are Avro object files with the record names of Paimon's Java code, one record per entry. Their names end with a
+    digest of their bytes. ORC and Parquet files of other engines are read too.
     """
 
     file_io: FileIO
@@ -109,7 +110,7 @@ class ManifestFiles:
     def write(
         self, entries: Sequence[ManifestEntry], *, names: FileNames, schema_id: int, entries_max: int = 50_000
     ) -> list[ManifestFileMeta]:
-        """Write entries into as few manifests as `entries_max` allows; none for no entries."""
+        """Write entries into as few manifests as `entries_max` allows; without entries no manifest is written."""
         return [
             self._write_one(tuple(entries[start : start + entries_max]), names, schema_id)
             for start in range(0, len(entries), entries_max)
@@ -128,7 +129,7 @@ class ManifestFiles:
     def read_buckets(
         self, manifest: ManifestFileMeta, keeps: BucketFilter, *, min_level: int = 0
     ) -> Iterator[ManifestEntry]:
-        """The entries of a manifest of `min_level` and above whose bucket `keeps` is true for.
+        """The entries of a manifest of `min_level` and above for whose bucket `keeps` is true.
 
         Only these become objects; the others stay in memory as columns. Raises NotFoundError, or
         CorruptDataError, also for a manifest that lacks entries.
@@ -176,7 +177,7 @@ class ManifestFiles:
         return _parsed(entries_of(found), _same, path)
 
     def write_list(self, manifests: Sequence[ManifestFileMeta], *, names: FileNames) -> tuple[str, int]:
-        """Write a manifest list, which may be empty; gives its name and size in bytes."""
+        """Write a manifest list, which may be empty; returns its name and size in bytes."""
         data = encode_container(
             LIST_SCHEMA, [manifest_record(meta) for meta in manifests], codec=codec_of(self.compression)
         )
@@ -197,7 +198,7 @@ class ManifestFiles:
         return held
 
     def read_entries(self, manifests: Iterable[ManifestFileMeta]) -> Iterator[ManifestEntry]:
-        """The entries of manifests, in order. Raises CorruptDataError for one that lacks entries."""
+        """The entries of manifests, in order. Raises CorruptDataError for a manifest that lacks entries."""
         for manifest in manifests:
             entries = self.read(manifest.file_name, size_bytes=manifest.file_size_bytes)
             self._check_count(manifest, len(entries))
@@ -236,7 +237,7 @@ class ManifestFiles:
 
 
 def _entries_bytes(entries: Sequence[ManifestEntry]) -> int:
-    """About the memory of entries, by the statistics of the first."""
+    """The approximate memory of entries, estimated by the statistics of the first."""
     if not entries:
         return 0
     file = entries[0].file
@@ -249,7 +250,7 @@ def _rows(stats: SimpleStats) -> tuple[bytes, bytes]:
 
 
 def _parsed(records: Iterable[Any], parse: Any, path: str) -> Iterator[Any]:
-    """Parse records, naming the file in errors. Any: the callers know the type that their parser gives."""
+    """Parse records, naming the file in errors. Any: the callers know the type that their parser returns."""
     with _records_named(path):
         for record in records:
             yield parse(record)

@@ -1,7 +1,8 @@
-"""The entries of a manifest as columns: those of a few buckets are found without making objects of the others.
+"""The entries of a manifest as columns: those of a few buckets are found without creating objects for the others.
 
-polars decodes Avro into columns several times faster than records are made one by one. It has no zstd: the bytes are
-decompressed here first. Files that it does not decode are decoded record by record. ORC and Parquet files are columns.
+polars decodes Avro into columns several times faster than records are created one by one. It does not support zstd: the
+bytes are decompressed here first. Files that it does not decode are decoded record by record. ORC and Parquet files are
+columns.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ def _check_lists(frame: pl.DataFrame, data: bytes, path: str) -> None:
 
 
 def of_buckets(frame: pl.DataFrame, keeps: BucketFilter) -> pl.DataFrame:
-    """The entries of buckets that `keeps` is true for, by partition and bucket."""
+    """The entries of buckets for which `keeps` is true, by partition and bucket."""
     buckets = frame.select(_BUCKET_COLUMNS).unique()
     kept = [keeps(BucketId(*row)) for row in buckets.iter_rows()]
     if all(kept):
@@ -108,7 +109,7 @@ def entries_of(frame: pl.DataFrame) -> Iterator[ManifestEntry]:
 
 
 def check_columns(frame: pl.DataFrame) -> None:
-    """Raise ValueError for columns that hold values of other types than a manifest's, or entries of other versions."""
+    """Raise ValueError for columns whose types are not those of a manifest, or for entries of other format versions."""
     for names, are_right in _TYPES.items():
         for name in names:
             if name in frame.columns and not are_right(frame[name].dtype):

@@ -27,7 +27,7 @@ BucketFilter = Callable[[BucketId], bool]
 
 
 class FileKind(IntEnum):
-    """Whether an entry adds or deletes its file; the value is the one in manifests."""
+    """Whether an entry adds or deletes its file; the value is that in manifests."""
 
     ADD = 0
     DELETE = 1
@@ -68,7 +68,7 @@ class ManifestEntry:
 
 
 def entries_of_buckets(entries: Iterable[ManifestEntry], keeps: BucketFilter) -> Iterator[ManifestEntry]:
-    """The entries whose bucket `keeps` is true for; it is asked once for each bucket."""
+    """The entries for whose bucket `keeps` is true; it is called once for each bucket."""
     known: dict[tuple[bytes, int], bool] = {}
     for entry in entries:
         at = (entry.partition, entry.bucket)

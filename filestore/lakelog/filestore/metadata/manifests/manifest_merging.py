@@ -1,7 +1,7 @@
-"""The choice of manifests that a commit joins, so that lists stay short and commits cheap. Pure.
+"""Chooses the manifests that a commit joins, so that lists stay short and commits cheap. Pure.
 
-Newest manifests are joined first and grow like the digits of a counter: each entry is rewritten a number of times that
-grows with the logarithm of the table's history, and the list holds `count_min` manifests and that logarithm.
+The newest manifests are joined first and grow like the digits of a counter: an entry is rewritten a number of times
+that grows with the logarithm of the number of entries, and the list holds `count_min` manifests plus that logarithm.
 Source: Paimon spec, "Manifest" (merging is free to differ); Paimon, `ManifestFileMerger`.
 """
 
@@ -15,11 +15,11 @@ from lakelog.filestore.metadata.manifests.manifest_records import ManifestFileMe
 def pick_manifests(
     manifests: Sequence[ManifestFileMeta], *, count_min: int, full_size_bytes: int
 ) -> Sequence[ManifestFileMeta]:
-    """The manifests at the end of the list that are due to be joined; none below `count_min`.
+    """The manifests at the end of the list that are due to be joined; none if there are fewer than `count_min`.
 
-    They are the longest end of the list whose oldest manifest is no larger than the others together. All are taken when
-    many entries cancel each other, or when those with deletes exceed `full_size_bytes`: only then can every DELETE be
-    dropped with its ADD.
+    They are the longest end of the list whose oldest manifest is not larger than the others together. All are taken
+    when many entries cancel each other, or when those with deletes exceed `full_size_bytes`: only then can every DELETE
+    be dropped with its ADD.
     """
     if len(manifests) < count_min:
         return ()

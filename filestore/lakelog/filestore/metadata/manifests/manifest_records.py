@@ -1,4 +1,4 @@
-"""Manifest entries, and what manifest lists say of manifests, as the Avro records that the format stores."""
+"""Manifest entries, and the entries of manifest lists, as the Avro records that the format stores."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def entry_record(entry: ManifestEntry) -> dict[str, Any]:
 
 
 def parse_entry(record: dict[str, Any]) -> ManifestEntry:
-    """The entry that a record is. Raises KeyError, TypeError or ValueError for one that is not readable."""
+    """The entry in a record. Raises KeyError, TypeError or ValueError for a record that is not readable."""
     _check_version(record)
     return ManifestEntry(
         kind=_KINDS[record["_KIND"]],

@@ -1,9 +1,9 @@
-"""What leads from the manifests of one state to those of another, whatever the numbers of their snapshots are.
+"""The step from the manifests of one state to those of another, whatever the numbers of their snapshots are.
 
-A state is the sum of its manifests, so two states differ by the manifests that one of them has alone. A commit adds its
-own manifests to those of its parent; where it joins manifests, the joined one comes and its parts go, and their entries
+A state is the sum of its manifests, so two states differ by the manifests that only one of them has. A commit adds its
+own manifests to those of its parent; if it joins manifests, the joined manifest replaces its parts, and their entries
 cancel each other. A snapshot of another line shares fewer manifests: its own are in the step too. So no step depends on
-which snapshot has the number before.
+which snapshot has the previous number.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from lakelog.filestore.metadata.manifests.manifest_records import ManifestFileMe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestStep:
-    """The manifests of a later state that an earlier one lacks, and those of the earlier one that the later lacks."""
+    """The manifests of a later state that an earlier state lacks, and those of the earlier state that the later one
+    lacks."""
 
     added: tuple[ManifestFileMeta, ...]
     dropped: tuple[ManifestFileMeta, ...]
@@ -49,9 +50,9 @@ def count_entries(manifests: Iterable[ManifestFileMeta]) -> int:
 
 
 def net_change(added: Iterable[ManifestEntry], dropped: Iterable[ManifestEntry]) -> list[ManifestEntry]:
-    """The change that entries of manifests make which come, less those of manifests which go: DELETE, then ADD. Pure.
+    """The change made by the entries of added manifests, less those of dropped manifests: DELETE, then ADD. Pure.
 
-    Raises CorruptDataError where a file would be added or deleted twice.
+    Raises CorruptDataError if a file would be added or deleted twice.
     """
     counts: dict[FileIdentifier, int] = {}
     entries: dict[FileIdentifier, ManifestEntry] = {}

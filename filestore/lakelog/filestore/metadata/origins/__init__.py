@@ -1,4 +1,4 @@
-"""What the rows of a snapshot come from: snapshot properties that commits carry on."""
+"""The origin of the rows of a snapshot: snapshot properties that commits carry on."""
 
 from lakelog.common.faces import face
 

@@ -1,4 +1,4 @@
-"""Which snapshots took rows out of a table as a whole, or brought them back: the property `lakelog.cleared`.
+"""Which snapshots removed rows of a table as a whole, or brought them back: the property `lakelog.cleared`.
 
     {"cleared": [{"snapshot", "commit", "time", "how": "all"},
                  {"snapshot", "commit", "time", "how": "partitions", "partitions": [base64, ...]},
@@ -6,16 +6,16 @@
                  {"snapshot", "commit", "time", "how": "mended", "by", "of": [wrong, ...]}]}
     a wrong snapshot is {"uuid", "branch", "snapshot", "commit"}
 
-A statement through a log takes out the rows of the snapshot on which it was worked out. What others have logged between
-that and the statement stays: its events have "base": {"snapshot", "commit"} too, with the snapshot 0 for an empty
-table, and where several statements came at once. The statement's own snapshot has, before the event is made of them,
+A statement through a log removes the rows of the snapshot on which it was computed. What others have logged between
+that snapshot and the statement is kept: its events also have "base": {"snapshot", "commit"}, with the snapshot 0 for an
+empty table, and if several statements came at once. Before it is turned into an event, the statement's own snapshot has
 `lakelog.replaces`: {} for all rows, {"partitions": [base64, ...]} for those of partitions, and `lakelog.base`, which a
 restore through the log has too.
 
-Each commit carries it on and adds what itself does. So it is known of snapshots that have expired, whether or not their
-lineage was fed: what a wrong snapshot has reached depends on it, see `lakelog.lineage.answers.taint`. The newest
-EVENTS_MAX are kept. An overwrite of more than PARTITIONS_MAX partitions is not recorded: their rows count as rows that
-stayed.
+Each commit carries the property on and adds its own events. So they are known even for snapshots that have expired,
+whether or not their lineage was fed: which snapshots are tainted depends on them, see `lakelog.lineage.answers.taint`.
+The newest EVENTS_MAX are kept. An overwrite of more than PARTITIONS_MAX partitions is not recorded: their rows count as
+rows that stayed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ CLEARS_ROWS = REPLACES_ROWS | {"TRUNCATE"}
 
 
 class Clearing(StrEnum):
-    """What a snapshot does to the rows that were there before it."""
+    """What a snapshot does to the rows that existed before it."""
 
     ALL = "all"
     PARTITIONS = "partitions"
@@ -52,7 +52,7 @@ class Clearing(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrongSnapshot:
-    """A snapshot whose wrong rows a table was mended of. `branch` None is the main line."""
+    """A snapshot whose wrong rows have been mended in a table. `branch` None is the main line."""
 
     uuid: str
     branch: str | None = None
@@ -76,7 +76,7 @@ class WrongSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clears:
-    """Which rows a statement takes out as a whole: all of the snapshot on which it was worked out, or those of
+    """Which rows a statement removes as a whole: all rows of the snapshot on which it was computed, or those of
     `partitions`, serialized.
     """
 
@@ -85,10 +85,10 @@ class Clears:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cleared:
-    """What one snapshot took out: all rows, those of `partitions`, serialized, or those that are not in `restored`.
+    """What one snapshot removed: all rows, those of `partitions`, serialized, or those that are not in `restored`.
 
-    With a `base` these are rows of that snapshot: what was written since stays. `mended` are wrong snapshots of which
-    the table holds no row any more, as `mended_by` says.
+    With a `base` these are rows of that snapshot: what was written since is kept. `mended` are wrong snapshots of which
+    the table no longer holds a row, as stated by `mended_by`.
     """
 
     snapshot_id: int
@@ -141,9 +141,9 @@ def parse_cleared(text: str | None) -> list[Cleared]:
 def cleared_property(
     snapshot: Snapshot, carried: Mapping[str, str], *, replaced: Collection[bytes], replaces_all: bool
 ) -> dict[str, str]:
-    """The property of a new snapshot, by its own properties and those that it carries on; nothing without an event.
+    """The property of a new snapshot, from its own properties and those that it carries on; nothing without an event.
 
-    `replaced` are the partitions of which files are taken out, `replaces_all` says that no row from before is in it.
+    `replaced` are the partitions whose files are removed, `replaces_all` says that the snapshot has no earlier row.
     """
     found = [event.to_json() for event in _events_of(snapshot, replaced=replaced, replaces_all=replaces_all)]
     if not found:
@@ -153,7 +153,7 @@ def cleared_property(
 
 
 def events_up_to(properties: Mapping[str, str], snapshot_id: int) -> str | None:
-    """The value of the property as it was at an older snapshot; None for none. Raises CorruptDataError."""
+    """The value of the property as it was at an older snapshot; None if it had none. Raises CorruptDataError."""
     events = parse_cleared(properties.get(CLEARED_KEY))
     found = [event.to_json() for event in events if event.snapshot_id <= snapshot_id]
     return _text_of(found) if found else None
@@ -164,10 +164,11 @@ def _text_of(events: Sequence[Mapping[str, object]]) -> str:
 
 
 def clears_properties(clears: Clears | None, base: Snapshot | None) -> dict[str, str]:
-    """The properties of the snapshot of a statement through a log that takes out rows of `base`, None for no snapshot.
+    """The properties of the snapshot of a statement through a log that removes rows of `base`; `base` None is no
+    snapshot.
 
-    Rows of more than PARTITIONS_MAX partitions count as rows that stayed. Without `clears` it brings an older state
-    back, which other properties say.
+    Rows of more than PARTITIONS_MAX partitions count as rows that stayed. Without `clears` the statement brings an
+    older state back, which other properties name.
     """
     if clears is not None and clears.partitions is not None and not 0 < len(clears.partitions) <= PARTITIONS_MAX:
         return {}
@@ -180,7 +181,7 @@ def clears_properties(clears: Clears | None, base: Snapshot | None) -> dict[str,
 
 
 def mended_property(of: Sequence[WrongSnapshot], *, by: str) -> dict[str, str]:
-    """The property of a snapshot which says that its table holds no row any more of wrong snapshots."""
+    """The property of a snapshot which says that its table no longer holds a row of the wrong snapshots."""
     return {MENDED_KEY: json.dumps({"by": by, "of": [one.to_json() for one in of]}, separators=(",", ":"))}
 
 
@@ -221,7 +222,7 @@ def _partitions_json(partitions: Collection[bytes]) -> list[str]:
 
 
 def _partitions_of(fields: Mapping[str, Any]) -> frozenset[bytes] | None:
-    """The partitions that an object names; None for one without."""
+    """The partitions that an object names; None if it names none."""
     if "partitions" not in fields:
         return None
     return frozenset(base64.b64decode(str(one), validate=True) for one in items(fields, "partitions"))

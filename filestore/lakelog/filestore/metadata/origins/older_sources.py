@@ -1,7 +1,7 @@
-"""What the rows of an older snapshot come from: for a restore that brings them back, a branch that begins there.
+"""The origin of the rows of an older snapshot: for a restore that brings them back, or a branch that begins there.
 
-A snapshot of another engine says it by those of lakelog before it. Where they have expired, nothing does: its rows may
-come from any source. Pure.
+For a snapshot of another engine it is known from the snapshots of lakelog before it. If these have expired, it is
+unknown: the rows may come from any source. Pure.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from lakelog.filestore.metadata.snapshots.users import SOURCES_KEY, CarriedPrope
 
 
 def kept_sources(then: CarriedProperties, now: Mapping[str, str]) -> dict[str, str]:
-    """The property of a table whose rows become those of an older snapshot again: `then`, before `now`."""
+    """The property of a table whose rows become those of an older snapshot again: `then` is of that snapshot, `now` of
+    the newest one."""
     before = RowSources.of(now)
     found = _sources_then(then, before)
     if found is None and before is None:
@@ -25,22 +26,23 @@ def kept_sources(then: CarriedProperties, now: Mapping[str, str]) -> dict[str, s
 
 
 def forked_sources(then: CarriedProperties, now: Mapping[str, str]) -> dict[str, str]:
-    """The property of a branch that begins at an older snapshot, `then`; `now` is of the newest one of its table."""
+    """The property of a branch that begins at an older snapshot: `then` is of that snapshot, `now` of the newest one of
+    its table."""
     found = _sources_then(then, RowSources.of(now))
     return {} if found is None else {SOURCES_KEY: found.to_json()}
 
 
 def _sources_then(then: CarriedProperties, now: RowSources | None) -> RowSources | None:
-    """What the rows came from; where that is lost each source that the table has now is shown at no version."""
+    """What the rows came from; if that is lost, each source that the table has now is shown at no version."""
     lost = _lost(then)
-    if lost is None or now is None:  # without a source until now there was none then
+    if lost is None or now is None:  # if there is no source now, there was none then
         return carried_sources(then)
     sources = {key: RowSource(source.table, broken=lost) for key, source in now.sources.items()}
     return RowSources(sources=sources, is_complete=now.is_complete, unknown=lost)
 
 
 def _lost(then: CarriedProperties) -> SourceBreak | None:
-    """Why it is not known: the snapshots of lakelog before those of other engines have expired."""
+    """Why the origin is unknown: the snapshots of lakelog before those of other engines have expired."""
     if then.is_known:
         return None
     oldest = then.foreign[-1].id

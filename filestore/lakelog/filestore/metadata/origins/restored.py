@@ -1,6 +1,6 @@
 """The restores of a table, in the snapshot property `lakelog.restored`: {protecting tag: id of the restore's snapshot}.
 
-See `lakelog.filestore.refs.restore.restore_tags`. The snapshot of a restore alone has `lakelog.restores` too:
+See `lakelog.filestore.refs.restore.restore_tags`. Only the snapshot of a restore also has `lakelog.restores`:
 {"snapshot": id, "commit": uuid} of the state that it brings back, without the uuid for a snapshot that has none.
 """
 
@@ -27,9 +27,9 @@ def parse_restored(properties: Mapping[str, str]) -> dict[str, int]:
 
 
 def restores_properties(target: Snapshot, then: CarriedProperties, now: Mapping[str, str]) -> dict[str, str]:
-    """The properties of a restore's snapshot that name the state which it brings back, and what its rows come from.
+    """The properties of a restore's snapshot that name the state which it brings back, and the origin of its rows.
 
-    `then` is what the target carries on, `now` those of the newest snapshot.
+    `then` are the properties that the target carries on, `now` those of the newest snapshot.
     """
     commit = {} if target.uuid is None else {"commit": target.uuid}
     named = {RESTORES_KEY: json.dumps({"snapshot": target.id, **commit}, separators=(",", ":"))}
@@ -37,7 +37,7 @@ def restores_properties(target: Snapshot, then: CarriedProperties, now: Mapping[
 
 
 def restored_state(properties: Mapping[str, str]) -> tuple[int, str | None] | None:
-    """The id and the commit's uuid of the state that a restore's snapshot brings back; None where it names none.
+    """The id and the commit's uuid of the state that a restore's snapshot brings back; None if it names none.
 
     Raises CorruptDataError.
     """

@@ -42,10 +42,10 @@ def sources_property(
     is_restore: bool,
     replaces_all: bool,
 ) -> dict[str, str]:
-    """The property of a new snapshot behind `before`, which carries on what `carried` says.
+    """The property of a new snapshot after `before`, which carries on `carried`.
 
-    The snapshot of a restore has the property of the older one whose rows it brings back, or of a branch that it takes
-    as a whole. `own` is its line, `replaces_all` says that no row from before is in it. Raises CorruptDataError.
+    The snapshot of a restore has the property of the older snapshot whose rows it brings back, or of a branch that it
+    takes over as a whole. `own` is its line, `replaces_all` says that it has no earlier row. Raises CorruptDataError.
     """
     found = RowSources.of(snapshot.properties) if is_restore else carried_sources(carried)
     batches = _batches_of(snapshot, is_restore=is_restore)
@@ -94,10 +94,10 @@ class _Read:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Batch:
-    """A batch, whole or a part of it, as the snapshot records it. `number` None is a statement.
+    """A batch, or a part of it, as the snapshot records it. `number` None means a statement.
 
-    `others` is how many sources are no tables, `unknown` why one is unknown. `is_merge` says that it merges a branch,
-    `is_brought` that it was one of the branch's.
+    `others` is the number of sources that are not tables, `unknown` the reason why one is unknown. `is_merge` says that
+    the batch merges a branch, `is_brought` that it was a batch of the branch.
     """
 
     user: str
@@ -149,7 +149,7 @@ class _Change:
             self.found.left = self.found.leave()
             self.found.sources.clear()
             self.found.unknown = None
-        for batch in batches:  # a merge behind what it brings: what it does not know breaks that too
+        for batch in batches:  # a merge comes after what it brings: what the merge does not know breaks that too
             self._take_batch(batch, is_changed=is_changed)
 
     def _take_batch(self, batch: _Batch, *, is_changed: bool) -> None:
@@ -180,13 +180,13 @@ class _Change:
             state.broken = before.broken or self._break("mixed", f"{_named(before.last)}, then {_named(read.end)}")
         source.readers[name] = state
         state.is_late = batch.is_brought and is_late(name, source.readers)
-        if len(source.readers) > READERS_MAX:  # of many jobs that came once: what they show is not one version for long
+        if len(source.readers) > READERS_MAX:  # of many jobs that ran once: they soon show different versions
             oldest = min(source.readers, key=lambda one: source.readers[one].snapshot_id)
             del source.readers[oldest]
             source.broken = source.broken or self._break("mixed", f"more than {READERS_MAX} jobs have read it")
 
     def _follow(self, batch: _Batch, read: _Read, name: str, state: ReaderState) -> None:
-        """Break what a stream shows where it does not go on from what it has read."""
+        """Break what a stream shows if it does not continue from what it has read."""
         before = self.found.sources[read.key].readers.get(name)
         if before is None:
             state.since = read.start or read.end
@@ -203,7 +203,7 @@ class _Change:
             state.passing = self._break("inexact", read.why)
 
     def _has_missed(self, batch: _Batch, read: _Read, name: str) -> bool:
-        """Whether a stream that comes here first reads on behind rows that were taken out, or never came."""
+        """Whether a stream that is new here continues after rows that were removed, or that never arrived."""
         has_left = self.found.has_left(read.key, name)
         if not batch.is_brought:
             return has_left or (bool(batch.number) and self.found.is_complete)
@@ -227,8 +227,8 @@ def _named(version: ReadVersion | None) -> str:
 
 
 def _batches_of(snapshot: Snapshot, *, is_restore: bool) -> list[_Batch]:
-    """The batches that a snapshot records, without the one of a restore; instead of a record that is not readable a
-    batch of an unknown source."""
+    """The batches that a snapshot records, without that of a restore; a record that is not readable becomes a batch of
+    an unknown source."""
     text = snapshot.properties.get(LINEAGE_KEY)
     if text is None:
         return []

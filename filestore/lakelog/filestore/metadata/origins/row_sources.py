@@ -1,27 +1,29 @@
-"""What the rows of a snapshot come from, for when the snapshots before it have expired: the property `lakelog.sources`.
+"""The origin of the rows of a snapshot, kept after the snapshots before it have expired: the property
+`lakelog.sources`.
 
     {"sources": [{"table", "uuid", "branch", "broken": break, "readers": {reader: state}}, ...], "complete": false,
      "left": [{"uuid", "branch", "readers": [reader, ...]}, ...], "unknown": break}
     a state is {"at", "to": {"snapshot", "commit"}, "since": {...}, "batch", "job", "broken": break, "passing": break},
-    a break {"snapshot", "why", "details"}; what is not known, or not so, is left out
+    a break {"snapshot", "why", "details"}; what is unknown, or false, is left out
 
-Each commit copies it from the snapshot before and adds what itself has done, so that it is true of its own snapshot. A
-reader is `statements` for all of them, else the mode of a read, its number among those of a batch and the user. `to` is
-the version that it has read last, `at` the snapshot of the table in which it has, `since` the one with which a stream
-began: which overwrites it has passed in between, the source says. A reader that a merged branch has brought has the
-user `user@origin`; `late` says that the same job had read further in the table by then. A break says since which
-snapshot the rows show the source at no version, and why, with the words of `lakelog.lineage`; one that is `passing`
-ends with the next batch of the reader.
+Each commit copies the property from the snapshot before and adds its own changes, so that it is true for its own
+snapshot. A reader is `statements` for all statements, else the mode of a read, its number among the reads of a batch,
+and the user. `to` is the version that the reader has read last, `at` the snapshot of the table in which this was
+written, `since` the snapshot with which a stream began: the source knows which overwrites the stream has passed in
+between. A reader that a merged branch has brought has the user `user@origin`; `late` says that the same job had read
+further in the table by then. A break says since which snapshot the rows show the source at no version, and why, in the
+terms of `lakelog.lineage`; a `passing` break ends with the next batch of the reader.
 
-`left` are streams of which no row is in the table any more, since an overwrite or a restore took them out: one that
-reads on has a gap. They are named as in the table, without the origin of a branch. Of LEFT_MAX streams and more the
+`left` are streams of which no row is left in the table, since an overwrite or a restore removed them: a stream that
+continues has a gap. They are named as in the table, without the origin of a branch. For LEFT_MAX streams and more the
 property names `*`, which stands for all.
 
-`unknown` says that a state was brought back of which nothing is known: a snapshot of another engine, where those of
-lakelog before it have expired. Its rows may come from any source, so each that is named shows at no version.
+`unknown` says that an unknown state was brought back: a snapshot of another engine, when those of lakelog before it had
+expired. Its rows may come from any source, so each named source is shown at no version.
 
-A table has no property until rows of a table are written. One that older versions of lakelog wrote is not `complete`:
-readers that are not in it may have begun before. Source: docs/rfcs/0039-snapshot-lineage.md, "Consistent versions".
+A table has no property until rows of a table are written. A property that older versions of lakelog wrote is not
+`complete`: readers that are not in it may have begun before. Source: docs/rfcs/0039-snapshot-lineage.md, "Consistent
+versions".
 """
 
 from __future__ import annotations
@@ -48,14 +50,15 @@ ALL_READERS = "*"
 
 
 class LineKey(NamedTuple):
-    """A table or a branch of it, the same under each name and in each catalog. `branch` is None for the main line."""
+    """A table or a branch of it; the same key under each name and in each catalog. `branch` is None for the main
+    line."""
 
     uuid: str
     branch: str | None = None
 
 
 class ReadVersion(NamedTuple):
-    """A snapshot of a source by its number, and the uuid of its commit, None where that is unknown."""
+    """A snapshot of a source: its number, and the uuid of its commit, None if unknown."""
 
     snapshot_id: int
     commit: str | None = None
@@ -70,32 +73,34 @@ class SourceBreak(NamedTuple):
 
 
 class WriterName(NamedTuple):
-    """Who reads: a user and its job. A user that a merged branch has brought names the branch's `origin` too."""
+    """The name of a reader: a user and its job. A user that a merged branch has brought also names the branch's
+    `origin`."""
 
     user: str
     job: str | None = None
 
     @property
     def origin(self) -> str | None:
-        """The origin of the branch whose merge has brought the reader; None for one of the table itself."""
+        """The origin of the branch whose merge has brought the reader; None for a reader of the table itself."""
         _, mark, origin = self.user.rpartition(ORIGIN_MARK)
         return origin if mark and origin.startswith(PROTECTING_PREFIX) else None
 
     def is_same_job(self, other: WriterName) -> bool:
-        """Whether both are one job, in the table or in a branch of it: they make the same rows of a source."""
+        """Whether both are one job, in the table or in a branch of it: they create the same rows from a source."""
         return self.own_user() == other.own_user() or (self.job is not None and self.job == other.job)
 
     def own_user(self) -> str:
-        """The user without the branch's origin: as the job writes to its table."""
+        """The user without the branch's origin: the user with which the job writes to its table."""
         return self.user if self.origin is None else self.user.rpartition(ORIGIN_MARK)[0]
 
 
 @dataclass(slots=True, kw_only=True)
 class ReaderState:
-    """What a reader has read last; `last` None is before the first snapshot.
+    """What a reader has read last; `last` None means before the first snapshot.
 
-    `snapshot_id` is that of its own table which has it, `batch` the identifier of its batch, `since` where a stream has
-    begun: None is not known. `is_late`: when a merge brought what it has read, the same job had read on in the table.
+    `snapshot_id` is the snapshot of the reader's own table which has it, `batch` the identifier of its batch, `since`
+    where a stream began: None is unknown. `is_late`: when a merge brought what it has read, the same job had read
+    further in the table.
     """
 
     snapshot_id: int
@@ -119,9 +124,9 @@ class RowSource:
 
 @dataclass(slots=True)
 class RowSources:
-    """All sources of the rows of a snapshot. `left` are streams whose rows were taken out, as `in_table` names them.
+    """All sources of the rows of a snapshot. `left` are streams whose rows were removed, as `in_table` names them.
 
-    `unknown`: rows may come from other sources, too, and show each at no version.
+    `unknown`: rows may also come from other sources, and each source is shown at no version.
     """
 
     sources: dict[LineKey, RowSource] = field(default_factory=dict)
@@ -146,7 +151,7 @@ class RowSources:
         return json.dumps(text, separators=(",", ":"))
 
     def _left_to_json(self) -> list[dict[str, object]]:
-        """Where they are too many, all streams of their sources count as such."""
+        """If there are too many, all streams of their sources count as left."""
         is_bounded = len(self.left) < LEFT_MAX
         left = self.left if is_bounded else {(key, ALL_READERS) for key, _ in self.left}
         by_source: dict[LineKey, list[str]] = {}
@@ -156,7 +161,7 @@ class RowSources:
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> RowSources | None:
-        """Those in the properties of a snapshot, None where it has none. Raises CorruptDataError."""
+        """The sources in the properties of a snapshot, None if it has none. Raises CorruptDataError."""
         text = properties.get(SOURCES_KEY)
         if text is None:
             return None
@@ -176,26 +181,26 @@ class RowSources:
             raise CorruptDataError(f"snapshot property {SOURCES_KEY} is not readable: {cause(error)}") from error
 
     def streams(self) -> set[tuple[LineKey, str]]:
-        """The streams that have rows here."""
+        """The streams that have rows in the table."""
         found = ((key, name) for key, source in self.sources.items() for name in source.readers)
         return {(key, name) for key, name in found if name.startswith(STREAM)}
 
     def leave(self) -> set[tuple[LineKey, str]]:
-        """The streams that have left once all rows are taken out, as `in_table` names them."""
+        """The streams that have left once all rows are removed, as `in_table` names them."""
         return self.left | {(key, in_table(name)) for key, name in self.streams()}
 
     def has_left(self, key: LineKey, name: str) -> bool:
-        """Whether the rows of a stream were taken out."""
+        """Whether the rows of a stream were removed."""
         return not self.left.isdisjoint({(key, in_table(name)), (key, ALL_READERS)})
 
     def break_all(self, found: SourceBreak) -> None:
-        """All sources that have rows here are shown at no version from a snapshot on."""
+        """From a snapshot on, show all sources that have rows in the table at no version."""
         for source in self.sources.values():
             source.broken = source.broken or found
 
 
 def carried_sources(carried: CarriedProperties) -> RowSources | None:
-    """Those of the snapshot before: as carried on, and what snapshots of other engines behind that have changed."""
+    """The sources of the snapshot before: as carried on, and as later snapshots of other engines have changed them."""
     found = RowSources.of(carried.properties)
     for older, newer in pairwise([carried.snapshot, *reversed(carried.foreign)]):
         if found is not None and newer is not None and changes_rows(newer, older):
@@ -204,7 +209,7 @@ def carried_sources(carried: CarriedProperties) -> RowSources | None:
 
 
 def in_table(reader: str) -> str:
-    """The name that a reader has in the table: a merged branch has brought it with its origin."""
+    """The name that a reader has in the table, without the origin of the merged branch that has brought it."""
     kind, number, user = reader.split(" ", 2)
     return f"{kind} {number} {WriterName(user).own_user()}"
 
@@ -216,7 +221,7 @@ def source_key_of(fields: Mapping[str, Any]) -> LineKey:
 
 
 def read_version(fields: Mapping[str, Any], key: str) -> ReadVersion | None:
-    """A member that is a snapshot, None where it is missing. Raises ValueError or KeyError."""
+    """A member that is a snapshot, None if it is missing. Raises ValueError or KeyError."""
     if key not in fields:
         return None
     version = member(fields, key)

@@ -1,7 +1,7 @@
-"""Readers of branches that were merged and deleted: they do not read on, so other readers of their job replace them.
+"""Readers of branches that were merged and deleted: they do not continue, so other readers of their job replace them.
 
-Without that a table whose branches are made, merged and deleted each night would have a reader more each night, and
-show their source at several versions for ever. Pure. Source: docs/rfcs/0039-snapshot-lineage.md, "Changed rows".
+Otherwise a table whose branches are created, merged and deleted each night would get one more reader each night, and
+show their source at several versions forever. Pure. Source: docs/rfcs/0039-snapshot-lineage.md, "Changed rows".
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from lakelog.filestore.metadata.origins.row_sources import ReaderState, RowSourc
 
 
 def settle(source: RowSource, deleted: Collection[str]) -> None:
-    """Drop the readers of deleted branches, by their origins, that another reader of the job goes on from, or passes.
+    """Drop the readers of deleted branches, by their origins, if another reader of the job continues from them, or
+    passes them.
 
-    One that goes on has begun where the first of them did.
+    A reader that continues counts as begun where the first of them began.
     """
     for name in sorted(source.readers, key=lambda one: source.readers[one].snapshot_id):
         older = source.readers[name]
@@ -32,7 +33,7 @@ def settle(source: RowSource, deleted: Collection[str]) -> None:
 
 
 def is_late(name: str, readers: Mapping[str, ReaderState]) -> bool:
-    """Whether what a merge brings of a reader is older than what the same job has read in the table."""
+    """Whether the state of a reader that a merge brings is older than what the same job has read in the table."""
     brought = readers[name]
     writer = _writer(name, brought)
     return writer.origin is not None and any(

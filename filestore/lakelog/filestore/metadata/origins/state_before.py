@@ -1,7 +1,7 @@
-"""What lakelog knows after a rollback: the next commit carries on what the newest snapshot then has. Pure.
+"""The state of lakelog after a rollback: the next commit carries on what the newest snapshot then has. Pure.
 
-Where a snapshot of another engine has none of lakelog's before it any more, the next one has carried on what was known
-at it: without what happened since, that is the state of then.
+If the snapshots of lakelog before a snapshot of another engine have expired, the next snapshot of lakelog has carried
+on the state: without what happened since, it is the state at the older snapshot.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _MERGES = {MERGE_OPERATION, *BranchVerb}
 def properties_after_rollback(
     target: Snapshot, older: CarriedProperties, newer: CarriedProperties
 ) -> Mapping[str, str]:
-    """The properties of a snapshot that becomes the newest one: with the users of the next living one, as its own.
+    """The properties of a snapshot that becomes the newest one: they have the users of the next living snapshot.
 
-    `older` is what it carries on, `newer` what the next living one does; where that is nothing, or is lost, the target
-    gets nothing that would look like it. Raises CorruptDataError.
+    `older` is what it carries on, `newer` what the next living snapshot carries on; if that is nothing, or is lost, the
+    target gets no properties that would look like state. Raises CorruptDataError.
     """
     if newer.snapshot is None:
         return target.properties
@@ -53,9 +53,9 @@ def properties_after_rollback(
 
 
 def _state_before(following: CarriedProperties, snapshot_id: int) -> dict[str, str]:
-    """The properties that a commit behind a snapshot carries on, by those behind the next one that has some.
+    """The properties that a commit after a snapshot carries on, found from those after the next one that has some.
 
-    What the rows come from is not among them, see `kept_sources`. Raises CorruptDataError.
+    The origin of the rows is not among them, see `kept_sources`. Raises CorruptDataError.
     """
     given = following.properties
     restored = {tag: number for tag, number in parse_restored(given).items() if number <= snapshot_id}
@@ -69,5 +69,5 @@ def _state_before(following: CarriedProperties, snapshot_id: int) -> dict[str, s
 
 
 def has_merged(snapshot: Snapshot) -> bool:
-    """Whether the commit of a snapshot has changed up to where a branch is merged."""
+    """Whether the commit of a snapshot has changed the record of a merged branch."""
     return snapshot.operation_name in _MERGES and any(key.startswith(MERGED_PREFIX) for key in snapshot.properties)

@@ -1,11 +1,11 @@
-"""Snapshots whose changes streams of the table are not given, for when they have expired: `lakelog.unseen`.
+"""Snapshots whose changes streams of the table do not get, kept after they have expired: `lakelog.unseen`.
 
     {"snapshots": [{"snapshot": id, "commit": uuid}, {"from": id, "snapshot": id, "commit": uuid}, ...]}
 
-A stream that follows the files passes an overwrite: it is no change, unless a changelog has it. Each commit carries the
-property on, so that the oldest living snapshot names all of them, oldest first. With more than `UNSEEN_MAX` the two
-oldest become one range, `from` one of them up to another: any snapshot in it may be one. Tables without overwrites, and
-those with a log, have no property.
+A stream that follows the files passes over an overwrite: it is not a change, unless it has a changelog. Each commit
+carries the property on, so that the oldest living snapshot names all of them, oldest first. With more than `UNSEEN_MAX`
+the two oldest become one range, `from` the first up to the last: any snapshot in it may be unseen. Tables without
+overwrites, and those with a log, have no property.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ UNSEEN_MAX = 32  # each commit copies them
 
 
 class UnseenChanges(NamedTuple):
-    """One such snapshot, which is first and last, or a range with some of them. `commit` made the last one."""
+    """One unseen snapshot, which is both first and last, or a range with some of them. `commit` created the last
+    one."""
 
     first: int
     last: int
@@ -33,7 +34,7 @@ class UnseenChanges(NamedTuple):
 
 
 def is_unseen(snapshot: Snapshot, *, log: str) -> bool:
-    """Whether streams of the table are not given the changes of a snapshot. `log` is the state of its log, if any."""
+    """Whether streams of the table do not get the changes of a snapshot. `log` is the state of its log, if any."""
     keeps_rows = snapshot.operation_name in KEEPS_ROWS
     is_overwrite = snapshot.commit_kind is CommitKind.OVERWRITE
     return not log and is_overwrite and not _has_changes(snapshot) and not keeps_rows
@@ -45,13 +46,13 @@ def _has_changes(snapshot: Snapshot) -> bool:
 
 
 def unseen_of(properties: Mapping[str, str]) -> tuple[UnseenChanges, ...]:
-    """Those up to a snapshot with these properties, oldest first. Raises CorruptDataError."""
+    """The unseen changes up to a snapshot with these properties, oldest first. Raises CorruptDataError."""
     text = properties.get(UNSEEN_KEY)
     return () if text is None else parse_unseen(text)
 
 
 def parse_unseen(text: str) -> tuple[UnseenChanges, ...]:
-    """Those in the value of the property. Raises CorruptDataError."""
+    """The unseen changes in the value of the property. Raises CorruptDataError."""
     try:
         return tuple(
             UnseenChanges(
@@ -66,12 +67,12 @@ def parse_unseen(text: str) -> tuple[UnseenChanges, ...]:
 
 
 def carried_unseen(carried: CarriedProperties) -> dict[str, str]:
-    """The property up to the snapshots of other engines behind that of `carried`; nothing where it stays as it is."""
+    """The property, including the snapshots of other engines after that of `carried`; nothing if it does not change."""
     return _with_new([], carried)
 
 
 def unseen_property(snapshot: Snapshot, carried: CarriedProperties) -> dict[str, str]:
-    """The property of a new snapshot; nothing where that of `carried`, which it carries on, stays as it is."""
+    """The property of a new snapshot; nothing if the property of `carried`, which it carries on, does not change."""
     is_new = is_unseen(snapshot, log=snapshot.properties.get(LOG_STATE_KEY, ""))
     return _with_new([snapshot] if is_new else [], carried)
 
@@ -89,7 +90,7 @@ def _with_new(newest: Sequence[Snapshot], carried: CarriedProperties) -> dict[st
 
 
 def unseen_up_to(properties: Mapping[str, str], snapshot_id: int) -> str | None:
-    """The value of the property as it was at an older snapshot; None for none. Raises CorruptDataError."""
+    """The value of the property as it was at an older snapshot; None if it had none. Raises CorruptDataError."""
     found = [one for one in unseen_of(properties) if one.first <= snapshot_id]
     if found and found[-1].last > snapshot_id:
         found[-1] = UnseenChanges(found[-1].first, snapshot_id)

@@ -1,10 +1,10 @@
 """Changelogs that outlive their snapshots: `changes` reads them once a snapshot has expired.
 
 When a snapshot expires whose changes are kept longer, its file moves from `snapshot/snapshot-N` to
-`changelog/changelog-N`, the same JSON, and the files that hold its changes stay: the changelog files, or in tables
-without a changelog producer the manifests and the files that its delta added. `changelog/EARLIEST` and
-`changelog/LATEST` are hints as those of snapshots are.
-Source: Paimon spec, "Manage snapshots"; Paimon, `ChangelogManager`, `ExpireChangelogImpl`.
+`changelog/changelog-N` with the same JSON, and the files that hold its changes are kept: the changelog files, or in
+tables without a changelog producer the manifests and the files that its delta added. `changelog/EARLIEST` and
+`changelog/LATEST` are hints like those of snapshots. Source: Paimon spec, "Manage snapshots"; Paimon,
+`ChangelogManager`, `ExpireChangelogImpl`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class ChangelogManager:
         self._paths = paths
 
     def ids(self) -> list[int]:
-        """All ids, rising. Lists the folder."""
+        """All ids, in ascending order. Lists the folder."""
         return numbers_of(self._file_io.list_names(self._paths.changelog_dir), CHANGELOG_PREFIX)
 
     def earliest_id(self) -> int | None:

@@ -1,17 +1,17 @@
-"""The line of commits that have lost a race: the one that waits longest goes first.
+"""The line of commits that have lost a race: the one that has waited longest goes first.
 
-A commit that has lost puts the file `lakelog/line/<place>-<patience>-<uuid>` into the table's folder, empty, with the
-place behind all others there, and the milliseconds for which others wait while it is the first. It is tried again when
-it is the first, and deletes its file at its end. So one commit is tried at a time, and the others do not slow it down.
+A commit that has lost puts the file `lakelog/line/<place>-<patience>-<uuid>` into the table's folder, empty, with a
+place after all others in it, and the milliseconds for which others wait while it is first. The commit is tried again
+when it is first, and deletes its file at its end. So one commit is tried at a time, and the others do not slow it down.
 
-A commit that has lost no race goes past the line without a look, with two exceptions, after which it stands in the line
-too: its handle has met other commits lately, or its snapshot would have a number that LOOK_EVERY divides and the file
-`lakelog/line/waiting` is there, which each lost race writes and the last one in the line deletes. So writers that
+A commit that has lost no race passes the line without looking at it, with two exceptions in which it joins the line
+too: its handle has met other commits recently, or its snapshot would have a number that LOOK_EVERY divides and the file
+`lakelog/line/waiting` exists, which each lost race writes and the last commit in the line deletes. So writers that
 always win do not keep a slow one from its turn.
 
-The line decides nothing: creating the snapshot's file does. Where a process in the line was killed or sleeps, or a
-handle is let go before the next commit that has its place, those that wait delete the file once its patience is over,
-or `remove_orphan_files` does. A file that is deleted wrongly costs the commit its place, no more.
+The line decides nothing: only creating the snapshot's file decides. If a process in the line was killed or sleeps, or a
+handle is released before the next commit that has its place, the waiting commits delete the file once its patience is
+over, or `remove_orphan_files` does. A file that is deleted wrongly only costs the commit its place.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ LOOK_EVERY = 16
 LATELY_SECONDS = 10.0
 _PATIENCE_MIN_MILLIS, _PATIENCE_MAX_MILLIS = 2_000, 60_000
 _TRIES_OF_PATIENCE = 8  # others wait for the first one as long as this many of its tries take
-_NUMBER_MAX = 10**15 - 1  # a file with a higher one would be no place
-# Who is next looks often, those behind seldom.
+_NUMBER_MAX = 10**15 - 1  # a file with a higher number would not be a place
+# The next commit looks often, those after it seldom.
 _PAUSE_MIN_MILLIS, _PAUSE_OF_NEXT_MILLIS, _PAUSE_GROWTH = 5, 50, 1.5
 _MARK = "waiting"
 _NO_ANSWER = (NotFoundError, UnavailableError)  # without the table's folder the commit itself says what is missing
@@ -42,7 +42,7 @@ _NAME = re.compile(r"([0-9]{1,15})-([0-9]{1,6})-([0-9a-f]{32})")
 
 @dataclass(frozen=True, slots=True, order=True)
 class LinePlace:
-    """One file of the line. Places are ordered by their numbers; of two that were taken at once, by the uuid."""
+    """One file of the line. Places are ordered by their numbers; two that were taken at once, by the uuid."""
 
     number: int
     uuid: str
@@ -55,7 +55,7 @@ class LinePlace:
 
     @classmethod
     def of(cls, name: str) -> LinePlace | None:
-        """The place with this name; None for a file that is no place."""
+        """The place with this name; None for a file that is not a place."""
         found = _NAME.fullmatch(name)
         if found is None:
             return None
@@ -77,7 +77,7 @@ class CommitLine:
         self._kept: list[LinePlace] = []
 
     def places(self) -> list[LinePlace]:
-        """The places, the first one first. One listing."""
+        """The places in order. One listing."""
         found = (LinePlace.of(name) for name in self._file_io.list_names(self._folder))
         return sorted(place for place in found if place is not None)
 
@@ -90,11 +90,11 @@ class CommitLine:
         self._file_io.delete(f"{self._folder}/{place.name}")
 
     def mark(self) -> None:
-        """Let commits that look at the line now and then see that there is one."""
+        """Mark that there is a line, for commits that look only now and then."""
         self._file_io.write_bytes(f"{self._folder}/{_MARK}", b"")
 
     def unmark(self) -> None:
-        """Take the mark back."""
+        """Delete the mark."""
         self._file_io.delete(f"{self._folder}/{_MARK}")
 
     def is_marked(self) -> bool:
@@ -102,35 +102,35 @@ class CommitLine:
         return self._file_io.exists(f"{self._folder}/{_MARK}")
 
     def keep(self, place: LinePlace) -> None:
-        """Let the next commit of this handle have a place."""
+        """Keep a place for the next commit of this handle."""
         self._kept.append(place)
 
     @property
     def has_kept(self) -> bool:
-        """Whether a place waits for the next commit of this handle."""
+        """Whether a place is kept for the next commit of this handle."""
         return bool(self._kept)
 
     def take_kept(self) -> LinePlace | None:
-        """A place that a commit of this handle has left to the next one."""
+        """The place that a commit of this handle has left to the next one."""
         try:
             return self._kept.pop()
         except IndexError:
             return None
 
     def note_others(self, now_seconds: float) -> None:
-        """Remember that a commit of this handle has met others."""
+        """Note that a commit of this handle has met others."""
         self._met_seconds = now_seconds
 
     def has_met_others_lately(self, now_seconds: float) -> bool:
-        """Whether a commit of this handle has lost a race, or found others in the line, not long ago."""
+        """Whether a commit of this handle has recently lost a race, or found others in the line."""
         return self._met_seconds is not None and now_seconds - self._met_seconds < LATELY_SECONDS
 
 
 class CommitTurn:
     """One commit and its place in the line, if it has one.
 
-    `seconds` is a monotonic clock, `sleep` takes seconds. The line is an aid: where the store does not answer, that is
-    logged, and the commit goes without.
+    `seconds` is a monotonic clock, `sleep` takes seconds. The line is an aid: if the store does not answer, this is
+    logged, and the commit continues without the line.
     """
 
     def __init__(self, line: CommitLine, *, seconds: Callable[[], float], sleep: Callable[[float], None]) -> None:
@@ -141,7 +141,7 @@ class CommitTurn:
         self._has_others = self._is_last = False
 
     def begin(self, next_id: int, *, limit_millis: int) -> bool:
-        """Before the first try, to create the snapshot `next_id`: whether the commit has waited in the line."""
+        """Called before the first try to create the snapshot `next_id`: whether the commit has waited in the line."""
         try:
             return self._stands_in_line(next_id) and self._wait(0, limit_millis)
         except _NO_ANSWER as error:
@@ -160,7 +160,8 @@ class CommitTurn:
         return has_line
 
     def wait(self, *, try_millis: int, limit_millis: int) -> bool:
-        """After a lost race, whose try took `try_millis`: wait for the turn. False where no other is in the line."""
+        """Called after a lost race, whose try took `try_millis`: wait for the turn. False if no other commit is in the
+        line."""
         self._line.note_others(self._seconds())
         try:
             self._line.mark()
@@ -185,7 +186,7 @@ class CommitTurn:
             logger.warning("the place %s in the line of commits is left behind: %s", place.name, error)
 
     def _wait(self, try_millis: int, limit_millis: int) -> bool:
-        """Wait until no other commit is ahead, or for the limit; whether others were in the line.
+        """Wait until no other commit is ahead, or for the limit; returns whether others were in the line.
 
         Raises UnavailableError.
         """
@@ -208,7 +209,7 @@ class CommitTurn:
         return self._has_others
 
     def _ahead(self, try_millis: int) -> list[LinePlace]:
-        """The places before the commit's own, which is taken where it has none.
+        """The places before the commit's own place, which is taken if it has none.
 
         A place whose file was deleted by others is put back, with twice the patience.
         """

@@ -1,9 +1,9 @@
-"""The times of commits, found even when some of the clocks that dated them were wrong.
+"""The times of commits, found even if some of the clocks that dated them were wrong.
 
 A snapshot is dated by the clock of its writer, whichever engine that is. Clocks that differ by seconds do no harm: a
 commit is never dated before the one that it follows. But a clock that is a year ahead must not date all later commits,
-and one that was never set must not date its commit before the table. This module holds what writers do against it, and
-how the snapshots of a time are found nevertheless.
+and a clock that was never set must not date its commit before the table. This module has what writers do against this,
+and how the snapshots of a time are found nevertheless.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ CLOCK_SET_MILLIS = 1_577_836_800_000  # 2020: a clock before it was never set
 
 
 def committed_by(times: Sequence[int], *, now_millis: int) -> list[int | None]:
-    """For the dates of consecutive snapshots, the times by which they were committed, never falling. Pure.
+    """For the dates of consecutive snapshots, the times by which they were committed, in an order that never falls.
+    Pure.
 
-    Wrong are dates after now and those of clocks that were never set, and of the other dates the fewest whose removal
-    makes the rest rise. A snapshot with a wrong date was committed by the date of the next one with a right date; None
-    where no right date follows.
+    These dates are wrong: those after now, those of clocks that were never set, and among the others the fewest whose
+    removal makes the rest rise. A snapshot with a wrong date was committed by the date of the next one with a right
+    date; None if no right date follows.
     """
     right = _longest_rise(_believable(times, now_millis), times)
     known: list[int | None] = [None] * len(times)
@@ -33,9 +34,9 @@ def committed_by(times: Sequence[int], *, now_millis: int) -> list[int | None]:
 
 
 def newest_at(times: Sequence[int], time_millis: int, *, now_millis: int) -> int | None:
-    """The index of the newest of snapshots with these dates that was committed at or before a timestamp. Pure.
+    """Among snapshots with these dates, the index of the newest that was committed at or before a timestamp. Pure.
 
-    Snapshots whose time of commit is unknown count as committed now. None when all are younger.
+    Snapshots whose time of commit is unknown count as committed now. None if all are younger.
     """
     known = [time for time in committed_by(times, now_millis=now_millis) if time is not None]
     reached = bisect.bisect_right(known, time_millis)
@@ -45,11 +46,11 @@ def newest_at(times: Sequence[int], time_millis: int, *, now_millis: int) -> int
 
 
 class CommitTimes:
-    """The times by which consecutive snapshots were committed, for callers that go from the oldest on.
+    """The times by which consecutive snapshots were committed, for callers that begin with the oldest.
 
-    While the dates rise, only the requested dates are read, and the one before each; else, and for a date of a clock
-    that was never set, all up to the newest. So a date that was ahead when it was given, and is past by now, is
-    taken as right: its snapshot expires a little later.
+    While the dates rise, only the requested dates are read, and the one before each; otherwise, and for a date of a
+    clock that was never set, all up to the newest are read. So a date that was ahead when it was written, and is past
+    by now, counts as right: its snapshot expires a little later.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class CommitTimes:
         self._times: dict[int, int] | None = None
 
     def of(self, number: int) -> int:
-        """The time by which a snapshot was committed; now where it is unknown, 0 for a missing snapshot."""
+        """The time by which a snapshot was committed; now if it is unknown, 0 for a missing snapshot."""
         date = self._date(number)
         if date is None:
             return 0
@@ -92,7 +93,8 @@ class CommitTimes:
 
 
 def _believable(times: Sequence[int], now_millis: int) -> list[int]:
-    """The indexes of dates that can be right: not after now, and not of a clock that was never set, where one was."""
+    """The indexes of dates that can be right: not after now, and not of a clock that was never set, if another clock
+    was."""
     past = [at for at, time in enumerate(times) if time <= now_millis + CLOCK_SKEW_MAX_MILLIS]
     return [at for at in past if times[at] >= CLOCK_SET_MILLIS] or past
 

@@ -1,11 +1,11 @@
-"""A change of a table's whole line of snapshots: a branch takes the place of what the table has since.
+"""A change of a table's whole line of snapshots: a branch replaces what the table has got since the branch began.
 
-It changes many files, and a process may end between any two. `lakelog/main-change` holds all of them, in order, each of
-which can be done twice. It is written first. Then the file `lakelog/main-change-<id>` decides, which only one of
-several callers creates: with `go` the change takes place, and whoever meets it finishes it; with `cancelled` it does
-not. A writer that has created a snapshot looks for the change: it tries to cancel it, since its commit came first, and
-when the change is decided its commit gives way. The change's file is deleted at the end, the decision a day later: a
-slow process must not decide again.
+It changes many files, and a process may end between any two. `lakelog/main-change` lists all acts in order; each act
+can be done twice. This file is written first. Then the file `lakelog/main-change-<id>` decides, which only one of
+several callers can create: with `go` the change takes place, and any process that finds it finishes it; with
+`cancelled` it does not. A writer that has created a snapshot looks for the change: it tries to cancel the change, since
+its commit came first, but if the change is decided, its commit is dropped. The change's file is deleted at the end, the
+decision a day later: a slow process must not decide again.
 
 Other engines do not look for the change: their writers must be stopped before.
 """
@@ -29,7 +29,7 @@ from lakelog.filestore.schema.paths import BRANCH_PREFIX, MAIN_BRANCH
 WRITE, DELETE, DELETE_TREE = "write", "delete", "delete-tree"
 _GO, _CANCELLED = b"go", b"cancelled"
 _BYTES_MAX = 15 << 20
-ACTS_MAX = 10_000  # whoever meets a decided change does all of them first, in about 10 seconds
+ACTS_MAX = 10_000  # a process that finds a decided change does all of them first, in about 10 seconds
 _FOLDERS = ("branch", "changelog", "schema", "snapshot", "tag")  # below the table's, of the files that a change has
 _DECISION_MILLIS = 24 * 3_600_000
 Act = tuple[str, str, str | None]  # what is done, the path below the table's folder, and the text or a commit's uuid
@@ -39,8 +39,8 @@ Act = tuple[str, str, str | None]  # what is done, the path below the table's fo
 class LineChange:
     """One change: an object with its `id`, the `branch`, whether it `dropsBranch`, and its `acts` in order.
 
-    An act is ["write", path, text], ["delete", path, uuid], which deletes a snapshot only while it is of this commit
-    and any other file with null, or ["delete-tree", path, null].
+    An act is ["write", path, text], ["delete", path, uuid], which deletes a snapshot only if it is of this commit, and
+    any other file with null, or ["delete-tree", path, null].
     """
 
     id: str
@@ -83,7 +83,8 @@ def read_change(file_io: FileIO, root: str) -> LineChange | None:
 
 
 def _parsed(given: Mapping[str, Any]) -> LineChange:
-    """Raises ValueError, KeyError for anything that lakelog does not write: the acts are done by whoever meets them."""
+    """Raises ValueError, KeyError for anything that lakelog does not write, since any process that finds the acts does
+    them."""
     change_id, branch = string(given, "id"), string(given, "branch")
     check_file_names([change_id, branch])
     acts = items(given, "acts")
@@ -94,7 +95,7 @@ def _parsed(given: Mapping[str, Any]) -> LineChange:
 
 
 def _act(given: object, branch: str) -> Act:
-    """One act, if a change of the line has such a one. Raises ValueError, KeyError."""
+    """One act, if a change of the line can have it. Raises ValueError, KeyError."""
     if type(given) is not list or len(given) != 3:
         raise ValueError(f"an act must be a list of three, found {shown(given)}")
     fields = dict(zip(("act", "path", "text"), given, strict=True))
@@ -125,7 +126,7 @@ def begin_change(file_io: FileIO, root: str, change: LineChange) -> None:
 
 
 def decide(file_io: FileIO, root: str, change: LineChange, *, goes: bool) -> bool:
-    """Decide whether a change takes place, unless that is decided; whether it does."""
+    """Decide whether a change takes place, unless that is decided already; returns whether it does."""
     path = f"{change_path(root)}-{change.id}"
     if file_io.create_new(path, _GO if goes else _CANCELLED):
         return goes
@@ -133,7 +134,7 @@ def decide(file_io: FileIO, root: str, change: LineChange, *, goes: bool) -> boo
 
 
 def finish_change(file_io: FileIO, root: str, change: LineChange) -> None:
-    """Do what a decided change has left undone; nothing when another process has done all of it."""
+    """Finish a decided change; does nothing if another process has done all of it."""
     found = read_change(file_io, root)
     if found is None or found.id != change.id:
         return
@@ -156,9 +157,9 @@ def end_change(file_io: FileIO, root: str, change: LineChange) -> None:
 
 
 def settle_change(file_io: FileIO, root: str, *, now_millis: int) -> None:
-    """Finish the change that was begun if it is decided, else cancel it; delete decisions that are older than a day.
+    """Finish a begun change if it is decided, else cancel it; delete decisions that are older than a day.
 
-    That of the change itself stays, however old it is: without it a change of which half was done would be cancelled.
+    The decision of that change itself is kept, however old it is: without it a half-done change would be cancelled.
     """
     change = read_change(file_io, root)
     if change is not None and decide(file_io, root, change, goes=False):

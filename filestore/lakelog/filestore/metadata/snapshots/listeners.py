@@ -1,8 +1,8 @@
-"""Listeners that are told of commits, in the process that made them.
+"""Listeners that are called after commits, in the process that made them.
 
 A handle of a table has a function from the table's name to its listeners. Its commits call them, whichever verb made
-them: after the snapshot is there, before anything that follows, such as a compaction or an expiry. Each commit is told
-of once; where its process dies in between, never.
+them: after the snapshot exists, before anything that follows, such as a compaction or an expiry. Each commit is
+reported once, or never if its process dies in between.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ logger = logging.getLogger("lakelog.filestore")
 
 
 class CommitListener(Protocol):
-    """What is told of commits. It should not wait: the writer goes on when it has returned."""
+    """An object that is called after commits. It should not wait: the writer continues when it has returned."""
 
     def notify_commit_complete(self, identifier: int, snapshot_id: int, kind: str) -> None:
         """A commit is in the table: its identifier, its snapshot, and its kind, such as APPEND, OVERWRITE or COMPACT.
 
-        The identifier is Spark's number of the batch where a stream wrote it, or a compaction beside the stream; else
-        9223372036854775807, as in Paimon. What it raises is logged and changes nothing.
+        The identifier is Spark's number of the batch if a stream, or a compaction beside the stream, made the commit;
+        else 9223372036854775807, as in Paimon. An error of the listener is logged and changes nothing.
         """
         ...
 
 
 def notify(listeners: Iterable[CommitListener], snapshot: Snapshot, identifier: int, *, table_name: str) -> None:
-    """Tell listeners of a commit. Their errors are logged."""
+    """Call listeners after a commit. Their errors are logged."""
     for listener in listeners:
         try:
             listener.notify_commit_complete(identifier, snapshot.id, snapshot.commit_kind.value)
@@ -47,7 +47,7 @@ ListenersOf = Callable[[str], Iterable[CommitListener] | None]
 
 
 def notify_committed(listeners_of: ListenersOf | None, snapshot: Snapshot, *, table_name: str) -> None:
-    """Tell the listeners of a handle of its commit. Errors of the function that names them are logged too."""
+    """Call the listeners of a handle after its commit. Errors of the function that names them are logged too."""
     if listeners_of is None:
         return
     try:

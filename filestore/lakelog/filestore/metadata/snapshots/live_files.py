@@ -30,8 +30,8 @@ _StateName = tuple[str, str]  # the manifest lists
 class LiveFiles:
     """The live files of one snapshot: the ADD entries of each bucket. Immutable.
 
-    `highest_sequences` holds the highest sequence number of each bucket's files. Each commit asks for it, so it is
-    kept: to look for it in a bucket of 10,000 files takes three times as long as the rest of a commit.
+    `highest_sequences` holds the highest sequence number of each bucket's files. Each commit needs it, so it is kept:
+    searching for it in a bucket of 10,000 files takes three times as long as the rest of a commit.
     """
 
     buckets: LayeredMap[BucketId, LayeredMap[FileIdentifier, ManifestEntry]] = field(default_factory=LayeredMap)
@@ -51,7 +51,7 @@ class LiveFiles:
         return self.buckets.get(entry.bucket_id, _NO_FILES).get(entry.identifier)
 
     def next_sequence(self, bucket: BucketId) -> int:
-        """The sequence number after every live row's in a bucket."""
+        """The sequence number after those of all live rows in a bucket."""
         highest = self.highest_sequences.get(bucket, NO_SEQUENCE)
         if highest >= SEQUENCE_MAX:
             raise CorruptDataError(
@@ -69,8 +69,9 @@ class LiveFiles:
         }
 
     def apply(self, entries: Iterable[ManifestEntry]) -> LiveFiles:
-        """The state after a delta. Raises CorruptDataError for an ADD that is live and a DELETE that is not."""
-        # By plain tuples: a `BucketId` for each of many entries takes longer.
+        """The state after a delta. Raises CorruptDataError for an ADD of a live file and a DELETE of a file that is not
+        live."""
+        # Grouped by plain tuples: a `BucketId` for each of many entries takes longer.
         changed: dict[tuple[bytes, int], _ChangedBucket] = {}
         for entry in entries:
             at = (entry.partition, entry.bucket)
@@ -105,7 +106,7 @@ class _ChangedBucket:
         self._added = self._removed = NO_SEQUENCE
 
     def apply(self, entry: ManifestEntry) -> None:
-        """Raises CorruptDataError for an ADD that is live and a DELETE that is not."""
+        """Raises CorruptDataError for an ADD of a live file and a DELETE of a file that is not live."""
         identifier = entry.identifier
         sequence = entry.file.max_sequence_number
         is_live = identifier in self.files
@@ -121,13 +122,13 @@ class _ChangedBucket:
 
     def highest_sequence(self, files: LayeredMap[FileIdentifier, ManifestEntry]) -> int:
         """The highest sequence number of the files after the change."""
-        if self._removed < max(self._added, self._before):  # the file with the highest number is still there
+        if self._removed < max(self._added, self._before):  # the file with the highest number is still live
             return max(self._added, self._before)
         return max(entry.file.max_sequence_number for entry in files.values())
 
 
 class BucketChoice(Protocol):
-    """Chooses manifests by their entries in the list, buckets, and the lowest level."""
+    """Chooses manifests by their entries in the list, by buckets, and by the lowest level."""
 
     min_level: int
 
@@ -141,10 +142,10 @@ class BucketChoice(Protocol):
 
 
 class LiveFilesCache:
-    """A cache of the live files of a few states. A further state is made from the nearest one by what differs.
+    """A cache of the live files of a few states. Another state is built from the nearest one and the difference.
 
-    A state is named by its manifest lists, not by the number of its snapshot, which another line may have got since.
-    Safe to share between threads.
+    A state is identified by its manifest lists, not by the number of its snapshot, which another line may have got
+    since. Safe to share between threads.
     """
 
     def __init__(self, manifests: ManifestFiles) -> None:
@@ -167,8 +168,8 @@ class LiveFilesCache:
     def matching(self, snapshot: Snapshot, wanted: BucketChoice) -> LiveFiles:
         """The live files of a snapshot, or at least those of the buckets and levels that `wanted` may need.
 
-        A file's ADD and DELETE are of one bucket and level, so both are read or neither. States that
-        are cached, and small ones, are given whole, and cached.
+        A file's ADD and DELETE are of one bucket and level, so both are read or neither. Cached states and small ones
+        are returned whole, and cached.
         """
         with self._lock:
             if _name_of(snapshot) in self._held:
@@ -187,12 +188,12 @@ class LiveFilesCache:
         return self._merged(snapshot, entries)
 
     def count(self, snapshot: Snapshot) -> int:
-        """How many files are live in a snapshot, by its manifest lists alone."""
+        """How many files are live in a snapshot, from its manifest lists alone."""
         manifests = self.manifests_of(snapshot)
         return sum(manifest.num_added_files - manifest.num_deleted_files for manifest in manifests)
 
     def put(self, snapshot: Snapshot, live: LiveFiles) -> None:
-        """Cache a state that the caller has made itself, such as the one it has just committed."""
+        """Cache a state that the caller has built itself, such as the one that it has just committed."""
         with self._lock:
             self._held[_name_of(snapshot)] = (snapshot, live)
             self._held.move_to_end(_name_of(snapshot))
@@ -200,11 +201,11 @@ class LiveFilesCache:
                 self._held.popitem(last=False)
 
     def continues(self, earlier: Snapshot | None, later: Snapshot) -> bool:
-        """Whether a snapshot was committed to the state of another one, so that its delta leads from there to it.
+        """Whether a snapshot was committed on the state of another one, so that its delta leads from that state to it.
 
-        The snapshot with the number before may be of another line: other engines let a branch take the place of a part
-        of a table's line. Reads manifest lists, and manifests where some were joined. Raises NotFoundError where a
-        list has been deleted.
+        The snapshot with the previous number may be of another line: other engines let a branch replace a part of a
+        table's line. Reads manifest lists, and manifests if some were joined. Raises NotFoundError if a list has been
+        deleted.
         """
         before = () if earlier is None else self.manifests_of(earlier)
         step = ManifestStep.between(before, self._read_list(later.base_manifest_list, later.base_manifest_list_size))
@@ -219,7 +220,7 @@ class LiveFilesCache:
         return self._manifests.read_list(name, size_bytes=size_bytes)
 
     def _made(self, snapshot: Snapshot) -> LiveFiles:
-        """The state made from the nearest cached one, or from all manifests where that reads fewer entries."""
+        """The state, built from the nearest cached one, or from all manifests if that reads fewer entries."""
         manifests = self.manifests_of(snapshot)
         nearest = self._nearest(manifests)
         if nearest is not None and nearest[1].entry_count <= count_entries(manifests):
@@ -235,7 +236,7 @@ class LiveFilesCache:
             held = list(self._held.values())
         found: list[tuple[LiveFiles, ManifestStep]] = []
         for snapshot, live in held:
-            with contextlib.suppress(NotFoundError):  # its lists were deleted: it expired, or gave way
+            with contextlib.suppress(NotFoundError):  # its lists were deleted: it expired, or was replaced
                 found.append((live, ManifestStep.between(self.manifests_of(snapshot), manifests)))
         return min(found, key=lambda one: one[1].entry_count, default=None)
 

@@ -1,7 +1,7 @@
 """The operations that made a snapshot, by their names: DELETE, MERGE BRANCH, RESCALE.
 
-An operation of a file store alone names itself in the snapshot. Batch statements of a table with a log are records of
-the log: the snapshot that takes the records in is an APPEND, and its lineage names the statements.
+An operation on a file store without a log names itself in the snapshot. Batch statements of a logged table are records
+of the log: the snapshot that takes the records in is an APPEND, and its lineage names the statements.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def recorded_operations(snapshot: Snapshot) -> list[str]:
 
 
 def operation_of(snapshot: Snapshot) -> str | None:
-    """The operations of a snapshot as one text, such as `DELETE` or `INSERT, DELETE`; None is unknown.
+    """The operations of a snapshot as one string, such as `DELETE` or `INSERT, DELETE`; None is unknown.
 
-    A record that is not readable names none: what people look at says less, and does not fail.
+    A record that is not readable names no operation: a display shows less, and does not fail.
     """
     try:
         recorded = recorded_operations(snapshot)

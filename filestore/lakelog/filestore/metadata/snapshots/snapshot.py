@@ -52,7 +52,7 @@ _FILE_NAMES = (
 
 
 class BranchVerb(StrEnum):
-    """What brings a branch as a whole into a table with a log: the operation of the commit that does it."""
+    """The operation of a commit that brings a whole branch into a logged table."""
 
     FAST_FORWARD = "FAST FORWARD"
     MERGE = "TAKE BRANCH"
@@ -68,7 +68,7 @@ class CommitKind(StrEnum):
     ANALYZE = "ANALYZE"
 
 
-OPERATION_KEY = "lakelog.operation"  # a property of one snapshot alone: the operation, where it is none of Paimon's
+OPERATION_KEY = "lakelog.operation"  # a property of one snapshot alone: its operation, if Paimon does not have it
 PAIMON_OPERATIONS = frozenset(
     {
         "CREATE_OR_REPLACE_TABLE_AS_SELECT",
@@ -91,11 +91,10 @@ class Snapshot:
     A JSON object whose keys are the attributes in camelCase; None and empty values are left out, unknown keys are
     ignored. The live files are those of the base list, then of the delta list. `commit_identifier` is the micro-batch
     id when a Spark query wrote it. Record counts are raw rows of files. `watermark` None is unknown. `operation` is one
-    of PAIMON_OPERATIONS: Paimon reads no table with another one.
-    The file has the property `lakelog.digest` too, see `lakelog.filestore.io.integrity`. Some procedures of Paimon,
-    such as `compact_manifest` and `rollback_to_as_latest`, copy all properties of an older snapshot into a new one. Its
-    digest is wrong then, and the properties of lakelog are left out.
-    Source: Paimon spec, "Snapshot".
+    of PAIMON_OPERATIONS: Paimon cannot read a table with any other. The file has the property `lakelog.digest` too, see
+    `lakelog.filestore.io.integrity`. Some procedures of Paimon, such as `compact_manifest` and `rollback_to_as_latest`,
+    copy all properties of an older snapshot into a new one. Then its digest is wrong, and the properties of lakelog are
+    left out. Source: Paimon spec, "Snapshot".
     """
 
     id: int
@@ -147,7 +146,7 @@ class Snapshot:
 
     @property
     def operation_name(self) -> str | None:
-        """What made the snapshot, also by operations that Paimon has not, such as RESCALE; None is unknown."""
+        """The operation that made the snapshot, including those that Paimon lacks, such as RESCALE; None is unknown."""
         return self.properties.get(OPERATION_KEY, self.operation)
 
     @property
@@ -157,7 +156,7 @@ class Snapshot:
 
     @property
     def has_own_properties(self) -> bool:
-        """Whether it has properties of lakelog, as all of its snapshots have; those of other engines have none."""
+        """Whether it has properties of lakelog, as all snapshots of lakelog have; those of other engines have none."""
         return any(key.startswith(PROPERTY_PREFIX) for key in self.properties)
 
     def without_own_properties(self) -> Snapshot:
@@ -169,14 +168,14 @@ class Snapshot:
     def has_own_changelog(self) -> bool:
         """Whether its changes are in changelog files, if it has any, whatever the changelog producer of the table is.
 
-        So it is with a restore, and with a merge that replaces the files which hold rows that the branch has deleted.
+        This is so for a restore, and for a merge that replaces files with rows that the branch has deleted.
         """
         is_overwrite = self.commit_kind is CommitKind.OVERWRITE
         return self.operation_name == RESTORE_OPERATION or (self.operation_name == MERGE_OPERATION and is_overwrite)
 
     @property
     def digest(self) -> str:
-        """The digest by which readers check that the snapshot's file is as it was committed."""
+        """The digest by which readers check that the snapshot's file is unchanged since its commit."""
         values = {name: getattr(self, name) for name in _DIGESTED}
         return json_digest(values | {"properties": dict(self.properties)})
 
@@ -264,7 +263,7 @@ def _take(name: str, given: Mapping[str, Any], key: str) -> Any:
 
 
 def is_same_commit(one: Snapshot | None, other: Snapshot | None) -> bool:
-    """Whether two snapshots, such as those of one id in a table and in its branch, are of one commit."""
+    """Whether two snapshots, such as those with one id in a table and in its branch, are of the same commit."""
     if one is None or other is None:
         return one is other
     return (one.id, one.uuid, one.base_manifest_list, one.delta_manifest_list) == (

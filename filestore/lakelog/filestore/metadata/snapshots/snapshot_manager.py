@@ -19,7 +19,7 @@ from lakelog.filestore.metadata.snapshots.tag_cache import cache_tag, cached_tag
 from lakelog.filestore.metadata.snapshots.tag_file import Tag
 from lakelog.filestore.schema.paths import SNAPSHOT_PREFIX, TAG_PREFIX, TablePaths, is_tag_file
 
-_READ_ALONE_MAX = 64  # more snapshots are read by threads: an object store takes long for each
+_READ_ALONE_MAX = 64  # more snapshots are read by threads: an object store takes a long time for each
 _READERS = 16
 _PARSED_BYTES_MAX = 1 << 20  # a larger file is not kept in memory for the next read
 _PROBES_MAX = 64  # for an older hint the folder is listed instead
@@ -30,7 +30,7 @@ PARSED_SNAPSHOTS: ParsedFiles[Snapshot] = ParsedFiles(16 << 20)
 class SnapshotManager:
     """The snapshots of one table, read from their files at every call.
 
-    Keeps the newest id that it has seen, where the next search starts, and the file that it parsed last.
+    It keeps the newest id that it has seen, where the next search starts, and the file that it has parsed last.
     """
 
     def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
@@ -56,7 +56,7 @@ class SnapshotManager:
                 return None
             try:
                 return self._read(self._seen)
-            except NotFoundError:  # a rollback or a new table since the id was read
+            except NotFoundError:  # there was a rollback or a new table since the id was read
                 self._seen = None
 
     def latest_id(self) -> int | None:
@@ -65,10 +65,10 @@ class SnapshotManager:
         return self._seen
 
     def _newest(self, hint: int | None, *, known: int | None = None) -> int | None:
-        """The newest id, from the last one seen or the hint on, whichever is higher; without a hint, by a listing.
+        """The newest id, from the last one seen or the hint, whichever is higher; without a hint, by a listing.
 
         Both may exist with a gap between them: another engine's fast-forward puts a branch behind the table's
-        snapshots, and its hint in place of the table's. Whether `known` exists is left to its reader.
+        snapshots, and the branch's hint in place of the table's. The caller checks whether `known` exists.
         """
         starts = set() if hint is None else {hint, self._seen or hint}
         for start in sorted(starts, reverse=True):
@@ -103,7 +103,7 @@ class SnapshotManager:
         return min(self.ids(), default=None), False
 
     def ids(self) -> list[int]:
-        """All living ids, rising. Lists the folder."""
+        """All living ids, in ascending order. Lists the folder."""
         return numbers_of(self._file_io.list_names(self._paths.snapshot_dir), SNAPSHOT_PREFIX)
 
     def find(self, snapshot_id: int) -> Snapshot | None:
@@ -154,7 +154,7 @@ class SnapshotManager:
         return sorted((tag for tag in found if tag is not None), key=lambda tag: (tag.snapshot.id, tag.name))
 
     def listed_tag(self, entry: FileEntry) -> Tag | None:
-        """The tag of a file in the folder of tags, from memory where it is known; None for a deleted one."""
+        """The tag of a file in the folder of tags, from the cache if it is there; None for a deleted one."""
         path = f"{self._paths.tag_dir}/{entry.name}"
         held = cached_tag(path, entry)
         if held is not None:
@@ -189,7 +189,7 @@ class SnapshotManager:
         return other == data or Tag.from_json(other, path=path, name=named)[1] == name
 
     def at_or_before(self, time_millis: int, *, now_millis: int | None = None) -> Snapshot | None:
-        """The newest snapshot committed at or before a timestamp; None when all living ones are younger.
+        """The newest snapshot committed at or before a timestamp; None if all living ones are younger.
 
         Reads all living snapshots: the date of any of them may be wrong, see
         `lakelog.filestore.metadata.snapshots.commit_times`.
@@ -200,7 +200,7 @@ class SnapshotManager:
         return None if at is None else living[at]
 
     def living(self, first: int = 1, *, count: int | None = None) -> list[Snapshot]:
-        """The living snapshots from an id on, oldest first, with `count` at most those of so many ids.
+        """The living snapshots from an id on, oldest first; with `count`, at most those of this many ids.
 
         Those that expire meanwhile are left out.
         """
@@ -210,7 +210,7 @@ class SnapshotManager:
         return self._in(range(max(first, earliest), latest + 1)[:count])
 
     def behind(self, snapshot_id: int) -> list[Snapshot]:
-        """The snapshots behind one that lives, oldest first; without a listing where they are few."""
+        """The snapshots after a living one, oldest first; without a listing if they are few."""
         return self._in(range(snapshot_id + 1, (self.latest_id() or 0) + 1))
 
     def _in(self, between: range) -> list[Snapshot]:
@@ -218,7 +218,7 @@ class SnapshotManager:
         return self._found(between if is_short else [number for number in self.ids() if number in between])
 
     def _found(self, ids: Sequence[int]) -> list[Snapshot]:
-        """The snapshots of these ids that are there."""
+        """The existing snapshots among these ids."""
         if len(ids) <= _READ_ALONE_MAX:
             return [snapshot for number in ids if (snapshot := self.find(number)) is not None]
         with ThreadPoolExecutor(_READERS, "lakelog-snapshots") as pool:
@@ -279,7 +279,7 @@ class SnapshotManager:
         return self._file_io.exists(self._paths.snapshot(snapshot_id))
 
     def _probe(self, start: int, *, is_known: bool) -> int | None:
-        """The last id without a gap from `start` on; None when `start` is missing or the end too far away."""
+        """The last id without a gap from `start` on; None if `start` is missing or the end is too far away."""
         if not is_known and not self._exists(start):
             return None
         for snapshot_id in range(start, start + _PROBES_MAX):
@@ -292,7 +292,7 @@ class SnapshotManager:
 
 
 def read_hint(file_io: FileIO, path: str) -> int | None:
-    """The number in a hint; None when the hint is missing, half-written or not a valid id."""
+    """The number in a hint; None if the hint is missing, half-written or not a valid id."""
     try:
         text = file_io.read_bytes(path).decode().strip()
         return number_of(text, COUNT)

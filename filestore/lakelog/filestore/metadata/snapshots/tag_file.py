@@ -27,10 +27,10 @@ _PARTS_MIN, _PARTS_MAX = 3, 7
 class Tag:
     """One tag, in the file `tag/tag-<name>`.
 
-    The file is a copy of the snapshot's, with two keys more for a tag that expires: `tagCreateTime`, an array of year,
+    The file is a copy of the snapshot's, with two more keys for a tag that expires: `tagCreateTime`, an array of year,
     month, day, hour, minute, second and nanosecond in the time zone of the machine that created it, and
-    `tagTimeRetained`, seconds. lakelog's have a key `lakelogTag` with the name too, by which swapped files are found.
-    Source: Paimon, `Tag`.
+    `tagTimeRetained`, seconds. Tags of lakelog also have a key `lakelogTag` with the name, by which swapped files are
+    found. Source: Paimon, `Tag`.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Tag:
 
     @property
     def expires_at(self) -> datetime | None:
-        """When the tag expires, in the time zone of `create_time`; None for one that stays."""
+        """When the tag expires, in the time zone of `create_time`; None for a tag that does not expire."""
         if self.create_time is None or self.time_retained is None:
             return None
         try:
@@ -78,7 +78,7 @@ class Tag:
 
     @classmethod
     def from_json(cls, text: str | bytes, *, path: str, name: str) -> tuple[Tag, str]:
-        """Parse the file at `path` of the tag `name`; with the name that the file gives the tag, `name` without one.
+        """Parse the file at `path` of the tag `name`; also returns the name that the file gives the tag, else `name`.
 
         Raises CorruptDataError.
         """

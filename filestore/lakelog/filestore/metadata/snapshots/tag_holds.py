@@ -1,9 +1,9 @@
-"""The snapshots that tags keep, and those that a tag in the making holds meanwhile.
+"""The snapshots that tags keep, and those that are held while a tag is created.
 
-A tag may be created while an expiry runs, which lists the tags once and deletes files afterwards. So both announce
-themselves first. The expiry writes the hint of the oldest snapshot that will stay, `EARLIEST`, then lists the tags. The
-creation of a tag writes a hold, a copy of the snapshot in `tag/.hold-<uuid>.tmp`, then reads the hint: either it finds
-that its snapshot is about to expire and gives up, or the expiry finds the hold, or the tag that follows.
+A tag may be created while an expiry runs, which lists the tags once and deletes files afterwards. So both first
+announce what they do. The expiry writes the hint of the oldest snapshot that will stay, `EARLIEST`, then lists the
+tags. The creation of a tag writes a hold, a copy of the snapshot in `tag/.hold-<uuid>.tmp`, then reads the hint: either
+it finds that its snapshot is about to expire and gives up, or the expiry finds the hold, or the tag that follows.
 
 A hold of a process that was killed keeps its files until `remove_orphan_files` deletes it, after a day.
 """
@@ -37,7 +37,7 @@ def hold(file_io: FileIO, paths: TablePaths, snapshot: Snapshot) -> Iterator[Non
 
 
 def kept_by_tags(file_io: FileIO, paths: TablePaths, *, holds_after_millis: int | None = None) -> dict[str, Snapshot]:
-    """The snapshot that each tag keeps, by the tag's name, and that each hold keeps, by the name of its file.
+    """The snapshot that each tag keeps, by the tag's name, and the one that each hold keeps, by the name of its file.
 
     Holds that were last changed before `holds_after_millis` are left out. Raises CorruptDataError for a damaged tag.
     """
@@ -51,7 +51,7 @@ def kept_by_tags(file_io: FileIO, paths: TablePaths, *, holds_after_millis: int 
             for name in holds:
                 path = f"{paths.tag_dir}/{name}"
                 kept[name] = Snapshot.from_json(file_io.read_bytes(path), path=path)
-            if None not in found.values():  # else one was deleted, or renamed: the next listing has the new name
+            if None not in found.values():  # otherwise a tag was deleted, or renamed: the next listing has the new name
                 break
         except NotFoundError:
             if attempt + 1 == _LISTINGS_MAX:

@@ -1,7 +1,7 @@
 """Lakelog's state in snapshot properties: the last batch of each user, and the state of the log.
 
 Properties whose keys start with `lakelog.` are copied from snapshot to snapshot. Snapshots of other engines have none:
-then the newest snapshot before them that has some is searched.
+then the newest earlier snapshot that has some is searched for.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ UNSEEN_KEY = "lakelog.unseen"  # whose changes streams are not given, see `origi
 LOG_STATE_KEY = "lakelog.log"  # its value belongs to tables with a log, see the protocol; empty once it was removed
 NO_USERS = "{}"
 FORGOTTEN_KEY = "lakelog.users-forgotten"  # epoch milliseconds: the last batch of the youngest user that was dropped
-UNTRACKED_KEY = "lakelog.untracked"  # what of a snapshot of a table with a log is not in the log, see the protocol
-# What of a branch is merged, see `filestore.refs`; empty once the branch was deleted.
+UNTRACKED_KEY = "lakelog.untracked"  # what a snapshot of a logged table has that is not in the log, see the protocol
+# Up to which snapshot a branch is merged, see `filestore.refs`; empty once the branch was deleted.
 MERGED_PREFIX = f"{PROPERTY_PREFIX}merged."
 RESTORED_KEY = "lakelog.restored"  # the restores of a table, see `origins.restored`
 RESTORES_KEY = "lakelog.restores"  # the state that the snapshot of a restore brings back, see `origins.restored`
-CLEARED_KEY = "lakelog.cleared"  # which snapshots took rows out as a whole, see `origins.cleared_rows`
-REPLACES_KEY = "lakelog.replaces"  # which rows a statement through a log takes out as a whole
-BASE_KEY = "lakelog.base"  # the snapshot on which a statement was worked out that takes rows out, or brings them back
-MENDED_KEY = "lakelog.mended"  # the wrong snapshots of which a table holds no row any more, as a person has said
+CLEARED_KEY = "lakelog.cleared"  # which snapshots removed rows as a whole, see `origins.cleared_rows`
+REPLACES_KEY = "lakelog.replaces"  # which rows a statement through a log removes as a whole
+BASE_KEY = "lakelog.base"  # the snapshot on which a statement was computed that removes rows, or brings them back
+MENDED_KEY = "lakelog.mended"  # the wrong snapshots of which a table no longer holds a row, as a user has stated
 # They belong to one snapshot alone.
 _NOT_CARRIED = {LINEAGE_KEY, UNTRACKED_KEY, OPERATION_KEY, RESTORES_KEY, REPLACES_KEY, BASE_KEY, MENDED_KEY}
 
@@ -51,7 +51,7 @@ class NamedJob:
 class CommitUser:
     """The last batch of one user. `digest` stands for the source offsets of the batch; None is unknown.
 
-    See `is_same_source` for what digests hold. `job` is that of the batch, None for one without a name.
+    See `is_same_source` for the content of digests. `job` is that of the batch, None for a job without a name.
     """
 
     identifier: int
@@ -70,12 +70,13 @@ class CarriedProperties:
 
     @property
     def is_known(self) -> bool:
-        """Whether nothing is missing: there is a snapshot of lakelog, or those of other engines are the first ones."""
+        """Whether nothing is missing: there is a snapshot of lakelog, or those of other engines are the first of the
+        table."""
         return self.snapshot is not None or not self.foreign or self.foreign[-1].id == 1
 
 
 def carried_properties(snapshot: Snapshot | None, manager: SnapshotManager) -> CarriedProperties:
-    """The properties of lakelog as of a snapshot. Reads older snapshots only behind those of other engines."""
+    """The properties of lakelog as of a snapshot. Reads older snapshots only if newer ones are of other engines."""
     foreign: list[Snapshot] = []
     for found in () if snapshot is None else manager.walk_back(snapshot):
         own = {key: text for key, text in found.properties.items() if key.startswith(PROPERTY_PREFIX)}
@@ -135,7 +136,7 @@ def users_to_json(users: Mapping[str, CommitUser]) -> str:
 
 
 def is_same_source(one: str | None, other: str | None) -> bool:
-    """True unless two digests are known to be of different source offsets.
+    """True unless the two digests are known to be of different source offsets.
 
     A digest has parts separated by dots; a part that only one of the two has, or that is empty, is not compared.
     """
@@ -157,7 +158,8 @@ def forgotten_millis(properties: Mapping[str, str]) -> int | None:
 def without_old_users(
     users: Mapping[str, CommitUser], *, before_millis: int, in_use: Collection[str]
 ) -> tuple[dict[str, CommitUser], int | None]:
-    """The users that committed since or are in use, and the last commit of the youngest other one, if any. Pure."""
+    """The users that have committed since or are in use, and the last commit of the youngest other user, if any.
+    Pure."""
     kept = {user: last for user, last in users.items() if last.time_millis >= before_millis or user in in_use}
     return kept, max((last.time_millis for user, last in users.items() if user not in kept), default=None)
 
@@ -170,11 +172,11 @@ def users_properties(
     options: Mapping[str, str],
     in_use: Collection[str],
 ) -> dict[str, str]:
-    """The properties of the snapshot on top of `latest` with these users, but for those that wrote nothing for long.
+    """The properties of the snapshot on top of `latest` with these users, except those that have not written for long.
 
-    `carried` are the properties that `latest` carries on, `options` the table's: `users.time-retained` is how long. The
+    `carried` are the properties that `latest` carries on, `options` the table's: `users.time-retained` is the time. The
     date of `latest` may be wrong, and so may the clock of this process, by which the users `in_use` have written: a
-    user is dropped only when it is old by both, and a user that writes now is not taken for older than `latest`.
+    user is dropped only if it is old by both, and a user that writes now never counts as older than `latest`.
     """
     if latest is None:
         return {USERS_KEY: users_to_json(users)}
@@ -204,7 +206,7 @@ def check_not_forgotten(user: str, identifier: int, users: Mapping[str, CommitUs
 
 
 def with_user(users: Mapping[str, CommitUser], user: str, last: CommitUser) -> dict[str, CommitUser]:
-    """The users with one user's last batch replaced. A job that another query had has this one now."""
+    """The users with one user's last batch replaced. A job that belonged to another query now belongs to this one."""
     others = {
         name: replace(other, job=None) if _other_query(last.job, other.job) else other for name, other in users.items()
     }
@@ -212,7 +214,7 @@ def with_user(users: Mapping[str, CommitUser], user: str, last: CommitUser) -> d
 
 
 def check_job_is_free(job: NamedJob | None, users: Mapping[str, CommitUser], *, table_name: str) -> None:
-    """Raise InvalidRequestError where another query has written the table under the name of this job."""
+    """Raise InvalidRequestError if another query has written the table under the name of this job."""
     for other in users.values():
         if job is not None and other.job is not None and _other_query(job, other.job):
             raise InvalidRequestError(
@@ -228,7 +230,7 @@ def _other_query(job: NamedJob | None, other: NamedJob | None) -> bool:
 
 
 def later_users(one: Mapping[str, CommitUser], other: Mapping[str, CommitUser]) -> dict[str, CommitUser]:
-    """The users of both, each with its last batch."""
+    """The users of both, each with the later of its last batches."""
     found = dict(one)
     for user, last in other.items():
         if user not in found or found[user].identifier < last.identifier:
@@ -237,14 +239,15 @@ def later_users(one: Mapping[str, CommitUser], other: Mapping[str, CommitUser]) 
 
 
 def lineage_property(user: str, identifier: int, lineage: Mapping[str, object]) -> dict[str, str]:
-    """The snapshot property that records one batch, or nothing for one without lineage."""
+    """The snapshot property that records one batch, or nothing for a batch without lineage."""
     if not lineage:
         return {}
     return {LINEAGE_KEY: json.dumps({"batches": [{"user": user, "identifier": identifier, **lineage}]})}
 
 
 def users_taken_in(snapshot: Snapshot) -> set[str]:
-    """The users whose transactions a snapshot took in, by its lineage; empty without one. Raises CorruptDataError."""
+    """The users whose transactions a snapshot took in, from its lineage; empty without lineage. Raises
+    CorruptDataError."""
     text = snapshot.properties.get(LINEAGE_KEY)
     try:
         batches = items(parse_object(text), "batches") if text else []

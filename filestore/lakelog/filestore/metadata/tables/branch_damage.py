@@ -1,4 +1,5 @@
-"""A damaged file of a branch, met by a call about the whole table: the error names the branch, and that it may go."""
+"""A damaged file of a branch, found by a call about the whole table: the error names the branch, and says that it may
+be deleted."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from lakelog.filestore.schema.paths import MAIN_BRANCH
 
 @contextlib.contextmanager
 def damage_of_branch(branch: str, table_name: str) -> Iterator[None]:
-    """Raise CorruptDataError with the way out of a damaged branch; that of the main branch stays as it is."""
+    """Raise CorruptDataError with what to do about a damaged branch; the error of the main branch is not changed."""
     try:
         yield
     except CorruptDataError as error:

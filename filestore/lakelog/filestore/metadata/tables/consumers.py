@@ -1,8 +1,9 @@
 """Consumers: readers that record their progress, so that snapshots which they have not read do not expire.
 
 A consumer is the JSON object {"nextSnapshot": id} in `consumer/consumer-<consumer id>`; the id is that of the first
-snapshot that it has not read whole. Every engine of the format respects consumers. lakelog's have "lakelogCommit" too,
-the uuid of the snapshot before: ids are given again after a rollback. Source: Paimon spec, "Consumer ID".
+snapshot that the consumer has not read completely. Every engine of the format respects consumers. Those of lakelog also
+have "lakelogCommit", the uuid of the snapshot before, since ids are used again after a rollback. Source: Paimon spec,
+"Consumer ID".
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from lakelog.common.quoting import cause, shown
 from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.schema.paths import CONSUMER_PREFIX, TablePaths
 
-STATE_CONSUMER = "lakelog-state"  # of lakelog's own, see `lakelog.filestore.metadata.tables.state_keeping`
+STATE_CONSUMER = "lakelog-state"  # a consumer of lakelog's own, see `lakelog.filestore.metadata.tables.state_keeping`
 LINEAGE_CONSUMER = "lakelog-lineage"  # keeps the snapshots whose lineage was not fed yet, see `lakelog.lineage`
 _COMMIT_KEY = "lakelogCommit"
 _OPTIONS_KEY = "lakelogLineage"
-LEASE_PREFIX = "lakelog-stream-"  # a consumer that one run of a stream makes for itself
+LEASE_PREFIX = "lakelog-stream-"  # a consumer that one run of a stream creates for itself
 LEASE_MILLIS = 24 * 3_600_000  # a lease that was not renewed for this long belongs to a run that has ended
 
 
@@ -30,7 +31,8 @@ class Consumer:
     """One reader and the first snapshot that it has not read.
 
     `commit` is the uuid of the snapshot before, the last one that it has read; None is unknown. `lineage_options` are
-    those that switch lineage on, of the catalog by which `lakelog-lineage` was made; no other consumer has some.
+    the options that switch lineage on, of the catalog by which `lakelog-lineage` was created; no other consumer has
+    them.
     """
 
     consumer_id: str
@@ -104,7 +106,7 @@ class ConsumerManager:
         self._file_io.delete(self._path_of_found(consumer_id))
 
     def _path_of_found(self, consumer_id: str) -> str:
-        """The file of an id that the folder lists: other engines also have ids that lakelog does not allow.
+        """The file of an id that the folder lists: other engines also use ids that lakelog does not allow.
 
         Raises CorruptDataError for a control character, which no engine writes, or a slash.
         """
@@ -116,14 +118,15 @@ class ConsumerManager:
         return f"{self._paths.consumer_dir}/{CONSUMER_PREFIX}{consumer_id}"
 
     def first_wanted(self, *, but: str | None = None) -> int | None:
-        """The first snapshot that some consumer has not read, without the one of the id `but`; None without any."""
+        """The first snapshot that some consumer has not read, without the consumer `but`; None without consumers."""
         wanted = (one.next_snapshot for one in self.all() if not one.is_own and one.consumer_id != but)
         return min(wanted, default=None)
 
     def expire(self, *, now_millis: int, age_millis: int | None) -> list[str]:
-        """Delete consumers without progress for `age_millis`, and leases of streams after a day; gives their ids.
+        """Delete consumers without progress for `age_millis`, and leases of streams after a day; returns their ids.
 
-        The modification time of a consumer's file is its last progress. None as age keeps all consumers but leases.
+        The modification time of a consumer's file is its last progress. An age of None keeps all consumers except
+        leases.
         """
         expired: list[str] = []
         for entry in self._file_io.list_entries(self._paths.consumer_dir):

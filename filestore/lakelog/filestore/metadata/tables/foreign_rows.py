@@ -1,8 +1,8 @@
-"""Rows that another engine wrote into a table with a log: they are in the files, and in no log.
+"""Rows that another engine wrote into a logged table: they are in the files, and in no log.
 
-One rule: reads of the files give these rows, with a warning; streams and writers, which rely on the log, refuse the
-table, with the same text. Snapshots without changes do not count: a streaming job of Flink makes one at each of its
-checkpoints, also when it has written nothing.
+The rule: reads of the files return these rows, with a warning; streams and writers, which rely on the log, refuse the
+table, with the same message. Snapshots without changes do not count: a streaming job of Flink creates one at each of
+its checkpoints, even if it has written nothing.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _log = logging.getLogger(__name__)
 
 
 def snapshot_with_rows(table: TableStore, foreign: Iterable[Snapshot]) -> Snapshot | None:
-    """The newest of other engines' snapshots, newest first, that changed rows; None without one."""
+    """The newest of other engines' snapshots, given newest first, that changed rows; None if there is none."""
     return next((snapshot for snapshot in foreign if _has_rows(table, snapshot)), None)
 
 
 def foreign_rows_text(table_path: str, snapshot: Snapshot) -> str:
-    """The message about such a snapshot, with the way out."""
+    """The message about such a snapshot, with what to do."""
     return (
         f"snapshot {snapshot.id} of {table_path} is an {snapshot.commit_kind} by {snapshot.commit_user!r}, not by "
         "lakelog: its rows are not in the log, so log and files differ. Batch reads show its rows, streams that read "
@@ -34,7 +34,7 @@ def foreign_rows_text(table_path: str, snapshot: Snapshot) -> str:
 
 
 def warn_of_foreign_rows(table: TableStore, snapshot: Snapshot | None) -> None:
-    """Log a warning where a batch read of a snapshot shows rows that the table's log lacks."""
+    """Log a warning if a batch read of a snapshot shows rows that the table's log lacks."""
     if snapshot is None or not table.has_log:
         return
     for found in table.snapshots.walk_back(snapshot):
@@ -46,7 +46,7 @@ def warn_of_foreign_rows(table: TableStore, snapshot: Snapshot | None) -> None:
 
 
 def _has_rows(table: TableStore, snapshot: Snapshot) -> bool:
-    """Whether a snapshot may have changed rows; True where it names an index, which can hide rows without a file.
+    """Whether a snapshot may have changed rows; True if it names an index, which can hide rows without a file.
 
     Reads the list of its changes, unless its commit kind decides.
     """

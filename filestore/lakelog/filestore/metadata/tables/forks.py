@@ -1,7 +1,7 @@
 """Where a branch began: the file `lakelog/fork` in the folder of the branch.
 
 Branches of other engines have none. Both lines, the table's and the branch's, have a tag of the fork snapshot, so that
-the expiry of neither deletes files that the other still needs; other engines know the tags of their own line alone.
+neither line's expiry deletes files that the other still needs; other engines know only the tags of their own line.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ PROTECTING_PREFIX = "lakelog-fork-"  # of the tags that keep the fork snapshot, 
 class Fork:
     """The point where a branch began. A JSON object with these keys:
 
-    `branchId`, what tells the branch from any other, also from a later one of its name; `timeMillis`, when it was made;
-    of the snapshot, unless the branch began empty, `snapshotId` and `commitUuid` (missing for a snapshot without one),
-    and `protectingTag`, the tag that keeps it in both lines; `tag` where it was made from one; `retainedMillis` where
-    `expire_branches` is to delete the branch so long after it was made; `takenMillis` where the table has taken the
-    branch up to the snapshot, which was written to the branch: when it did so last.
+    `branchId`, which differs from that of any other branch, also of a later one with its name; `timeMillis`, when the
+    branch was created; for the snapshot, unless the branch began empty, `snapshotId` and `commitUuid` (missing for a
+    snapshot without one), and `protectingTag`, the tag that keeps it in both lines; `tag` if the branch was created
+    from one; `retainedMillis` if `expire_branches` is to delete the branch this long after its creation; `takenMillis`
+    if the table has taken over the branch up to the snapshot, which was written to the branch: when it last did so.
     """
 
     branch_id: str
@@ -83,7 +83,7 @@ _KEYS = {
 
 
 def is_fork_commit(fork: Fork, snapshot: Snapshot | None, *, protected: Snapshot | None) -> bool:
-    """Whether a snapshot is the one at which a branch began, and not another one with its number.
+    """Whether a snapshot is the one at which a branch began, and not another snapshot with its number.
 
     Snapshots of other engines may have no uuid: these are compared with `protected`, what the protecting tag keeps.
     """

@@ -1,4 +1,4 @@
-"""Checks of the table in a folder: that it is the one that was opened, and that lakelog's state was not lost.
+"""Checks that the table in a folder is the one that was opened, and that lakelog's state was not lost.
 
 Every snapshot of lakelog names the table's uuid (property `lakelog.table-uuid`), so that a writer whose table was
 dropped and created again under the same name notices it by the snapshot that it reads anyway. Tables of other engines
@@ -31,14 +31,14 @@ class StateLostError(CorruptDataError):
 
 
 class OutdatedSnapshotError(NotFoundError):
-    """A snapshot is no longer the newest, and the one that held lakelog's state for it has expired: read again."""
+    """A snapshot is no longer the newest, and the snapshot that held lakelog's state for it has expired: read again."""
 
 
 def carried_by(table: TableStore, snapshot: Snapshot | None) -> CarriedProperties:
     """The state of lakelog as of a snapshot, for commits after it and readers of its log.
 
-    Raises ConflictError when the folder holds another table than the one that was opened; when the snapshots with the
-    state have expired, StateLostError for the newest snapshot, OutdatedSnapshotError for another.
+    Raises ConflictError if the folder holds another table than the one that was opened. If the snapshots with the state
+    have expired, raises StateLostError for the newest snapshot and OutdatedSnapshotError for an older one.
     """
     carried = carried_anyhow(table, snapshot)
     if not carried.properties and snapshot is not None:
@@ -47,7 +47,7 @@ def carried_by(table: TableStore, snapshot: Snapshot | None) -> CarriedPropertie
 
 
 def carried_anyhow(table: TableStore, snapshot: Snapshot | None) -> CarriedProperties:
-    """As `carried_by`, but empty where the snapshots with the state have expired."""
+    """As `carried_by`, but empty if the snapshots with the state have expired."""
     carried = carried_properties(snapshot, table.snapshots)
     check_same_table(table, carried.properties.get(UUID_KEY))
     return carried
@@ -56,7 +56,7 @@ def carried_anyhow(table: TableStore, snapshot: Snapshot | None) -> CarriedPrope
 def check_same_table(table: TableStore, found: str | None) -> None:
     """Raise ConflictError when the folder holds another table than the one that was opened.
 
-    `found` is the uuid that a snapshot names: when it is the table's own, no file is read.
+    `found` is the uuid that a snapshot names: if it is the table's own, no file is read.
     """
     if not (found and found == table.uuid) and not is_same_table(table):
         if table.branch != MAIN_BRANCH and is_same_table(replace(table, branch=MAIN_BRANCH)):
@@ -85,10 +85,11 @@ def is_same_table(table: TableStore) -> bool:
 
 
 def identity_of(table: TableStore) -> str:
-    """What tells a table from another one of the same name: its uuid, or of a table of others when it was made.
+    """What distinguishes a table from another one of the same name: its uuid, or for a table of another engine its
+    creation time.
 
-    That is the time in its first schema, which is read then. A branch has one of its own: of two branches with one name
-    that were made one after the other, each has another one, unless another engine made them.
+    This is the time in its first schema, which is then read. A branch has an identity of its own: two branches with one
+    name that were created one after the other have different ones, unless another engine created them.
     """
     fork = fork_of(table.file_io, table.paths, table_name=table.name) if table.branch != MAIN_BRANCH else None
     if fork is not None:
@@ -104,7 +105,8 @@ def _identity_of_table(table: TableStore) -> str:
 
 
 def former_identities(table: TableStore) -> frozenset[str]:
-    """The identities that a table had before: as a table of others, and before each new identity. Reads its schemas.
+    """The identities that a table had before: as a table of another engine, and before each new identity. Reads its
+    schemas.
 
     A branch has none: its schemas begin with those of the table.
     """
@@ -128,7 +130,7 @@ def latest_of(table: TableStore) -> Snapshot | None:
 
 
 def check_got_no_log(table: TableStore, properties: Mapping[str, str]) -> None:
-    """Raise ConflictError where a table has got a log since it was opened: what is written now would not be in it.
+    """Raise ConflictError if a table has got a log since it was opened: what is written now would not be in the log.
 
     `properties` are lakelog's of the newest snapshot.
     """
@@ -140,7 +142,7 @@ def check_got_no_log(table: TableStore, properties: Mapping[str, str]) -> None:
 
 
 def check_log_is_own(table: TableStore) -> None:
-    """Raise InvalidRequestError for a branch that another engine made, and whose schema names the table's log.
+    """Raise InvalidRequestError for a branch that another engine created, and whose schema names the table's log.
 
     What is written there must not go into that log. A branch of lakelog has a log of its own, or none.
     """
@@ -161,10 +163,10 @@ def check_is_of(table: TableStore, snapshot: Snapshot) -> None:
 
 
 def check_schema(table: TableStore, snapshot: Snapshot | None) -> None:
-    """Raise NotFoundError where the schema of a snapshot was lost; it may be newer than the table handle.
+    """Raise NotFoundError if the schema of a snapshot was lost; it may be newer than the table handle.
 
-    Raises ConflictError where the snapshot is of another table, which was created under the same name since, and
-    CorruptDataError where the schema is not the one that the snapshot names but another table's.
+    Raises ConflictError if the snapshot is of another table, which was created under the same name since, and
+    CorruptDataError if the schema is not the one that the snapshot names but another table's.
     """
     if snapshot is None:
         return
@@ -178,7 +180,7 @@ def check_schema(table: TableStore, snapshot: Snapshot | None) -> None:
 
 
 def _check_schema_stayed(table: TableStore) -> None:
-    """Raise ConflictError when a branch took the place of the table's line, and its schemas that of the opened one."""
+    """Raise ConflictError if a branch has replaced the table's line, and its schemas have replaced the opened one."""
     number = table.schema.id
     if number in table.schemas.list_ids() and table.schemas.read_now(number).time_millis != table.schema.time_millis:
         raise ConflictError(
@@ -187,7 +189,7 @@ def _check_schema_stayed(table: TableStore) -> None:
 
 
 def _check_state_not_lost(table: TableStore, snapshot: Snapshot, *, oldest: int) -> None:
-    """Raise StateLostError when the oldest living snapshot is not the first, and an expired one had the state."""
+    """Raise StateLostError if the oldest living snapshot is not the first, and an expired one had the state."""
     if oldest > 1 and (table.has_log or table.file_io.exists(table.paths.state_mark)):
         if table.snapshots.latest_id() != snapshot.id:  # the newest may have the state, or gets the error below
             raise OutdatedSnapshotError(

@@ -1,16 +1,17 @@
-"""Keeps lakelog's state of a table, of its writers, merges and restores, through the expiry of other engines.
+"""Keeps lakelog's state of a table (its writers, merges and restores) through the expiry of other engines.
 
 The state is in the properties of lakelog's own snapshots, see `filestore.metadata.snapshots.users`; other engines do
 not copy it into theirs. An engine that compacts and expires could leave only its own snapshots. The consumer
-`lakelog-state` prevents that: every engine of the format keeps the snapshots from a consumer's on. It is never ahead of
-the newest snapshot of lakelog, and at most LAG_SNAPSHOTS or LAG_MILLIS behind while there are commits: so most commits
-do not write it, and other engines, which keep 10 snapshots by default, expire as without it.
+`lakelog-state` prevents that: every engine of the format keeps the snapshots from a consumer's on. The consumer is
+never ahead of the newest snapshot of lakelog, and at most LAG_SNAPSHOTS or LAG_MILLIS behind while there are commits:
+so most commits do not write it, and other engines, which keep 10 snapshots by default, expire as they would without it.
 
 The option `consumer.expiration-time` of a table defeats this: other engines delete each consumer that was not written
-for that long, this one too, and without commits it is not written. A table with the option gets a warning.
+for that long, including this one, and without commits it is not written. A table with the option gets a warning.
 
-After a crash the consumer is further behind, which keeps more. It is written before the first snapshot with state, and
-after all others. When nevertheless no snapshot of lakelog is left, the file `lakelog/state` shows that there was one.
+After a crash the consumer is further behind, which keeps more snapshots. It is written before the first snapshot with
+state, and after all others. If nevertheless no snapshot of lakelog is left, the file `lakelog/state` shows that there
+was one.
 """
 
 from __future__ import annotations
@@ -38,8 +39,9 @@ LAG_MILLIS = 60_000
 
 
 def has_state(properties: Mapping[str, str]) -> bool:
-    """Whether snapshot properties hold state that must not be lost: users, the log's offsets and ledger, up to where
-    branches are merged, restores, by which an expiry knows what older tags keep. Once there is some there always is.
+    """Whether snapshot properties hold state that must not be lost: users, the log's offsets and ledger, records of
+    merged branches, and restores, by which an expiry knows what older tags keep. A table that once has state always has
+    it.
     """
     has_users = properties.get(USERS_KEY, NO_USERS) != NO_USERS or FORGOTTEN_KEY in properties
     has_merges = any(key.startswith(MERGED_PREFIX) for key in properties)
@@ -47,7 +49,7 @@ def has_state(properties: Mapping[str, str]) -> bool:
 
 
 class StateKeeper:
-    """Moves the consumer of one table behind the commits of this process.
+    """Moves the consumer of one table along after the commits of this process.
 
     `consumer_millis` is the table's `consumer.expiration-time`; None keeps consumers forever.
     """
@@ -66,7 +68,7 @@ class StateKeeper:
             self._put(snapshot_id)
 
     def after_commit(self, snapshot_id: int, properties: Mapping[str, str], *, now_millis: int) -> None:
-        """Move the consumer to a snapshot that was just committed, when that is due.
+        """Move the consumer to a snapshot that was just committed, if that is due.
 
         The commit has succeeded, so an error is logged and not raised: the next commit tries again.
         """

@@ -46,12 +46,12 @@ KIND_FIELD = DataField(id=VALUE_KIND_FIELD_ID, name=VALUE_KIND, type=DataType(ro
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakenBranch:
-    """What a merge takes of a branch, up to `snapshot`: its changes since a base, or as a whole its rows.
+    """What a merge takes from a branch, up to `snapshot`: its changes since a base, or all its rows.
 
-    The base is named by its number, None for the state before the first snapshot, and its commit; of a whole branch it
-    is where the branch began. `is_begin_known`: lakelog has made the branch, and recorded where. `record` is the
-    property of the commit that says up to where the branch is merged. `combines_rows`: rows that both have changed are
-    merged column by column.
+    The base is named by its number, None for the state before the first snapshot, and its commit; for a whole branch it
+    is where the branch began. `is_begin_known`: lakelog has created the branch, and recorded where it began. `record`
+    is the property of the commit that says up to which snapshot the branch is merged. `combines_rows`: rows that both
+    have changed are merged column by column.
     """
 
     main: TableStore
@@ -66,22 +66,22 @@ class TakenBranch:
 
 
 class LineageKeeper(Protocol):
-    """What a catalog does for the lineage of its tables: a port, which a part above the file store fills.
+    """What a catalog does for the lineage of its tables: an interface that a part above the file store implements.
 
-    `hold` and `of_branch` raise nothing, the others raise a LakelogError where the lineage is not taken.
+    `hold` and `of_branch` raise nothing, the others raise a LakelogError if the lineage is not taken.
     """
 
     def hold(self, table: TableStore) -> None:
-        """Hold a line that is about to get a snapshot with lineage, so that each expiry has it taken."""
+        """Hold a line that is about to get a snapshot with lineage, so that each expiry takes the lineage first."""
 
     def take(self, table: TableStore) -> None:
-        """Take the lineage of a line of which snapshots are to be deleted; moves, makes or deletes its consumer."""
+        """Take the lineage of a line whose snapshots are to be deleted; moves, creates or deletes its consumer."""
 
     def take_branch(self, table: TableStore, branch: str, snapshot: Snapshot) -> None:
-        """Record that the table has taken a branch up to a snapshot, and that the branch went with it."""
+        """Record that the table has taken over a branch up to a snapshot, and that the branch was deleted with it."""
 
     def of_branch(self, taken: TakenBranch) -> Mapping[str, object]:
-        """What the commit of a merge records of where the branch's rows come from: an entry of `lakelog.lineage`."""
+        """What the commit of a merge records about the origin of the branch's rows: an entry of `lakelog.lineage`."""
         ...
 
 
@@ -89,11 +89,11 @@ class LineageKeeper(Protocol):
 class TableStore:
     """One table with one schema. Pickled without its caches and listeners.
 
-    `lineage` is what the statements of this handle record of where their rows come from; None for nothing.
-    `listeners_of` gives for the table's name what its commits are told to, see
-    `filestore.metadata.snapshots.listeners`. `lineage_options` are those options of its catalog that switch lineage on,
-    `lineage_keeper` is what the catalog does for lineage; a table that is opened without a catalog has none.
-    `is_stored` says that the schema is that of the files already: see `stored`.
+    `lineage` is what the statements of this handle record about the origin of their rows; None for nothing.
+    `listeners_of` gives the listeners of a table's commits by its name, see `filestore.metadata.snapshots.listeners`.
+    `lineage_options` are the options of its catalog that switch lineage on, `lineage_keeper` is what the catalog does
+    for lineage; a table that is opened without a catalog has none. `is_stored` says that the schema is already that of
+    the files: see `stored`.
     """
 
     path: str
@@ -125,7 +125,7 @@ class TableStore:
     def name(self) -> str:
         """`database.table` from the last two folders, or the folder's name outside of a database folder.
 
-        Of a branch `database.table$branch_<name>`, as other engines name it.
+        For a branch `database.table$branch_<name>`, as other engines name it.
         """
         folder, _, table = self.path.rpartition("/")
         database = folder.rpartition("/")[2]
@@ -139,20 +139,20 @@ class TableStore:
 
     @property
     def has_log(self) -> bool:
-        """Whether the table has a log, with which its snapshots must agree."""
+        """Whether the table has a log that its snapshots must agree with."""
         return has_log(self.schema.options)
 
     @property
     def has_foreign_log(self) -> bool:
-        """Whether the log that the schema names is that of another line: the table's, where this is a branch.
+        """Whether the log that the schema names belongs to another line: to the table, if this is a branch.
 
-        So it is where another engine has made the branch, which copies schemas as they are.
+        This is so if another engine has created the branch, since it copies schemas unchanged.
         """
         return self.has_log and (self.branch == MAIN_BRANCH) == bool(LOG_BRANCH.of(self.schema.options))
 
     @property
     def bucket_count(self) -> int:
-        """Fixed number of buckets; -1 for dynamic buckets or none, -2 for postponed ones."""
+        """Fixed number of buckets; -1 for dynamic buckets or no buckets, -2 for postponed ones."""
         return self.schema.bucket_count
 
     @cached_property
@@ -161,15 +161,15 @@ class TableStore:
         return TablePaths(self.path, self.branch)
 
     def branch_names(self) -> list[str]:
-        """The names of all branches, the main one first, also of those that are half made. Lists a folder.
+        """The names of all branches, the main branch first, including those that are not complete. Lists a folder.
 
-        A plain file is no branch, whatever its name: no engine writes one, and it names no files. A link counts, as it
-        may lead to a branch: it is refused where it is read.
+        A plain file is not a branch, whatever its name: no engine writes one, and it names no files. A link counts, as
+        it may lead to a branch: it is refused when it is read.
         """
         entries = self.file_io.list_entries(self.paths.branches_dir)
         names = (entry.name for entry in entries if entry.is_folder or entry.is_link)
         found = sorted(name.removeprefix(BRANCH_PREFIX) for name in names if name.startswith(BRANCH_PREFIX))
-        return [MAIN_BRANCH, *filter(None, found)]  # no engine makes a branch without a name
+        return [MAIN_BRANCH, *filter(None, found)]  # no engine creates a branch without a name
 
     @cached_property
     def schemas(self) -> SchemaManager:
@@ -215,9 +215,9 @@ class TableStore:
     def stored(self) -> TableStore:
         """The table with the schema of its files.
 
-        It differs for value-count tables, whose files count rows, and for tables that are merged, or whose changelog
-        is written, with each batch. The stored table is its own: a rule of the schema that users see must not be
-        applied to the schema of the files once more.
+        It differs for value-count tables, whose files count rows, and for tables that are merged with each batch, or
+        whose changelog is written with each batch. The stored table of a stored table is itself: a rule of the schema
+        that users see must not be applied to the schema of the files again.
         """
         if self.is_stored:
             return self
@@ -236,7 +236,7 @@ class TableStore:
 
     @cached_property
     def key_types(self) -> tuple[DataType, ...]:
-        """Types of the key that the rows of a bucket are sorted by: of the trimmed primary key."""
+        """Types of the key by which the rows of a bucket are sorted: those of the trimmed primary key."""
         return tuple(field.type for field in self.stored.schema.key_fields)
 
     def bucket_dir(self, bucket: BucketId) -> str:
@@ -252,7 +252,7 @@ class TableStore:
         return f"{self.bucket_dir(bucket)}/{file.file_name}"
 
     def files_at(self, folder: str) -> FileIO:
-        """The FileIO for another folder alone, such as that of another table or the warehouse, in the same store."""
+        """The FileIO for only one other folder, such as that of another table or the warehouse, in the same store."""
         return bounded_io(self.file_io, folder, ())
 
     def readable_path(self, bucket: BucketId, file: DataFileMeta) -> str:

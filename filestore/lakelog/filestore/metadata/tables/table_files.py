@@ -1,4 +1,4 @@
-"""The data files of a snapshot for users, with values in place of bytes."""
+"""The data files of a snapshot as users see them, with values in place of bytes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class TableFile:
 
 
 def table_files(table: TableStore, snapshot: Snapshot | None) -> list[TableFile]:
-    """The data files of a snapshot, by partition, bucket, level and age, the oldest first.
+    """The data files of a snapshot, by partition, bucket, level and age, oldest first.
 
     Raises CorruptDataError for a damaged manifest.
     """

@@ -1,8 +1,8 @@
 """Files that no snapshot names: those of a commit in progress, and those that no commit will name.
 
-Until a snapshot names a file, only its age protects it from `remove_orphan_files`: at least an hour. A writer that took
-longer, or whose machine slept, checks that its files exist before it commits. Between the check and the snapshot a file
-can still be deleted: when a removal began before the commit, and the file was older than the removal's age by then.
+Until a snapshot names a file, only its age protects it from `remove_orphan_files`, for at least an hour. A writer that
+took longer, or whose machine slept, checks that its files exist before it commits. Between the check and the snapshot a
+file can still be deleted, if a removal began before the commit, and the file was older than the removal's age by then.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from lakelog.filestore.metadata.tables.store import TableStore
 logger = logging.getLogger("lakelog.filestore")
 
 AGE_MILLIS_MIN = 3_600_000  # longer than a batch takes from its first file to its commit
-ASKED_FROM_MILLIS = AGE_MILLIS_MIN // 2  # an hour by one clock may be less by another
+ASKED_FROM_MILLIS = AGE_MILLIS_MIN // 2  # an hour by one clock may be less by another clock
 
 
 def check_not_removed(
     table: TableStore, entries: Sequence[ManifestEntry], index_files: Iterable[str], *, now_millis: int
 ) -> None:
-    """Raise ConflictError when a file that these entries add was removed. Files just written are not checked.
+    """Raise ConflictError if a file that these entries add was removed. Files that were just written are not checked.
 
     `index_files` are the paths of index files that were written with them. Files at external paths are never
     removed by lakelog.

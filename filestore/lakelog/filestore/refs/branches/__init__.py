@@ -1,1 +1,1 @@
-"""Branches: made, renamed, deleted, and taken over as a whole."""
+"""Branches: creating, renaming, deleting them, and giving a whole branch to its table."""

@@ -1,11 +1,11 @@
-"""A branch is made: from a snapshot, living or tagged, or empty.
+"""Creates a branch: from a snapshot, living or tagged, or an empty one.
 
-Metadata alone are copied: manifests and data files are shared. The steps: the file of the step, the protecting tag in
+Only metadata are copied: manifests and data files are shared. The steps: the file of the step, the protecting tag in
 the table, then the branch's fork file, tags, snapshot and schemas, and the end of the step.
 
-A branch begins without the log of its table: where the table has one, the branch gets a further schema without the
-options of the log, and its copy of the fork snapshot is without the state of the log. Users stay: a writer whose
-batches are in the fork snapshot goes on with its next batch.
+A branch begins without the log of its table: if the table has a log, the branch gets another schema without the options
+of the log, and its copy of the fork snapshot lacks the state of the log. Users are kept: a writer whose batches are in
+the fork snapshot continues with its next batch.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.schema.schema_manager import SchemaManager
 
 _CARRIED = {USERS_KEY, FORGOTTEN_KEY, UUID_KEY, SCHEMA_DIGEST_KEY, SOURCES_KEY, UNSEEN_KEY, CLEARED_KEY}
-# What the snapshot itself did stays true in the branch, which may outlive the snapshot in the table.
+# What the snapshot itself did is kept in the branch, which may outlive the snapshot in the table.
 _OF_ONE_SNAPSHOT = {LINEAGE_KEY, OPERATION_KEY, RESTORES_KEY, REPLACES_KEY, BASE_KEY, MENDED_KEY}
 _KEPT = frozenset(_CARRIED | _OF_ONE_SNAPSHOT)  # the others are of a log
 _LOG_PREFIXES = ("log.", "change-tracking")
@@ -83,7 +83,8 @@ def plan_branch(
     created_millis: int,
     retained_millis: int | None,
 ) -> dict[str, object]:
-    """The step that makes a branch from a snapshot of the table, which may be tagged; None makes it empty."""
+    """The step that creates a branch from a snapshot of the table, which may be tagged; None creates an empty
+    branch."""
     check_is_main(table, "made")
     check_same_table(table, None)
     schema = _schema_at(table, snapshot)
@@ -112,7 +113,7 @@ def plan_branch(
 
 
 def create_branch(table: TableStore, name: str, step: Mapping[str, object]) -> None:
-    """Make a branch by its step. Raises ConflictError for a name that is taken."""
+    """Create a branch by its step. Raises ConflictError for a name that is taken."""
     check_branch_name(name)
     check_place(table, name)
     if SchemaManager(table.file_io, TablePaths(table.path, name)).list_ids():
@@ -126,7 +127,7 @@ def create_branch(table: TableStore, name: str, step: Mapping[str, object]) -> N
 
 
 def finish_create(table: TableStore, name: str, step: Mapping[str, Any]) -> None:
-    """Do what a step that was begun has left undone. Raises CorruptDataError, NotFoundError."""
+    """Finish a step that was cut off. Raises CorruptDataError, NotFoundError."""
     paths, file_io = TablePaths(table.path, name), table.file_io
     schemas = SchemaManager(file_io, paths)
     plan = _parsed(step, path=paths.branch_step)
@@ -196,7 +197,7 @@ def _parsed(step: Mapping[str, Any], *, path: str) -> _Plan:
 
 
 def _snapshot_in(text: str, fork: Fork, *, path: str) -> Snapshot:
-    """A snapshot in the step at `path`. Raises CorruptDataError, also for another one than that of the fork."""
+    """A snapshot in the step at `path`. Raises CorruptDataError, also for a snapshot other than that of the fork."""
     try:
         found = Snapshot.from_json(text, path=path)
     except CorruptDataError as error:
@@ -210,16 +211,17 @@ def _snapshot_in(text: str, fork: Fork, *, path: str) -> Snapshot:
 
 
 def _protect(table: TableStore, tag: str, snapshot: Snapshot) -> None:
-    """Keep the fork snapshot in the table. Raises NotFoundError for one that has expired since."""
+    """Keep the fork snapshot in the table. Raises NotFoundError if it has expired since."""
     if not table.file_io.exists(table.paths.tag(tag)):
         with contextlib.suppress(ConflictError):  # another call has finished the step meanwhile
             write_tag(table, tag, snapshot)
 
 
 def of_branch(table: TableStore, snapshot: Snapshot) -> Snapshot:
-    """A snapshot of the table as a branch has it: with the users as of it, without state of the table's log.
+    """A snapshot of the table as a branch has it: with the users as of this snapshot, without the state of the table's
+    log.
 
-    The same snapshot where it has neither. Raises NotFoundError where the state has expired.
+    The same snapshot if it has neither. Raises NotFoundError if the state has expired.
     """
     try:
         found = carried_by(table, snapshot)
@@ -230,8 +232,8 @@ def of_branch(table: TableStore, snapshot: Snapshot) -> Snapshot:
 
 
 def with_properties_of_branch(snapshot: Snapshot, found: CarriedProperties, now: Mapping[str, str]) -> Snapshot:
-    """A snapshot of the table as a branch has it: `found` is what a commit behind it would carry on, `now` what one
-    behind the newest does."""
+    """A snapshot of the table as a branch has it: `found` are the properties that a commit after this snapshot would
+    carry on, `now` those that a commit after the newest one carries on."""
     carried = {**found.properties, **forked_sources(found, now), **carried_unseen(found)}
     own = {**carried, **snapshot.properties}
     kept = {key: text for key, text in own.items() if not key.startswith(PROPERTY_PREFIX) or _is_kept(key, text)}
@@ -239,19 +241,20 @@ def with_properties_of_branch(snapshot: Snapshot, found: CarriedProperties, now:
 
 
 def _is_kept(key: str, text: str) -> bool:
-    """Whether a branch has a property of its table: also up to where others are merged, as it may become the table."""
+    """Whether a branch keeps a property of its table. The records of merged branches are kept too, as the branch may
+    become the table."""
     return key in _KEPT or (key.startswith(MERGED_PREFIX) and bool(text))
 
 
 def _without_changelog(snapshot: Snapshot) -> Snapshot:
-    """A tag keeps none, so the one of the fork may have expired: the changes of a branch begin behind it."""
+    """A tag keeps no changelog, so that of the fork may have expired: the changes of a branch begin after the fork."""
     return replace(
         snapshot, changelog_manifest_list=None, changelog_manifest_list_size=None, changelog_record_count=None
     )
 
 
 def _schema_at(table: TableStore, snapshot: Snapshot | None) -> TableSchema:
-    """The newest schema for a branch from the newest snapshot or an empty one, that of the snapshot otherwise."""
+    """The newest schema for an empty branch or one from the newest snapshot, otherwise the schema of the snapshot."""
     newest = table.schemas.latest() or table.schema
     if snapshot is None or snapshot.id == table.snapshots.latest_id():
         return newest
@@ -259,7 +262,8 @@ def _schema_at(table: TableStore, snapshot: Snapshot | None) -> TableSchema:
 
 
 def _tag_texts(table: TableStore, snapshot: Snapshot, fork: Fork) -> dict[str, str]:
-    """The tags of a branch at its beginning: the protecting one, and the one that it was made from, as it is."""
+    """The tags of a branch at its beginning: the protecting tag, and an unchanged copy of the tag that it was made
+    from."""
     own = of_branch(table, snapshot)
     assert fork.protecting_tag is not None
     texts = {fork.protecting_tag: Tag(name=fork.protecting_tag, snapshot=own).to_json()}
@@ -274,7 +278,7 @@ def _tag_texts(table: TableStore, snapshot: Snapshot, fork: Fork) -> dict[str, s
 
 
 def _without_log(schema: TableSchema, *, table_name: str) -> dict[str, str]:
-    """The options of a schema without its log. Raises UnsupportedError where files need the log."""
+    """The options of a schema without those of its log. Raises UnsupportedError if the files need the log."""
     if schema.is_merged_at_write or schema.has_changelog_at_write:
         raise UnsupportedError(
             f"table {table_name} is merged, or has its changelogs written, by each batch, since it has a log; a branch "

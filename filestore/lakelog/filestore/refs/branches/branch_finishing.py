@@ -1,4 +1,4 @@
-"""Steps of branches that were cut off are finished, and what is left of deleted branches is removed."""
+"""Finishes steps of branches that were cut off, and removes what is left of deleted branches."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from lakelog.filestore.schema.paths import MAIN_BRANCH, TablePaths
 
 
 def finish_cut_off(table: TableStore) -> None:
-    """Finish, or take back, what was cut off of verbs of branches. One that runs now is refused to its caller."""
+    """Finish, or take back, the steps of branches that were cut off. If a step still runs, its own call fails."""
     finish_steps(table)
     settle_change(table.file_io, table.path, now_millis=system_millis())
 
@@ -55,7 +55,7 @@ def finish_step(table: TableStore, name: str) -> None:
     if action == CREATE:
         try:
             finish_create(table, name, step)
-        except NotFoundError:  # a schema that was to be copied: the table's line was replaced meanwhile
+        except NotFoundError:  # a schema to copy is missing: the table's line was replaced meanwhile
             finish_delete(table, name, delete_step(protecting_tag_of(step)))
     elif action == DELETE:
         finish_delete(table, name, step)
@@ -69,9 +69,9 @@ def finish_step(table: TableStore, name: str) -> None:
 
 
 def drop_stale_tags(table: TableStore) -> list[str]:
-    """Delete the tags that kept fork snapshots of branches which another engine has deleted; gives their names.
+    """Delete the tags that kept fork snapshots of branches which another engine has deleted; returns their names.
 
-    A branch that is made meanwhile has its step before its tag, and the tag is listed before the branches.
+    A branch that is created meanwhile is safe: its step is written before its tag, and tags are listed before branches.
     """
     table = replace(table, branch=MAIN_BRANCH)
     tags = [tag for tag in table.snapshots.tags() if tag.startswith(PROTECTING_PREFIX)]

@@ -8,10 +8,10 @@ from lakelog.filestore.schema.paths import MAIN_BRANCH
 
 
 def check_branch_name(name: str) -> str:
-    """The name, if a branch that is made can have it. Raises InvalidRequestError.
+    """The name, if a new branch can have it. Raises InvalidRequestError.
 
     A dot separates branch and tag in `VERSION AS OF branch.tag`, and a number names a snapshot there. Other engines may
-    have made branches whose names do not pass: these can be read and deleted.
+    have created branches whose names do not pass: these can be read and deleted.
     """
     wrong = ""
     if name == MAIN_BRANCH:

@@ -1,4 +1,4 @@
-"""A branch is deleted: its folder, then the tag that kept its fork snapshot in the table.
+"""Deletes a branch: its folder, then the tag that kept its fork snapshot in the table.
 
 Its data files are orphans afterwards, as in Paimon: `remove_orphan_files` deletes them.
 """
@@ -27,7 +27,7 @@ LAST_FOLDERS = ("schema",)  # of a branch that is deleted: without schemas there
 
 
 def delete_branch(table: TableStore, name: str) -> None:
-    """Delete a branch. Raises NotFoundError, and InvalidRequestError for one that an option of the table names."""
+    """Delete a branch. Raises NotFoundError, and InvalidRequestError for a branch that an option of the table names."""
     check_unnamed(table, name, "deleted")
     if name == MAIN_BRANCH or name not in table.branch_names():
         check_place(table, name)
@@ -41,7 +41,7 @@ def delete_branch(table: TableStore, name: str) -> None:
 
 
 def _protecting_tag_of(table: TableStore, name: str) -> str | None:
-    """The tag that keeps the fork snapshot of a branch; where the branch does not say, no branch names it later."""
+    """The tag that keeps the fork snapshot of a branch. If the branch does not say, later no branch names the tag."""
     try:
         fork = read_fork(table, name)
     except CorruptDataError as error:
@@ -51,12 +51,12 @@ def _protecting_tag_of(table: TableStore, name: str) -> str | None:
 
 
 def delete_step(protecting_tag: str | None) -> dict[str, object]:
-    """The step that deletes a branch, and the tag of its fork snapshot."""
+    """The step that deletes a branch and the tag of its fork snapshot."""
     return {ACTION: DELETE} if protecting_tag is None else {ACTION: DELETE, "protectingTag": protecting_tag}
 
 
 def finish_delete(table: TableStore, name: str, step: Mapping[str, Any]) -> None:
-    """Do what a step that was begun has left undone."""
+    """Finish a step that was cut off."""
     paths = TablePaths(table.path, name)
     try:
         tag = optional(string, step, "protectingTag")

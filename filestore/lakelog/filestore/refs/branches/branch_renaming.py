@@ -1,8 +1,8 @@
-"""A branch is renamed: its files are copied under the new name, the old branch is closed, and then deleted.
+"""Renames a branch: its files are copied under the new name, then the old branch is closed and deleted.
 
-Both are hidden by their steps until the end. The newest snapshot of the old branch is deleted first: a
-writer that commits on top of it meanwhile finds that its base is missing, and takes its snapshot back. When one was
-faster, its snapshot is found there, the old branch is left as it is, and nothing was renamed.
+Both are hidden by their steps until the end. The newest snapshot of the old branch is deleted first: a writer that
+commits on top of it meanwhile finds that its base is missing, and takes its snapshot back. If a writer was faster, its
+snapshot is found, the old branch stays as it is, and nothing is renamed.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from lakelog.filestore.refs.branches.branch_steps import (
 from lakelog.filestore.schema.paths import MAIN_BRANCH, TablePaths
 from lakelog.filestore.schema.schema_manager import SchemaManager
 
-# Copied in this order: what is named later names what is there. A folder in a folder comes first.
+# Copied in this order, so that each file names only files that are already copied. A folder in a folder comes first.
 _FOLDERS = ("lakelog/statements", "lakelog", "tag", "changelog", "snapshot", "consumer", "schema")
 
 
 def rename_branch(table: TableStore, old: str, new: str) -> None:
-    """Rename a branch. Raises NotFoundError, ConflictError for a name that is taken and when a writer was faster."""
+    """Rename a branch. Raises NotFoundError, and ConflictError for a name that is taken or if a writer was faster."""
     check_branch_name(new)
     check_unnamed(table, old, "renamed")
     names = table.branch_names()
@@ -51,7 +51,7 @@ def rename_branch(table: TableStore, old: str, new: str) -> None:
     begin_step(table, new, {ACTION: RENAME, "from": old})
     begin_step(table, old, {ACTION: MOVE, "to": new})
     source, target = TablePaths(table.path, old), TablePaths(table.path, new)
-    table.file_io.delete_tree(target.own_root)  # what a writer of a deleted branch of that name has left
+    table.file_io.delete_tree(target.own_root)  # files that a writer of a deleted branch of that name has left
     _copy(table, source, target)
     if not _close(table, source, target):
         _take_back(table, source, target)
@@ -67,7 +67,7 @@ def rename_branch(table: TableStore, old: str, new: str) -> None:
 
 
 def finish_rename(table: TableStore, new: str, step: Mapping[str, Any]) -> None:
-    """Do what a step that was begun has left undone: it is taken back unless the old branch is being deleted."""
+    """Finish a step that was cut off: it is taken back, unless the old branch is being deleted already."""
     target = TablePaths(table.path, new)
     try:
         old = check_branch_name(string(step, "from"))
@@ -86,7 +86,7 @@ def finish_rename(table: TableStore, new: str, step: Mapping[str, Any]) -> None:
 
 
 def finish_move(table: TableStore, old: str, step: Mapping[str, Any]) -> None:
-    """As `finish_rename`, found by the step of the old branch."""
+    """As `finish_rename`, for a renaming found by the step of the old branch."""
     try:
         new = check_branch_name(string(step, "to"))
     except (KeyError, ValueError) as error:
@@ -123,7 +123,7 @@ def _copy(table: TableStore, source: TablePaths, target: TablePaths) -> None:
 
 
 def _close(table: TableStore, source: TablePaths, target: TablePaths) -> bool:
-    """Delete the newest snapshot of the old branch; False when a writer has committed since it was copied."""
+    """Delete the newest snapshot of the old branch; False if a writer has committed since the branch was copied."""
     copied = SnapshotManager(table.file_io, target).ids()
     newest = max(copied, default=0)
     if newest:

@@ -1,8 +1,9 @@
-"""Steps of branches: a branch is made, renamed and deleted in many files, and a process may end between any two.
+"""Steps of branches: creating, renaming and deleting a branch changes many files, and a process may end between any
+two.
 
-The file `branch/.lakelog-<name>` is written first and deleted last. While it is there, the branch is not shown. It
-holds all that the step needs, and each of its acts can be done twice: the next call that changes branches finishes a
-step that was cut off, also one whose process is still running.
+The file `branch/.lakelog-<name>` is written first and deleted last. While the file exists, the branch is not shown. The
+file holds all that the step needs, and each act of the step can be done twice: the next call that changes branches
+finishes a step that was cut off, even if its process is still running.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ ACTION = "action"
 
 
 def check_is_main(table: TableStore, what: str) -> None:
-    """Raise InvalidRequestError for the handle of a branch: branches are those of a table."""
+    """Raise InvalidRequestError for the handle of a branch: only a table has branches."""
     if table.branch != MAIN_BRANCH:
         raise InvalidRequestError(
             f"{table.name} is a branch, and branches are {what} by the table itself: open it without the branch"
@@ -30,7 +31,7 @@ def check_is_main(table: TableStore, what: str) -> None:
 
 
 def check_place(table: TableStore, branch: str) -> None:
-    """Raise CorruptDataError where a file has the place of a branch's folder."""
+    """Raise CorruptDataError if there is a file in place of a branch's folder."""
     path = TablePaths(table.path, branch).own_root
     if branch not in table.branch_names() and table.file_io.exists(path):
         raise CorruptDataError(
@@ -53,7 +54,7 @@ def begin_step(table: TableStore, branch: str, step: Mapping[str, object]) -> No
 
 
 def replace_step(table: TableStore, branch: str, step: Mapping[str, object]) -> None:
-    """Give a branch another step in place of the one that it has."""
+    """Replace the step of a branch by another step."""
     table.file_io.write_bytes(TablePaths(table.path, branch).branch_step, json.dumps(step).encode())
 
 
@@ -87,17 +88,17 @@ def _can_be_branch(table: TableStore, name: str) -> bool:
 
 
 def protecting_tag_of(step: Mapping[str, Any]) -> str | None:
-    """The tag that keeps the fork snapshot of a branch that is made; None where the step names none."""
+    """The tag that keeps the fork snapshot of a branch that is being created; None if the step names no tag."""
     fork = step.get("fork")
     tag = fork.get("protectingTag") if isinstance(fork, dict) else None
     return tag if isinstance(tag, str) else None
 
 
 def stepping(names: list[str]) -> list[str]:
-    """The branches with a step, of the names in the folder of branches. Pure."""
+    """The branches with a step, among the names in the folder of branches. Pure."""
     return sorted(name.removeprefix(BRANCH_STEP_PREFIX) for name in names if name.startswith(BRANCH_STEP_PREFIX))
 
 
 def dropped_folders(names: list[str]) -> list[str]:
-    """The folders of deleted branches whose deletion was cut off, of the names in the folder of branches. Pure."""
+    """The folders of branches whose deletion was cut off, among the names in the folder of branches. Pure."""
     return sorted(name for name in names if name.startswith(".") and name.lstrip(".").startswith(BRANCH_PREFIX))

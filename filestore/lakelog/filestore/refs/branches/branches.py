@@ -15,10 +15,10 @@ from lakelog.filestore.schema.schema_manager import SchemaManager
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
-    """A branch: its name, when it was made, and where it began.
+    """A branch: its name, when it was created, and where it began.
 
-    `snapshot_id` and `tag` are those of the table at which it began: None for one that began empty, and where another
-    engine made it. `expires_millis` is when `expire_branches` deletes it; None is never.
+    `snapshot_id` and `tag` are those of the table at which it began: None for a branch that began empty, or that
+    another engine created. `expires_millis` is when `expire_branches` deletes it; None means never.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Branch:
 
 
 def branch_list(table: TableStore) -> list[Branch]:
-    """The branches of a table, by name, without the main one and those that are half made."""
+    """The branches of a table, by name, without the main branch and those that are not complete."""
     entries = table.file_io.list_entries(table.paths.branches_dir)
     hidden = stepping([entry.name for entry in entries])
     found = []
@@ -47,7 +47,7 @@ def branch_list(table: TableStore) -> list[Branch]:
 
 
 def find_branch(table: TableStore, name: str, *, modified_millis: int = 0) -> Branch | None:
-    """One branch; None where there is none. `modified_millis` is the time of its folder."""
+    """One branch; None if it does not exist. `modified_millis` is the time of its folder."""
     schemas = SchemaManager(table.file_io, TablePaths(table.path, name))
     ids = schemas.list_ids()
     if not ids:

@@ -1,4 +1,4 @@
-"""What users call on branches: made, renamed, deleted, listed, and deleted by age.
+"""What users call on branches: creating, renaming, deleting, listing, and deleting by age.
 
 Each call first finishes the steps of branches that were cut off.
 """
@@ -35,7 +35,7 @@ def make_branch(
     if_not_exists: bool = False,
     now_millis: int | None = None,
 ) -> Branch:
-    """Make a branch from a snapshot of the table, living or tagged; None makes an empty one."""
+    """Create a branch from a snapshot of the table, living or tagged; None creates an empty branch."""
     if table.branch != MAIN_BRANCH:
         raise InvalidRequestError(
             f"{table.name} is a branch, and a branch has no branches: those of a table are side by side, and each "
@@ -75,10 +75,11 @@ def deleted(table: TableStore, name: str, *, if_exists: bool = False) -> None:
 
 
 def expire_branches(table: TableStore, *, age_millis: int | None = None, now_millis: int | None = None) -> list[str]:
-    """Delete the branches whose time is over, and tags that kept fork snapshots of deleted ones; gives the branches.
+    """Delete the branches whose time is over, and tags that kept fork snapshots of deleted branches; returns the
+    branches.
 
-    Those that were made to be retained for a time, and with an age all that were neither made nor written since.
-    Branches that an option of the table names stay.
+    These are the branches whose retention time has passed, and with an age also those that were neither created nor
+    written since. Branches that an option of the table names are kept.
     """
     check_is_main(table, "expired")
     finish_steps(table)
@@ -105,8 +106,8 @@ def _is_due(table: TableStore, branch: Branch, age_millis: int | None, now_milli
 def main_branch(table: TableStore) -> str:
     """The branch that the file `main-branch` of the table's folder names; `main` without one.
 
-    The proposal "Branches" names it; no released engine writes or follows it, and neither does lakelog: the main branch
-    is what is in the table's folder itself. Raises InvalidRequestError for what is no name.
+    The proposal "Branches" names the file; no released engine writes or follows it, and neither does lakelog: the main
+    branch is always in the table's folder itself. Raises InvalidRequestError if the file holds no valid name.
     """
     path = f"{table.path}/{MAIN_BRANCH_FILE}"
     try:

@@ -1,10 +1,10 @@
-"""From a branch to its table, as a whole: fast-forward, merge and replace, as a proposal for Paimon names them.
+"""Brings a whole branch into its table: fast-forward, merge and replace, as a proposal for Paimon names them.
 
 All three give the table the branch's snapshots, tags and schemas since the point where it began. A fast-forward is
-refused where the table has changed since; a merge lets what the table has since give way; a replacement does the same
-and takes the branch's metadata away from the branch, which is deleted. Users stay: a stream that wrote the table goes
-on with its next batch, and batches that gave way do not come again. Commits keep their uuids, so readers notice where a
-snapshot number means another commit. Source: Paimon, `FileSystemBranchManager.fastForward`; the proposal "Branches".
+refused if the table has changed since; a merge drops what the table has got since; a replacement does the same and then
+deletes the branch. Users are kept: a stream that wrote the table continues with its next batch, and dropped batches are
+not written again. Commits keep their uuids, so readers notice when a snapshot number means another commit. Source:
+Paimon, `FileSystemBranchManager.fastForward`; the proposal "Branches".
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lakelog.filestore.refs.restore.restored_state import StateDifference
 
 
 def fast_forward(table: TableStore, branch: TableStore, *, now_millis: int | None = None) -> Snapshot:
-    """Give the table what the branch has since it began. Raises ConflictError where the table has changed since."""
+    """Give the table what the branch has got since it began. Raises ConflictError if the table has changed since."""
     table, branch = _settled(table, branch)
     lines = Lines.of(table, branch)
     _check_loses_nothing(lines)
@@ -36,20 +36,21 @@ def fast_forward(table: TableStore, branch: TableStore, *, now_millis: int | Non
 
 
 def merge_branch(table: TableStore, branch: TableStore, *, now_millis: int | None = None) -> Snapshot:
-    """Give the table what the branch has since it began; what the table has since gives way. The branch stays."""
+    """Give the table what the branch has got since it began, and drop what the table has got since. The branch is
+    kept."""
     table, branch = _settled(table, branch)
     return _take_over(Lines.of(table, branch), drops_branch=False, now_millis=now_millis)
 
 
 def replace_main(table: TableStore, branch: TableStore, *, now_millis: int | None = None) -> Snapshot:
-    """As `merge_branch`, and the branch is deleted."""
+    """As `merge_branch`, and delete the branch."""
     check_unnamed(table, branch.branch, "moved into the table")
     table, branch = _settled(table, branch)
     return _take_over(Lines.of(table, branch), drops_branch=True, now_millis=now_millis)
 
 
 def _check_loses_nothing(lines: Lines) -> None:
-    """Raise ConflictError where the table has something that the branch has not."""
+    """Raise ConflictError if the table has something that the branch lacks."""
     table, branch = lines.main, lines.branch
     ways = (
         "branches.merge (`lakelog table merge`) keeps the changes of both, branches.replace_newer and replace_main "
@@ -76,7 +77,7 @@ def _check_loses_nothing(lines: Lines) -> None:
 
 
 def _has_other_rows(lines: Lines) -> bool:
-    """Whether the rows of the table are not those of the base, as far as that is known."""
+    """Whether the rows of the table differ from those of the base, as far as that is known."""
     newest = lines.main.snapshots.latest()
     if newest is None or lines.base_id == 0:
         return any(lines.main.live_files.of(newest).entries())
@@ -85,12 +86,12 @@ def _has_other_rows(lines: Lines) -> bool:
     between = StateDifference(lines.main, newest, lines.base, lines.branch)
     schema = lines.main.stored.schema
     if schema.primary_keys and not is_merged_on_read(schema) and any(one.file.level == 0 for one in between.removed):
-        return True  # rows that wait for a compaction, which no comparison of reads sees
+        return True  # rows that wait for a compaction, which a comparison of reads does not see
     return next(between.rows(is_followed=False), None) is not None
 
 
 def _settled(table: TableStore, branch: TableStore) -> tuple[TableStore, TableStore]:
-    """Both lines with their newest schemas, once what was cut off is finished."""
+    """Both lines with their newest schemas, after steps that were cut off are finished."""
     check_is_main(table, "taken into their table")
     check_same_table(table, None)
     finish_cut_off(table)

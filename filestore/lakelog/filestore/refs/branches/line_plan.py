@@ -1,10 +1,10 @@
-"""How a branch takes the place of what its table has since: the files that are written and deleted, in order.
+"""How a branch replaces what its table has got since the base: the files that are written and deleted, in order.
 
-The newest snapshot of the table changes in one step where the branch's is not older: the snapshots behind the table's
-newest are written from the last one down, then those below it are replaced. Schemas are written first, the others
-afterwards. Where both lines have changed columns, the numbers of their schemas mean two things: then the
-branch's newest schema gets a number that no line has used, so that writers which opened the table before notice. The
-head alone names that number, not the branch: the next change gives the head, and its tags, the branch's number back.
+The newest snapshot of the table changes in one step if the branch's is not older: the snapshots after the table's
+newest are written from the last one down, then those before it are replaced. Schemas are written first, all other files
+afterwards. If both lines have changed columns, one schema number means two schemas: then the branch's newest schema
+gets a number that no line has used, so that writers which opened the table before notice. Only the head names that
+number, not the branch: the next change gives the branch's number back to the head and its tags.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from lakelog.filestore.schema.schema import DIGEST_KEY
 from lakelog.filestore.schema.stored_schema import stored_schema
 
 _GENERATIONS_KEY = "lakelog.log-generations"  # of a log that the table had, see the protocol
-WHOLE_LINE_MARK = "line-"  # in `lakelog.restored`, before the number of a head that came with its whole line
+WHOLE_LINE_MARK = "line-"  # in `lakelog.restored`, before the number of a head whose whole line was taken over
 
 
 def plan_change(lines: Lines, *, drops_branch: bool, now_millis: int) -> LineChange:
     """The change by which the table gets the branch's snapshots, tags and schemas.
 
-    Raises ConflictError for a tag that both lines have, of different commits, CorruptDataError for a damaged file.
+    Raises ConflictError for a tag that both lines have for different commits, and CorruptDataError for a damaged file.
     """
     tags = _tag_acts(lines)
     schemas, schema_id, digest = _schema_acts(lines, now_millis)
@@ -68,14 +68,15 @@ def _text(line: TableStore, path: str) -> str:
 
 
 def _snapshot_text(line: TableStore, path: str) -> str:
-    """As `_text`, of a snapshot's file: a damaged one is not taken over. Raises CorruptDataError."""
+    """As `_text`, for a snapshot's file: a damaged one is not taken over. Raises CorruptDataError."""
     text = _text(line, path)
     Snapshot.from_json(text, path=path)
     return text
 
 
 def _schema_acts(lines: Lines, now_millis: int) -> tuple[list[Act], int | None, str | None]:
-    """The schema files to write; with lines that differ the number and the digest of the schema for the head."""
+    """The schema files to write; if the schemas of the lines differ, also the number and the digest of the schema for
+    the head."""
     main, branch = lines.main, lines.branch
     acts: list[Act] = []
     ids = branch.schemas.list_ids()
@@ -111,9 +112,9 @@ def _head(lines: Lines, schema_id: int | None, digest: str | None) -> Snapshot:
 
 
 def _merged_at_base(lines: Lines) -> dict[str, str]:
-    """Up to where other branches were merged into the table when the branch began: its rows hold that.
+    """The records of other branches that were merged into the table before this branch began: its rows include them.
 
-    The branch's own copy of the base does not say so, and merges of the table since give way.
+    The branch's own copy of the base lacks these records, and later merges into the table are dropped.
     """
     main, found = lines.main, lines.main.snapshots.find(lines.base_id)
     if lines.fork is not None and lines.fork.protecting_tag is not None and not is_same_commit(found, lines.base):
@@ -126,8 +127,8 @@ def _merged_at_base(lines: Lines) -> dict[str, str]:
 
 
 def _restored(lines: Lines, ours: Mapping[str, str], theirs: Mapping[str, str]) -> dict[str, str]:
-    """The restores of both lines. Where the table's snapshots all give way, its older tags may be of the other line:
-    then this counts as one, so that an expiry asks all of the tags before it.
+    """The restores of both lines. If all of the table's snapshots are replaced, its older tags may belong to the other
+    line: then the replacement counts as a restore, so that an expiry asks all tags before it.
     """
     found = {**parse_restored(ours), **parse_restored(theirs)}
     if not lines.has_base and lines.base_id:
@@ -159,9 +160,9 @@ def _snapshot_acts(lines: Lines, head: Snapshot) -> list[Act]:
 
 
 def _with_schema_of_branch(lines: Lines, snapshot: Snapshot) -> Snapshot | None:
-    """What the table keeps of the base, by the branch's number of its schema; None where both have its schema.
+    """The base as the table keeps it, with the branch's number for its schema; None if both lines have its schema.
 
-    It was the head of an earlier change then, and the number that it got there may be another schema's from now on.
+    The base was then the head of an earlier change, and the number that it got there may now belong to another schema.
     """
     own = lines.base
     if own is None or not is_same_commit(snapshot, own) or lines.has_schema(snapshot.schema_id):
@@ -172,9 +173,9 @@ def _with_schema_of_branch(lines: Lines, snapshot: Snapshot) -> Snapshot | None:
 
 
 def _changelog_acts(lines: Lines) -> list[Act]:
-    """Changelogs that outlive their snapshots: the branch's since the base in place of the table's.
+    """Changelogs that outlive their snapshots: those of the branch since the base replace those of the table.
 
-    The table's up to the base stay where the branch's changes go on behind them.
+    The table's changelogs up to the base are kept if the branch's changes continue after them.
     """
     main, branch = lines.main, lines.branch
     ours, theirs = history_of(main, main.branch).changelogs, history_of(branch, branch.branch).changelogs
@@ -195,10 +196,10 @@ def _changelog_acts(lines: Lines) -> list[Act]:
 
 
 def _tag_acts(lines: Lines) -> list[Act]:
-    """The tags of the branch in place of those that the table has since; those that keep forks of branches stay.
+    """The tags of the branch replace those that the table has got since; tags that keep forks of branches are kept.
 
-    Taken are the tags of the base and of what the branch has since, and with its whole line all of them. Raises
-    ConflictError for a name that both lines have, with different commits.
+    The tags of the base and of the branch's snapshots since are taken over, or all tags if its whole line is. Raises
+    ConflictError for a name that both lines have for different commits.
     """
     main, branch = lines.main, lines.branch
     there = {tag.name: tag for tag in tags_of(main)}
@@ -222,7 +223,7 @@ def _tag_acts(lines: Lines) -> list[Act]:
 
 
 def _check_tags(lines: Lines, ours: Mapping[str, Snapshot], taken: Mapping[str, Snapshot]) -> None:
-    """Raise ConflictError for a name that both lines have, with different commits."""
+    """Raise ConflictError for a name that both lines have for different commits."""
     main, branch = lines.main, lines.branch
     for name in sorted(ours.keys() & taken.keys()):
         if not is_same_commit(ours[name], taken[name]):
@@ -235,10 +236,10 @@ def _check_tags(lines: Lines, ours: Mapping[str, Snapshot], taken: Mapping[str, 
 
 
 def _stays(lines: Lines, snapshot: Snapshot) -> bool:
-    """Whether a tag of the table stays: of the base, or of an older snapshot that the branch does not contradict.
+    """Whether a tag of the table is kept: one of the base, or of an older snapshot that the branch does not contradict.
 
-    Where the table's line does not lead to the base, an older tag may be of either line: it stays where the branch has
-    neither another commit of its number nor another schema.
+    If the table's line does not lead to the base, an older tag may be of either line: it is kept if the branch has
+    neither another commit nor another schema of the same number.
     """
     if snapshot.id > lines.base_id:
         return False
@@ -254,7 +255,7 @@ def _is_own(name: str) -> bool:
 
 
 def _fork_acts(lines: Lines, head: Snapshot, now_millis: int) -> list[Act]:
-    """The branch goes on from its newest snapshot, which both lines have now, and keep by a tag."""
+    """The branch continues from its newest snapshot, which both lines now have and keep by a tag."""
     main, branch, older = lines.main, lines.branch, lines.fork
     if older is None:
         return []

@@ -1,7 +1,7 @@
-"""A table and a branch of it: the last commit that both have, and what each has since.
+"""A table and a branch of it: the last commit that both have, and what each has got since.
 
-The number of that commit, the base, says nothing by itself: after a rollback, or after another branch took the table's
-place, another commit has it. So the base is searched by its commit, in both lines.
+The number of that commit, the base, is not enough to find it: after a rollback, or after another branch replaced the
+table's line, another commit has this number. So both lines are searched for the commit itself.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from lakelog.filestore.refs.tags.tags import tags_of
 class Lines:
     """A table and a branch of it, as they are now: their living snapshots, and the last one that both have.
 
-    `base_id` is 0 for a branch that began empty. `base` is the snapshot itself, as a tag or a line keeps it; None where
-    none does. `kept` are the snapshots of the table that stay when it gets the branch's, `new` those that it gets.
+    `base_id` is 0 for a branch that began empty. `base` is the snapshot itself, as a tag or a line keeps it; None if
+    neither does. `kept` are the snapshots of the table that stay when it gets those of the branch, `new` are those that
+    it gets.
     """
 
     main: TableStore
@@ -50,30 +51,31 @@ class Lines:
 
     @cached_property
     def has_base(self) -> bool:
-        """Whether the table lives up to the base, and the branch goes on from there: the two are one line then."""
+        """Whether the table still has its snapshots up to the base, and the branch continues from there: the two are
+        one line then."""
         if not self._is_base(self.main.snapshots.find(self.base_id)):
             return False
         return self._leads_on(self.branch, self.branch_ids)
 
     @cached_property
     def main_follows_base(self) -> bool:
-        """Whether the snapshots of the table behind the base are all living, and known to continue it."""
+        """Whether the snapshots of the table after the base are all living, and known to continue it."""
         return self._leads_on(self.main, self.main_ids)
 
     @property
     def kept(self) -> tuple[int, ...]:
-        """The snapshots of the table up to the base; none where the branch does not go on from there."""
+        """The snapshots of the table up to the base; none if the branch does not continue from there."""
         return tuple(number for number in self.main_ids if number <= self.base_id) if self.has_base else ()
 
     @property
     def new(self) -> tuple[int, ...]:
-        """The snapshots of the branch that the table gets: all of them where the table keeps none."""
+        """The snapshots of the branch that the table gets: all of them if the table keeps none."""
         return tuple(number for number in self.branch_ids if number > self.base_id or not self.has_base)
 
     def lost_base(self) -> str | None:
-        """A clause that says which line does not have the base any more, and what it has in its place.
+        """A clause that says which line no longer has the base, and what it has in its place.
 
-        None where both have it, and where it has expired, so that this is not known.
+        None if both have it, or if it has expired, so that this is not known.
         """
         if self.base_id == 0:
             return None
@@ -91,7 +93,7 @@ class Lines:
         return [one.id for one in found if one is not None and one.commit_kind is not CommitKind.COMPACT]
 
     def has_two_schemas(self) -> bool:
-        """Whether the table has a schema that the branch has not."""
+        """Whether the table has a schema that the branch lacks."""
         return any(not self.has_schema(number) for number in self.main.schemas.list_ids())
 
     def has_schema(self, number: int) -> bool:
@@ -101,7 +103,7 @@ class Lines:
         return self.main.schemas.digest_of(number) == self.branch.schemas.digest_of(number)
 
     def _leads_on(self, line: TableStore, ids: tuple[int, ...]) -> bool:
-        """Whether the living snapshots of a line from the base on are the base, or continue it."""
+        """Whether the living snapshots of a line from the base on are the base itself or continue it."""
         if self._is_base(line.snapshots.find(self.base_id)):
             return True
         if self.base is None or self.base_id + 1 not in ids or self.base_id in ids:
@@ -120,7 +122,7 @@ class Lines:
 
 
 def _fork_snapshot(main: TableStore, branch: TableStore, fork: Fork) -> Snapshot | None:
-    """The snapshot at which a branch began: that of its protecting tag, or a living one; None where none is left."""
+    """The snapshot at which a branch began: that of its protecting tag, or a living one; None if neither is left."""
     if fork.snapshot_id is None:
         return None
     tagged = None if fork.protecting_tag is None else branch.snapshots.find_tag(fork.protecting_tag)
@@ -131,7 +133,7 @@ def _fork_snapshot(main: TableStore, branch: TableStore, fork: Fork) -> Snapshot
 
 
 def _common(main: TableStore, branch: TableStore, ours: tuple[int, ...], theirs: tuple[int, ...]) -> Snapshot | None:
-    """The newest snapshot that both lines have, also in a tag, for a branch of another engine."""
+    """The newest snapshot that both lines have, living or in a tag, for a branch of another engine."""
     found = {one.id: one for one in (*_tagged(branch), *_living(branch, theirs))}
     for snapshot in sorted((*_living(main, ours), *_tagged(main)), key=lambda one: one.id, reverse=True):
         if is_same_commit(snapshot, found.get(snapshot.id)):

@@ -1,4 +1,4 @@
-"""What the commit of a merge records of the branch that it takes in, as the `lineage_keeper` of the table tells it."""
+"""What the commit of a merge records about the merged branch, as given by the `lineage_keeper` of the table."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 def branch_lineage(
     line: BranchLine, snapshot: Snapshot, base: TableState | None, *, combines_rows: bool = False
 ) -> dict[str, object]:
-    """What the commit of a merge records, without its operation: what the handle does, and where the branch's rows come
-    from.
+    """What the commit of a merge records, without its operation: what the handle records, and where the branch's rows
+    come from.
 
-    The changes since `base` are taken, or without one the branch as a whole.
+    The merge takes the changes since `base`, or without a base the whole branch.
     """
     main = line.main
     given = dict(main.lineage or {})

@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 class BranchMerge:
     """What a merge of a branch does, or did: see `Table.branches.merge`.
 
-    `base_id` is the snapshot that both sides come from, 0 for the state before the first one; `branch_id` the branch's
-    snapshot that is merged, 0 for a branch without any. `snapshot_id` is the one that has the merge, None for a dry run
-    and where there was nothing to merge. `upserted` counts the rows that are written over those of their keys,
+    `base_id` is the snapshot that both sides come from, 0 for the state before the first one; `branch_id` is the
+    branch's snapshot that is merged, 0 for a branch without snapshots. `snapshot_id` is the snapshot that has the
+    merge, None for a dry run and if there was nothing to merge. `upserted` counts the rows that are written by key,
     `inserted` those of a table without primary key, `deleted` the rows that are deleted. `rows_read` counts the rows of
-    files in which the sides differ.
+    the files in which the sides differ.
 
     `conflict_count` counts the conflicts, decided and open; `conflicts` lists the first 100,000 of them. They are the
-    keys (without primary key: the rows) that both sides have changed differently: the columns of
-    the key, then `base`, `main` and `branch`, each a whole row or null, and `decision`: `branch`, `main`, `columns`, or
-    `fail` for those that no rule decides, which `open_conflicts` counts. Without primary key the three are how often
-    the row was added since the base, below 0 when it was deleted.
+    keys (without primary key: the rows) that both sides have changed differently: the columns of the key, then `base`,
+    `main` and `branch`, each a whole row or null, and `decision`: `branch`, `main`, `columns`, or `fail` for those that
+    no rule decides, which `open_conflicts` counts. Without primary key the three are how often the row was added since
+    the base, negative if it was deleted.
     """
 
     branch: str
@@ -44,7 +44,7 @@ class BranchMerge:
 class BranchConflictError(ConflictError):
     """Table and branch have changed the same rows differently, and no rule decides.
 
-    `merge` has the conflicts; an error that has come through Spark as text has none.
+    `merge` has the conflicts; it is missing in an error that Spark has passed on as a string.
     """
 
     merge: BranchMerge

@@ -1,7 +1,8 @@
-"""The three-way merge of a branch into its table: worked out on the table's newest snapshot, as a plan of changes.
+"""The three-way merge of a branch into its table: computed on the table's newest snapshot, as a plan of changes.
 
-The base is read where the sides differ from it alone: see `net_change`. The rows of both sides are compared within
-`read.memory-budget`, what exceeds it in temporary files, part by part of the keys; for the changes see `merge_plan`.
+The base is read only where the sides differ from it: see `net_change`. The rows of both sides are compared within
+`read.memory-budget`, one part of the keys at a time; rows that exceed it go to temporary files. For the changes see
+`merge_plan`.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ _COPIES = 4  # of a row in memory: as read, its keys, by sides, as merged
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BranchMerger:
-    """A merge of one branch, as the branch was when the merge began. Raises as `check_mergeable` and `parse_rules`."""
+    """A merge of one branch, in its state when the merge began. Raises as `check_mergeable` and `parse_rules`."""
 
     main: TableStore
     line: BranchLine
@@ -59,7 +60,7 @@ class BranchMerger:
     def of(
         cls, main: TableStore, branch: TableStore, *, base: str | int | None, on_conflict: str | Mapping[str, str]
     ) -> BranchMerger:
-        """The merge of a branch; nothing is read yet but the branch's newest snapshot."""
+        """The merge of a branch; so far only the branch's newest snapshot is read."""
         if main.branch != MAIN_BRANCH or branch.branch == MAIN_BRANCH:
             raise InvalidRequestError(
                 f"branch {branch.branch!r} cannot be merged into {main.branch!r} of table {main.name}: only a branch "
@@ -89,11 +90,11 @@ class BranchMerger:
             return self._counted(states)
         try:
             return self._keyed(states, by_commits=True)
-        except NotFoundError:  # a commit in between has expired while its files were read
+        except NotFoundError:  # a commit in between expired while its files were read
             return self._keyed(states, by_commits=False)
 
     def lineage(self, latest: Snapshot | None, result: BranchMerge) -> dict[str, object]:
-        """What the commit of a merge into the table as of `latest` records of where its rows come from."""
+        """What the commit of a merge into the table as of `latest` records about the origin of its rows."""
         if self.line.snapshot is None:
             return {}
         combines = self.rules.by_column and result.conflict_count > 0
@@ -101,7 +102,7 @@ class BranchMerger:
         return branch_lineage(self.line, self.line.snapshot, base, combines_rows=combines)
 
     def _is_behind(self, base: TableState) -> bool:
-        """Whether another merge has merged more of the branch meanwhile."""
+        """Whether another merge has already merged more of the branch."""
         if base.table.branch != self.line.name or base.snapshot is None or self.line.snapshot is None:
             return False
         return base.snapshot.id > self.line.snapshot.id
@@ -127,7 +128,7 @@ class BranchMerger:
         return self._planned(states, planned, rows_read=read)
 
     def _changes(self, main: TableState, upserts: pa.Table, deletes: pa.Table) -> StatementChanges:
-        """Rows to write and rows to delete; a log needs the table's own rows of what is deleted or replaced."""
+        """Rows to write and rows to delete; a log needs the table's own rows that are deleted or replaced."""
         schema = self.main.schema
         keys = list(schema.primary_keys)
         removed = upserts.schema.empty_table()

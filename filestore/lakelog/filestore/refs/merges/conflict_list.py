@@ -1,8 +1,8 @@
-"""The conflicts of a merge as an Arrow table, and their text. Pure.
+"""The conflicts of a merge as an Arrow table and as a string. Pure.
 
-The columns of the key come first, or for tables without primary key those of the row; then `base`, `main` and
-`branch`, each the whole row, null where it is not there, or how often the row is there more or less than in the base;
-then `decision`: `branch`, `main` or `columns` by the rule, `fail` where it is open.
+The columns of the key come first, or for tables without primary key those of the row; then `base`, `main` and `branch`,
+each the whole row (null if missing), or how many more or fewer times than in the base the row occurs; then `decision`:
+`branch`, `main` or `columns` by the rule, `fail` if it is open.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SHOWN_MAX = 3
 
 
 class ConflictList:
-    """The conflicts of a merge, as it finds them: the first `CONFLICTS_LISTED_MAX`, and how many there are."""
+    """The conflicts that a merge finds: the first `CONFLICTS_LISTED_MAX`, and their total number."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -34,12 +34,12 @@ class ConflictList:
         self.count += conflicts.num_rows
 
     def table(self) -> pa.Table:
-        """The conflicts that are listed."""
+        """The listed conflicts."""
         return pa.concat_tables(self._listed) if self._listed else pa.table({"decision": pa.array([], pa.string())})
 
 
 def conflict_rows(keys: pa.Table, sides: Sequence[tuple[pa.Table, np.ndarray]], decisions: np.ndarray) -> pa.Table:
-    """The conflicts of rows with a key; each side with whether its row is there."""
+    """The conflicts of rows with a key; each side says whether its row exists."""
     columns: list[pa.Array] = [column.combine_chunks() for column in keys.columns]
     for rows, is_there in sides:
         nullable = [pa.field(field.name, field.type) for field in rows.schema]
@@ -50,12 +50,12 @@ def conflict_rows(keys: pa.Table, sides: Sequence[tuple[pa.Table, np.ndarray]], 
 
 
 def _names(keys: Sequence[str]) -> list[str]:
-    """The names of the columns; a key column that has one of ours gets `key_` before it."""
+    """The names of the columns; a key column whose name is one of ours gets the prefix `key_`."""
     return [*(f"key_{name}" if name in CONFLICT_COLUMNS else name for name in keys), *CONFLICT_COLUMNS]
 
 
 def shown_conflicts(conflicts: pa.Table) -> str:
-    """The first few open conflicts as text."""
+    """The first few open conflicts as a string."""
     is_open = pa.array([decision == "fail" for decision in conflicts.column("decision").to_pylist()], pa.bool_())
     first = conflicts.filter(is_open).slice(0, _SHOWN_MAX)
     keys = first.column_names[: -len(CONFLICT_COLUMNS)]

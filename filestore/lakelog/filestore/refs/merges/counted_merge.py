@@ -1,8 +1,8 @@
 """The three-way merge of rows without a key, as multisets: by how often each row was inserted or deleted. Pure.
 
-Rows of such tables have no identity. What the branch has inserted is inserted, also where the table has got an equal
-row; what it has deleted is deleted, and what both have deleted is deleted once. A conflict is a row of which both have
-deleted a different number.
+Rows of such tables have no identity. A row that the branch has inserted is inserted, even if the table has got an equal
+row; a row that it has deleted is deleted, and a row that both have deleted is deleted once. A conflict is a row that
+both have deleted a different number of times.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ROW = "row"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountedMerge:
-    """Rows to insert and to delete, each as often as it stands there, and the conflicts."""
+    """Rows to insert and to delete, each repeated as often as it is to be done, and the conflicts."""
 
     inserts: pa.Table
     deletes: pa.Table
@@ -35,7 +35,7 @@ class CountedMerge:
 
 
 def merge_counted(part: pa.Table, fields: Sequence[DataField], rule: Rule) -> CountedMerge:
-    """Merge the rows of a part, which has all equal rows or none."""
+    """Merge the rows of a part. Equal rows are all in the same part."""
     names = [field.name for field in fields]
     found = net_counts(part, fields)
     ours, theirs = (found[name].to_numpy() for name in (BRANCH_DELTA, MAIN_DELTA))
@@ -61,7 +61,7 @@ def merge_counted(part: pa.Table, fields: Sequence[DataField], rule: Rule) -> Co
 
 
 def net_counts(part: pa.Table, fields: Sequence[DataField]) -> pl.DataFrame:
-    """Each row that changed on the branch once: its place in `part`, and by how many both sides have changed it."""
+    """Each row that changed on the branch, once: its place in `part`, and by what number each side has changed it."""
     values = comparable(part, fields)
     frame = values.with_columns(
         pl.int_range(pl.len(), dtype=pl.UInt32).alias(_ROW),

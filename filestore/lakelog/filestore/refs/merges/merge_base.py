@@ -1,10 +1,11 @@
-"""The state that a table and its branch both come from: the fork at first, then the branch as it was last merged.
+"""The state that a table and its branch both come from: the fork at first, later the last merged snapshot of the
+branch.
 
-Each merge writes into the properties of its own snapshot up to where the branch is merged, under
+Each merge records in the properties of its own snapshot up to which snapshot the branch is merged, under
 `lakelog.merged.<origin>`: {"branch": its name then, "snapshot": id, "uuid": of its commit}. The origin is the tag that
-keeps the branch's fork snapshot, which no other branch has, also none that gets its name later; branches of other
-engines have their names. All later snapshots carry the property, so that a merge and its record are one commit. The
-next merge has that snapshot of the branch as its base: the tag `lakelog-merged-<id>` of the branch keeps it.
+keeps the branch's fork snapshot, which no other branch has, not even a later branch of the same name; for branches of
+other engines it is their name. All later snapshots carry the property, so that a merge and its record are one commit.
+The next merge has that snapshot of the branch as its base: the tag `lakelog-merged-<id>` of the branch keeps it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ TAG_PREFIX = "lakelog-merged-"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merged:
-    """Up to where a branch is merged."""
+    """Up to which snapshot a branch is merged."""
 
     branch: str
     snapshot_id: int
@@ -56,7 +57,7 @@ class Merged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BranchLine:
-    """A branch that is merged: the table, the branch, its snapshot that is merged, and where it began, if known."""
+    """A branch to merge: the table, the branch, the snapshot to merge, and where the branch began, if known."""
 
     main: TableStore
     branch: TableStore
@@ -65,7 +66,7 @@ class BranchLine:
 
     @classmethod
     def of(cls, main: TableStore, branch: TableStore) -> BranchLine:
-        """The branch as it is now."""
+        """The branch in its present state."""
         return cls(main=main, branch=branch, snapshot=latest_of(branch), fork=read_fork(main, branch.branch))
 
     @property
@@ -75,16 +76,16 @@ class BranchLine:
 
     @property
     def key(self) -> str:
-        """The property that says up to where the branch is merged."""
+        """The property that says up to which snapshot the branch is merged."""
         return _key_of(self.name, self.fork)
 
     def merged_up_to(self, latest: Snapshot | None) -> Merged | None:
-        """Up to where the branch is merged into the table, as of a snapshot of the table."""
+        """Up to which snapshot the branch is merged into the table, as of a snapshot of the table."""
         text = carried_by(self.main, latest).properties.get(self.key)
         return None if not text else Merged.of_json(text, key=self.key)
 
     def record(self, latest: Snapshot | None) -> dict[str, str]:
-        """The property of the commit that merges the branch, and an empty one for each branch that was deleted since.
+        """The property of the commit that merges the branch, and an empty property for each branch deleted since.
 
         Empty for a branch without snapshots.
         """
@@ -94,10 +95,10 @@ class BranchLine:
         return {self.key: merged.to_json(), **dict.fromkeys(self._over(latest), "")}
 
     def _over(self, latest: Snapshot | None) -> set[str]:
-        """The records of branches that were deleted: their protecting tag is deleted, and no branch names it.
+        """The records of deleted branches: their protecting tag is deleted, and no branch names it.
 
-        A branch that is being renamed is not listed for a moment, but has its tag. One that was made empty has none:
-        its record stays.
+        A branch that is being renamed is not listed for a short time, but has its tag. A branch that began empty has no
+        tag: its record is kept.
         """
         keys = {key for key in carried_by(self.main, latest).properties if key.startswith(MERGED_PREFIX)} - {self.key}
         keys -= {f"{MERGED_PREFIX}{tag}" for tag in self.main.snapshots.tags()} if keys else set()
@@ -122,7 +123,7 @@ class BranchLine:
         return self._with_shared(self._fork_state(self.fork))
 
     def beginning(self) -> TableState | None:
-        """The state at which the branch began; None where that is not known or has expired."""
+        """The state at which the branch began; None if it is unknown or has expired."""
         if self.fork is None:
             return None
         try:
@@ -131,7 +132,7 @@ class BranchLine:
             return None
 
     def _both_have(self) -> str:
-        """The youngest snapshot that both lines have, to be suggested as base; `...` where none is left."""
+        """The newest snapshot that both lines have, to be suggested as base; `...` if none is left."""
         ids = set(self.main.snapshots.ids()) & set(self.branch.snapshots.ids())
         shared = max((number for number in ids if self._shared(number) is not None), default=None)
         if shared is not None:
@@ -140,7 +141,8 @@ class BranchLine:
         return next((repr(tag) for tag in sorted(tags)), "...")
 
     def _is_own(self, merged: Merged) -> bool:
-        """Whether the record is of this branch: one without a fork may have been made again under the same name."""
+        """Whether the record is of this branch: a branch without a fork may have been created again under the same
+        name."""
         newest = 0 if self.snapshot is None else self.snapshot.id
         if self.fork is not None:
             return True
@@ -160,7 +162,7 @@ class BranchLine:
         return TableState(table=self.branch, snapshot=snapshot)
 
     def _with_shared(self, base: TableState) -> TableState:
-        """The base, or the newest snapshot after it that both lines have: after a fast-forward there is one."""
+        """The base, or the newest snapshot after it that both lines have: there is one after a fast-forward."""
         if self.snapshot is None or (base.table.branch == self.name and base.snapshot == self.snapshot):
             return base
         low = 0 if base.snapshot is None else base.snapshot.id
@@ -202,7 +204,8 @@ class BranchLine:
         )
 
     def _given(self, given: str | int) -> TableState:
-        """The state that a user names: a version, see `travel`, of the branch, where it has one, else of the table."""
+        """The state that a user names as in `VERSION AS OF`, see `travel`: of the branch if it has such a state, else
+        of the table."""
         if given == 0:
             return TableState(table=self.main, snapshot=None)
         missing: list[str] = []
@@ -221,7 +224,7 @@ class BranchLine:
         raise NotFoundError(f"base={shown(given)} is no state of branch {self.name!r} or of its table: {missing[-1]}")
 
     def keep(self) -> None:
-        """Let a tag of the branch keep the snapshot that is merged: the next merge begins there."""
+        """Keep the merged snapshot by a tag of the branch: the next merge begins there."""
         if self.snapshot is not None and f"{TAG_PREFIX}{self.snapshot.id}" not in self.branch.snapshots.tags():
             write_tag(self.branch, f"{TAG_PREFIX}{self.snapshot.id}", self.snapshot)
 
@@ -240,6 +243,6 @@ def _key_of(name: str, fork: Fork | None) -> str:
 
 
 def _is_before(tag: str, merged: Merged | None) -> bool:
-    """Whether a tag is that of a merge before the one that is recorded."""
+    """Whether a tag belongs to a merge before the recorded one."""
     number = tag.removeprefix(TAG_PREFIX)
     return merged is not None and number != tag and number.isdecimal() and int(number) < merged.snapshot_id

@@ -1,4 +1,5 @@
-"""What a three-way merge cannot do: columns that differ, tables whose rows a write does not replace. Pure."""
+"""Checks what a three-way merge cannot do: columns that differ, tables in which a write does not replace a row.
+Pure."""
 
 from __future__ import annotations
 
@@ -16,14 +17,14 @@ from lakelog.filestore.write.write import check_table_writable
 
 
 def check_mergeable(main: TableStore, branch: TableStore) -> None:
-    """Raise InvalidRequestError or UnsupportedError where rows of the branch cannot be merged into the table."""
+    """Raise InvalidRequestError or UnsupportedError if rows of the branch cannot be merged into the table."""
     check_comparable(main, branch)
     for line in (main, branch) if main.schema.primary_keys else ():
         _check_replaces(line, main.name)
 
 
 def check_comparable(main: TableStore, branch: TableStore) -> None:
-    """Raise InvalidRequestError or UnsupportedError where the rows of the branch cannot become rows of the table."""
+    """Raise InvalidRequestError or UnsupportedError if the rows of the branch cannot become rows of the table."""
     check_table_writable(main)
     check_kinds_free(main, "a merge of a branch")
     for line in (main, branch):
@@ -78,7 +79,7 @@ def _spelled(fields: list[DataField]) -> str:
 
 
 def _check_replaces(line: TableStore, table_name: str) -> None:
-    """Raise UnsupportedError where the files of a line do not keep the last row of a key."""
+    """Raise UnsupportedError if the files of a line do not keep the last row of a key."""
     options = line.stored.schema.options
     engine = MERGE_ENGINE.of(options)
     if engine is not MergeEngine.DEDUPLICATE:

@@ -1,7 +1,7 @@
 """The commit of a three-way merge on a table without a log: rows, deletes and the record of the merge in one snapshot.
 
-Before it, a tag of the branch keeps what is merged; behind it, the tag of the merge before is deleted. A merge that is
-killed in between has happened or not; the next one deletes what is left.
+Before the commit, a tag of the branch keeps what is merged; after it, the tag of the previous merge is deleted. A merge
+that is killed in between has been committed or not; the next merge deletes the tag that is left.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def release_merged(line: BranchLine, latest: Snapshot | None) -> None:
 
 
 class MergeCommit(TableChange):
-    """One merge: planned on the newest snapshot, again when another commit came first."""
+    """One merge: planned on the newest snapshot, and again if another commit comes first."""
 
     def __init__(self, table: TableStore, merger: BranchMerger) -> None:
         self._merger = merger
@@ -59,7 +59,7 @@ class MergeCommit(TableChange):
         super().__init__(table, lambda latest: merger.plan(latest).changes, MERGE_OPERATION)
 
     def resolve(self, latest: Snapshot | None) -> CommitRequest | None:
-        """The commit after `latest`; None when the branch has nothing new. Raises BranchConflictError."""
+        """The commit after `latest`; None if the branch has nothing new. Raises BranchConflictError."""
         if self.plan is None or latest != self._base:
             self._outdated = [*self.superseded, *self.paths]
             self._write, self._taken_out, self._changelog = None, [], []
@@ -92,7 +92,7 @@ class MergeCommit(TableChange):
         )
 
     def done(self, snapshot: Snapshot | None) -> BranchMerge:
-        """The result of the merge that the commit has made; None where there was nothing to merge."""
+        """The result of the committed merge; None if there was nothing to merge."""
         assert self.plan is not None, "a commit is resolved once at least"
         release_merged(self._merger.line, self._base if snapshot is None else snapshot)
         return replace(self.plan.result, snapshot_id=None if snapshot is None else snapshot.id)
@@ -104,7 +104,7 @@ class MergeCommit(TableChange):
         return without_rows(main, base, TableState(table=line.branch, snapshot=line.snapshot), rows)
 
     def _changes(self, latest: Snapshot | None, plan: MergePlan) -> list[ManifestEntry]:
-        """The changelog files of a merge that takes rows out: its other files hold rows that stay, too.
+        """The changelog files of a merge that removes rows, since its other files also hold rows that stay.
 
         Deletes are in files of their own, since files of append-only tables have no row kinds.
         """

@@ -1,7 +1,7 @@
-"""What a three-way merge is going to do, worked out on one snapshot.
+"""What a three-way merge is going to do, computed on one snapshot.
 
-The rows that it writes are kept within `read.memory-budget`, what exceeds it in a temporary file; those of a table with
-a log in memory, as the changes of every statement are.
+The rows that it writes are kept within `read.memory-budget`; what exceeds it goes to a temporary file. The rows of a
+logged table are kept in memory, as the changes of every statement are.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ from lakelog.filestore.write.row_spool import RowSpool
 
 
 class PlannedRows:
-    """What the parts of a merge do, one after the other. Frees its temporary file when an error ends the block."""
+    """The changes of the parts of a merge, one part after the other. Frees its temporary file when an error ends the
+    block."""
 
     def __init__(self, table: TableStore) -> None:
-        """Hold nothing yet."""
+        """Start without rows."""
         schema = table.schema
         kind = pa.field(ROW_KIND_COLUMN, pa.int8())
         budget = sys.maxsize if table.has_log else READ_MEMORY_BUDGET.of(schema.options)
@@ -46,27 +47,27 @@ class PlannedRows:
             self.written.close()
 
     def add(self, changes: StatementChanges, conflicts: pa.Table, **counts: int) -> None:
-        """Take what a part does, and its counts, by the names that `BranchMerge` has for them."""
+        """Add the changes of a part, and its counts under the names that `BranchMerge` has for them."""
         self.take(changes)
         self.conflicts.add(conflicts)
         for name, count in counts.items():
             self.counts[name] = self.counts.get(name, 0) + count
 
     def take(self, changes: StatementChanges) -> None:
-        """Take changes that nothing else is known of."""
+        """Add changes about which nothing else is known."""
         self.written.add(changes.rows.append_column(ROW_KIND_COLUMN, changes.kinds))
-        if changes.removed.num_rows:  # an empty slice holds the rows that it was taken of
+        if changes.removed.num_rows:  # an empty slice would keep the rows that it was taken from in memory
             self._removed.append(changes.removed)
 
     def plan(self, result: BranchMerge, properties: Mapping[str, str] | None) -> MergePlan:
-        """The plan that does all of it."""
+        """The plan of all added changes."""
         removed = pa.concat_tables(self._removed)
         return MergePlan(written=self.written, removed=removed, result=result, properties=properties)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergePlan:
-    """The changes of a merge on one snapshot, its result, and what its commit records; None of it where the branch has
+    """The changes of a merge on one snapshot, its result, and what its commit records; all None if the branch has
     nothing new. `close` frees what it holds on disk.
     """
 
@@ -83,7 +84,7 @@ class MergePlan:
         return StatementChanges(rows=rows, kinds=kinds, removed=self.removed)
 
     def checked(self, table_name: str) -> MergePlan:
-        """The plan. Raises BranchConflictError for one with open conflicts."""
+        """The plan itself. Raises BranchConflictError if it has open conflicts."""
         result = self.result
         if result.open_conflicts:
             self.close()

@@ -1,4 +1,4 @@
-"""What becomes of conflicts: a rule for all of them, or one a column. Pure."""
+"""How conflicts are decided: by one rule for all, or by a rule for each column. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OTHERS = "*"
 
 
 class Rule(StrEnum):
-    """Which value counts where table and branch have changed it differently."""
+    """Which value counts if table and branch have changed it differently."""
 
     FAIL = "fail"
     BRANCH = "branch"
@@ -37,7 +37,8 @@ _OF_ROWS = (Rule.FAIL, Rule.BRANCH, Rule.MAIN)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConflictRules:
-    """The rule for rows, and with `by_column` those of columns; the rule for rows is that of all others then."""
+    """The rule for rows, and with `by_column` the rules of columns; then the rule for rows applies to all other
+    columns."""
 
     of_rows: Rule
     columns: Mapping[str, Rule] = field(default_factory=dict)
@@ -98,9 +99,9 @@ def _check_type(column: DataField, rule: Rule, table_name: str) -> None:
 def merged_columns(
     base: pa.Table, main: pa.Table, branch: pa.Table, fields: Sequence[DataField], rules: ConflictRules
 ) -> tuple[pa.Table, np.ndarray]:
-    """Rows merged column by column, place by place, and for each whether it stays a conflict.
+    """Rows merged column by column, place by place, and for each row whether it remains a conflict.
 
-    A row that the base lacks is null in all columns. A column that one side alone has changed has that side's value.
+    A row that the base lacks is null in all columns. A column that only one side has changed gets that side's value.
     Raises InvalidRequestError for a sum that its column cannot hold.
     """
     main_changed = ~equal_columns(base, main, fields)
@@ -137,7 +138,7 @@ def _wins(column: DataField, main: pa.Table, branch: pa.Table, rule: Rule) -> np
 
 
 def _summed(column: DataField, base: pa.Table, main: pa.Table, branch: pa.Table, both: np.ndarray) -> pa.ChunkedArray:
-    """The table's value and the branch's change of it, where both have changed; null counts as 0."""
+    """The table's value plus the branch's change of it, where both have changed; null counts as 0."""
     kind = to_arrow_field(column).type
     wide = kind
     if pa.types.is_integer(kind):

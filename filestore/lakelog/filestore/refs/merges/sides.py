@@ -1,5 +1,5 @@
-"""The rows of a three-way merge in one place: what the branch and the table have in files that the base lacks, and the
-other way round, each row marked with its side.
+"""Gathers the rows of a three-way merge: what the branch and the table have in files that the base lacks, and the other
+way round, each row marked with its side.
 
 There are four sides: the rows that the base has in files that differ from the branch's, and the branch's; the rows that
 the base has in files that differ from the table's, and the table's. They are gathered within the memory budget; what
@@ -38,7 +38,7 @@ BRANCH_DELTA, MAIN_DELTA = f"{KEY_PREFIX}branch", f"{KEY_PREFIX}main"
 
 
 class Side(IntEnum):
-    """Whose row it is."""
+    """The side that a row belongs to."""
 
     BASE_OF_BRANCH = 0
     BRANCH = 1
@@ -48,7 +48,7 @@ class Side(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreeStates:
-    """What is merged: the newest snapshots of table and branch, and the state that both come from."""
+    """The states to merge: the newest snapshots of table and branch, and the state that both come from."""
 
     base: TableState
     main: TableState
@@ -67,7 +67,7 @@ class KeyedDifferences:
     """The files in which branch and table differ from the base.
 
     With `looks_up_main` the branch's keys are looked up in the table, which differs in many more rows than the branch
-    does: so a compaction of the table alone, whose commits have expired, does not make a merge read all of it.
+    does: so if only the table was compacted, and those commits have expired, a merge does not read the whole table.
     """
 
     of_branch: Sequence[BucketDifference]
@@ -76,7 +76,7 @@ class KeyedDifferences:
 
     @classmethod
     def of(cls, states: ThreeStates, *, budget_bytes: int, by_commits: bool = True) -> KeyedDifferences:
-        """Reads manifests alone. Without `by_commits` the states are compared, not the commits in between."""
+        """Reads only manifests. Without `by_commits` the states are compared, not the commits in between."""
         found = []
         for new in (states.branch, states.main):
             compared = list(differences(states.base, new))
@@ -97,9 +97,9 @@ def _row_count(found: Iterable[BucketDifference]) -> int:
 
 
 def add_keyed(parts: KeyParts, states: ThreeStates, found: KeyedDifferences, *, budget_bytes: int) -> int:
-    """Add the rows of a table with primary key that differ, of the branch alone where the table's are looked up.
+    """Add the rows of a table with primary key that differ; only those of the branch if the table's are looked up.
 
-    Gives their number.
+    Returns their number.
     """
     pairs = [(states.branch, Side.BASE_OF_BRANCH, Side.BRANCH, found.of_branch)]
     if not found.looks_up_main:
@@ -132,8 +132,8 @@ def with_main_rows(part: pa.Table, states: ThreeStates, key_names: Sequence[str]
 
 
 def add_counted(parts: KeyParts, states: ThreeStates, new: TableState, column: str, *, budget_bytes: int) -> int:
-    """Add the rows of a table without primary key that differ between base and `new`, each with how many more there
-    are in the column `column`; gives their number.
+    """Add the rows of a table without primary key that differ between base and `new`, each with its additional number
+    of copies in the column `column`; returns the number of rows.
     """
     other = MAIN_DELTA if column == BRANCH_DELTA else BRANCH_DELTA
     count = 0
@@ -160,7 +160,7 @@ def keyed_rows(
 def counted_rows(
     state: TableState, bucket: BucketId, files: Iterable[StateFile], fields: Sequence[DataField], *, budget_bytes: int
 ) -> Iterator[tuple[pa.Table, np.ndarray]]:
-    """The rows of files in the columns `fields` of another line, and how often each is there."""
+    """The rows of files in the columns `fields` of another line, and how often each occurs."""
     schema = to_arrow_schema(fields)
     own = list(state.table.schema.select(field.name for field in fields))
     is_counted = state.table.schema.is_change_log

@@ -1,4 +1,5 @@
-"""Rows that a merge takes out of an append-only table: the files that hold them are replaced by files without them."""
+"""Removes the rows that a merge deletes from an append-only table: the files that hold them are replaced by files
+without them."""
 
 from __future__ import annotations
 
@@ -21,10 +22,10 @@ from lakelog.filestore.write.write import add_entry
 
 
 def without_rows(main: TableState, base: TableState, branch: TableState, rows: pa.Table) -> list[ManifestEntry]:
-    """The entries of a commit that takes rows out of the table as it is in `main`: files are deleted and added.
+    """The entries of a commit that removes rows from the table in the state `main`: files are deleted and added.
 
     The files that the branch has replaced are searched first, as most of its deletes are there; the search ends with
-    the last row. Raises CorruptDataError when a row is not there.
+    the last row. Raises CorruptDataError if a row is not found.
     """
     table, fields = main.table, main.table.schema.fields
     wanted = WantedRows([rows], partial(comparable, fields=fields))
@@ -50,7 +51,7 @@ def without_rows(main: TableState, base: TableState, branch: TableState, rows: p
 def _searched(
     main: TableState, base: TableState, branch: TableState, partitions: set[bytes]
 ) -> Iterator[tuple[BucketId, StateFile]]:
-    """The files of the table in these partitions, those that the branch has taken out first."""
+    """The files of the table in these partitions, first those that the branch has removed."""
     there, had, has = main.buckets(), base.buckets(), branch.buckets()
     later: list[tuple[BucketId, StateFile]] = []
     for bucket, files in sorted(there.items()):

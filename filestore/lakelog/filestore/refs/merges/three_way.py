@@ -1,8 +1,8 @@
-"""The three-way merge of rows with a key: base, table and branch of each key, and what becomes of it. Pure.
+"""The three-way merge of rows with a key: the rows of base, table and branch for each key, and the result. Pure.
 
-A key that one side alone has changed takes that side's row; one that both have changed in the same way stays as it is;
-one that both have changed differently is a conflict, decided by a rule. A row that is not there counts as a row: a
-delete on one side and an update on the other are a conflict too.
+A key that only one side has changed takes that side's row; a key that both have changed in the same way stays as it is;
+a key that both have changed differently is a conflict, decided by a rule. A missing row counts as a row: a delete on
+one side and an update on the other are a conflict too.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _OTHER_SIDES = (Side.BASE_OF_BRANCH, Side.BRANCH, Side.BASE_OF_MAIN, Side.MAIN)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lookups:
-    """Gives rows that are in files which were not read: of the base, and of the two sides, None where all is read."""
+    """Finds rows in files which were not read: of the base, and of the two sides; None if all files are read."""
 
     base: RowsOfKeys
     branch: RowsOfKeys | None
@@ -40,7 +40,7 @@ class Lookups:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartMerge:
-    """What a merge does with the keys of a part: rows to write, rows to delete, and the conflicts, decided or open.
+    """The merge of the keys of a part: rows to write, rows to delete, and the conflicts, decided or open.
 
     `conflicts` has the columns of the key, `base`, `main`, `branch` and `decision`, see `conflict_list`.
     """
@@ -58,7 +58,7 @@ def merge_part(
     rules: ConflictRules,
     lookups: Lookups,
 ) -> PartMerge:
-    """Merge the rows of a part, which has all rows of a key or none."""
+    """Merge the rows of a part. All rows of a key are in the same part."""
     names = [field.name for field in fields]
     key_fields = [field for field in fields if field.name in key_names]
     frame, rows = _by_key(part, key_fields), part.select(names)
@@ -112,16 +112,17 @@ def merge_part(
 
 
 def _delete_places(frame: pl.DataFrame, is_deleted: pl.Series) -> pl.Series:
-    """The rows that show what is deleted: those of the branch's delete, else of the base."""
+    """The rows that show what is deleted: that of the branch's delete, else that of the base."""
     return frame.filter(is_deleted).select(
         pl.coalesce(f"at{int(side)}" for side in (Side.BASE_OF_BRANCH, Side.BRANCH))
     ).to_series()  # fmt: skip
 
 
 def _by_key(part: pa.Table, key_fields: Sequence[DataField]) -> pl.DataFrame:
-    """Each key once: where its row is on each side (`at0`, ...), only where it is no delete (`live0`), and `there0`.
+    """Each key once: where its row is on each side (`at0`, ...), the same only if the row is not a delete (`live0`),
+    and `there0`.
 
-    Of the rows of a bucket the youngest counts; of buckets the one that has the key.
+    Among the rows of a bucket the youngest counts; among several buckets, the one that has the key.
     """
     keys = key_frame(part, key_fields)
     names = keys.columns
@@ -169,9 +170,9 @@ def _with_older(  # noqa: PLR0917  # the two sides of a line
     new: Side,
     lookup: RowsOfKeys,
 ) -> tuple[pl.DataFrame, pa.Table]:
-    """The frame and rows, with the rows of `new` that are in files which it shares with `old`.
+    """The frame and the rows, with the rows of `new` that are in files which `new` shares with `old`.
 
-    A key that only files of the old state have was deleted, or has an older row again: after a restore.
+    A key that is only in files of the old state was deleted, or has an older row again after a restore.
     """
     missing = np.flatnonzero((frame[f"there{int(old)}"] & ~frame[f"there{int(new)}"]).to_numpy())
     if not len(missing):
@@ -184,7 +185,7 @@ def _with_older(  # noqa: PLR0917  # the two sides of a line
 def _looked_up(
     rows: pa.Table, keys: pa.Table, key_fields: Sequence[DataField], lookup: RowsOfKeys
 ) -> tuple[pa.Table, pl.Series]:
-    """The rows, with those that are found of the keys behind them; and for each key the place of its row, or null."""
+    """The rows, followed by the rows that are found for the keys; and for each key the place of its row, or null."""
     found = lookup(keys)
     there = key_frame(found, key_fields).with_row_index(_ROW)
     names = there.columns[1:]
@@ -195,7 +196,7 @@ def _looked_up(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Decided:
-    """What rules make of conflicts."""
+    """Conflicts as the rules decide them."""
 
     upserts: pa.Table
     deletes: pa.Table

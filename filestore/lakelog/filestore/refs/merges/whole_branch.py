@@ -1,9 +1,9 @@
-"""A branch taken as a whole into a table with a log: the table's rows become those of the branch.
+"""Brings a whole branch into a logged table: the table's rows become those of the branch.
 
-In such a table the log decides what is committed, and readers have read it, so snapshots of the table never give way:
-the rows of the branch become a new state on top of the table's history. The table's snapshots, tags and columns stay.
-The commit records the branch's snapshot as a three-way merge does, so that the next merge or fast-forward begins there.
-Source: docs/rfcs/0035-branches.md, "Tables with a log".
+In such a table the log decides what is committed, and readers have read the log, so snapshots of the table are never
+replaced: the rows of the branch become a new state after the table's snapshots. The table's snapshots, tags and columns
+are kept. The commit records the branch's snapshot as a three-way merge does, so that the next merge or fast-forward
+begins there. Source: docs/rfcs/0035-branches.md, "Tables with a log".
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from lakelog.filestore.refs.restore.restored_state import StateDifference
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeBranch:
-    """A branch as it was when the call began, and the table that is to get its rows."""
+    """A branch in its state when the call began, and the table that is to get its rows."""
 
     main: TableStore
     line: BranchLine
@@ -38,7 +38,7 @@ class WholeBranch:
 
     @classmethod
     def of(cls, main: TableStore, branch: TableStore, verb: BranchVerb) -> WholeBranch:
-        """Read the branch's newest snapshot. Raises InvalidRequestError where its rows cannot become the table's."""
+        """Read the branch's newest snapshot. Raises InvalidRequestError if its rows cannot become the table's."""
         check_is_main(main, "taken into their table")
         check_comparable(main, branch)
         line = BranchLine.of(main, branch)
@@ -48,7 +48,8 @@ class WholeBranch:
         return cls(main=main, line=line, snapshot=line.snapshot, verb=verb)
 
     def difference(self, latest: Snapshot | None) -> StateDifference:
-        """From the table as of `latest` to the branch. Raises InvalidRequestError, ConflictError as `check_base`."""
+        """The difference from the table as of `latest` to the branch. Raises InvalidRequestError, ConflictError as
+        `check_base`."""
         if latest is None:
             raise InvalidRequestError(
                 f"table {self.main.name} has no snapshot yet: branches.merge({self.line.name!r}) brings the rows"
@@ -59,9 +60,9 @@ class WholeBranch:
         return found
 
     def check_base(self, latest: Snapshot) -> None:
-        """Raise ConflictError for a fast-forward of a table whose rows are not those at which the branch began.
+        """Raise ConflictError for a fast-forward of a table whose rows have changed since the branch began.
 
-        The files in which the two differ are read: a compaction changes no row.
+        The files in which the two states differ are read, since a compaction changes no row.
         """
         if self.verb is not BranchVerb.FAST_FORWARD:
             return
@@ -80,7 +81,7 @@ class WholeBranch:
             )
 
     def check_writers(self, began: Snapshot | None, latest: Snapshot | None) -> None:
-        """Raise ConflictError where rows were committed to the table since the call began."""
+        """Raise ConflictError if rows were committed to the table since the call began."""
         first, last = (0 if one is None else one.id for one in (began, latest))
         for number in range(first + 1, last + 1):
             found = self.main.snapshots.find(number)
@@ -88,7 +89,7 @@ class WholeBranch:
                 raise came_first(self.main.name, self.line.branch.name)
 
     def plan(self, latest: Snapshot | None) -> MergePlan:
-        """The changes of a batch statement; without properties where nothing is to be committed."""
+        """The changes of a batch statement; without properties if there is nothing to commit."""
         found = self.difference(latest)
         changes = changes_of(found)
         is_new = bool(changes.row_count) or not self.is_recorded(latest)
@@ -100,7 +101,7 @@ class WholeBranch:
         return planned.plan(result, self.record(latest) if is_new else None)
 
     def record(self, latest: Snapshot | None) -> dict[str, str]:
-        """The properties of the commit: up to where the branch is merged, and what its rows come from."""
+        """The properties of the commit: up to which snapshot the branch is merged, and what its rows come from."""
         now = carried_anyhow(self.main, latest).properties
         return {**self.line.record(latest), **kept_sources(carried_anyhow(self.line.branch, self.snapshot), now)}
 
@@ -110,7 +111,7 @@ class WholeBranch:
         return self.line.merged_up_to(latest) == wanted
 
     def lineage(self, latest: Snapshot | None, result: BranchMerge | None = None) -> dict[str, object]:  # noqa: ARG002
-        """What the commit records of where the rows of the branch come from; as `BranchMerger.lineage`."""
+        """What the commit records about the origin of the branch's rows; as `BranchMerger.lineage`."""
         return branch_lineage(self.line, self.snapshot, None)
 
     def users(self) -> Mapping[str, CommitUser]:
@@ -118,7 +119,7 @@ class WholeBranch:
         return parse_users(carried_anyhow(self.line.branch, self.snapshot).properties)
 
     def check_branch_stayed(self) -> None:
-        """Raise ConflictError where the branch got a snapshot since the call began: it must not be deleted."""
+        """Raise ConflictError if the branch got a snapshot since the call began: then it must not be deleted."""
         newest = self.line.branch.snapshots.latest_id()
         if newest != self.snapshot.id:
             raise ConflictError(
@@ -129,7 +130,7 @@ class WholeBranch:
 
 
 def came_first(table_name: str, branch_name: str) -> ConflictError:
-    """The error of a call that met a running writer before it changed anything."""
+    """The error for a call that found a running writer before it changed anything."""
     return ConflictError(
         f"a writer has committed to {table_name} or {branch_name} meanwhile: nothing was changed; stop the writers, "
         "then call this again"

@@ -1,7 +1,7 @@
 """The commit by which a table gets the rows of a branch while its log has ended: too many rows for a batch statement.
 
-The partitions that differ are written anew with the branch's rows, so no file belongs to two lines. As a restore it has
-changelog files with the changes of the rows, for those who follow the table until it has its next log.
+The partitions that differ are rewritten with the branch's rows, so no file belongs to two lines. Like a restore, the
+commit has changelog files with the changes of the rows, for readers that follow the table until it has its next log.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from lakelog.filestore.write.table_write import Overwrite, TableWrite
 
 
 class WholeBranchCommit:
-    """One commit: worked out on the newest snapshot, and again when another one came first."""
+    """One commit: computed on the newest snapshot, and again if another one comes first."""
 
     def __init__(self, table: TableStore, branch: WholeBranch) -> None:
         self._table = table
@@ -50,7 +50,8 @@ class WholeBranchCommit:
         self._removed: list[ManifestEntry] = []
 
     def run(self) -> Snapshot | None:
-        """Commit; None where the table has the rows of the branch. Raises ConflictError as `WholeBranch.difference`."""
+        """Commit; None if the table already has the rows of the branch. Raises ConflictError as
+        `WholeBranch.difference`."""
         return TableCommit(self._table).commit(self._resolve, discard=self._discard)
 
     def _resolve(self, latest: Snapshot | None) -> CommitRequest | None:
@@ -94,7 +95,7 @@ class WholeBranchCommit:
         self._changelog = write_changes(self._table, live, found.rows(is_followed=True))
 
     def _rows(self, partitions: Collection[bytes]) -> Iterator[pa.RecordBatch]:
-        """The branch's rows of partitions, in the table's columns."""
+        """The branch's rows in these partitions, in the table's columns."""
         line, schema = self._branch.line.branch, self._table.schema
         names = [field.name for field in schema.fields]
         read = PlannedRead(
@@ -110,7 +111,7 @@ class WholeBranchCommit:
             yield from pa.Table.from_batches([batch]).select(names).cast(schema.arrow_schema).to_batches()
 
     def _discard(self) -> None:
-        """Delete what was written for a commit that does not happen."""
+        """Delete what was written for a commit that is given up."""
         if self._write is not None:
             changelog = [self._table.data_path(entry.bucket_id, entry.file) for entry in self._changelog]
             self._write.discard([*self._write.paths, *self._write.superseded, *changelog])

@@ -1,15 +1,16 @@
 """Restore: a new snapshot whose live files are those of an older one or of a tag.
 
-The snapshots between stay, until they expire. Lakelog's users stay as they are, so a stream goes on with its next batch
-and batches that were rolled back do not come again; with `rewind_writers` they are those of the target, and streams
-that are set back too write their batches again.
+The snapshots in between are kept until they expire. Lakelog's users stay as they are, so a stream continues with its
+next batch, and batches that were rolled back are not written again. With `rewind_writers` the users are those of the
+target, and streams that are set back too write their batches again.
 
-The table keeps its newest schema: the restored rows have its columns. Values of columns that were dropped since do not
-come back, columns that were added since are null.
+The table keeps its newest schema: the restored rows have its columns. Values of columns that were dropped since are not
+restored; columns that were added since are null.
 
-The files come back under their names. A tag protects them: it is made before the snapshot and goes when no snapshot
-before the restore is left, see `lakelog.filestore.refs.restore.restore_tags`. The snapshot has changelog files with the
-changes of the rows, whatever the table's changelog producer is: for those who follow the changes of the table.
+The files are live again under their names. A tag protects them: it is created before the snapshot and deleted when no
+snapshot before the restore is left, see `lakelog.filestore.refs.restore.restore_tags`. The snapshot has changelog files
+with the changes of the rows, whatever the table's changelog producer is, for readers that follow the changes of the
+table.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ from lakelog.filestore.write.write import check_table_writable, write_changelog_
 class RestoredWriter:
     """A writer whose last batch in the table differs from the one in the target, or that the target does not have.
 
-    `identifier` is its last batch now, `at_target` the one in the target, None where the target has none of it.
+    `identifier` is its last batch now, `at_target` its last batch in the target, None if the target has no batch of it.
     """
 
     user: str
@@ -77,10 +78,10 @@ class RestoredWriter:
 class Restored:
     """What a restore changed, or would change.
 
-    `base` is the newest snapshot before, `snapshot` the new one: None for a dry run, and where nothing differs.
-    `writers` have written since the target; with `rewinds_writers` their last batch is again the one of the target.
-    `columns_missing` are columns of the target that the table has dropped since, whose values do not come back.
-    `renews_log` says that the table gets another topic for it, instead of the changes in its log.
+    `base` is the newest snapshot before the restore, `snapshot` the new one: None for a dry run, and if nothing
+    differs. `writers` have written since the target; with `rewinds_writers` their last batch is that of the target
+    again. `columns_missing` are columns of the target that the table has dropped since, whose values are not restored.
+    `renews_log` says that the table gets another topic, instead of the changes in its log.
     """
 
     target: Snapshot
@@ -105,11 +106,11 @@ def restore_table(
     dry_run: bool = False,
     clock: CommitClock | None = None,
 ) -> Restored:
-    """Make the state of `target` the newest one, in a new snapshot; with `dry_run` only find what would change.
+    """Make the state of `target` the newest one, in a new snapshot; with `dry_run` only find out what would change.
 
-    `target` is a snapshot of the table, or what a tag keeps. What others commit meanwhile is undone too. Raises
-    NotFoundError for a table without snapshots and for a target that expires meanwhile, InvalidRequestError for one
-    that does not fit the table, ConflictError when other writers commit all the time.
+    `target` is a snapshot of the table, or one that a tag keeps. What others commit meanwhile is undone too. Raises
+    NotFoundError for a table without snapshots and for a target that expires meanwhile, InvalidRequestError for a
+    target that does not fit the table, ConflictError when other writers commit all the time.
     """
     check_table_writable(table)
     base = latest_of(table)
@@ -131,7 +132,7 @@ def restore_table(
 
 
 class _Run:
-    """One restore: worked out on the newest snapshot, and again when another commit comes first."""
+    """One restore: computed on the newest snapshot, and again if another commit comes first."""
 
     def __init__(self, table: TableStore, target: Snapshot, rewinds_writers: bool) -> None:
         self._table = table
@@ -146,7 +147,7 @@ class _Run:
 
     @property
     def base(self) -> Snapshot:
-        """The snapshot that the restore was worked out on at last."""
+        """The snapshot on which the restore was computed last."""
         assert self._found is not None
         return self._found[0]
 
@@ -157,13 +158,13 @@ class _Run:
         return self._found[1]
 
     def changes_nothing(self, base: Snapshot) -> bool:
-        """Whether a restore would be a snapshot like the one before."""
+        """Whether a restore would create a snapshot equal to the one before."""
         return self.difference(base).is_empty and not (
             self._rewinds_writers and writers_since(self._table, base, self._target)
         )
 
     def resolve(self, latest: Snapshot | None) -> CommitRequest | None:
-        """The commit after `latest`; None when another commit has made it superfluous."""
+        """The commit after `latest`; None if another commit has made it superfluous."""
         if latest is None:
             raise NotFoundError(f"table {self._table.name} has lost its snapshots while it was restored")
         if self.changes_nothing(latest):
@@ -183,7 +184,7 @@ class _Run:
         )
 
     def discard(self) -> None:
-        """Delete the changelog files that were written: the commit has failed."""
+        """Delete the changelog files that were written, since the commit has failed."""
         self._delete(self._superseded)
         if self._changelog is not None:
             self._delete(self._changelog[1])
@@ -193,7 +194,7 @@ class _Run:
         self._delete(self._superseded)
 
     def result(self, base: Snapshot) -> Restored:
-        """What the restore changes on `base`; worked out before the commit, and cached."""
+        """What the restore changes on `base`; computed before the commit, and cached."""
         if self._result is None or self._result.base != base:
             self._result = restored_from(self.difference(base), None, rewinds_writers=self._rewinds_writers)
         return self._result
@@ -232,7 +233,7 @@ class _Run:
 def restored_from(
     found: StateDifference, snapshot: Snapshot | None, *, rewinds_writers: bool, renews_log: bool = False
 ) -> Restored:
-    """What a restore changes, by the difference of its base and its target. Reads the buckets that differ."""
+    """What a restore changes, from the difference between its base and its target. Reads the buckets that differ."""
     counts = row_counts(found)
     return Restored(
         target=found.target,
@@ -251,9 +252,9 @@ def restored_from(
 
 
 def check_rewindable(table: TableStore, target: Snapshot) -> None:
-    """Raise InvalidRequestError where nothing tells the last batch of each writer at a snapshot.
+    """Raise InvalidRequestError if the last batch of each writer at a snapshot is not known.
 
-    It is of another engine, and the snapshots of lakelog before it have expired.
+    The snapshot is then of another engine, and the snapshots of lakelog before it have expired.
     """
     if not carried_anyhow(table, target).is_known and read_users(table.snapshots.latest(), table.snapshots):
         raise InvalidRequestError(
@@ -280,7 +281,7 @@ def write_changes(
 ) -> list[ManifestEntry]:
     """Write changes, bucket by bucket, to changelog files; their rows are numbered after those of the files `live`.
 
-    When it fails, the files written so far are deleted.
+    After an error the files written so far are deleted.
     """
     written: list[ManifestEntry] = []
     sequences: dict[BucketId, int] = {}
@@ -301,7 +302,7 @@ def _write_changes(
 ) -> list[ManifestEntry]:
     """Write the changes of a bucket, or of a part of its keys, to changelog files.
 
-    Rows of tables without primary key have no kind in files: there deletes are in files of their own.
+    Rows of tables without primary key have no row kind in files: so their deletes are in files of their own.
     """
     rows, numbers = found.changes_by_key(table.schema.select(table.schema.primary_keys))
     rows, kinds = rows.cast(table.schema.arrow_schema), pa.array(numbers)

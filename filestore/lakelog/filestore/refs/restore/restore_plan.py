@@ -1,4 +1,4 @@
-"""A restore as the changes of a batch statement: for tables with a log, whose log order decides."""
+"""A restore as the changes of a batch statement: for logged tables, in which the order of the log decides."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from lakelog.filestore.write.write import check_table_writable
 
 
 def restore_plan(table: TableStore, target: Snapshot) -> ChangePlan:
-    """The net difference of a snapshot and the target is deleted, replaced and inserted.
+    """The changes that turn the rows of a snapshot into those of the target: deletes, updates and inserts.
 
     The rows that differ must fit in memory, as those of every statement. Raises InvalidRequestError for a target that
-    does not fit the table, UnsupportedError for a table whose column holds the row kinds.
+    does not fit the table, UnsupportedError for a table with a column that holds the row kinds.
     """
     check_table_writable(table)
     check_kinds_free(table, "a restore")
@@ -41,9 +41,9 @@ def restore_plan(table: TableStore, target: Snapshot) -> ChangePlan:
 
 
 def changes_of(found: StateDifference) -> StatementChanges:
-    """The changes of a statement that make the rows of the target of those of the base; all in memory.
+    """The changes of a statement that turn the rows of the base into those of the target; all in memory.
 
-    Raises CorruptDataError where they would make others.
+    Raises CorruptDataError if they would lead to other rows.
     """
     table, shape = found.table, found.table.schema.arrow_schema
     nothing = shape.empty_table()

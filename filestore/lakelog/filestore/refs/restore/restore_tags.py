@@ -1,12 +1,13 @@
-"""The tags that protect the files of a restore: as long as a snapshot before it is left, its files look removed.
+"""The tags that protect the files of a restore: while a snapshot before the restore is left, its files look removed.
 
-A restore adds files again that a snapshot between its target and itself removed. Whoever expires that snapshot deletes
-what it removed, unless a tag has it, in every engine of the format. So a restore makes a tag of its target first. It is
-deleted when no snapshot or changelog before the restore is left, in the next restore or expiry of lakelog; a tag whose
-restore did not happen, after a day.
+A restore adds files again that a snapshot between its target and itself removed. In every engine of the format, an
+expiry of that snapshot deletes what it removed, unless a tag has it. So a restore first creates a tag of its target.
+The next restore or expiry of lakelog deletes the tag when no snapshot or changelog before the restore is left; a tag
+whose restore did not happen is deleted after a day.
 
 The snapshot property `lakelog.restored` holds {tag: id of the snapshot of its restore}. An older tag may share files
-with younger snapshots where a tag between does not: so an expiry of lakelog asks all tags older than a restore.
+with younger snapshots even if a tag between them does not: so an expiry of lakelog checks all tags older than a
+restore.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ _ABANDONED_MILLIS = 24 * 3_600_000
 
 
 def restored_after(table: TableStore, carried: Mapping[str, str], tag: str, snapshot_id: int) -> str:
-    """The property of a restore's snapshot: those before it whose tag is left, or that is the newest, and its own."""
+    """The property of a restore's snapshot: its own restore, and the earlier ones whose tag is left or that are the
+    newest."""
     before = parse_restored(carried)
     there = set(table.snapshots.tags())
     newest = max(before.values(), default=None)
@@ -40,7 +42,8 @@ def restored_after(table: TableStore, carried: Mapping[str, str], tag: str, snap
 
 
 def release_restore_tags(table: TableStore, *, now_millis: int | None = None) -> list[str]:
-    """Delete the tags of restores that protect nothing any more; gives their names. One listing without such tags."""
+    """Delete the tags of restores that no longer protect anything; returns their names. Without such tags it costs one
+    listing."""
     tags = [name for name in table.snapshots.tags() if name.startswith(RESTORE_TAG_PREFIX)]
     if not tags:
         return []
@@ -59,7 +62,7 @@ def release_restore_tags(table: TableStore, *, now_millis: int | None = None) ->
 
 
 def release_after_commit(table: TableStore) -> None:
-    """Release after a commit, which has succeeded: errors are logged."""
+    """Delete these tags after a commit. The commit has succeeded, so errors are only logged."""
     try:
         release_restore_tags(table)
     except LakelogError as error:
@@ -71,7 +74,7 @@ def _changelogs(table: TableStore) -> ChangelogManager:
 
 
 def _is_abandoned(table: TableStore, name: str, *, now_millis: int) -> bool:
-    """Whether the restore of a tag was begun long ago, and is in no snapshot."""
+    """Whether the restore of a tag began long ago, and is in no snapshot."""
     for entry in table.file_io.list_entries(table.paths.tag_dir):
         if entry.name == TAG_PREFIX + name:
             return entry.modified_millis < now_millis - _ABANDONED_MILLIS

@@ -24,9 +24,11 @@ from lakelog.filestore.refs.states.table_state import TableState
 
 @dataclass(frozen=True)
 class StateDifference:
-    """From the state of `base`, the newest snapshot, to that of `target`: both in the table's newest columns.
+    """The difference from the state of `base`, the newest snapshot, to that of `target`: both in the table's newest
+    columns.
 
-    `target` is a snapshot of the table, or with `line` of that line: a branch with columns of the same names and types.
+    `target` is a snapshot of the table, or with `line` one of that line: a branch with columns of the same names and
+    types.
     """
 
     table: TableStore
@@ -36,12 +38,12 @@ class StateDifference:
 
     @property
     def _of_target(self) -> TableStore:
-        """The line that reads the target: numbers of schemas mean its own."""
+        """The line that reads the target: schema numbers are those of this line."""
         return self.table if self.line is None else self.line
 
     @cached_property
     def removed(self) -> list[ManifestEntry]:
-        """The live files that the target does not have, as deletes."""
+        """The live files that the target lacks, as deletes."""
         kept = {entry.identifier for entry in _entries(self._of_target, self.target)}
         return [
             replace(entry, kind=FileKind.DELETE)
@@ -68,7 +70,7 @@ class StateDifference:
 
     @cached_property
     def columns_missing(self) -> tuple[str, ...]:
-        """The columns of the target's schema that the table has dropped since: their values do not come back."""
+        """The columns of the target's schema that the table has dropped since: their values are not restored."""
         there = {field.id for field in self.table.schema.fields}
         then = self._of_target.schemas.get(self.target.schema_id)
         return tuple(field.name for field in then.fields if field.id not in there)
@@ -85,12 +87,14 @@ class StateDifference:
                 )
 
     def rows(self, *, is_followed: bool) -> Iterator[tuple[BucketId, Difference]]:
-        """The rows that differ, unit by unit, of a large unit in parts, with its bucket. Memory: `read.memory-budget`.
+        """The rows that differ, unit by unit, with the bucket of each; a large unit in parts. Memory:
+        `read.memory-budget`.
 
-        Where keys may move between buckets, all changes of a partition are of its lowest bucket: the row that a key had
-        in one bucket is not removed behind the row that it gets in another.
+        If keys may move between buckets, all changes of a partition belong to its lowest bucket, so that the row which
+        a key had in one bucket is not removed after the row that it gets in another.
 
-        Rows of a value-count table that are there less than 0 times count too: the target has them, though none shows.
+        Rows of a value-count table with a count below 0 count too: the target has them, although reads do not show
+        them.
 
         `is_followed` compares what followers have seen of the two states, see `lakelog.filestore.read.scan.plan`.
         """
@@ -105,10 +109,11 @@ class StateDifference:
         return unshared(before, after, is_followed=is_followed)
 
     def check_rows(self, found: Mapping[BucketId, RowDigest], *, what: str) -> None:
-        """Raise CorruptDataError where changes of these digests do not lead from the rows of the base to the target's.
+        """Raise CorruptDataError if changes with these digests do not lead from the rows of the base to those of the
+        target.
 
-        Reads the parts of the buckets that differ; not where they are large beside what has changed: there a comparison
-        looks the rows of changed keys up.
+        Reads the parts of the buckets that differ, but not parts that are large compared to their changes: there a
+        comparison looks up the rows of changed keys.
         """
         names = self.table.schema.field_names
         for unit in self.units(is_followed=False):

@@ -6,12 +6,13 @@
     4  from the newest snapshot down: the one before gets the users of the newest, then the snapshot is deleted
     5  younger changelogs are deleted, and tags that were made meanwhile
 
-So the newest snapshot has the users at each moment: a stream goes on with its next batch, and batches that were rolled
-back do not come again. With `rewind_writers` users are those of the target. A call that is cut off leaves one of the
-snapshots between as the newest one, and the next call finishes it. Data files stay: `remove_orphan_files` deletes them.
+So at each time the newest snapshot has the users: a stream continues with its next batch, and batches that were rolled
+back are not written again. With `rewind_writers` users are those of the target. A call that is cut off leaves one of
+the snapshots in between as the newest one, and the next call finishes it. Data files are kept: `remove_orphan_files`
+deletes them.
 
 A writer that created a snapshot meanwhile is rolled back too, or finds its base deleted and commits again, see
-`lakelog.filestore.commit.outcomes`. Ids are given again: offsets and consumers name the uuid of a snapshot beside its
+`lakelog.filestore.commit.outcomes`. Ids are used again: offsets and consumers name the uuid of a snapshot beside its
 id. Source: Paimon, `RollbackHelper`.
 """
 
@@ -42,9 +43,9 @@ from lakelog.filestore.write.write import check_table_writable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolledBack:
-    """What a rollback deleted, or would delete, and the rows that differ: added, removed and changed by it.
+    """What a rollback deleted, or would delete, and the rows that it adds, removes and changes.
 
-    `writers` have written since the target; with `rewinds_writers` their last batch is again the one of the target.
+    `writers` have written since the target; with `rewinds_writers` their last batch is that of the target again.
     """
 
     target: Snapshot
@@ -61,7 +62,7 @@ class RolledBack:
 def roll_back(
     table: TableStore, target: Snapshot, *, rewind_writers: bool = False, dry_run: bool = False
 ) -> RolledBack:
-    """Delete all that is younger than `target`, a snapshot of the table or what a tag keeps; or only say what.
+    """Delete all that is younger than `target`, a snapshot of the table or one that a tag keeps; or only report it.
 
     A call continues one that was cut off. Raises NotFoundError for a table without snapshots.
     """
@@ -80,7 +81,7 @@ def roll_back(
 
 
 def _check_never_logged(table: TableStore, newest: Snapshot, target: Snapshot) -> None:
-    """Raise InvalidRequestError where the table had a log at the target: no schema names it any more."""
+    """Raise InvalidRequestError if the table had a log at the target that no schema names any more."""
     for snapshot in (newest, target):
         if carried_properties(snapshot, table.snapshots).properties.get(LOG_STATE_KEY):
             raise InvalidRequestError(
@@ -90,7 +91,7 @@ def _check_never_logged(table: TableStore, newest: Snapshot, target: Snapshot) -
 
 
 def _check_same_line(table: TableStore, target: Snapshot) -> None:
-    """Raise InvalidRequestError for what a tag keeps of another line, whose number another commit has in the table."""
+    """Raise InvalidRequestError for a tagged snapshot of another line, whose number another commit has in the table."""
     has_number = table.file_io.exists(table.paths.snapshot(target.id))
     living = table.snapshots.find(target.id) if has_number else None
     if living is not None and not is_same_commit(living, target):
@@ -111,10 +112,10 @@ class _Rollback:
         self._changelogs = ChangelogManager(table.file_io, table.paths)
 
     def check_known(self) -> None:
-        """Raise InvalidRequestError where nothing tells what was known at the target, which becomes the newest.
+        """Raise InvalidRequestError if the state at the target, which becomes the newest snapshot, is not known.
 
-        Of a target of another engine the next snapshot of lakelog tells it where those before have expired, but for
-        what its own commit has changed.
+        For a target of another engine whose earlier snapshots have expired, the next snapshot of lakelog has the state,
+        except for what its own commit has changed.
         """
         table, target = self._table, self._target
         if self._rewinds_writers:
@@ -150,7 +151,7 @@ class _Rollback:
         self._delete_tags()
         self._put_target()
         self._put_hints()
-        while younger := self._younger():  # again where a writer was quicker
+        while younger := self._younger():  # again if a writer was quicker
             for number in reversed(younger):
                 self._delete(number)
         for number in self._changelogs.ids():
@@ -172,7 +173,8 @@ class _Rollback:
             self._table.file_io.delete(self._table.paths.tag(name))
 
     def _put_target(self) -> None:
-        """Give a target that has expired its file again: with the users of the newest snapshot, as it may become it."""
+        """Write the file of an expired target again, with the users of the newest snapshot, as the target may become
+        the newest."""
         table = self._table
         if table.snapshots.find(self._target.id) is not None:
             return
@@ -196,7 +198,7 @@ class _Rollback:
         table.snapshots.write_latest_hint(self._target.id)
 
     def _delete(self, number: int) -> None:
-        """Delete a snapshot, once the one before it has its users."""
+        """Delete a snapshot, after the one before it has got its users."""
         table = self._table
         snapshot, before = table.snapshots.find(number), self._before(number)
         if snapshot is None:

@@ -1,8 +1,8 @@
 """The rows of a bucket in which two states may differ, found by the keys of the files that only one of them has.
 
-Both states' rows of other keys come from the same files. So of a file that both have the row groups are read that may
-hold one of these keys, and each file once. For tables that keep the last row of a key, where the shared files have many
-more rows than the others; else both states are read as a whole.
+The rows of other keys come from the same files in both states. So in a file that both have, only the row groups that
+may hold one of these keys are read, and each file is read once. This is for tables that keep the last row of a key and
+whose shared files have many more rows than the others; otherwise both states are read as a whole.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def rows_of_changed_keys(
 ) -> tuple[pa.Table, pa.Table] | None:
     """The rows that the states have of the keys that may differ, in the columns `fields`.
 
-    None where both states are to be read as a whole: by the kind of table, by cost, or beyond the memory budget.
+    None if both states must be read as a whole, because of the kind of table, the cost, or the memory budget.
     """
     if not _keeps_last_rows(before, after, unit, fields):
         return None
@@ -59,7 +59,8 @@ def rows_of_changed_keys(
 
 
 def is_large_beside_changes(unit: StateUnit) -> bool:
-    """Whether the files that both states have are so large that a look-up of keys in them costs less than reading."""
+    """Whether the files that both states have are so large that looking up keys in them costs less than reading
+    them."""
     old, new = _files(unit.before), _files(unit.after)
     shared = sum(file.row_count for name, file in new.items() if name in old)
     alone = [file for own, other in ((old, new), (new, old)) for name, file in own.items() if name not in other]
@@ -67,7 +68,7 @@ def is_large_beside_changes(unit: StateUnit) -> bool:
 
 
 def _keeps_last_rows(before: TableStore, after: TableStore, unit: StateUnit, fields: Sequence[DataField]) -> bool:
-    """Whether the files of both states are read alike, and the youngest row of a key is the table's."""
+    """Whether the files of both states are read in the same way, and the youngest row of a key is the table's row."""
     schemas = [table.stored.schema for table in (before, after)]
     buckets = {split.bucket_id for split in (*unit.before, *unit.after)}
     names = {field.name for field in fields}
@@ -86,7 +87,7 @@ def _files(splits: Iterable[DataSplit]) -> _Files:
 
 @dataclass(slots=True)
 class _Gathered:
-    """Rows of files of a bucket, with their keys, each with whether the states have it."""
+    """Rows from the files of a bucket, with their keys; each row says which states have it."""
 
     table: TableStore
     unit: StateUnit
@@ -94,14 +95,14 @@ class _Gathered:
     parts: list[tuple[pa.Table, pl.DataFrame, tuple[bool, bool]]]
 
     def read(self, line: TableStore, file: DataFileMeta, sides: tuple[bool, bool], budget_bytes: int) -> None:
-        """Take all rows of a file of a line: the number of the file's schema means that of the line."""
+        """Add all rows of a file of a line: the schema number of the file is one of that line."""
         table = line.stored
         for batch in read_data_file(table, self.unit.bucket, file, self._wanted, piece_bytes=budget_bytes):
             rows = pa.Table.from_batches([batch])
             self.parts.append((rows, key_frame(rows, table.schema.key_fields), sides))
 
     def look_up(self, file: DataFileMeta, keys: pl.DataFrame) -> None:
-        """Take the rows of a file that have one of the keys."""
+        """Add the rows of a file that have one of the keys."""
         for found in read_rows_of_keys(self.table.stored, self.unit.bucket, file, self._wanted, keys):
             self.parts.append((found.rows, found.keys, (True, True)))
 
@@ -111,7 +112,7 @@ class _Gathered:
         return frame.unique().sort(frame.columns, nulls_last=False)
 
     def state(self, side: int) -> pa.Table:
-        """The rows of one state: the youngest of each key, but for deletes."""
+        """The rows of one state: the youngest row of each key, without deletes."""
         names = [field.name for field in self.fields]
         found = [(rows, keys) for rows, keys, sides in self.parts if sides[side]]
         if not found:

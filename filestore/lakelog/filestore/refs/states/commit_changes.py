@@ -1,17 +1,17 @@
-"""The files that the commits between two snapshots have added: what changed in between is in them alone.
+"""The files that the commits between two snapshots have added: only these files hold what changed in between.
 
 A compaction rewrites files without changing a row, and may rewrite all of them: then the two states share no file, and
 a comparison of their files would read both as a whole. The commits between them still say what was written, as long as
-they have not expired. This holds only where each commit says so itself, which is checked commit by commit:
+they have not expired. This holds only if each commit shows which rows it changes, which is checked commit by commit:
 
 | commit | must |
 |---|---|
-| APPEND | add files of level 0 alone, whose sequence numbers are above all of their bucket at the first snapshot |
-| COMPACT | add in no bucket more rows, or other sequence numbers, than it takes out of that bucket |
+| APPEND | add only files of level 0, whose sequence numbers are above all of their bucket at the first snapshot |
+| COMPACT | add in no bucket more rows, or other sequence numbers, than it removes from that bucket |
 | any other | change no file |
 
-A COMPACT that brings rows of its own, as one of a postponed bucket, fails the second rule; tables that hide level 0
-until it is compacted are left out, since there a compaction changes what reads show.
+A COMPACT that adds rows of its own, such as that of a postponed bucket, fails the second rule; tables that hide level 0
+until it is compacted are left out, since their compactions change what reads show.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ COMMITS_MAX = 1_000  # their manifests are read one after the other
 
 
 def differences_by_commits(ancestor: TableState, old: TableState, new: TableState) -> list[BucketDifference] | None:
-    """The files that only one of two states has got since an ancestor of both; None where the commits do not say."""
+    """The files that only one of two states has got since an ancestor of both; None if the commits do not show it."""
     added = [added_since(ancestor, state) for state in (old, new)]
     had, has = added
     if had is None or has is None:
@@ -51,7 +51,7 @@ def differences_by_commits(ancestor: TableState, old: TableState, new: TableStat
 
 
 def added_since(ancestor: TableState, state: TableState) -> dict[BucketId, list[StateFile]] | None:
-    """The files that the commits after `ancestor` have added, up to `state`; None where they do not say what changed.
+    """The files that the commits after `ancestor` have added, up to `state`; None if they do not show what changed.
 
     Reads the manifests of each commit.
     """
@@ -76,7 +76,7 @@ def added_since(ancestor: TableState, state: TableState) -> dict[BucketId, list[
 
 
 def _entries(table: TableStore, commit: Snapshot, begin: LiveFiles) -> list[ManifestEntry] | None:
-    """What a commit changes; None where that does not say which rows it changes."""
+    """The entries of a commit; None if they do not show which rows it changes."""
     entries = changed_entries(table, commit, ChangeSource.DELTA)
     if commit.commit_kind is CommitKind.APPEND:
         is_plain = all(
@@ -94,7 +94,7 @@ def _entries(table: TableStore, commit: Snapshot, begin: LiveFiles) -> list[Mani
 
 
 def only_rewrites(entries: Sequence[ManifestEntry]) -> bool:
-    """Whether a compaction can have got all of its rows from the files that it takes out. Pure."""
+    """Whether all rows of a compaction can come from the files that it removes. Pure."""
     buckets: dict[BucketId, tuple[list[ManifestEntry], list[ManifestEntry]]] = {}
     for entry in entries:
         buckets.setdefault(entry.bucket_id, ([], []))[entry.kind is FileKind.ADD].append(entry)
@@ -115,7 +115,7 @@ def _sequences_inside(added: Sequence[ManifestEntry], removed: Sequence[Manifest
 
 
 def _after(live: LiveFiles, entries: Iterable[ManifestEntry]) -> LiveFiles | None:
-    """The files after a commit; None for a commit of another history."""
+    """The files after a commit; None for a commit of another line."""
     try:
         return live.apply(entries)
     except CorruptDataError:

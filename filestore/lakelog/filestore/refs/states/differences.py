@@ -1,10 +1,10 @@
 """The rows in which two states of a table differ, in bounded memory: for diffs, restores, and streams from a tag.
 
-Rows with primary key are compared by key, others by how often they are there. Only parts that the states do not share
-are read, unit by unit (`lakelog.filestore.refs.states.state_parts`). A file that both states have is in such a part
-where its keys overlap with those of another one: then the rows of the keys that may differ are looked up in it, where
-that is known to be enough (`lakelog.filestore.refs.states.changed_keys`). What of a unit exceeds the memory budget goes
-to temporary files, split by key, and is compared part by part.
+Rows with primary key are compared by key, others by how often they occur. Only parts that the states do not share are
+read, unit by unit (`lakelog.filestore.refs.states.state_parts`). A file that both states have is in such a part if its
+keys overlap with those of another file: then only the rows of the keys that may differ are looked up in it, if that is
+known to be enough (`lakelog.filestore.refs.states.changed_keys`). The rows of a unit that exceed the memory budget go
+to temporary files, split by key, and are compared part by part.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.schema.schema_rules import KEY_PREFIX
 from lakelog.filestore.write.key_parts import KeyParts
 
-_COPIES = 6  # of a row in memory: of both states, as read, as compared and as given
+_COPIES = 6  # of a row in memory: of both states, as read, as compared and as returned
 _ROW, _RANK, _NEW = "row", "rank", " after"
 _SIDE = f"{KEY_PREFIX}after"  # no column of a table has this prefix
 
@@ -58,7 +58,7 @@ class Difference:
         return int(self.added.num_rows + self.removed.num_rows + self.old.num_rows)
 
     def changes(self) -> pa.Table:
-        """The rows as changes: -D, then -U with its +U behind it, then +I; `_row_kind` is the first column."""
+        """The rows as changes: -D, then each -U followed by its +U, then +I; `_row_kind` is the first column."""
         count = self.old.num_rows
         pairs = pa.concat_tables([self.old, self.new]).take(pa.array(np.arange(2 * count).reshape(2, -1).T.ravel()))
         rows = pa.concat_tables([self.removed, pairs, self.added])
@@ -137,8 +137,8 @@ def unit_differences(
 ) -> Iterator[Difference]:
     """The rows in which two states of a unit differ, a part of the keys at a time.
 
-    With `has_debts` rows of a value-count table that were deleted before they are inserted count, less than 0 times;
-    else the difference is that of the rows which reads show. What one state owes, the other one has more.
+    With `has_debts`, rows of a value-count table that were deleted before they are inserted have a count below 0; else
+    the difference is that of the rows which reads show. A count below 0 in one state counts as added rows in the other.
     """
     budget = READ_MEMORY_BUDGET.of(after.schema.options) if budget_bytes is None else budget_bytes
     keys = after.schema.primary_keys
@@ -166,14 +166,14 @@ def unit_differences(
 def _rows(
     table: TableStore, splits: Sequence[DataSplit], fields: Sequence[DataField], budget_bytes: int, *, has_debts: bool
 ) -> Iterator[tuple[pa.Table, npt.NDArray[np.bool_]]]:
-    """The rows of splits in the columns `fields` of another line, and which are there less than 0 times.
+    """The rows of splits in the columns `fields` of another line, and those with a count below 0.
 
     Columns that the table lacks are null.
     """
     there = {field.name: field for field in table.schema.fields}
     read = [field.name for field in fields if field.name in there]
     schema = to_arrow_schema([_nullable(field) for field in fields])
-    half = max(1, budget_bytes // 2)  # the other one is held meanwhile
+    half = max(1, budget_bytes // 2)  # the other state is held meanwhile
     for batch, kinds in (
         read_splits_as_changes(table, splits, columns=read, batch_bytes=half // _COPIES, memory_budget_bytes=half)
         if splits

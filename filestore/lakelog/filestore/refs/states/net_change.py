@@ -1,7 +1,7 @@
-"""The files in which two states of a table differ, bucket by bucket: what changed in between is in them alone.
+"""The files in which two states of a table differ, bucket by bucket: only these files hold what changed in between.
 
-Nothing else of the states is read, so that a comparison costs by the changes. A compaction replaces files without
-changing rows: then the files on both sides are read, and rows that are equal in both cancel out.
+Nothing else of the states is read, so that the cost of a comparison depends on the changes. A compaction replaces files
+without changing rows: then the files of both sides are read, and rows that are equal in both cancel out.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _Files = dict[tuple[str, DeletionFile | None], StateFile]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketDifference:
-    """The files of a bucket that only one of two states has. `companions` are those of both states that may hold
-    younger rows of the same keys: these decide which row of a key counts.
+    """The files of a bucket that only one of two states has. `companions` are files of both states that may hold
+    younger rows of the same keys: they decide which row of a key counts.
     """
 
     bucket: BucketId
@@ -58,7 +58,7 @@ def differences(old: TableState, new: TableState) -> Iterator[BucketDifference]:
 
 
 def _by_name(files: Sequence[StateFile]) -> _Files:
-    """A file whose deletion vector is another one is another file; on another level it is the same."""
+    """A file with another deletion vector is another file; a file on another level is the same file."""
     return {(file.file_name, vector): (file, vector) for file, vector in files}
 
 

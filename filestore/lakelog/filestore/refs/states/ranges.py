@@ -1,7 +1,7 @@
 """The two ends of a range of changes: snapshots, tags or timestamps.
 
-An end is the number of a snapshot, 0 for the state before the first one; a string, which is a version as
-`lakelog.filestore.refs.states.travel` reads it, or else a timestamp; or a datetime.
+An end is the number of a snapshot, 0 for the state before the first one; a string, read as in `VERSION AS OF` by
+`lakelog.filestore.refs.states.travel`, or else as a timestamp; or a datetime.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ RangeName = int | str | datetime
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeEnd:
-    """One end. `snapshot` is None for the state before the first one, and where it is not known to be kept."""
+    """One end. `snapshot` is None for the state before the first snapshot, and if it is not known whether the snapshot
+    is kept."""
 
     number: int
     snapshot: Snapshot | None = None
@@ -31,7 +32,7 @@ class RangeEnd:
 def range_end(table: TableStore, named: RangeName, what: str) -> RangeEnd:
     """The end that a name means, in the table's branch. Raises NotFoundError and InvalidRequestError.
 
-    A number is not searched for: its snapshot may have expired, and its changes be kept.
+    A number is not looked up: its snapshot may have expired while its changes are kept.
     """
     if isinstance(named, bool) or not isinstance(named, int | str | datetime):
         raise InvalidRequestError(f"{what} takes a snapshot, a tag or a timestamp, found {shown(named)}")
@@ -45,9 +46,10 @@ def range_end(table: TableStore, named: RangeName, what: str) -> RangeEnd:
 
 
 def state_of(table: TableStore, end: RangeEnd) -> Snapshot | None:
-    """The snapshot of an end; None for the state before the first one. Raises NotFoundError for one that is not kept.
+    """The snapshot of an end; None for the state before the first one. Raises NotFoundError for a snapshot that is not
+    kept.
 
-    A number of an expired snapshot is found in the tags.
+    The number of an expired snapshot is searched for in the tags.
     """
     if end.snapshot is not None or end.number == 0:
         return end.snapshot
@@ -77,7 +79,7 @@ def _of_time(table: TableStore, time: datetime) -> RangeEnd:
 
 
 def _of_millis(table: TableStore, millis: int) -> RangeEnd:
-    """The snapshot at a time; the state before the first one for a time before it."""
+    """The snapshot at a time; for a time before the first snapshot, the state before it."""
     try:
         snapshot = at_timestamp(table, millis)
     except NotFoundError:

@@ -1,7 +1,7 @@
 """Whether rows are equal, column by column, as the format compares values. Pure.
 
-Null equals null and NaN equals NaN; 0.0 does not equal -0.0. Nested values are equal where their JSON is: the same rule
-holds inside of them, and maps are equal in whatever order their entries are.
+Null equals null and NaN equals NaN; 0.0 does not equal -0.0. Nested values are equal if their JSON is: the same rule
+holds inside them, and the order of the entries of a map does not matter.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Flags = npt.NDArray[np.bool_]
 
 
 def comparable(rows: pa.Table, fields: Sequence[DataField]) -> pl.DataFrame:
-    """Columns `0`, `1`, ... that polars holds for equal where the values are; nested ones as JSON."""
+    """Columns `0`, `1`, ... that polars finds equal where the values are equal; nested columns as JSON."""
     columns = []
     for at, field in enumerate(fields):
         if field.type.is_nested:

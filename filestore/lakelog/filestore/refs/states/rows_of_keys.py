@@ -27,7 +27,7 @@ def rows_of_keys(
 ) -> pa.Table:
     """The rows of a state whose primary key is among `keys`, in the columns `fields` of another line, in no order.
 
-    The files `without`, by name, are known to hold none.
+    The files `without`, by name, are known to hold none of the keys.
     """
     schema = to_arrow_schema(fields)
     if not keys.num_rows or state.snapshot is None:

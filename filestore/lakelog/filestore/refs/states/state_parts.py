@@ -1,8 +1,8 @@
-"""What two states of a table do not share: the splits of each that the other has not, unit by unit.
+"""What two states of a table do not share: the splits of each that the other lacks, unit by unit.
 
 A *part* is a set of files that are read together: a section of runs, or one file. A part that both states have holds
-the same rows in both, and no row of another part is in its range of keys: so only the others are read. A unit is what
-rows with equal keys share in both states: a bucket where both have the same buckets, else a partition, or the table.
+the same rows in both, and no row of another part is in its range of keys: so only the other parts are read. A unit
+holds all rows with equal keys of both states: a bucket if both have the same buckets, else a partition, or the table.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class StateUnit:
 
     @property
     def bucket(self) -> BucketId:
-        """The bucket of its rows, of several the lowest: where its changes are together, in their order."""
+        """The bucket of its rows, or the lowest of several: there its changes are together, in their order."""
         return min(split.bucket_id for split in (*self.before, *self.after))
 
 
@@ -91,7 +91,7 @@ def _parts(state: TableState, *, is_followed: bool) -> _Parts:
 def _groups(
     table: TableStore, files: Iterable[DataFileMeta], *, is_followed: bool
 ) -> Iterator[tuple[tuple[DataFileMeta, ...], bool]]:
-    """The files of a bucket that are read together, and whether their rows are the table's."""
+    """The files of a bucket that are read together, and whether their rows are rows of the table."""
     if is_merged_for(table.schema, is_followed=is_followed):
         yield from ((section.files, section.is_raw) for section in sections_of_files(files, table.key_types))
     elif has_row_groups(table.schema):
@@ -108,7 +108,7 @@ _Layout = Mapping[bytes, int]
 
 
 def _layout(state: TableState) -> _Layout:
-    """The fixed number of buckets of each partition; 0 for dynamic buckets, -1 where keys cross partitions."""
+    """The fixed number of buckets of each partition; 0 for dynamic buckets, -1 if keys may be in any partition."""
     schema = state.table.schema
     live = state.table.live_files.of(state.snapshot)
     partitions = {bucket.partition for bucket in live.buckets}

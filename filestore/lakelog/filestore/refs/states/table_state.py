@@ -28,7 +28,7 @@ class TableState:
     snapshot: Snapshot | None
 
     def buckets(self) -> dict[BucketId, list[StateFile]]:
-        """The live files that reads show, each with its deletion vector. Reads the manifests."""
+        """The live files whose rows reads show, each with its deletion vector. Reads the manifests."""
         schema = self.table.stored.schema
         level_min = 1 if schema.primary_keys and not is_merged_on_read(schema) else 0
         vectors = deletion_files(self.table, self.snapshot)
@@ -42,5 +42,5 @@ class TableState:
         return found
 
     def as_written(self) -> TableState:
-        """The state with the rows that wait for a compaction."""
+        """The state, including the rows that wait for a compaction."""
         return replace(self, table=with_waiting_rows(self.table))

@@ -3,7 +3,7 @@
 | keyword | state |
 |---|---|
 | `snapshot_id` | the living snapshot of this number |
-| `timestamp` | the newest snapshot at this time or before. Has it expired, the newest tag that early, else the oldest |
+| `timestamp` | the newest snapshot at this time or before; if expired, the newest tag that early, else the oldest |
 | `watermark` | the oldest snapshot, living or in a tag, with this watermark or a later one |
 | `tag` | the snapshot that the tag keeps |
 | `version` | the tag of this name, also `5`; else a snapshot's number, `branch.tag`, `branch.snapshot`, or a branch |
@@ -37,7 +37,7 @@ _DIGITS_MAX = 18
 
 
 class SnapshotChoice(TypedDict, total=False):
-    """The state that a read shows: the newest, or the one that a keyword names; of the table or a branch."""
+    """The state that a read shows, of the table or a branch: the newest, or the one that a keyword names."""
 
     snapshot_id: int | None
     timestamp: Timestamp | None
@@ -48,7 +48,7 @@ class SnapshotChoice(TypedDict, total=False):
 
 
 def on_branch(table: AnyTable, branch: str | None) -> AnyTable:
-    """The branch as a table, with its newest schema; None is the table itself. Raises NotFoundError."""
+    """The branch as a table, with its newest schema; None means the table itself. Raises NotFoundError."""
     if branch is None or branch == table.branch:
         return table
     other = replace(table, branch=branch)
@@ -62,7 +62,7 @@ def on_branch(table: AnyTable, branch: str | None) -> AnyTable:
 
 
 def check_not_in_step(table: TableStore) -> None:
-    """Raise NotFoundError for a branch that is half made, renamed or deleted."""
+    """Raise NotFoundError for a branch that is being created, renamed or deleted."""
     if table.branch != MAIN_BRANCH and table.file_io.exists(table.paths.branch_step):
         raise NotFoundError(
             f"branch {table.branch!r} of {table.path} is being made, renamed or deleted; where the process that did it "
@@ -71,7 +71,8 @@ def check_not_in_step(table: TableStore) -> None:
 
 
 def travelled(table: AnyTable, which: SnapshotChoice) -> tuple[AnyTable, Snapshot | None]:
-    """The table, or the branch that a choice names, and the chosen snapshot; None for the newest of none.
+    """The table, or the branch that a choice names, and the chosen snapshot; None for the newest if there is no
+    snapshot.
 
     Raises NotFoundError for what does not exist, InvalidRequestError for a choice that names several states.
     """
@@ -122,7 +123,7 @@ def at_number(table: TableStore, snapshot_id: int, *, or_tagged: bool = False) -
 
 
 def at_timestamp(table: TableStore, time_millis: int) -> Snapshot:
-    """The newest snapshot at a time or before; of expired ones those that a tag keeps. Raises NotFoundError."""
+    """The newest snapshot at a time or before; expired ones count if a tag keeps them. Raises NotFoundError."""
     found = table.snapshots.at_or_before(time_millis)
     if found is not None:
         return found
@@ -150,7 +151,7 @@ def at_watermark(table: TableStore, watermark: int) -> Snapshot:
 
 
 def at_version(table: AnyTable, version: str | int | None) -> tuple[AnyTable, Snapshot | None]:
-    """The branch and the snapshot that a version names. Raises NotFoundError."""
+    """The branch and the snapshot that a `version` names. Raises NotFoundError."""
     if not isinstance(version, str | int) or isinstance(version, bool):
         raise InvalidRequestError(f"version is {shown(version)}; expected the name of a tag, a branch or a snapshot")
     text = str(version)
@@ -174,7 +175,7 @@ def at_version(table: AnyTable, version: str | int | None) -> tuple[AnyTable, Sn
 
 
 def _named_state(table: TableStore, text: str) -> Snapshot | None:
-    """The snapshot of the tag `text`, or of the number or watermark in it; None when it is another text."""
+    """The snapshot of the tag `text`, or of the number or watermark in it; None for any other string."""
     if text in table.snapshots.tags():
         return table.snapshots.tagged(text)
     mark = text.removeprefix(_WATERMARK_PREFIX)

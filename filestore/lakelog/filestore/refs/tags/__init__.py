@@ -1,1 +1,1 @@
-"""Tags: by hand, and by writers."""
+"""Tags: those that users create, and those that writers create."""

@@ -1,9 +1,9 @@
-"""Tags that writers create by themselves after a commit, one a period, and that they delete when their time is over.
+"""Tags that writers create by themselves after a commit, one per period, and delete when their time is over.
 
-The snapshots are looked through from the one behind the newest automatic tag on: the first whose time, less the delay,
-has reached the end of the next period gets the tag of the period before its own. With completion it gets that of the
-first period without one, so that those that were missed follow, one a snapshot. Names, times and rules are Paimon's,
-whose writers go on with them. A process caches when the next tag is due, so that a commit before costs no I/O.
+The search begins with the snapshot after the newest automatic tag: the first snapshot whose time, less the delay, has
+reached the end of the next period gets the tag of the period before its own. With completion it gets the tag of the
+first period without one, so that missed tags follow, one per snapshot. Names, times and rules are Paimon's, so Paimon's
+writers can continue with them. A process caches when the next tag is due, so that an earlier commit costs no I/O.
 Source: Paimon, `TagAutoCreation`, `TagBatchCreation`, `TagTimeExpire`; the proposal of tags, "Table Options".
 """
 
@@ -36,7 +36,7 @@ _EXPIRY_MILLIS = 600_000  # between two searches of a process for tags whose tim
 
 @dataclass(frozen=True, slots=True)
 class _Next:
-    """The first snapshot that was not looked at, and the period that gets the next tag; None before the first tag."""
+    """The first snapshot that was not checked, and the period that gets the next tag; None before the first tag."""
 
     snapshot_id: int
     period: datetime | None
@@ -51,7 +51,7 @@ def tag_after_commit(
 ) -> None:
     """Create the tags that are due after a commit, before anything expires. Errors of lakelog are only logged.
 
-    In tables with `write-only` only upkeep does, such as a compaction job (`is_upkeep`).
+    In tables with `write-only` only upkeep creates them, such as a compaction job (`is_upkeep`).
     """
     if WRITE_ONLY.of(table.schema.options) and not is_upkeep:
         return
@@ -66,7 +66,7 @@ def tag_after_commit(
 
 
 def expire_tags_by_writer(table: TableStore, *, now_millis: int | None = None) -> list[str]:
-    """Delete the tags whose time is over, every ten minutes at most; gives their names. Errors are only logged.
+    """Delete the tags whose time is over, every ten minutes at most; returns their names. Errors are only logged.
 
     Writers call it when they expire snapshots, and in tables with `tag.default-time-retained` after commits.
     """
@@ -84,7 +84,7 @@ def expire_tags_by_writer(table: TableStore, *, now_millis: int | None = None) -
 
 
 def create_due_tags(table: TableStore, newest: Snapshot) -> list[str]:
-    """Create the automatic tags that are due up to a snapshot; gives their names. Raises errors of lakelog."""
+    """Create the automatic tags that are due up to a snapshot; returns their names. Raises errors of lakelog."""
     options = table.schema.options
     creation = creation_of(options)
     if creation is TagCreation.NONE:
@@ -95,11 +95,11 @@ def create_due_tags(table: TableStore, newest: Snapshot) -> list[str]:
 
 
 def is_snapshot_due(table: TableStore, *, watermark: int | None, now_millis: int | None = None) -> bool:
-    """Whether a batch without rows is to make a snapshot, so that a tag can be created: no row comes meanwhile.
+    """Whether a batch without rows is to create a snapshot, so that a tag can be created although no rows arrive.
 
-    With tags by the time of commits, when one is due now. With tags by watermarks, when the newest snapshot's watermark
-    is `snapshot.watermark-idle-timeout` behind now, and the batch has a later `watermark`. Asks the table for nothing
-    where the options rule it out. Source: Paimon, `TagAutoCreation`, "forceCreatingSnapshot".
+    With tags by the time of commits: if one is due now. With tags by watermarks: if the newest snapshot's watermark is
+    `snapshot.watermark-idle-timeout` behind now, and the batch has a later `watermark`. It reads nothing of the table
+    if the options rule it out. Source: Paimon, `TagAutoCreation`, "forceCreatingSnapshot".
     """
     options = table.schema.options
     creation, timeout = creation_of(options), tagging.SNAPSHOT_WATERMARK_IDLE_TIMEOUT.of(options)
@@ -120,7 +120,7 @@ def is_snapshot_due(table: TableStore, *, watermark: int | None, now_millis: int
 
 
 def creation_of(options: Mapping[str, str]) -> TagCreation:
-    """When tags are created by these options; the proposal's options mean the time of commits."""
+    """By what time tags are created with these options; the proposal's options mean the time of commits."""
     creation = tagging.TAG_AUTOMATIC_CREATION.of(options)
     asked = (tagging.TAG_CREATE_TIME.of(options), tagging.TAG_CREATE_INTERVAL.of(options))
     if creation is TagCreation.NONE and any(one is not None for one in asked):
@@ -139,7 +139,7 @@ class _AutoTags:
         self._is_completed = tagging.TAG_AUTOMATIC_COMPLETION.of(self._options)
 
     def create_up_to(self, newest: Snapshot) -> list[str]:
-        """Look at the snapshots up to `newest` that no process has looked at, oldest first."""
+        """Check the snapshots up to `newest` that no process has checked, oldest first."""
         key = (self._table.path, self._table.branch)
         at = self._known(newest)
         if not self._is_due(newest, at):
@@ -156,12 +156,12 @@ class _AutoTags:
         return made
 
     def is_due_at(self, now_millis: int, newest: Snapshot) -> bool:
-        """Whether a snapshot of this time, behind the newest one, would get a tag."""
+        """Whether a snapshot of this time, after the newest one, would get a tag."""
         at = self._known(newest)
         return self._is_due(replace(newest, id=newest.id + 1, time_millis=now_millis), at)
 
     def _known(self, newest: Snapshot) -> _Next:
-        """What this process knows of the next tag, or finds out."""
+        """What this process knows, or now finds out, about the next tag."""
         key = (self._table.path, self._table.branch)
         at = _next.get(key)
         if at is None or at.snapshot_id > newest.id + 1:  # another table in the same folder, or a rollback
@@ -216,13 +216,13 @@ class _AutoTags:
 
 
 def default_kept(options: Mapping[str, str]) -> timedelta | None:
-    """How long a tag is kept that has no time of its own; None for ever."""
+    """How long a tag without a time of its own is kept; None means forever."""
     millis = tagging.TAG_DEFAULT_TIME_RETAINED.of(options)
     return None if millis is None else timedelta(milliseconds=millis)
 
 
 def _tag_batch(table: TableStore, snapshot: Snapshot) -> list[str]:
-    """Let the tag of the day, or the one that the options name, keep what a batch write has committed."""
+    """Keep what a batch write has committed by the tag of the day, or by the one that the options name."""
     if snapshot.commit_identifier != BATCH_COMMIT_IDENTIFIER:
         return []
     options = table.schema.options

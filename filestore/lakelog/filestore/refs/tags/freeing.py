@@ -1,4 +1,4 @@
-"""Deleting the files that only a dropped tag or branch named."""
+"""Deletes the files that only a dropped tag or branch named."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ logger = logging.getLogger("lakelog.filestore")
 
 
 def free_files(table: TableStore, *snapshots: Snapshot) -> int:
-    """Delete the files of states that nothing else names any more; gives their number.
+    """Delete the files of states that nothing else names any more; returns their number.
 
-    When the files that others need cannot be known, because metadata are damaged or missing, nothing is deleted and a
-    warning is logged: they are orphans, which `remove_orphan_files` finds.
+    If damaged or missing metadata hide which files others need, nothing is deleted and a warning is logged: the files
+    are then orphans, which `remove_orphan_files` finds.
     """
     freed = [one for one in snapshots if table.snapshots.find(one.id) != one]
     if not freed:
@@ -46,7 +46,8 @@ def free_files(table: TableStore, *snapshots: Snapshot) -> int:
 
 
 def _paths_of(table: TableStore, snapshots: list[Snapshot]) -> dict[str, str]:
-    """The path of each file of states by its name: data files first, then what names them, lists last."""
+    """The path of each file of states by its name: data files first, then the manifests that name them, manifest lists
+    last."""
     data: dict[str, str] = {}
     indexes: dict[str, str] = {}
     manifests: dict[str, str] = {}

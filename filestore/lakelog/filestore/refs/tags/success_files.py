@@ -1,9 +1,9 @@
 """Files that say that a tag exists: `tag/tag-success-file/<tag>_SUCCESS`, for schedulers that wait for a file.
 
-With `tag.create-success-file`. A file holds {"creationTime": milliseconds, "modificationTime": milliseconds}, the
-second of which is that of the last replacement. It is written after the tag, and deleted before it. What a process that
-was killed between the two has left out, the next one that creates automatic tags writes.
-Source: Paimon, `SuccessFileTagCallback`.
+They need `tag.create-success-file`. A file holds {"creationTime": milliseconds, "modificationTime": milliseconds}; the
+second is the time of the last replacement. The file is written after the tag, and deleted before it. If a process is
+killed between the two, the next process that creates automatic tags writes the missing file. Source: Paimon,
+`SuccessFileTagCallback`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _OWN_PREFIX = "lakelog-"  # tags that protect files, of which no user knows
 
 
 def write_success_file(table: TableStore, name: str, *, now_millis: int | None = None) -> None:
-    """Write the file of a tag that was created or replaced, where the table wants one."""
+    """Write the file of a tag that was created or replaced, if the table wants such files."""
     if not TAG_CREATE_SUCCESS_FILE.of(table.schema.options) or name.startswith(_OWN_PREFIX):
         return
     now = system_millis() if now_millis is None else now_millis
@@ -31,7 +31,7 @@ def write_success_file(table: TableStore, name: str, *, now_millis: int | None =
 
 
 def complete_success_file(table: TableStore, name: str) -> None:
-    """Write the file of a tag that is there, if it has none."""
+    """Write the file of an existing tag, if it has none."""
     if TAG_CREATE_SUCCESS_FILE.of(table.schema.options) and not table.file_io.exists(table.paths.tag_success(name)):
         write_success_file(table, name)
 
@@ -43,7 +43,7 @@ def delete_success_file(table: TableStore, name: str) -> None:
 
 
 def _created(table: TableStore, path: str, now_millis: int) -> int:
-    """The time in the file that is replaced; now without one that is readable."""
+    """The time in the file that is replaced; now if there is no readable file."""
     try:
         return whole(parse_object(table.file_io.read_bytes(path)), _CREATED, COUNT)
     except (KeyError, NotFoundError, ValueError):

@@ -7,7 +7,7 @@
 | two-hours | `2026-01-31 14` |
 | another duration | `202601311430` |
 
-A name is that of the begin of its period. Source: Paimon, `TagPeriodHandler`.
+A name is the beginning of its period. Source: Paimon, `TagPeriodHandler`.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class TagPeriods:
         return time.strftime(self.format)
 
     def time_of(self, name: str) -> datetime | None:
-        """The begin of the period of a tag; None for a tag of another kind."""
+        """The beginning of the period of a tag; None for a tag of another kind."""
         try:
             found = datetime.strptime(name, self.format)
         except ValueError:
@@ -64,7 +64,7 @@ class TagPeriods:
         return found if self.name_of(found) == name else None
 
     def before(self, time: datetime) -> datetime:
-        """The begin of the period before the one that a time is in."""
+        """The beginning of the period before that of a time."""
         return _EPOCH + (time - _EPOCH) // self.length * self.length - self.length
 
 

@@ -1,10 +1,9 @@
-"""Tags: created, replaced, renamed, dropped, listed.
+"""Creates, replaces, renames, drops and lists tags.
 
-A tag holds its snapshot's files: expiry spares them. So it is created only on a snapshot that is still held by its own
-file or by another tag, which is checked behind a hold (`lakelog.filestore.metadata.snapshots.tag_holds`).
-A drop deletes the tag's file first, then the files that nothing else names; what a drop that was cut off leaves are
-orphans, which `remove_orphan_files` deletes.
-Source: Paimon, `TagManager`.
+A tag holds its snapshot's files: expiry spares them. So a tag is created only on a snapshot that is still kept by its
+own file or by another tag, which is checked while a hold exists (`lakelog.filestore.metadata.snapshots.tag_holds`). A
+drop deletes the tag's file first, then the files that nothing else names; files left by a drop that was cut off are
+orphans, which `remove_orphan_files` deletes. Source: Paimon, `TagManager`.
 """
 
 from __future__ import annotations
@@ -35,13 +34,13 @@ def tags_of(table: TableStore) -> list[Tag]:
 
 
 def previous_tag(table: TableStore, name: str) -> Tag | None:
-    """The tag before the tag `name`: of the largest snapshot that is older. Raises NotFoundError."""
+    """The tag before the tag `name`: that of the newest older snapshot. Raises NotFoundError."""
     at = table.snapshots.tag(name).snapshot.id
     return max((tag for tag in tags_of(table) if tag.snapshot.id < at), key=_order, default=None)
 
 
 def next_tag(table: TableStore, name: str) -> Tag | None:
-    """The tag behind the tag `name`: of the smallest snapshot that is younger. Raises NotFoundError."""
+    """The tag after the tag `name`: that of the oldest younger snapshot. Raises NotFoundError."""
     at = table.snapshots.tag(name).snapshot.id
     return min((tag for tag in tags_of(table) if tag.snapshot.id > at), key=_order, default=None)
 
@@ -49,7 +48,7 @@ def next_tag(table: TableStore, name: str) -> Tag | None:
 def check_new_name(name: str) -> str:
     """The name, if a tag can be created with it. Raises InvalidRequestError.
 
-    A number would be taken for a snapshot's id. A surrounding space is not seen in a list.
+    A number would be taken for a snapshot's id. Surrounding spaces are invisible in a list.
     """
     check_user_name(name, "tag")
     is_folder = not is_tag_file(f"{TAG_PREFIX}{name}")
@@ -70,11 +69,11 @@ def write_tag(
     is_automatic: bool = False,
     now_millis: int | None = None,
 ) -> Tag:
-    """Create the tag of a snapshot that is living or in another tag, or with `replace` replace an existing tag.
+    """Create a tag of a snapshot that is living or in another tag, or with `replace` replace an existing tag.
 
     With `time_retained` the tag expires that long after now. An automatic tag may have a number as its name. Raises
     InvalidRequestError for a name or a time that no tag can have, ConflictError for a tag that exists, NotFoundError
-    for a tag to replace that does not, and for a snapshot that has expired meanwhile.
+    for a missing tag to replace, and for a snapshot that has expired meanwhile.
     """
     check_user_name(name, "tag")
     if not is_automatic:
@@ -128,7 +127,7 @@ def rename_tag(table: TableStore, name: str, new_name: str) -> Tag:
 def drop_tag(table: TableStore, name: str) -> None:
     """Delete a tag, and the files that no snapshot, changelog, other tag or branch names. Raises NotFoundError.
 
-    Of a tag whose file is damaged, or that misses files, only its own file is deleted.
+    If the tag's file is damaged, or files of the tag are missing, only its own file is deleted.
     """
     dropped = _found(table, name)
     delete_success_file(table, name)
@@ -138,7 +137,7 @@ def drop_tag(table: TableStore, name: str) -> None:
 
 
 def expire_tags(table: TableStore, *, now_millis: int | None = None) -> list[str]:
-    """Delete the tags whose time is over; gives their names."""
+    """Delete the tags whose time is over; returns their names."""
     now = _local_time(system_millis() if now_millis is None else now_millis)
     expired = [tag.name for tag in tags_of(table) if tag.expires_at is not None and tag.expires_at < now]
     for name in expired:
@@ -155,7 +154,7 @@ def _local_time(millis: int) -> datetime:
 
 
 def _found(table: TableStore, name: str) -> Tag | None:
-    """The tag of a name, None for one whose file is damaged. Raises NotFoundError."""
+    """The tag of a name; None if its file is damaged. Raises NotFoundError."""
     try:
         return table.snapshots.tag(name)
     except CorruptDataError:

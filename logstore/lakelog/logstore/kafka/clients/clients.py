@@ -50,9 +50,9 @@ def make_client(kind: Callable[..., Client], client_config: Mapping[str, str], s
 
 
 def connect(client: AdminClient | Producer | Consumer, seconds: float, *, topic: str | None = None) -> None:
-    """Wait until a new client is connected to a broker that it knows by name. Raises KafkaException.
+    """Wait until a new client is connected to a broker that has been named to it. Raises KafkaException.
 
-    `topic` limits the requested metadata; without it they are of all topics.
+    `topic` limits the requested metadata to one topic; without it the metadata of all topics are requested.
 
     A client starts with the given addresses, and drops these connections once an answer has named the brokers. A
     pending request is lost then, and sent again after half a second to three (librdkafka 2.16). So here the first
@@ -83,7 +83,7 @@ class ClientPool(Generic[Client]):
         os.register_at_fork(after_in_child=self._forget)
 
     def take(self, key: Key) -> Client | None:
-        """The idle client of `key`, out of the pool; None without one."""
+        """Take the idle client of `key` out of the pool; None without one."""
         with self._lock:
             return self._idle.pop(key, None)
 
@@ -129,11 +129,11 @@ class ClientPool(Generic[Client]):
 
 
 class _UnknownAnswerError(Exception):
-    """A client has answered without an error, and the answer means that it does not know."""
+    """A client has answered without an error, and the answer means that it does not know the value."""
 
 
 def any_answer(_answer: object) -> bool:
-    """The test of answers that either hold what was asked, or are errors."""
+    """The test for requests whose answers are either what was asked for, or errors."""
     return True
 
 
@@ -152,12 +152,12 @@ def ask(
 ) -> list[Answer]:
     """The answers to an admin request, in its order, after `seconds` at most.
 
-    `rights` are what the answers need, in their order; the last one is that of all further answers. An answer that is
-    not `is_known` counts as none: a broker that dies while it is asked leaves answers without an error.
+    `rights` are the rights that the answers need, in their order; the last right is that of all further answers. An
+    answer that is not `is_known` does not count: a broker that dies while it is asked leaves answers without an error.
 
     All threads share one client. After a restart of the broker a client that was open before may fail forever. So a
-    kept client gets half of the time, and when it fails a new one the other half; a request that may not be repeated
-    goes to a new client at once. Raises the errors of `kafka_error`.
+    kept client gets half of the time, and if it fails, a new one gets the other half; a request that may not be
+    repeated goes to a new client at once. Raises the errors of `kafka_error`.
     """
     key = config_key(client_config)
     kept = _admins.look(key) if may_repeat else None
@@ -198,7 +198,7 @@ def _ask(
             answer = future.result(seconds + _GRACE_SECONDS)
             if not is_known(answer):
                 raise _UnknownAnswerError
-            answers.append(answer)  # what came before an error is counted
+            answers.append(answer)  # answers before an error are counted
     except (KafkaException, TimeoutError, _UnknownAnswerError):
         collect_errors(admin)
         raise

@@ -1,4 +1,5 @@
-"""What a Kafka says of itself, and a probe of what it does: brokers, rights of this client, replicas, time."""
+"""What a Kafka cluster reports about itself, and a probe of what it does: brokers, rights of this client, replicas,
+time."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ _PROBE_SETTINGS = {"message.timestamp.type": "LogAppendTime", "retention.ms": "6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """A Kafka: its id, the number of brokers that are there, and how long the answer took."""
+    """A Kafka cluster: its id, the number of its brokers that run, and how long the answer took."""
 
     cluster_id: str
     broker_count: int
@@ -35,7 +36,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replicas:
-    """The copies of a topic's partitions, fewest first: of all, and of those that are in sync.
+    """The smallest number of replicas of a topic's partitions: of all replicas, and of those in sync.
 
     `in_sync_min` is how many must be in sync for a write.
     """
@@ -51,7 +52,7 @@ class Replicas:
 class Probe:
     """A transaction in a topic of its own: how long it took, and how far the broker's clock is ahead of ours.
 
-    The difference of the clocks is exact up to the time between asking and answer, `uncertain_millis`.
+    The difference of the clocks is exact up to the time between request and answer, `uncertain_millis`.
     """
 
     millis: int
@@ -60,7 +61,7 @@ class Probe:
 
 
 def describe_cluster(client_config: Mapping[str, str]) -> Cluster:
-    """The Kafka of a configuration. Raises as `kafka_error`."""
+    """The Kafka cluster of a configuration. Raises as `kafka_error`."""
     lasted = Stopwatch()
     doing = f"asking Kafka at {servers_of(client_config)} for its brokers"
     [found] = ask(client_config, doing, lambda admin, seconds: {0: admin.describe_cluster(request_timeout=seconds)})
@@ -114,7 +115,8 @@ def replicas_of(topic: KafkaTopic) -> Replicas:
 
 
 def try_transactions(client_config: Mapping[str, str], transactional_id: str) -> int:
-    """Become the owner of a transactional id that nothing else uses; gives the milliseconds. Writes no record.
+    """Become the owner of a transactional id that nothing else uses; returns the milliseconds it took. Writes no
+    record.
 
     Raises MissingRightError, InvalidRequestError for a time-out that the broker refuses, UnavailableError.
     """

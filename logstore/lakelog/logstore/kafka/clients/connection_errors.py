@@ -1,7 +1,7 @@
-"""Why a client has no connection: the reason that its callback gave, for requests that fail without one.
+"""Why a client has no connection: the reason that its callback gave, for requests that fail without a reason.
 
 A request to a broker that refuses the connection fails with "transport failure" or a time-out. The reason, such as a
-wrong password or a certificate of an unknown authority, goes to the client's error callback alone. Source: librdkafka's
+wrong password or a certificate of an unknown authority, goes only to the client's error callback. Source: librdkafka's
 INTRODUCTION.md, "Error handling".
 """
 
@@ -30,17 +30,17 @@ _VAGUE_CODES = frozenset(
         KafkaError._TRANSPORT,
     }
 )
-_WRONG_PROTOCOL = "security.protocol"  # librdkafka suspects it after answers that make no sense
+_WRONG_PROTOCOL = "security.protocol"  # librdkafka guesses this after answers that make no sense
 _VALID_SECONDS = 60.0
 _KEPT_MAX = 100
 _Key = tuple[tuple[str, str], ...]
 
 
 class ConnectionErrors:
-    """The last reason of each configuration. For all threads of a process."""
+    """The last reason for each configuration. Shared by all threads of a process."""
 
     def __init__(self) -> None:
-        """Know no reason yet."""
+        """Start without a reason."""
         self._lock = Lock()
         self._last: dict[_Key, tuple[float, KafkaError]] = {}
 
@@ -58,7 +58,7 @@ class ConnectionErrors:
         return note
 
     def explained(self, error: KafkaError, client_config: Mapping[str, str]) -> KafkaError:
-        """The noted reason of the last minute in place of an error without one; else the error itself."""
+        """The reason noted in the last minute in place of an error without a reason; else the error itself."""
         if error.code() not in _VAGUE_CODES:
             return error
         with self._lock:
@@ -70,9 +70,9 @@ CONNECTION_ERRORS = ConnectionErrors()
 
 
 def collect_errors(client: AdminClient | Producer | Consumer) -> None:
-    """Let a client of requests call its error callback now; a consumer calls it when it polls.
+    """Let an admin client or producer call its error callback now; a consumer calls it when it polls.
 
-    Called after a failure: a client with a fatal error raises that again here.
+    Called after a failure: a client with a fatal error raises this error again here.
     """
     if not isinstance(client, Consumer):
         with suppress(KafkaException, SystemError):

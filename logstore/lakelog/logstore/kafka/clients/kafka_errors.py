@@ -55,7 +55,7 @@ _RIGHT_CODES = frozenset(
     }
 )
 _CLOSED_CODES = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._BAD_MSG})
-_CERTIFICATE_WORDS = ("certificate", "verify", "hostname")  # else a connection that broke in its handshake
+_CERTIFICATE_WORDS = ("certificate", "verify", "hostname")  # else the connection broke during its handshake
 
 
 class MissingRightError(InvalidRequestError):
@@ -91,7 +91,8 @@ def kafka_error(
 
 
 def _protocol_hint(error: KafkaError, client_config: Mapping[str, str]) -> str:
-    """What else a connection that is closed without an answer may mean: a port for TLS or for plain text."""
+    """What else a connection that is closed without an answer may mean: a port that expects TLS, or one that does
+    not."""
     if error.code() not in _CLOSED_CODES:
         return ""
     return f", and that their port takes security.protocol={client_config.get('security.protocol', 'PLAINTEXT')}"
@@ -129,7 +130,7 @@ def _not_connected(error: KafkaError, doing: str, client_config: Mapping[str, st
 
 
 def is_fenced(error: KafkaError) -> bool:
-    """Whether a producer's epoch is no longer the newest of its transactional id."""
+    """Whether the error says that a producer's epoch is no longer the newest of its transactional id."""
     return error.code() in _FENCED_CODES
 
 
@@ -155,7 +156,7 @@ def too_slow(open_seconds: float, timeout_millis: int, doing: str) -> Transactio
 
 
 def refused_record(doing: str, client_config: Mapping[str, str]) -> InvalidRequestError:
-    """The error for a record without a key in a topic that Kafka compacts; nothing of its transaction is committed."""
+    """The error for a record without a key in a topic that Kafka compacts; nothing of the transaction is committed."""
     return InvalidRequestError(
         f"{doing}: Kafka at {servers_of(client_config)} refuses a record without a key (INVALID_RECORD): the topic"
         " is compacted (cleanup.policy=compact), which a log must not be; `lakelog log repair TABLE` takes that back"
@@ -177,7 +178,7 @@ def is_without_leader(error: UnavailableError) -> bool:
 
 
 def servers_of(client_config: Mapping[str, str]) -> str:
-    """The brokers that a configuration names."""
+    """The servers that a configuration names."""
     return client_config.get("bootstrap.servers", "")
 
 

@@ -1,4 +1,4 @@
-"""A topic and its partitions, with how the Kafka that has them is reached. Needs no Kafka client, does no I/O."""
+"""A topic and its partitions, with the configuration that reaches their Kafka. Needs no Kafka client, does no I/O."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaTopic:
-    """A topic, by its name, of the Kafka that `client_config` reaches.
+    """A topic, by its name, in the Kafka that `client_config` reaches.
 
     `client_config` is the configuration of Kafka clients. It holds secrets: no repr shows it. `is_transactional` is
     False for the log of a table with `log.consistency=eventual`: each offset is a record, and no record ends a
@@ -26,7 +26,7 @@ class KafkaTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaPartition:
-    """A partition of a topic. As a string it is what messages call it."""
+    """A partition of a topic. Its string is the name that messages use."""
 
     topic: KafkaTopic
     number: int

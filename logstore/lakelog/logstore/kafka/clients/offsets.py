@@ -2,7 +2,8 @@
 
 A broker that is stopped while it is asked leaves answers without an error, whose offset is -1001 (librdkafka 2.16; its
 requests about topics, settings and records to delete end with an error then). An answer is an offset, or -1 to a
-question by time: no record is that young. Any other is asked again by another client, then UnavailableError.
+request by time if no record is that young. After any other answer another client asks again; then UnavailableError is
+raised.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from lakelog.logstore.kafka.clients.kafka_topic import KafkaPartition, KafkaTopi
 from lakelog.logstore.kafka.clients.rights import topic_right
 from lakelog.logstore.kafka.clients.topic import describe_topic
 
-_LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # confluent_kafka leaves it open
+_LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # confluent_kafka does not annotate it
 _EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]  # likewise
 _NO_RECORD = -1
 
@@ -56,12 +57,12 @@ def high_watermark(partition: KafkaPartition, *, seconds: float = ANSWER_SECONDS
 
 
 def log_start_offset(partition: KafkaPartition) -> Position:
-    """The oldest offset that retention has left in one partition. Raises NotFoundError, UnavailableError."""
+    """The oldest offset in one partition that retention has not deleted. Raises NotFoundError, UnavailableError."""
     return _position(partition, _EARLIEST, doing="asking the log start offset")
 
 
 def last_stable_offsets(topic: KafkaTopic, partition_count: int) -> dict[int, Position]:
-    """Partition -> the offset up to which read_committed consumers see.
+    """Partition -> the offset up to which read_committed consumers can read.
 
     It lags behind a commit by some milliseconds. Raises NotFoundError, UnavailableError.
     """
@@ -76,7 +77,7 @@ def last_stable_offsets(topic: KafkaTopic, partition_count: int) -> dict[int, Po
 
 
 def log_start_offsets(topic: KafkaTopic, partition_count: int) -> dict[int, Position]:
-    """Partition -> the oldest offset that retention has left. Raises NotFoundError, UnavailableError."""
+    """Partition -> the oldest offset that retention has not deleted. Raises NotFoundError, UnavailableError."""
     return _positions(topic, range(partition_count), _EARLIEST, doing="asking log start offsets")
 
 
@@ -91,7 +92,8 @@ def offsets_since(topic: KafkaTopic, partition_count: int, time_millis: int) -> 
 
 
 def is_known_offset(offset: int, *, is_by_time: bool = False) -> bool:
-    """Whether an answer of Kafka's client is one: any other number means that it does not know. Pure."""
+    """Whether an answer of Kafka's client is a real one: any other number means that the client does not know the
+    offset. Pure."""
     return offset >= 0 or (is_by_time and offset == _NO_RECORD)
 
 
@@ -129,7 +131,7 @@ def _answers(
     seconds: float = ANSWER_SECONDS,
     is_by_time: bool = False,
 ) -> dict[int, ListOffsetsResultInfo]:
-    """Partition -> the client's answer, which is known."""
+    """Partition -> the client's answer, which is a known offset."""
     asked = {TopicPartition(topic.name, partition): spec for partition in partitions}
 
     def request(admin: AdminClient, limit_seconds: float) -> Mapping[Any, Future[ListOffsetsResultInfo]]:

@@ -22,7 +22,8 @@ COMMIT_HEADER = "lakelog-commit"
 
 # Kafka's limit counts a record batch with its framing: 61 bytes of the batch and at most 30 of a record.
 _FRAMING_BYTES = 128
-# Reserved in every record for its headers: the commit header of the first at least names a file with the header itself.
+# Reserved in every record for its headers: the commit header of the first record at least names a file that has the
+# full header.
 HEADER_BYTES = 256
 _ENVELOPE_BYTES = 64  # `{"before":null,"after":,"op":"c"}` and more
 # The most bytes of a value of a plain type as JSON, with its quotes and comma; a byte of a string has at most six.
@@ -69,13 +70,13 @@ class RecordLimit:
         key_fields: Sequence[str],
         mode: ChangelogMode,
     ) -> None:
-        """As `check` for the records of these changes, which are encoded only where one may be too large."""
+        """As `check` for the records of these changes, which are encoded only if one may be too large."""
         images = 2  # old and new row of an update
         if rows.num_rows and images * _bytes_at_most(rows) > self.record_bytes:
             self.check(encode_changes(rows, kinds, fields, key_fields, mode, update_bytes_max=self.record_bytes))
 
     def error(self, key: bytes | None, size_bytes: int | None) -> InvalidRequestError:
-        """The error of a record that is too large; None where its key or size is unknown."""
+        """The error for a record that is too large; `key` and `size_bytes` are None if unknown."""
         which = "a record" if key is None else f"the record with key {key.decode(errors='replace')[:200]}"
         size = "too many" if size_bytes is None else str(size_bytes)
         return InvalidRequestError(
@@ -85,7 +86,7 @@ class RecordLimit:
 
 
 def record_limit(topic: KafkaTopic) -> RecordLimit:
-    """The limit of the topic, read once by a process; a producer fails when the topic has another one since.
+    """The limit of the topic, read once per process; a producer fails if the limit has been changed since.
 
     Raises NotFoundError, UnavailableError.
     """

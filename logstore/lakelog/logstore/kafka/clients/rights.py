@@ -32,7 +32,7 @@ class Resource(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Right:
-    """An operation on a resource; with `is_prefix` on all whose names begin with `name`."""
+    """An operation on a resource; with `is_prefix`, on all resources whose names begin with `name`."""
 
     operation: str
     resource: Resource
@@ -80,7 +80,7 @@ def transactional_right(name: str, *, is_prefix: bool = False) -> Right:
 
 
 def missing_text(rights: Iterable[Right], client_config: Mapping[str, str]) -> str:
-    """Which rights are missing and the commands that grant them."""
+    """The missing rights and the commands that grant them."""
     found = list(rights)
     user = client_config.get(_USER)
     who = f"user {user}" if user else "this client"

@@ -31,7 +31,7 @@ _AS_KAFKA_PRINTS_IT = str.maketrans("+/", "-_")
 class TopicDescription:
     """A topic as the broker describes it. `topic_id` changes when a topic is deleted and created again.
 
-    `deletes_by` are the settings, with their values, by which Kafka deletes records that lakelog may still need.
+    `deletes_by` are the settings, with their values, that make Kafka delete records that lakelog may still need.
     """
 
     name: str
@@ -47,10 +47,10 @@ def create_topic(
     replication_factor: int | None = None,
     config: Mapping[str, str] | None = None,
 ) -> str:
-    """Create the topic and give its id.
+    """Create the topic and return its id.
 
     `replication_factor` None takes the broker's default. Raises ConflictError when the topic exists already,
-    UnavailableError when the broker does not answer, InvalidRequestError when it refuses.
+    UnavailableError when the broker does not answer, InvalidRequestError when the broker refuses.
     """
     new = NewTopic(topic.name, partition_count, replication_factor or -1, config=dict(config or {}))
     ask(
@@ -64,7 +64,7 @@ def create_topic(
 
 
 def _wait_for_topic(topic: KafkaTopic) -> TopicDescription:
-    """The topic that was just created: other brokers get to know it a little later."""
+    """The topic that was just created: other brokers learn of it a little later."""
     deadline = time.monotonic() + ANSWER_SECONDS
     while True:
         try:
@@ -99,7 +99,8 @@ def describe_topic(topic: KafkaTopic) -> TopicDescription:
 
 
 def keep_all_records(topic: KafkaTopic) -> None:
-    """Let Kafka delete no records of the topic by itself. Raises InvalidRequestError when it may not be changed."""
+    """Configure the topic so that Kafka deletes no records by itself. Raises InvalidRequestError if its settings may
+    not be changed."""
     entries = [
         ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in TOPIC_KEEPS.items()
     ]
@@ -115,7 +116,7 @@ def keep_all_records(topic: KafkaTopic) -> None:
 def delete_records(topic: KafkaTopic, ends: Mapping[int, int]) -> None:
     """Delete the records before `ends`: partition -> the first offset that stays. Raises UnavailableError.
 
-    Deleted records stay deleted: an older request changes nothing.
+    A request with older offsets changes nothing.
     """
     asked = [TopicPartition(topic.name, partition, end) for partition, end in sorted(ends.items())]
     ask(

@@ -1,8 +1,9 @@
 """The time-out of transactions, after which the broker aborts them: `transaction.timeout.ms` of a producer.
 
 A transaction that is too slow looks like one that was fenced: in both cases the broker gives the transactional id a new
-epoch. And one that is never ended hides records behind it from readers until then. So each producer sets a
-time-out that fits the records that it will send, in steps: a kept producer fits the next batch of about the same size.
+epoch. A transaction that is never ended hides the records behind it from readers until the time-out. So each producer
+sets a time-out that fits the records that it will send, in steps, so that a kept producer fits the next batch of about
+the same size.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ _STEPS_MILLIS = (
     900_000,
 )  # up to the default limit of a broker
 _SPARE_MILLIS = 30_000
-_BYTES_PER_SECOND = 512 << 10  # of rows in memory, over a slow line
+_BYTES_PER_SECOND = 512 << 10  # of rows in memory, over a slow network
 _SMALLEST_MILLIS = 1_000
 
-_refused: dict[str, int] = {}  # servers -> the smallest time-out that they have refused
+_refused: dict[str, int] = {}  # servers -> the smallest time-out that these servers have refused
 _lock = Lock()
 
 
@@ -50,7 +51,7 @@ def choose_timeout_millis(client_config: Mapping[str, str], size_bytes: int, pat
 
 
 def may_ask_for_less(client_config: Mapping[str, str], refused_millis: int) -> bool:
-    """Note a time-out that the brokers refuse (`transaction.max.timeout.ms`); True when a shorter one can be tried."""
+    """Note a time-out that the brokers refuse (`transaction.max.timeout.ms`); True if a shorter one can be tried."""
     if TIMEOUT_KEY in client_config or refused_millis <= _SMALLEST_MILLIS:
         return False
     servers = servers_of(client_config)

@@ -19,11 +19,11 @@ from lakelog.logstore.kafka.clients.record_limit import HEADER_BYTES, record_lim
 from lakelog.logstore.kafka.records.authors import Author, authors_of
 from lakelog.logstore.kafka.records.consumer import open_consumer
 
-DELIVERY_SECONDS = 20.0  # a record that the broker did not take for so long is never sent any more
+DELIVERY_SECONDS = 20.0  # a record that the broker has not accepted after this time is not sent any more
 _CHUNK_RECORDS = 10_000
 _IN_FLIGHT_MAX = 50_000
 _POLL_SECONDS = 0.1
-_LINGER_MS = "50"  # full batches cost the broker half as much; a flush waits for none
+_LINGER_MS = "50"  # full batches cost the broker half as much; a flush does not wait for full batches
 _OPEN_MAX = 64
 
 
@@ -45,7 +45,7 @@ class EventualProducer:
         } | {**partition.client_config}
         own = {
             "acks": "all",
-            "enable.idempotence": "true",  # in this order, and none twice as long as the producer lives
+            "enable.idempotence": "true",  # in this order, and none twice while the producer lives
             "message.timeout.ms": str(int(DELIVERY_SECONDS * 1000)),
             "message.max.bytes": str(self._limit.message_bytes),
             "delivery.report.only.error": True,
@@ -54,11 +54,11 @@ class EventualProducer:
         self._producer = make_client(Producer, settings, own)
 
     def send(self, records: EncodedRecords, author: Author, check: Callable[[], None]) -> Position:
-        """Send the records and wait until the broker has them all; gives the end of the log behind them.
+        """Send the records and wait until the broker has them all; returns the end of the log behind them.
 
-        `check` is called before each part of them, and may raise to send no more. The client sends headers with single
-        records only, not with batches of them. Raises InvalidRequestError for a record that is too large, before any is
-        sent, and UnavailableError when some may not have arrived.
+        `check` is called before each part of them, and may raise to send no more. The client sends headers only with
+        single records, not with batches. Raises InvalidRequestError for a record that is too large, before any is sent,
+        and UnavailableError when some may not have arrived.
         """
         self._limit.check(records)
         if author.header_bytes > HEADER_BYTES:
@@ -107,7 +107,8 @@ class EventualProducer:
 
     @contextmanager
     def _classifying(self) -> Iterator[None]:
-        """Raise errors of the client as errors of lakelog; a call that meets a fatal one may end with a SystemError."""
+        """Raise errors of the client as errors of lakelog; a call that meets a fatal error may end with a
+        SystemError."""
         doing, config = f"{self.partition}: producing", self.partition.client_config
         try:
             yield
@@ -122,12 +123,12 @@ _pool: ClientPool[EventualProducer] = ClientPool(_OPEN_MAX, close=EventualProduc
 
 @contextmanager
 def open_producer(partition: KafkaPartition) -> Iterator[EventualProducer]:
-    """A producer that this process keeps, for one writer at a time; one that met an error is closed."""
+    """A producer that this process keeps, for one writer at a time; it is closed after an error."""
     key = (partition.topic.name, partition.number, *config_key(partition.client_config))
     producer = _pool.take(key) or EventualProducer(partition)
     try:
         yield producer
-    except BaseException:  # some of its records may be under way
+    except BaseException:  # some of its records may still be in flight
         producer.close()
         raise
     else:
@@ -135,7 +136,7 @@ def open_producer(partition: KafkaPartition) -> Iterator[EventualProducer]:
 
 
 def authors_behind(partition: KafkaPartition, start: int, *, timeout_seconds: float = 10.0) -> set[Author]:
-    """The batches that the records from `start` to the end of an eventual log are of.
+    """The batches to which the records from `start` to the end of an eventual log belong.
 
     Raises LogTruncatedError when the log does not hold `start`, CorruptDataError for a record without the headers.
     """

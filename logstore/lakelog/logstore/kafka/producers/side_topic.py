@@ -25,7 +25,7 @@ _producers: ClientPool[Producer] = ClientPool(2, close=lambda _producer: None)
 def ensure_side_topic(topic: KafkaTopic) -> None:
     """Create the topic with one partition unless it exists.
 
-    Raises InvalidRequestError for a topic of more partitions, whose records have no common order.
+    Raises InvalidRequestError for a topic with more partitions, whose records have no common order.
     """
     try:
         found = describe_topic(topic)
@@ -46,7 +46,7 @@ def ensure_side_topic(topic: KafkaTopic) -> None:
 def append_records(topic: KafkaTopic, records: Sequence[tuple[bytes, bytes]]) -> None:
     """Append (key, value) records in order, and wait until all in-sync replicas have them.
 
-    Raises MissingRightError and UnavailableError; then some of the records may be there, and no later one without those
+    Raises MissingRightError and UnavailableError; then some of the records may be in the topic, but none without those
     before it.
     """
     key = config_key(topic.client_config)

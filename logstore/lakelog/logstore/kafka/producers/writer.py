@@ -31,16 +31,16 @@ from lakelog.logstore.kafka.clients.transaction_timeout import TIMEOUT_KEY, choo
 from lakelog.logstore.kafka.records.consumer import open_consumer
 from lakelog.logstore.kafka.records.epochs import rewritten
 
-FENCE_SECONDS = 30.0  # an older owner's open transaction, or a broker that has just started, may take that long
+FENCE_SECONDS = 30.0  # an older owner's open transaction, or a broker that has just started, may delay it for this long
 _ABORT_SECONDS = 2.0
 _POLL_SECONDS = 0.1
 _CHUNK_RECORDS = 10_000
-_LINGER_MS = "50"  # full batches cost the broker half as much; a commit waits for none
+_LINGER_MS = "50"  # full batches cost the broker half as much; a commit does not wait for full batches
 _IN_FLIGHT_MAX = 50_000
 
 
 class TransactionalProducer:
-    """A producer that owns one partition through its transactional id.
+    """A producer that owns one partition by its transactional id.
 
     The constructor fences: the open transaction of any older producer with the same id is aborted, and it can no longer
     commit. After an error the producer must be closed and replaced by a new one.
@@ -67,7 +67,7 @@ class TransactionalProducer:
         self._is_open = False
         self._sent_count = 0
         self._last_offset: int | None = None
-        self._end: int | None = None  # end of the last transaction: the next one is behind it
+        self._end: int | None = None  # end of the last transaction, before the next one
         self._delivery_error: KafkaError | None = None
         self._open_for: Stopwatch | None = None
         self._producer: Producer | None = None
@@ -99,15 +99,15 @@ class TransactionalProducer:
         self._is_open = True
         self._sent_count = 0
         self._last_offset = None
-        self._open_for = Stopwatch()  # at least as long as at the broker, where the first record opens it
+        self._open_for = Stopwatch()  # not later than at the broker, where the first record opens it
 
     def produce(self, records: EncodedRecords, header: bytes) -> None:
         """Send the records; the first of the transaction carries `header` as `lakelog-commit`.
 
-        Without records, and where they are to have one, the header is in a header record, whose key and value are null.
-        May be called again in the same transaction; then `header` is ignored. It must have at most `limit.header_room`
-        bytes. Raises FencedError, TransactionTimeoutError, UnknownOutcomeError, and InvalidRequestError for a record
-        too large, before any of these is sent.
+        Without records, or if the records ask for a header record, the header is in a header record, whose key and
+        value are null. May be called again in the same transaction; then `header` is ignored. The header must have at
+        most `limit.header_room` bytes. Raises FencedError, TransactionTimeoutError, UnknownOutcomeError, and
+        InvalidRequestError for a record that is too large, before any of these records is sent.
         """
         self.limit.check(records)
         with self._classifying("producing"):
@@ -143,11 +143,12 @@ class TransactionalProducer:
             self._drain(0)
 
     def commit(self) -> int:
-        """Commit and give the end offset: the last record's offset + 1.
+        """Commit and return the end offset: the last record's offset + 1.
 
         Raises FencedError when a younger producer has taken over, TransactionTimeoutError when the broker has aborted
-        the transaction for its age, UnknownOutcomeError for any other failure, and before it commits where records of
-        another writer are between the transaction and the one before it: a new producer reads them.
+        the transaction for its age, and UnknownOutcomeError for any other failure. It also raises UnknownOutcomeError,
+        before it commits, if records of another writer are between the transaction and the one before it: a new
+        producer reads them.
         """
         assert self._sent_count, "an empty transaction proves nothing"
         self.flush()
@@ -173,7 +174,8 @@ class TransactionalProducer:
             raise unknown_outcome(reason, self._doing("committing"), self.client_config)
 
     def _is_committed_between(self, start: int, end: int) -> bool:
-        """Whether the range holds committed records. A coordinator that was killed writes a marker a second time."""
+        """Whether the range holds committed records. It may not: a coordinator that was killed writes a marker a second
+        time."""
         try:
             with open_consumer(self.partition) as consumer:
                 return any(consumer.read(start, end, ANSWER_SECONDS))
@@ -247,7 +249,7 @@ class TransactionalProducer:
             for key, value in zip(records.keys[start:end], records.values[start:end], strict=True)
         ]
         # Reports come in log order, so the last one of a chunk shows where the chunk ends. A record that fails makes
-        # the transaction fail, also when its report is not read.
+        # the transaction fail, even if its report is not read.
         messages[-1]["callback"] = self._delivered
         queued = self._client.produce_batch(self.partition.topic.name, messages, self.partition.number)
         if queued < len(messages):
@@ -293,8 +295,8 @@ class TransactionalProducer:
     def _classified(self, error: KafkaError, doing: str) -> LakelogError:
         """FencedError, TransactionTimeoutError, or UnknownOutcomeError for everything else.
 
-        A broker that has aborted a transaction for its age refuses the producer just as after a fence: the two
-        differ by the transaction's age.
+        A broker that has aborted a transaction for its age refuses the producer just as after a fence: only the
+        transaction's age tells the two cases apart.
         """
         error = self._fatal_error() or error
         open_seconds = self._open_for.seconds() if self._open_for else 0.0
@@ -314,9 +316,9 @@ class TransactionalProducer:
         return kafka_error(error, self._doing(doing), self.client_config, right=right)
 
     def _fatal_error(self) -> KafkaError | None:
-        """The error that has made the client unusable; None while it is usable.
+        """The error that made the client unusable; None while it is usable.
 
-        After a fatal error a client answers with the bare code _FATAL; its transactional calls give the error itself.
+        After a fatal error a client answers with only the code _FATAL; its transactional calls give the error itself.
         Called after a failure only: the producer is not used any more.
         """
         try:

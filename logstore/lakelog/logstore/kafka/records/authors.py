@@ -1,12 +1,12 @@
-"""The headers of the records of an eventual log: whose batch each is of.
+"""The headers of the records of an eventual log, which name the batch of each record.
 
     lakelog-user         the commit user, in UTF-8
     lakelog-identifier   the commit identifier, as a decimal number
     lakelog-digest       the digest of the source offsets that the batch was planned from, left out where there is none
 
 A batch that runs again repeats its records, and an attempt that was left behind may send records of an older batch
-late. For who keeps the last record of each key, a repeated record changes nothing; one of an older batch is dropped by
-its identifier.
+late. For a reader that keeps the last record of each key, a repeated record changes nothing; a record of an older batch
+is dropped by its identifier.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _Raw = tuple[bytes, bytes, bytes | None]  # the user, the identifier, and the di
 
 @dataclass(frozen=True, slots=True)
 class Author:
-    """The batch that a record is of: its commit user and commit identifier, and its source digest if it has one."""
+    """The batch of a record: its commit user and commit identifier, and its source digest if it has one."""
 
     user: str
     identifier: int
@@ -51,14 +51,14 @@ class Author:
         return sum(len(name) + len(value or b"") + 2 * _LENGTH_BYTES for name, value in headers)
 
 
-OnAuthor = Callable[[int, Author], None]  # the offset of a record, and whose batch it is of
+OnAuthor = Callable[[int, Author], None]  # the offset of a record, and its batch
 
 
 class LiveRecords:
-    """Passes the records of one partition but for those of a user's older batches.
+    """Passes the records of one partition, except those of a user's older batches.
 
-    A record is of an older batch where the user's batch of that number is `done` already: in a snapshot that ends at or
-    before the first record. Or where a record of a later batch of that user came before.
+    A record belongs to an older batch if the user's batch of that number is `done` already, in a snapshot that ends at
+    or before the first record, or if a record of a later batch of that user came before.
     """
 
     def __init__(self, partition: KafkaPartition, done: Mapping[str, int], on_author: OnAuthor | None = None) -> None:
@@ -69,11 +69,12 @@ class LiveRecords:
         self._partition = partition
         self._on_author = on_author
         self._lowest = {user: identifier + 1 for user, identifier in done.items()}
-        self._last: _Raw | None = None  # mostly the next record has the same
+        self._last: _Raw | None = None  # usually the next record has the same headers
         self._is_live = True
 
     def passing(self, messages: Iterable[Message]) -> list[Message]:
-        """The records to keep of the next ones, in order. Raises CorruptDataError for one without the headers."""
+        """Those of the next records that are to be kept, in order. Raises CorruptDataError for a record without the
+        headers."""
         return [message for message in messages if self._keeps(message)]
 
     def _keeps(self, message: Message) -> bool:
@@ -90,7 +91,7 @@ class LiveRecords:
 
 
 def authors_of(messages: Iterable[Message], partition: KafkaPartition) -> set[Author]:
-    """The batches that records are of. Raises CorruptDataError for one without the headers."""
+    """The batches to which records belong. Raises CorruptDataError for a record without the headers."""
     firsts: dict[_Raw, Message] = {}
     for message in messages:
         firsts.setdefault(_raw_author(message, partition), message)

@@ -55,14 +55,14 @@ HoldsNothing = Callable[[int, int], bool]  # (start, log start): whether there w
 
 
 def nothing_known(_start: int, _log_start: int) -> bool:
-    """The test without knowledge: any gap may have held records."""
+    """The test if nothing is known: any gap may have held records."""
     return False
 
 
 def can_hold_nothing(start: int, log_start: int, newest: int, *, is_after_record: bool) -> bool:
     """Whether the deleted offsets from `start` to `log_start` certainly hold no committed record. Pure.
 
-    Behind the last record of a transaction (`is_after_record`) is its control record. A whole transaction takes at
+    After the last record of a transaction (`is_after_record`) comes its control record. A whole transaction takes at
     least two offsets, and `start` is not inside of one; `newest` is the high watermark.
     """
     first = start + 1 if is_after_record else start
@@ -81,7 +81,7 @@ class PartitionConsumer:
         self._is_at_end = False  # whether nothing committed was behind `position` at the broker's last answer
         self._holds_nothing: HoldsNothing = nothing_known
         self._is_tail = False
-        self._tail_base = 0  # behind the last record of a transaction, where it is not 0
+        self._tail_base = 0  # after the last record of a transaction, unless it is 0
 
     def read(
         self,
@@ -95,9 +95,9 @@ class PartitionConsumer:
         """The committed records from `start` to `end`, in lists; records behind `end` are kept for the next read.
 
         A tail continues behind `end`, to the end of the committed transactions; its `start` is 0 or behind the last
-        record of a transaction. Deleted offsets at the start are skipped when they held no record, by the rest of the
-        log or by `holds_nothing`. Raises StalledError when nothing comes for `timeout_seconds`,
-        LogTruncatedError, UnavailableError.
+        record of a transaction. Deleted offsets at the start are skipped if the rest of the log or `holds_nothing`
+        shows that they held no record. Raises StalledError when nothing comes for `timeout_seconds`, LogTruncatedError,
+        UnavailableError.
         """
         self._holds_nothing, self._is_tail, self._tail_base = holds_nothing, is_tail, start if is_tail else 0
         self._move_to(start)
@@ -138,7 +138,7 @@ class PartitionConsumer:
         self._consumer.assign([TopicPartition(self.partition.topic.name, self.partition.number, start)])
 
     def _take(self, end: int | None, timeout_seconds: float) -> list[Message]:
-        """The next records before `end`; moves the position. Empty when none came in time."""
+        """The next records before `end`; moves the position. Empty if no record came in time."""
         messages = self._left or self._fetch(timeout_seconds)
         self._left = []
         if not messages:
@@ -187,7 +187,7 @@ class PartitionConsumer:
         return kafka_error(error, f"reading {self.partition}", self.partition.client_config, right=right)
 
     def _pass_deleted(self) -> None:
-        """Continue at the present log start. Raises LogTruncatedError when records before it may have been deleted."""
+        """Continue at the current log start. Raises LogTruncatedError when records before it may have been deleted."""
         position = self.position
         assert position is not None
         start = log_start_offset(self.partition).offset
@@ -216,7 +216,8 @@ class PartitionConsumer:
         return self._left[0].offset() == start and commit_header(self._left[0]) is not None
 
     def _check_is_there(self, end: int, seconds: float) -> None:
-        """Distinguish a broker that does not answer, and an end that was never written, from an open transaction."""
+        """Raise the error for a broker that does not answer, or for an end that was never written; else a transaction
+        is open."""
         newest = high_watermark(self.partition, seconds=seconds).offset
         if newest < end:
             start = log_start_offset(self.partition).offset
@@ -240,7 +241,8 @@ def commit_header(message: Message) -> bytes | None:
 def truncated(
     partition: KafkaPartition, asked: str, start: int, end: int, *, is_tail: bool, is_end: bool = False
 ) -> LogTruncatedError:
-    """The error for an offset that the partition does not hold: a tail's is a writer's; `is_end`: behind its end."""
+    """The error for an offset that the partition does not hold. A writer reads with `is_tail`; `is_end` means behind
+    the end."""
     if is_tail:
         way_out = (
             "records that are in no snapshot yet may be lost; `lakelog log check TABLE` names them, and `lakelog log"
@@ -264,7 +266,7 @@ _pool: ClientPool[PartitionConsumer] = ClientPool(_OPEN_MAX, close=PartitionCons
 
 @contextmanager
 def open_consumer(partition: KafkaPartition) -> Iterator[PartitionConsumer]:
-    """A consumer that this process keeps, for one reader at a time; one that met an error is closed."""
+    """A consumer that this process keeps, for one reader at a time; it is closed after an error."""
     key = (partition.topic.name, partition.number, *config_key(partition.client_config))
     consumer = _pool.take(key) or PartitionConsumer(partition)
     try:

@@ -1,4 +1,4 @@
-"""Checks by leader epochs that a partition still has the records that it had.
+"""Checks, by leader epochs, that a partition still has the same records.
 
 Each leader of a partition has its own epoch. A log that reached an offset in an epoch keeps its records up to there
 forever, unless a leader that lacks its end took over (an unclean election, a broker that lost its disk): then that
@@ -28,8 +28,8 @@ _CUT_CODES = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATIO
 def check_not_rewritten(partition: KafkaPartition, known: Position) -> None:
     """Raise LogRewrittenError when records before `known.offset` may have been replaced.
 
-    `known.leader_epoch` was the epoch at that offset; without one there is no check. Call it only when the present
-    epoch is another one: it needs a new client. Raises UnavailableError.
+    `known.leader_epoch` was the epoch at that offset; without an epoch there is no check. Call it only if the current
+    epoch is a different one, since it needs a new client. Raises UnavailableError.
     """
     epoch = known.leader_epoch
     if epoch is None or known.offset == 0:

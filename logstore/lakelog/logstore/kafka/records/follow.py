@@ -1,4 +1,4 @@
-"""Following a topic: the committed records of some partitions as they come, by one consumer."""
+"""Follows a topic: one consumer reads the committed records of some partitions as they come."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ class LogRecords:
         return len(self.offsets)
 
     def take(self, places: Sequence[int]) -> LogRecords:
-        """The records at these places."""
+        """The records at these indexes."""
         return LogRecords(**{one.name: [getattr(self, one.name)[place] for place in places] for one in fields(self)})
 
 
 def follow(topic: KafkaTopic, starts: Mapping[int, int], *, until_end: bool = False) -> Generator[LogRecords]:
     """The committed records from `starts` (partition -> offset) on, in log order in each partition.
 
-    None are given when none came for `POLL_SECONDS`, so that the caller can do something else. With `until_end` it ends
-    with the records that are committed now; otherwise it goes on over restarts of brokers. Raises LogTruncatedError,
-    NotFoundError without the topic, and UnavailableError with `until_end`.
+    It gives no records after `POLL_SECONDS` without any, so that the caller can do something else. With `until_end` it
+    ends with the records that are committed now; otherwise it continues through restarts of brokers. Raises
+    LogTruncatedError, NotFoundError without the topic, and UnavailableError with `until_end`.
     """
     consumer = make_client(Consumer, _SETTINGS | {**topic.client_config}, OWN_CONSUMER_SETTINGS)
     try:

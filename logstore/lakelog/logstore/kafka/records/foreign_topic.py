@@ -1,7 +1,7 @@
 """A topic that others write: its identity, its offsets, and its records as they are.
 
-Nothing is required of it but that it is there: it may be compacted, and Kafka may delete its records. Needs the
-rights to describe and to read the topic, and none to its settings or to a consumer group.
+The topic only has to exist: it may be compacted, and Kafka may delete its records. Needs the rights to describe and to
+read the topic, and none to its settings or to a consumer group.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ForeignTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawRecords:
-    """Records of one partition, in order; the lists have the same length. A timestamp of None is not known."""
+    """Records of one partition, in order; the lists have the same length. A timestamp of None is unknown."""
 
     offsets: Sequence[int]
     timestamps: Sequence[int | None]
@@ -57,7 +57,8 @@ def describe_foreign(topic: KafkaTopic) -> ForeignTopic:
 
 @contextmanager
 def _not_of_a_table(topic: KafkaTopic) -> Iterator[None]:
-    """Name the way out of a missing topic: that of a table's log, which is to be renewed, does harm here."""
+    """Explain how to continue without the missing topic. The advice for a table's log, to renew it, would do harm
+    here."""
     try:
         yield
     except LogTruncatedError:
@@ -83,7 +84,8 @@ def _described(topic: KafkaTopic) -> ForeignTopic:
 
 
 class ForeignHead:
-    """Where a topic begins and ends now; asked at most ten times a second, since an idle query asks all the time."""
+    """Where a topic begins and ends now; Kafka is asked at most ten times a second, since an idle query asks all the
+    time."""
 
     def __init__(self, topic: KafkaTopic, topic_id: str | None) -> None:
         """`topic_id` is the id that the checkpoint names; None before the first batch."""
@@ -94,7 +96,7 @@ class ForeignHead:
         self._is_fixed = False
 
     def expect(self, topic_id: str) -> None:
-        """Raise CorruptDataError where the topic that was found is not the one that the checkpoint names."""
+        """Raise CorruptDataError if the topic that was found is not the one that the checkpoint names."""
         if self.topic_id is None:
             self.topic_id = topic_id
         if self.topic_id != topic_id:
@@ -115,13 +117,13 @@ class ForeignHead:
         return self._ends
 
     def starts(self) -> Mapping[int, int]:
-        """Partition -> the oldest offset that Kafka has left. Raises as `ends`."""
+        """Partition -> the oldest offset that Kafka has not deleted. Raises as `ends`."""
         count = self._checked().partition_count
         with _not_of_a_table(self.topic):
             return {at: one.offset for at, one in log_start_offsets(self.topic, count).items()}
 
     def fix(self) -> None:
-        """Let what is there now be all that there is."""
+        """Fix the present end: later records do not count."""
         self._asked_at = None
         self.ends()
         self._is_fixed = True
@@ -148,7 +150,7 @@ def read_foreign(
     """The committed records in [start, end), in pieces of about 16 MiB.
 
     Requests to a broker that does not answer are repeated as long as `patience` allows. Raises LogTruncatedError when
-    Kafka has deleted some of them, StalledError when an open transaction hides them, UnavailableError.
+    Kafka has deleted some of these records, StalledError when an open transaction hides them, UnavailableError.
     """
     gathered: list[Message] = []
     size_bytes = 0
@@ -182,7 +184,7 @@ def deleted_records(topic: KafkaTopic, number: int, wanted: int, start: int) -> 
 
 
 def _may_hold_nothing(_start: int, _log_start: int) -> bool:
-    """Deleted offsets at the start of a range: the planner has looked, and they are to be skipped."""
+    """Lets the reader skip deleted offsets at the start of a range: the planner has already checked them."""
     return False
 
 

@@ -29,7 +29,8 @@ CLIENT_FILE = "client.properties"
 class OpenTransaction:
     """The oldest open transaction of a partition, in the offsets from `first_offset` to `high_watermark` (exclusive).
 
-    `time_millis` is when its writer made the first record; `header` the commit header of that record, None without.
+    `time_millis` is when its writer made the first record; `header` is the commit header of that record, None without
+    one.
     """
 
     partition: int
@@ -40,7 +41,7 @@ class OpenTransaction:
 
 
 def open_transactions(topic: KafkaTopic, partitions: Iterable[int]) -> list[OpenTransaction]:
-    """The oldest open transaction of each of these partitions, where there is one; behind it there may be more.
+    """The oldest open transaction of each of these partitions that has one; there may be more behind it.
 
     Raises NotFoundError, MissingRightError and UnavailableError.
     """

@@ -2,8 +2,8 @@
 
 A task that reads several buckets reads one after the other, each with a consumer of its own, and waits for each. One
 consumer for all of them fetches from all in one request: a small batch of many buckets costs one wait. It stays open in
-this process for the next batch. What is out of the ordinary (deleted offsets, an open transaction, an error of a
-partition) and what is too much to hold it leaves to the reader of one partition, which continues where it stopped.
+this process for the next batch. Anything unusual (deleted offsets, an open transaction, an error of a partition), and
+what is too much to hold, is left to the reader of one partition, which continues where this consumer stopped.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from lakelog.logstore.kafka.records.consumer import CONSUMER_SETTINGS, OWN_CONSU
 _CONSUME_RECORDS = 10_000
 _POLL_SECONDS = 0.5
 _OPEN_MAX = 4
-_WAIT_SECONDS = 0.5  # for the next piece; records that are committed come within some milliseconds
+_WAIT_SECONDS = 0.5  # for the next piece; committed records arrive within some milliseconds
 AHEAD_RECORDS_MAX = 65_536
 
 logger = logging.getLogger("lakelog.logstore")
@@ -44,9 +44,9 @@ class Ahead:
 def read_ahead(
     topic: KafkaTopic, ranges: Mapping[int, Range], *, records_max: int = AHEAD_RECORDS_MAX
 ) -> dict[int, Ahead]:
-    """Partition -> its records from the start of its range on, about `records_max` of all.
+    """Partition -> its records from the start of its range on, about `records_max` in total.
 
-    Never raises for a broker that does not answer: then nothing, or less, is ahead.
+    Never raises for a broker that does not answer: then fewer records, or none, are read ahead.
     """
     found = {number: Ahead(position=start) for number, (start, _) in ranges.items()}
     count = 0
@@ -74,8 +74,8 @@ class TopicConsumer:
     def read(self, ranges: Mapping[int, Range], timeout_seconds: float) -> Iterator[tuple[int, list[Message], int]]:
         """The committed records of the ranges, as (partition, records, position behind them), in the order of the log.
 
-        The position may be behind what holds no record. It ends early when nothing has come for `timeout_seconds`.
-        Raises UnavailableError.
+        The position may have passed offsets without a record. The read ends early if nothing comes for
+        `timeout_seconds`. Raises UnavailableError.
         """
         reading = {number: one for number, one in ranges.items() if one[0] < one[1]}
         self._consumer.assign([self._at(number, start) for number, (start, _) in reading.items()])
@@ -128,7 +128,7 @@ def _by_partition(messages: Sequence[Message]) -> Iterator[tuple[int, list[Messa
 
 
 def _take(messages: Sequence[Message], start: int, end: int) -> tuple[list[Message], int, bool]:
-    """The records in [start, end), the position behind them, and whether nothing is out of the ordinary."""
+    """The records in [start, end), the position behind them, and whether nothing is unusual."""
     records: list[Message] = []
     position = start
     for message in messages:
@@ -148,12 +148,12 @@ _pool: ClientPool[TopicConsumer] = ClientPool(_OPEN_MAX, close=TopicConsumer.clo
 
 @contextmanager
 def open_topic_consumer(topic: KafkaTopic) -> Iterator[TopicConsumer]:
-    """A consumer that this process keeps, for one reader at a time; one that met an error is closed."""
+    """A consumer that this process keeps, for one reader at a time; it is closed after an error."""
     key = (topic.name, *config_key(topic.client_config))
     consumer = _pool.take(key) or TopicConsumer(topic)
     try:
         yield consumer
-    except BaseException:  # any error, and a reader that stops early: what it was about is unknown
+    except BaseException:  # any error, or a reader that stops early: the consumer's state is unknown
         consumer.close()
         raise
     else:

@@ -33,14 +33,14 @@ _TIMESTAMP_TYPE = pa.timestamp("ms", tz="UTC")
 
 OnHeader = Callable[[int, bytes], None]  # (offset, header) of the first record of a transaction
 
-CheckHeader = Callable[[bytes, str], None]  # the header of a header record, and where it is in messages
+CheckHeader = Callable[[bytes, str], None]  # the header of a header record, and its place for messages
 
 logger = logging.getLogger("lakelog.logstore")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TailTransaction:
-    """One committed transaction, which begins with the record with the header. `end_offset` is exclusive."""
+    """One committed transaction, which begins with the record that has the header. `end_offset` is exclusive."""
 
     header: bytes
     first_offset: int
@@ -66,13 +66,13 @@ def read_tail(
 ) -> Tail:
     """The tail from `base`; call it after the fence, so that no older transaction is still open.
 
-    `base` is 0, or the offset after the last record of a committed transaction, whose control record is there or
-    behind: when the log holds one offset more, it is this control record, and nothing is read. `known` is an earlier
-    offset of the log and its leader epoch: in another epoch it is checked that the log is still the same.
+    `base` is 0, or the offset after the last record of a committed transaction, whose control record is at `base` or
+    behind it: if the log holds one more offset, it is this control record, and nothing is read. `known` is an earlier
+    offset of the log and its leader epoch: if the current epoch differs, the log is checked to be still the same.
 
     Raises StalledError when an open transaction hides records for `timeout_seconds`, LogTruncatedError when the
-    partition does not hold `base`, LogRewrittenError when it may hold other records before it, CorruptDataError when
-    the first record has no header.
+    partition does not hold `base`, LogRewrittenError when it may hold other records before `base`, CorruptDataError
+    when the first record has no header.
     """
     newest = high_watermark(partition)
     if base > newest.offset:
@@ -95,8 +95,8 @@ def begun_transactions(
 ) -> tuple[tuple[TailTransaction, ...], Position]:
     """The transactions of a tail before the first record that belongs to none, and the high watermark.
 
-    Records of another program behind a transaction count as its own. Arguments and errors are those of `read_tail`,
-    but for the CorruptDataError.
+    Records of another program behind a transaction count as part of it. Arguments and errors are those of `read_tail`,
+    except the CorruptDataError.
     """
     newest = high_watermark(partition)
     if newest.offset <= base + (1 if base else 0):
@@ -150,16 +150,17 @@ def read_range(
     check_header: CheckHeader | None = None,
     on_author: OnAuthor | None = None,
 ) -> Generator[pa.RecordBatch]:
-    """The committed changes in [start, end): the columns, `_row_kind` (int8), and as asked for `_offset`, `_timestamp`.
+    """The committed changes in [start, end): the columns, `_row_kind` (int8), and on request `_offset` and
+    `_timestamp`.
 
-    `on_header` is called for each transaction that begins in the range, before its rows come, `check_header` with the
-    header of each header record and its place; it may raise. A batch has about
-    `batch_rows` rows. The consumer stays open in this process for the next range. `holds_nothing` tests deleted
-    offsets at the start, where the log itself does not show that they held no record. With `patience` requests to a
-    broker that does not answer are repeated. `ahead` are the first records of the range, which were read already, see
-    `read_ahead`. In an eventual log records of a user's older batches are left out, see `LiveRecords`, which `done` is
-    for; `on_author` is called where records of another batch begin in it. Raises LogTruncatedError, StalledError when
-    nothing comes for `timeout_seconds` before `end`, CorruptDataError, UnavailableError.
+    `on_header` is called for each transaction that begins in the range, before its rows. `check_header` is called with
+    the header of each header record and its place, and may raise. A batch has about `batch_rows` rows. The consumer
+    stays open in this process for the next range. `holds_nothing` tests deleted offsets at the start, if the log itself
+    does not show that they held no record. With `patience` requests to a broker that does not answer are repeated.
+    `ahead` are the first records of the range, which were read already, see `read_ahead`. In an eventual log, records
+    of a user's older batches are left out, see `LiveRecords`, which uses `done`; `on_author` is called where the
+    records of another batch begin. Raises LogTruncatedError, StalledError when nothing comes for `timeout_seconds`
+    before `end`, CorruptDataError, UnavailableError.
     """
     columns = [
         name for name, is_asked in ((OFFSET_COLUMN, with_offset), (TIMESTAMP_COLUMN, with_timestamp)) if is_asked
@@ -195,7 +196,7 @@ def _pieces(  # noqa: PLR0917  # the arguments of `read_range`
     holds_nothing: HoldsNothing,
     patience: Patience | None,
 ) -> Iterator[list[Message]]:
-    """The committed records of a range in lists, with a new consumer after each error that patience allows."""
+    """The committed records of a range in lists, with a new consumer after each error that `patience` allows."""
     while start < end:
         try:
             with open_consumer(partition) as consumer:
@@ -214,7 +215,7 @@ def _pieces(  # noqa: PLR0917  # the arguments of `read_range`
 
 
 class _TailBuilder:
-    """Groups records by transactions: records without header belong to the transaction before."""
+    """Groups records by transaction: records without header belong to the transaction before them."""
 
     def __init__(self, partition: KafkaPartition) -> None:
         self._partition = partition
@@ -265,7 +266,7 @@ def _record_batches(
     columns: Sequence[str],
     check_header: CheckHeader | None,
 ) -> Iterator[pa.RecordBatch]:
-    """The changes of records with these columns about them; none for header records."""
+    """The changes of records, with these columns added to them; no rows for header records."""
     values = [message.value() for message in messages]
     if check_header is not None and None in values:
         for message in (messages[number] for number, value in enumerate(values) if value is None):
