@@ -1,7 +1,7 @@
-"""Databases and tables: create, open, read, write, alter and keep them in order, without Spark.
+"""Databases and tables without Spark: create, open, read, write, alter and maintain them.
 
-A table has files and may have a log. Here are the names that users import: the catalog and its tables, the changes that
-`Table.alter` takes, and the errors.
+A table has files and may have a log. This module has the names that users import: the catalog and its tables, the
+changes that `Table.alter` takes, and the errors.
 """
 
 import lakelog.common.allocation  # noqa: F401  # before pyarrow

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 
 class Catalog(TableOpener):
-    """The tables of one warehouse folder, `<warehouse>/<database>.db/<table>`. Needs no Spark, and no server.
+    """The tables of one warehouse folder, `<warehouse>/<database>.db/<table>`. It needs no Spark and no server.
 
     The warehouse is a local folder, or one in an S3-compatible store or in HDFS: `s3://bucket/folder`, `hdfs://...`.
     """
@@ -76,14 +76,14 @@ class Catalog(TableOpener):
         comment: str | None = None,
         if_not_exists: bool = False,
     ) -> Table:
-        """Create a table, and with `log.system`=`kafka` its topic, with one partition per bucket.
+        """Create a table, and with `log.system`=`kafka` its topic, which has one partition per bucket.
 
-        `schema` has the columns: a pyarrow schema, DDL such as `id BIGINT NOT NULL, name STRING COMMENT 'of a buyer'`
+        `schema` gives the columns: a pyarrow schema, DDL such as `id BIGINT NOT NULL, name STRING COMMENT 'of a buyer'`
         (see `lakelog.catalog.columns.ddl`), a polars schema, a Spark StructType, or a DataFrame of pandas, polars or
         Spark, of which only the columns are used. Comments of columns are kept. A key is one column's name, or a list
         of them. Raises InvalidRequestError when the table exists or a name, column, key or option is wrong;
-        UnavailableError when Kafka does not answer. Then nothing was created. `if_not_exists` gives the table that
-        exists, as it is: other columns or options than those asked for are logged as a warning, other keys or partition
+        UnavailableError when Kafka does not answer. Then nothing was created. `if_not_exists` returns an existing table
+        unchanged: other columns or options than those asked for are logged as a warning, other keys or partition
         columns are an error.
 
         >>> orders = catalog.create_table("db.flights", schema="id BIGINT NOT NULL, delay INT", primary_keys="id")
@@ -104,14 +104,14 @@ class Catalog(TableOpener):
         create = self._create_with_log if make_logged else self._create_files
         try:
             create(name, table_schema)
-        except ConflictError:  # another process made it meanwhile
+        except ConflictError:  # another process created it meanwhile
             return self._existing(name, table_schema, options or {}, if_not_exists=if_not_exists)
         return self.load_table(identifier)
 
     def system_table(
         self, name: str, *, after: int | None = None, up_to: int | None = None, **which: Unpack[SnapshotChoice]
     ) -> SystemTable:
-        """A system table by its full name: `db.t$files`, `db.t$branch_b$files`, or one of the warehouse.
+        """A system table by its full name: `db.t$files`, `db.t$branch_b$files`, or a system table of the warehouse.
 
         Those of the warehouse are `sys.tables`, `sys.partitions`, `sys.all_table_options`, `sys.catalog_options`, and
         those of lineage, which are empty until `lakelog.lineage.feed` was called. For the others, and the arguments,
@@ -134,7 +134,7 @@ class Catalog(TableOpener):
         return warehouse_table(self, table, {**self._options, **self.lineage_options})
 
     def list_tables(self, database: str) -> list[str]:
-        """The names of a database's tables, in order; of `sys` its system tables.
+        """The names of the tables in a database, sorted; for `sys`, the names of the system tables.
 
         Raises NotFoundError, naming the databases.
 
@@ -151,12 +151,12 @@ class Catalog(TableOpener):
         return tables
 
     def drop_table(self, identifier: str, *, if_exists: bool = False, keep_topic: bool = False) -> None:
-        """Delete a table with its files and its topic, and those that its log had before; it cannot be restored.
+        """Delete a table with its files, its topic and the older topics of its log; it cannot be restored.
 
-        With `keep_topic` the topics stay, for others that read them, and Kafka is not asked. Raises NotFoundError, and
-        UnavailableError when a topic cannot be deleted: then the files are complete. A drop in an object store that
-        ends half-way leaves a table that fails when it is read: drop it again. That also finishes a drop that was cut
-        off after the table had lost its name.
+        With `keep_topic` the topics stay for their other readers, and Kafka is not asked. Raises NotFoundError, and
+        UnavailableError when a topic cannot be deleted: then all files are still there. A drop that is interrupted in
+        an object store leaves a table whose reads fail: drop it again. A second drop also finishes one that was cut off
+        after the table had lost its name.
 
         >>> catalog.drop_table("db.orders", if_exists=True)
         """
@@ -173,11 +173,11 @@ class Catalog(TableOpener):
         drop(self, name, table, keep_topic=keep_topic)
 
     def rename_table(self, identifier: str, new_identifier: str) -> Table:
-        """Give a table another name, in its database or in another one; gives the renamed table.
+        """Give a table another name, in its database or in another one; returns the renamed table.
 
-        The folder is renamed in one step. Writers that opened the table before get ConflictError, and nothing is
-        written at the old place: open the table by its new name, also for streams, which continue with their
-        checkpoints. The topic of a log keeps its name.
+        The folder is renamed in one step. Writers that opened the table before get ConflictError, and write nothing at
+        the old place. Open the table by its new name, also in streams: they continue with their checkpoints. The topic
+        of a log keeps its name.
         Raises NotFoundError; InvalidRequestError when the new place is not empty; UnsupportedError in an object store,
         which cannot rename a folder.
 
@@ -215,7 +215,7 @@ class Catalog(TableOpener):
         return self.load_table(new_identifier)
 
     def doctor(self, *, role: str = "writer", read_only: bool = False) -> HealthReport:
-        """Check the Kafka of new tables: settings, broker, transactions, clock. `Table.upkeep.doctor` is for a table's.
+        """Check the Kafka of new tables: settings, broker, transactions, clock. `Table.upkeep.doctor` checks a table's.
 
         It starts nothing: without named servers, and while the embedded broker does not run, there is nothing to check.
 
@@ -235,7 +235,7 @@ class Catalog(TableOpener):
     def create_database(self, name: str, *, if_not_exists: bool = False) -> None:
         """Create a database without tables. `create_table` makes a missing one by itself.
 
-        Raises InvalidRequestError for a database that exists, and for a name that cannot be a folder's.
+        Raises InvalidRequestError for a database that exists, and for a name that cannot be the name of a folder.
 
         >>> catalog.create_database("staging", if_not_exists=True)
         """
@@ -244,11 +244,11 @@ class Catalog(TableOpener):
         create_database(self, name, if_not_exists=if_not_exists)
 
     def drop_database(self, name: str, *, cascade: bool = False, if_exists: bool = False) -> None:
-        """Delete a database, with `cascade` with its tables, their files and their topics; it cannot be restored.
+        """Delete a database; `cascade` deletes its tables, their files and their topics too. It cannot be restored.
 
-        Raises NotFoundError; InvalidRequestError for a database that holds tables, without `cascade`, or anything that
-        is not a table; UnavailableError when a topic cannot be deleted: then its table and those without a log are
-        complete. After an error call it again: it continues.
+        Raises NotFoundError; InvalidRequestError without `cascade` for a database that holds tables, and for one that
+        holds anything other than tables; UnavailableError when a topic cannot be deleted: then its table and the tables
+        without a log are complete. After an error call it again: it continues.
 
         >>> catalog.drop_database("db", cascade=True)
         """
@@ -326,7 +326,7 @@ class Catalog(TableOpener):
         return f"Catalog({self.warehouse!r})"
 
     def _repr_html_(self) -> str:
-        """The databases and their tables, as notebooks show them. Lists the folders; an error is shown in the table."""
+        """The databases and their tables, as notebooks show them. Lists folders; an error is shown in the table."""
         try:
             rows = [(name, listed(self.list_tables(name))) for name in self.list_databases()]
         except LakelogError as error:
@@ -341,16 +341,16 @@ def open_table(
     branch: str = MAIN_BRANCH,
     options: Mapping[str, str] | None = None,
 ) -> Table:
-    """Open a table by its folder, or with `warehouse` by its identifier; or a branch of it.
+    """Open a table or a branch of it, by its folder or, with `warehouse`, by its identifier.
 
     A branch is named by `branch`, or behind the table: `t$branch_<name>`. `options` are those of `Catalog`. Raises
-    NotFoundError; OptionError as `Catalog.load_table`.
+    NotFoundError, and OptionError like `Catalog.load_table`.
     """
     return _opened(path_or_identifier, warehouse, branch, options or {}, is_to_be_mended=False)
 
 
 def open_to_mend(path_or_identifier: str | Path, warehouse: str | Path | None, *, branch: str = MAIN_BRANCH) -> Table:
-    """As `open_table`, also a table with settings of Kafka clients that no table may hold: for an alter."""
+    """Like `open_table`, but also opens a table with forbidden settings of Kafka clients, to alter it."""
     return _opened(path_or_identifier, warehouse, branch, {}, is_to_be_mended=True)
 
 

@@ -1,4 +1,4 @@
-"""Where the command `lakelog` begins: it needs packages that the library does without, the extra `cli`."""
+"""The entry point of the command `lakelog`, which needs packages that the library does not: the extra `cli`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ NEEDED = ("typer", "rich")
 
 
 def main() -> None:
-    """Run the command line; where its packages are missing, print the line that installs them, with exit code 1."""
+    """Run the command line; if its packages are missing, print the command that installs them, with exit code 1."""
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
         sys.stderr.write(

@@ -1,4 +1,4 @@
-"""The command line's root: its groups of commands, and its errors."""
+"""The root of the command line: its groups of commands, and its errors."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ unwrap_helps(app)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line. An error of lakelog is a message and exit code 1; any other is a bug with its trace."""
+    """Run the command line. A lakelog error is a message and exit code 1; any other is a bug, with its traceback."""
     asked = Asked()
     with foreign_lines():
         try:

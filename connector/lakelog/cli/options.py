@@ -32,7 +32,7 @@ the others, which change nothing in what it reads and writes.
 
 
 def option_groups() -> dict[str, Sequence[Option[object]]]:
-    """Title -> the options of one part; those of Spark only where PySpark, an extra of lakelog, is installed."""
+    """Title -> the options of one part; those of Spark only if PySpark, an extra of lakelog, is installed."""
     from lakelog.filestore.io import EXTERNAL_PATHS, S3_OPTIONS
     from lakelog.filestore.options import FILESTORE_OPTIONS
     from lakelog.logstore.options import LOGSTORE_OPTIONS

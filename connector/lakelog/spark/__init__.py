@@ -1,6 +1,7 @@
-"""Spark Structured Streaming on lakelog tables: the importer of pyspark.
+"""Spark Structured Streaming on lakelog tables: the only package that imports pyspark.
 
-Each Python process that Spark starts for a query imports this package: one that reads needs nothing of what writes.
+Each Python process that Spark starts for a query imports this package; a process that reads does not import the writing
+parts.
 """
 
 import lakelog.common.allocation  # noqa: F401  # before pyarrow

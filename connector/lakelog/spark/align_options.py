@@ -1,4 +1,4 @@
-"""Options of streams whose micro-batches are snapshots: `stream.align=snapshot`, and groups of them.
+"""Options of streams whose micro-batches are snapshots: `stream.align=snapshot`, and groups of such streams.
 
 The streams of one query with the same `stream.align.group` move together: each batch ends, in all of them, at snapshots
 that show the same versions of the tables above them. See `lakelog.spark.source.phases.stream_group`.
@@ -94,7 +94,7 @@ class GroupOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alignment:
-    """Where the batches of a stream end. `snapshots` None is any number."""
+    """Where the batches of a stream end. `snapshots` None means any number."""
 
     align: Align = Align.TRANSACTION
     snapshots: int | None = STREAM_ALIGN_SNAPSHOTS.default
@@ -108,11 +108,11 @@ class Alignment:
 
     @property
     def versions_max(self) -> int | None:
-        """How many versions of the table a batch takes; None is no limit."""
+        """How many versions of the table a batch takes; None means no limit."""
         return self.snapshots if self.is_by_snapshot else None
 
     def check_stream(self) -> None:
-        """Raise InvalidRequestError for options that are of aligned streams alone."""
+        """Raise InvalidRequestError for options that only aligned streams have."""
         if self.is_by_snapshot:
             return
         for option, is_given in (
@@ -127,7 +127,7 @@ NOT_ALIGNED = Alignment()
 
 
 def parse_alignment(given: Mapping[str, str]) -> Alignment:
-    """The options of a read. Raises OptionError, and InvalidRequestError for a group that is not given whole."""
+    """The options of a read. Raises OptionError, and InvalidRequestError for a group that is not fully specified."""
     return Alignment(
         align=STREAM_ALIGN.of(given),
         snapshots=STREAM_ALIGN_SNAPSHOTS.of(given),

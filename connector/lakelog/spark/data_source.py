@@ -1,10 +1,10 @@
 """The data source `lakelog`: `spark.read`, `spark.readStream`, `df.write` and `df.writeStream` by `format("lakelog")`.
 
-Filters are never pushed into it: Spark 4.3 keeps one read function for a relation, filters included, and gives wrong
-rows when two queries filter it differently. Columns and rows are chosen by options.
+Filters are never pushed down: Spark 4.3 keeps one read function per relation, filters included, and gives wrong rows
+when two queries filter it differently. Options choose columns and rows.
 
-Spark imports this module in a process for each step of a read or write: to list the formats, for the schema, for the
-partitions, for the rows. Each step imports what it needs when it is called.
+Spark imports this module in a new process for each step of a read or write: to list the formats, and for the schema,
+the partitions and the rows. Each step imports what it needs when it is called.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class LakelogDataSource(DataSource):
 
     @sentence_first()
     def schema(self) -> spark.StructType:
-        """The columns that the options choose. Raises what is wrong with the options at the user's load()."""
+        """The columns that the options choose. Errors in the options are raised here, at the user's load()."""
         if self._names_system_table():
             from lakelog.spark.system_read import system_schema
 
@@ -126,7 +126,7 @@ class LakelogDataSource(DataSource):
 
     @sentence_first()
     def writer(self, schema: spark.StructType, overwrite: bool) -> DataSourceWriter:
-        """Appends rows, or replaces all, or partitions; to a table with a log as a batch statement."""
+        """Appends rows, or replaces all rows or partitions; on a table with a log as a batch statement."""
         from lakelog.spark.options import merges_schema, open_from_options
         from lakelog.spark.sink.declaring import with_declared
         from lakelog.spark.sink.files_writer import FilesPlan, FilesWriter
@@ -174,7 +174,7 @@ class LakelogDataSource(DataSource):
         return names_system_table(options.get("table") or options.get("path", ""), in_warehouse="warehouse" in options)
 
     def _audited(self) -> tuple[ReadName, Mapping[str, str]]:
-        """The system table that a stream is of, and the options of the stream of its table."""
+        """The system table that a stream reads, and the options of the stream of its table."""
         from lakelog.spark.source.streams.audit_stream import audited
 
         return audited(self.options)
@@ -188,7 +188,7 @@ class LakelogDataSource(DataSource):
         return table, parse_read_options(options, table)
 
     def _show_log(self) -> LoggingLevel | None:
-        """Show the log of this process of Spark's as the options say; the level that they name."""
+        """Show lakelog's log in this Spark process, as the options say; returns the level that they name."""
         from lakelog.spark.logging_level import logging_level_of, show_log
 
         level = logging_level_of(self.options)
@@ -197,7 +197,7 @@ class LakelogDataSource(DataSource):
 
 
 def _log_of(table: Table) -> tuple[LogTarget | None, Callable[[], None] | None]:
-    """Where the table's log is, and what checks its topic; nothing for a table without one, and for a copy."""
+    """Where the table's log is, and a function that checks its topic; nothing for a table without a log or a copy."""
     from lakelog.protocol.access import original_of, recorded_place
     from lakelog.spark.tables import log_target
 
@@ -213,9 +213,9 @@ def _log_of(table: Table) -> tuple[LogTarget | None, Callable[[], None] | None]:
 def register(spark: SparkSession) -> None:
     """Make the format known to a session.
 
-    Spark finds the format by itself where lakelog is installed for its Python. But it looks once a session, by a Python
-    process; when that fails, as on a machine without memory left, the session has no format of Python's until its end.
-    A session in which this was called needs no search. Nothing is done where the active session knows the format.
+    Spark finds the format by itself if lakelog is installed for its Python. But it searches once per session, in a
+    Python process; when that fails, for example for lack of memory, the session has no Python formats until its end. A
+    session in which this was called needs no search. Nothing is done if the active session knows the format.
     """
     prepare_session(spark)
     try:

@@ -1,12 +1,12 @@
-"""Errors of ours on their way through Spark.
+"""How errors of lakelog pass through Spark.
 
-An error that the same rows meet again, whoever writes them, is the user's to mend (InvalidRequestError): the task ends
-well and answers with it. Every other error fails the task, so that Spark tries it again (`spark.task.maxFailures`), and
-an attempt that lost against another one of the same task (speculation) does not speak for it. When Spark gives up, it
-has the last attempt's traceback as text: the driver finds our error in it.
+An error that the same rows would cause in any attempt must be fixed by the user (InvalidRequestError): the task ends
+normally and answers with it. Every other error fails the task, so that Spark tries it again (`spark.task.maxFailures`),
+and an attempt that loses against another attempt of the same task (speculation) decides nothing. When Spark gives up,
+it has the last attempt's traceback as a string: the driver finds lakelog's error in it.
 
-Spark quotes a Python traceback from its beginning, where Python prints the oldest cause: `sentence_first` makes that
-the error itself, and `error_of` finds the error in what Spark raised.
+Spark quotes a Python traceback from its beginning, where Python prints the oldest cause: `sentence_first` puts the
+error itself there, and `error_of` finds the error in what Spark raised.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from importlib import import_module
 
 from lakelog.common.errors import InvalidRequestError, LakelogError
 
-ANSWERED = InvalidRequestError  # what a task answers with; it raises all else
+ANSWERED = InvalidRequestError  # what a task answers with; it raises all other errors
 
 _RAISED = re.compile(r"^(?:.*[ :])?(lakelog(?:\.\w+)+)\.(\w+)(?:: |$)", re.MULTILINE)
-# Where errors of ours are declared. A driver may not have imported the module of an error that a task has met.
+# Where lakelog's errors are declared. A driver may not have imported the module of an error that a task has raised.
 ERROR_MODULES = frozenset(
     {
         "lakelog.common.errors",
@@ -52,11 +52,11 @@ _SIMPLIFIED = "SPARK_SIMPLIFIED_TRACEBACK"  # in the environment of Spark's Pyth
 
 
 def error_of(error: BaseException | str) -> LakelogError | None:
-    """The error of lakelog's that an exception of Spark carries, with its class and its message; None without one.
+    """The lakelog error that a Spark exception carries, with its class and its message; None without one.
 
     Spark raises its own classes, all of them `pyspark.errors.PySparkException`: AnalysisException where a query is
-    planned, PythonException where a task failed, StreamingQueryException where a stream ended. An error of lakelog's is
-    given back as it is, and a text is taken for what Spark says, as in a listener's QueryTerminatedEvent.
+    planned, PythonException where a task failed, StreamingQueryException where a stream ended. An error of lakelog is
+    returned unchanged, and a string is taken as Spark's message, as in a listener's QueryTerminatedEvent.
     """
     if isinstance(error, LakelogError):
         return error
@@ -64,7 +64,7 @@ def error_of(error: BaseException | str) -> LakelogError | None:
     found = [(match, kind) for match in _RAISED.finditer(text) if (kind := _kind(match)) is not None]
     if not found:
         return None
-    match, kind = found[-1]  # causes come before what they caused
+    match, kind = found[-1]  # causes come before their effects
     return kind(_BEHIND.split(text[match.end() :], maxsplit=1)[0].rstrip())
 
 
@@ -75,10 +75,10 @@ def _kind(match: re.Match[str]) -> type[LakelogError] | None:
 
 @contextmanager
 def sentence_first() -> Iterator[None]:
-    """Let the traceback of an error of lakelog's that leaves the block begin with its class and its message.
+    """Let the traceback of a lakelog error that leaves the block begin with its class and its message.
 
-    What Python prints first is the oldest cause. So the error becomes that once more, without frames of its own. A
-    worker of Spark's ends after an error, and leaves causes out of what it reports unless it is to report all of it.
+    Python prints the oldest cause first. So a copy of the error, without frames, becomes the oldest cause. A Spark
+    worker ends after an error, and leaves causes out of its report unless it has to report everything.
     """
     try:
         yield

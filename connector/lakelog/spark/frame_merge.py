@@ -26,9 +26,9 @@ def merge(
     job: str | None = None,
     sources: Sequence[str] | None = None,
 ) -> TableMerge:
-    """Begin a merge of the rows of a DataFrame into a table; name its clauses, then call `execute()`.
+    """Begin a merge of the rows of a DataFrame into a table; add its clauses, then call `execute()`.
 
-    As `Table.merge`: the rows are brought to the driver, and held there with those of the table. `job` and
+    Like `Table.merge`: the rows are brought to the driver, and held there together with those of the table. `job` and
     `sources` are those of `write`. Raises NotFoundError.
     """
     found = recorded(rows, resolve_table(table, catalog=catalog, warehouse=warehouse), job=job, sources=sources)

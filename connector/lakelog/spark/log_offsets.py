@@ -1,4 +1,4 @@
-"""Offsets of the log as options give them: in the words and numbers of Spark's Kafka source."""
+"""Offsets of the log as options give them: with the words and numbers of Spark's Kafka source."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class GivenOffsets:
     def resolved(
         self, key: str, *, topic: str, earliest: Mapping[int, int], latest: Mapping[int, int]
     ) -> dict[int, int]:
-        """Bucket -> offset, with the edges of the log. Pure. Raises InvalidRequestError for other buckets or topics.
+        """Bucket -> offset, with log edges resolved. Pure. Raises InvalidRequestError for other buckets or topics.
 
         `key` is the option, for errors; `earliest` and `latest` have every bucket of the table.
         """

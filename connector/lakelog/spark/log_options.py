@@ -1,4 +1,4 @@
-"""Options of reads of the log by `format("lakelog")`: where they start and end, and what they say of each record.
+"""Options of reads of the log by `format("lakelog")`: where they start and end, and what they show of each record.
 
 | option | of |
 |---|---|
@@ -96,10 +96,10 @@ LOG_READ_OPTIONS: tuple[Option[object], ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogReading:
-    """How the log is read. `reads_batch` says that a batch reads the log, between `starting` and `ending`.
+    """How the log is read. `reads_batch` says that a batch read of the log is meant, between `starting` and `ending`.
 
-    `table_millis` is where `from-timestamp` starts, in milliseconds since 1970, when the read names no timestamp.
-    `stops` is that of `stops_of`.
+    `table_millis` is where `from-timestamp` starts if the read names no timestamp, in milliseconds since 1970. `stops`
+    is the result of `stops_of`.
     """
 
     scan: LogScan = LogScan.FULL
@@ -117,9 +117,9 @@ DEFAULT_READING = LogReading()
 
 
 def parse_log_reading(given: Mapping[str, str], table_options: Mapping[str, str]) -> LogReading:
-    """How the log is read, by the options of the read, and where they say nothing, by those of the table.
+    """How the log is read, by the options of the read, and for options that it does not set, by those of the table.
 
-    Raises OptionError for a value. What options mean together is checked by `check_stream` and `check_log_batch`.
+    Raises OptionError for a bad value. `check_stream` and `check_log_batch` check which options go together.
     """
     starting, ending = STARTING_OFFSETS.of(given), ENDING_OFFSETS.of(given)
     scan = SCAN.of({**table_options, **given})
@@ -143,7 +143,7 @@ def parse_log_reading(given: Mapping[str, str], table_options: Mapping[str, str]
 
 
 def check_stream(reading: LogReading, state: ShownState, *, table_name: str, has_log: bool) -> None:
-    """Raise InvalidRequestError for options that a stream cannot have together."""
+    """Raise InvalidRequestError for options that cannot be combined in a stream."""
     if reading.ending is not None:
         raise InvalidRequestError(
             f"{ENDING_OFFSETS.key} is an option of batch reads: a stream has no end; read it with spark.read"
@@ -155,7 +155,7 @@ def check_stream(reading: LogReading, state: ShownState, *, table_name: str, has
 
 
 def check_log_batch(reading: LogReading, state: ShownState, *, table_name: str, has_log: bool) -> None:
-    """Raise InvalidRequestError for options that a batch read cannot have together."""
+    """Raise InvalidRequestError for options that cannot be combined in a batch read."""
     if reading.alignment.is_by_snapshot:
         raise InvalidRequestError(f"{STREAM_ALIGN.key} is an option of streams: a batch read has one end")
     for key in reading.stops.values():
@@ -236,7 +236,7 @@ def _extra(state: ShownState, scan: LogScan) -> InvalidRequestError:
 
 
 def _check_needs_no_log(reading: LogReading, table_name: str) -> None:
-    """Raise InvalidRequestError for options that only a log gives a meaning."""
+    """Raise InvalidRequestError for options that have no meaning without a log."""
     asked = {
         STARTING_OFFSETS.key: reading.starting is not None,
         ENDING_OFFSETS.key: reading.ending is not None,

@@ -1,9 +1,9 @@
-"""What the Python processes that Spark starts for `format("lakelog")` show of lakelog's log.
+"""How much of lakelog's log is shown by the Python processes that Spark starts for `format("lakelog")`.
 
-Spark configures no logging in them: Python then writes warnings to standard error, and shows no line of INFO. The
-option `logging-level` of a read or write, or the variable LAKELOG_LOGGING_LEVEL of the environment in which Spark was
-started, shows them: on standard error, which Spark passes on to that of its driver; or by the handler of Spark's own,
-with `spark.sql.pyspark.worker.logging.enabled`.
+Spark configures no logging in them: Python then writes warnings to standard error, and no INFO lines. The option
+`logging-level` of a read or write, or the variable LAKELOG_LOGGING_LEVEL in the environment in which Spark was started,
+shows INFO lines: on standard error, which Spark passes on to that of its driver; or through Spark's own handler, with
+`spark.sql.pyspark.worker.logging.enabled`.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ _OF_ENVIRONMENT = replace(LOGGING_LEVEL, key=VARIABLE)
 
 
 def logging_level_of(given: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> LoggingLevel | None:
-    """The level that the options of a read or write name, else the environment; None without. Raises OptionError."""
+    """The level that the options of a read or write name, else the environment, else None. Raises OptionError."""
     level = LOGGING_LEVEL.of({key.lower(): value for key, value in given.items()})
     return _OF_ENVIRONMENT.of(environ) if level is None else level
 
 
 def show_log(level: LoggingLevel | None) -> None:
-    """Show lakelog's log from a level on; None leaves logging as it is. For a process of Spark's, not for a user's."""
+    """Show lakelog's log from a level on; None leaves logging unchanged. For Spark's processes, not for a user's."""
     if level is None:
         return
     logger = logging.getLogger("lakelog")

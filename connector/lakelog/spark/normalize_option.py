@@ -1,4 +1,4 @@
-"""The option by which a stream of an upsert log gives a full changelog."""
+"""The option that makes a stream of an upsert log give a full changelog."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SCAN_NORMALIZE = Option(
 def parse_normalize(options: Mapping[str, str], log: LogReading, *, has_row_kind: bool) -> bool:
     """Whether a read normalizes.
 
-    Raises OptionError, and InvalidRequestError beside options with which it cannot go.
+    Raises OptionError, and InvalidRequestError for options that it cannot be combined with.
     """
     if not SCAN_NORMALIZE.of(options):
         return False

@@ -1,4 +1,4 @@
-"""Options of reads and writes by `format("lakelog")`. Spark hands their keys over in lower case."""
+"""Options of reads and writes by `format("lakelog")`. Spark passes their keys in lower case."""
 
 from __future__ import annotations
 
@@ -235,15 +235,15 @@ WRITE_OPTIONS = (
     EXTERNAL_PATHS,
     *S3_OPTIONS,
 )
-# What Spark itself puts beside the user's options.
+# What Spark itself adds to the user's options.
 _OF_SPARK = frozenset({"checkpointlocation", "queryname", "provider", "owner", "is_managed_location"})
-_LOCATION = "location"  # what Spark makes of the path of CREATE TABLE, whose columns it asks us for
+_LOCATION = "location"  # from the path of CREATE TABLE; Spark asks us for the columns
 _OPEN_PREFIXES = ("option.", "__", CALL_PREFIX)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """What a read asks for. `columns` None is all; `state` is also where a stream starts that starts at a point."""
+    """What a read asks for. `columns` None means all; `state` is also where a stream with such a start begins."""
 
     columns: tuple[str, ...] | None
     where: Predicate | None
@@ -294,7 +294,7 @@ def _named_table(options: Mapping[str, str], passed: Mapping[str, str]) -> Table
 
 
 def open_for_read(given: Mapping[str, str]) -> Table:
-    """The table that the options name, or the branch of it. Raises as `open_from_options`."""
+    """The table that the options name, or the branch of it. Raises like `open_from_options`."""
     table = open_from_options(given)
     version = named_version(given)
     if version is None:
@@ -347,13 +347,13 @@ def check_stream_write_options(given: Mapping[str, str]) -> str | None:
 
 
 def declared_lineage(given: Mapping[str, str]) -> tuple[str | None, tuple[str, ...] | None]:
-    """The job and the sources that a write declares; None for what it does not. Raises OptionError."""
+    """The job and the sources that a write declares; None for each that it does not declare. Raises OptionError."""
     options = known_options(given, (*WRITE_OPTIONS, *_OF_WRITES, WHERE, TIMEZONE))
     return LINEAGE_JOB.of(options) or None, LINEAGE_SOURCES.of(options)
 
 
 def takes_over_job(given: Mapping[str, str]) -> bool:
-    """Whether a streaming write takes over the name of its job. Raises OptionError."""
+    """Whether a streaming write takes over the name of its job from another query. Raises OptionError."""
     return LINEAGE_JOB_TAKEOVER.of(known_options(given, WRITE_OPTIONS))
 
 
@@ -376,7 +376,7 @@ def _parse_where(options: Mapping[str, str], table: Table) -> Predicate | None:
 
 
 def known_options(given: Mapping[str, str], known: tuple[Option[object], ...]) -> dict[str, str]:
-    """The options under their own keys. Raises OptionError for an unknown key."""
+    """The options under their declared keys. Raises OptionError for an unknown key."""
     spelled = {option.key.lower(): option.key for option in known}
     options = {spelled.get(key.lower(), key): value for key, value in given.items()}
     asked = {

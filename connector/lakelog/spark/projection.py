@@ -1,7 +1,7 @@
-"""The rows of a micro-batch as the table wants them: its columns, its types, no null in a NOT NULL column.
+"""The rows of a micro-batch in the form of the table: its columns, its types, no null in a NOT NULL column.
 
-Everything is checked by Spark SQL before the shuffle. A shuffle ends before the first task behind it begins, so a bad
-row anywhere fails the batch before anything of it is logged.
+Spark SQL checks everything before the shuffle. A shuffle ends before the first task after it begins, so a bad row
+anywhere fails the batch before anything of it is logged.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FLOATS = (spark.FloatType, spark.DoubleType)
 
 
 def with_new_columns(table: Table, rows: spark.StructType, *, is_case_sensitive: bool = False) -> Table:
-    """The table after columns of rows that it lacked were added to it, nullable. Raises as `Table.alter`."""
+    """The table after the columns that it lacked were added, nullable. Raises like `Table.alter`."""
     columns = _without_kind(rows)
     if not unknown_columns(table.schema, columns.names, is_case_sensitive=is_case_sensitive):
         return table
@@ -43,7 +43,7 @@ def with_new_columns(table: Table, rows: spark.StructType, *, is_case_sensitive:
 def check_schema(
     rows: spark.StructType, table: TableSchema, *, table_name: str, is_case_sensitive: bool = False
 ) -> None:
-    """Raise InvalidRequestError unless rows of this schema can be written: the table's columns, and `_row_kind`.
+    """Raise InvalidRequestError unless rows of this schema can be written: table columns, and maybe `_row_kind`.
 
     Nullable columns of the table may be missing.
     """
@@ -78,7 +78,7 @@ def check_is_projected(table: TableSchema, *, table_name: str) -> None:
 
 
 def project_rows(rows: DataFrame, table: TableSchema, *, table_name: str, extra: Sequence[Column] = ()) -> DataFrame:
-    """The table's columns, checked and converted, then `_row_kind` as a TINYINT if it is there, then `extra`.
+    """The table's columns, checked and converted, then `_row_kind` as a TINYINT if the rows have it, then `extra`.
 
     A column that the rows lack is null. The rows have passed `check_schema`.
     """
@@ -93,18 +93,18 @@ def project_rows(rows: DataFrame, table: TableSchema, *, table_name: str, extra:
 
 
 def refused_row_error(error: Exception) -> InvalidRequestError | None:
-    """The error of a check that a row has failed, out of what Spark raised; None for another error."""
+    """The error of a failed check of a row, found in what Spark raised; None for another error."""
     found = re.search(re.escape(_MARK) + r"(.*?)(?: SQLSTATE|\n|$)", str(error))
     return None if found is None else InvalidRequestError(found[1].strip())
 
 
 def quoted(name: str) -> str:
-    """A column's name as Spark SQL reads it, whatever is in it."""
+    """A column's name quoted for Spark SQL, whatever characters it has."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def _shown_row(found: Mapping[str | None, spark.StructField], table: TableSchema) -> Column:
-    """The key of a row and some of its other columns, as JSON, for an error about it: computed for that row alone."""
+    """The key of a row and some of its other columns, as JSON, for an error: computed only for the refused row."""
     keys = [name for name in table.primary_keys if name in found]
     others = [field.name for field in table.fields if field.name in found and field.name not in keys]
     shown = (sf.col(quoted(found[name].name)).cast("string").alias(name) for name in (*keys, *others[:_SHOWN_OTHERS]))
@@ -135,7 +135,7 @@ def _checked(
 
 
 def _value_problems(given: Column, field: DataField, where: str) -> list[tuple[Column, Column]]:
-    """What can be wrong with a value of the right type: text that is too long, digits that would be cut off."""
+    """What can be wrong with a value of the right type: a string that is too long, digits that would be cut off."""
     kind = field.type
     if kind.length is not None and kind.length != MAX_LENGTH:
         size = sf.char_length(given) if kind.root in _TEXT else sf.octet_length(given)

@@ -1,7 +1,7 @@
-"""Take dead letters in again, after the table or the rules were mended.
+"""Take dead letters in again, after the table or the rules were fixed.
 
-The letters are read as a stream of the table that keeps them, so that any number of them fits in memory. What can be
-taken in now is written to the table, then deleted from the letters; the rest stays, with the reason that it has now.
+The letters are read as a stream of the table that keeps them, so that any number of them fits in memory. Letters that
+can be taken in now are written to the table, then deleted; the others stay, with their present reason.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ def replay_dead_letters(
 ) -> ReplayedLetters:
     """Take the dead letters of a table in again, in the order of their offsets, and wait for the end.
 
-    They become changes of now: a row that has changed since its record is changed back. `where` is a condition in SQL
-    on the letters, such as `reason LIKE 'missing%'`. A replay that was killed goes on when it is called again with the
-    same `checkpoint_location`, a folder of its own. The other arguments are those of `ingest`.
+    They become new changes: a row that has changed since its record is changed back. `where` is an SQL condition on the
+    letters, such as `reason LIKE 'missing%'`. A replay that was killed continues when it is called again with the same
+    `checkpoint_location`, a folder of its own. The other arguments are those of `ingest`.
 
     Raises NotFoundError for a table without dead letters, InvalidRequestError for what does not fit.
     """
@@ -103,9 +103,9 @@ def replay_dead_letters(
 
 
 def _attempt(snapshot_id: int, table: Table, rules: RulesOf, where: str | None) -> str:
-    """The name of a replay: one that was killed goes on only where nothing was mended since, else it begins anew.
+    """The name of a replay: one that was killed continues only if nothing was fixed since; else it begins again.
 
-    A batch that is in the table is not written again, so letters that fit since a mend would be deleted unwritten.
+    A batch that is in the table is not written again, so letters that fit only after a fix would be deleted unwritten.
     """
     text = f"{table.schema.id} {rules} {where}"
     return f"replay-{snapshot_id}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
@@ -113,7 +113,7 @@ def _attempt(snapshot_id: int, table: Table, rules: RulesOf, where: str | None) 
 
 @dataclass(slots=True, kw_only=True)
 class ReplaySink:
-    """The foreachBatch function of a replay: letters in, changes of the table out."""
+    """The foreachBatch function of a replay: turns letters into changes of the table."""
 
     sink: LakelogSink
     rules: RulesOf

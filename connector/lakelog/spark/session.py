@@ -1,9 +1,9 @@
-"""What is asked of the Spark session: how many cores it has, and which Python runs its workers.
+"""What lakelog needs from the Spark session: how many cores it has, and which Python runs its workers.
 
 The workers run the driver's Python, unless the session names another.
 
-Without it, Spark starts `python3` from the PATH: in an environment that is not activated that is the system's Python,
-which lacks pyarrow and lakelog.
+Otherwise Spark starts `python3` from the PATH: if the environment is not activated, that is the system's Python, which
+lacks pyarrow and lakelog.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ FORMAT = "lakelog"  # of `spark.read.format`
 CASE_CONF = "spark.sql.caseSensitive"
 _CONF_PREFIXES = ("spark.lakelog.log.kafka.", "spark.lakelog.kafka.")
 _HIDDEN_BY_SPARK = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)  # its spark.redaction.regex
-_UNNAMED = "python3"  # what PySpark starts where nothing names a Python
+_UNNAMED = "python3"  # what PySpark starts when nothing names a Python
 WORKER_PYTHON_KEYS = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
 
 
 def name_worker_python() -> None:
-    """Set the environment of a Spark that starts later; what is set already stays."""
+    """Set the environment of a Spark that starts later; variables that are already set stay."""
     if not any(os.environ.get(key) for key in WORKER_PYTHON_KEYS):
         os.environ["PYSPARK_PYTHON"] = sys.executable
 
 
 def session_of_another_python() -> SparkSession | None:
-    """The Spark that was started before lakelog was imported, with no Python named; None without one. No I/O.
+    """The Spark session that was started before lakelog was imported, with no Python named; None without one. No I/O.
 
-    Its own search for formats runs `python3` from the PATH, which lacks lakelog in an environment that is not
-    activated, and ends in DATA_SOURCE_NOT_FOUND for the whole session.
+    Its own search for formats runs `python3` from the PATH, which lacks lakelog if the environment is not activated,
+    and ends in DATA_SOURCE_NOT_FOUND for the whole session.
     """
     session = SparkSession.getActiveSession()
     if session is None or is_connect(session) or session.sparkContext.pythonExec != _UNNAMED:
@@ -48,8 +48,8 @@ def session_of_another_python() -> SparkSession | None:
 
 
 def prepare_session(session: SparkSession) -> None:
-    """Set what Python workers need from now on: this Python, where Spark was started without one; our allocation."""
-    if is_connect(session):  # the server's workers are the server's business
+    """Set what Python workers need from now on: this Python, if Spark was started without one; our allocation."""
+    if is_connect(session):  # the server is responsible for its workers
         return
     context = session.sparkContext
     context.environment.setdefault(PURGE_DELAY_KEY, PURGE_DELAY_MILLIS)
@@ -65,7 +65,7 @@ def session_kafka_settings() -> dict[str, str]:
 
     They are `spark.lakelog.kafka.<setting>`, also spelled `spark.lakelog.log.kafka.<setting>` as options of tables are.
     Spark shows its settings in logs and on pages, and hides those whose names it knows to be secret. Raises OptionError
-    for a secret that it would show.
+    for a secret that Spark would show.
     """
     session = SparkSession.getActiveSession()
     if session is None:
@@ -84,7 +84,7 @@ def session_kafka_settings() -> dict[str, str]:
 
 
 def start_session(master: str) -> SparkSession:
-    """A Spark for a command line: quiet, and without pages that listen on the network."""
+    """A Spark session for a command line: quiet, and without a web UI that listens on the network."""
     name_worker_python()
     builder = SparkSession.builder.master(master).appName("lakelog")
     settings = {
@@ -113,13 +113,13 @@ def is_connect(session: SparkSession) -> bool:
 
 def core_count(rows: DataFrame) -> int:
     """How many tasks Spark runs side by side."""
-    if is_connect(rows.sparkSession):  # it does not say
+    if is_connect(rows.sparkSession):  # the number of cores is unknown
         return CONNECT_CORES
     return int(rows.sparkSession.sparkContext.defaultParallelism)
 
 
 def task_attempts_max(session: SparkSession) -> int:
-    """How many times Spark runs a task that fails; 1 where it does not say."""
+    """How many times Spark runs a task that fails; 1 if that is unknown."""
     if is_connect(session):
         return 1
     context = session.sparkContext
@@ -127,7 +127,7 @@ def task_attempts_max(session: SparkSession) -> int:
 
 
 def attempts_of(master: str | None, failures_max: str | None) -> int:
-    """`spark.task.maxFailures`, or on one machine what `local[cores, attempts]` says."""
+    """`spark.task.maxFailures`, or on a local master the attempts in `local[cores, attempts]`."""
     if master is not None and (master == "local" or master.startswith("local[")):
         given = re.fullmatch(r"local\[[^,\]]+,\s*(\d+)\s*\]", master)
         return int(given[1]) if given else 1

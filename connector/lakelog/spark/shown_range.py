@@ -1,4 +1,4 @@
-"""The options of batch reads of changes between two states, spelled as Paimon spells them.
+"""The options of batch reads of changes between two states, with Paimon's names.
 
 | option | reads |
 |---|---|
@@ -88,7 +88,7 @@ RANGE_OPTIONS: tuple[Option[object], ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownRange:
-    """The two states between which a batch reads changes; without `after` those since the automatic tag before."""
+    """The two states between which a batch reads changes; without `after`, those since the previous automatic tag."""
 
     after: RangeName | None
     up_to: RangeName
@@ -97,7 +97,7 @@ class ShownRange:
 
 
 def parse_range(options: Mapping[str, str], zone: ZoneInfo) -> ShownRange | None:
-    """The range that options name, each under its own key; None for a read of one state.
+    """The range that the options name, each under its declared key; None for a read of one state.
 
     Raises OptionError for a bad value, InvalidRequestError for options that do not go together.
     """

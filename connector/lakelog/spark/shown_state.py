@@ -9,7 +9,7 @@
 | `version` | `scan.version` |
 | `branch` | `branch`, `scan.branch` |
 
-A read takes one of them, and a branch beside it.
+A read takes one of them, and in addition a branch.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ PAIMON_STATE_OPTIONS: tuple[Option[object], ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownState:
-    """The state that the options of a read name: at most one is not None, without any it is the newest."""
+    """The state that the options of a read name: at most one field is not None; if all are, it is the newest state."""
 
     snapshot_id: int | None = None
     timestamp_millis: int | None = None
@@ -115,7 +115,7 @@ NEWEST = ShownState()
 
 
 def parse_state(options: Mapping[str, str], zone: ZoneInfo) -> ShownState:
-    """The state that options name, each under its own key.
+    """The state that the options name, each under its declared key.
 
     Raises OptionError for a bad value, InvalidRequestError for two options that both name a state.
     """

@@ -1,4 +1,4 @@
-"""Options of streams that say what they do at changes that no writer made: restores, and merges of branches."""
+"""Options of streams for changes that no writer made: restores, and merges of branches."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lakelog.filestore.metadata.snapshots import MERGE_OPERATION, RESTORE_OPERAT
 
 
 class FeedOrFail(StrEnum):
-    """What a stream does at changes that no writer made: go on with them, or stop."""
+    """What a stream does at changes that no writer made: continue with them, or stop."""
 
     FEED = "feed"
     FAIL = "fail"

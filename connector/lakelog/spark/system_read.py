@@ -41,7 +41,7 @@ _OPTIONS = (PATH, TABLE, WAREHOUSE, COLUMNS, WHERE, TIMEZONE, INCREMENTAL, *STAT
 
 
 def open_system_table(given: Mapping[str, str], *, or_stream: bool = False) -> SystemTable:
-    """The system table that the options name, `or_stream` those of a stream of it.
+    """The system table that the options name; with `or_stream`, they may be the options of a stream of it.
 
     Raises OptionError, InvalidRequestError, NotFoundError.
     """
@@ -76,7 +76,7 @@ def _state(options: Mapping[str, str]) -> dict[str, Any]:
 
 
 def system_schema(given: Mapping[str, str]) -> spark.StructType:
-    """The columns that the options choose; Spark does not tell whether for a read or for a stream."""
+    """The columns that the options choose; Spark does not say whether for a read or a stream."""
     table = open_system_table(given, or_stream=True)
     chosen = COLUMNS.of({key.lower(): value for key, value in given.items()})
     by_name = {field.name: field for field in table.fields}

@@ -26,10 +26,10 @@ def resolve_table(
     warehouse: str | Path | None = None,
     options: Mapping[str, str] | None = None,
 ) -> Table:
-    """Open the table, as `resolve_files` does, for who may ask its log.
+    """Open the table like `resolve_files`, for callers that may use its log.
 
-    Settings of Kafka clients come with the table, or from the Spark session. Only a table with a log needs them: to
-    ask the session takes some 80 round trips to the JVM.
+    Settings of Kafka clients come with the table, or from the Spark session. Only a table with a log needs them: asking
+    the session takes some 80 round trips to the JVM.
     """
     found = resolve_files(table, catalog=catalog, warehouse=warehouse, options=options)
     settings = session_kafka_settings() if found.store.has_log else {}
@@ -45,10 +45,10 @@ def resolve_files(
     warehouse: str | Path | None = None,
     options: Mapping[str, str] | None = None,
 ) -> Table:
-    """Open the table for who reads its files alone; the Spark session is not asked how Kafka is reached.
+    """Open the table for callers that read only its files; the Spark session is not asked how to reach Kafka.
 
-    Without a catalog or a warehouse a text is a folder; `options` say how its store is reached. Raises NotFoundError,
-    and InvalidRequestError when an identifier comes without a catalog.
+    Without a catalog or a warehouse a string is a folder; `options` say how its file system is reached. Raises
+    NotFoundError, and InvalidRequestError for an identifier without a catalog.
     """
     if isinstance(table, Table):
         return table
@@ -67,9 +67,9 @@ def resolve_files(
 
 
 def log_target(table: Table, *, change_tracking: bool | None = None) -> LogTarget | None:
-    """Where the table's log is; None without one. Starts the embedded broker when the log is in it and it is down.
+    """Where the table's log is; None without a log. Starts the embedded broker if it has the log and is down.
 
-    `change_tracking` is what a write asks for; the table's option decides without it.
+    `change_tracking` is what a write asks for; by default the table's option decides.
     """
     if table.log is None:
         return None
@@ -85,7 +85,7 @@ def log_target(table: Table, *, change_tracking: bool | None = None) -> LogTarge
 
 
 def find_older_topic(table: Table, topic_id: str) -> KafkaTopic | None:
-    """The topic with an id that a table had before; None where it does not exist. Raises UnavailableError."""
+    """The topic with an id that a table had before; None if it does not exist. Raises UnavailableError."""
     from lakelog.protocol.access import log_of
     from lakelog.protocol.state import older_schema
 
@@ -96,6 +96,6 @@ def find_older_topic(table: Table, topic_id: str) -> KafkaTopic | None:
         return None
     try:
         log.check_topic()
-    except (NotFoundError, CorruptDataError):  # deleted, or another one of its name
+    except (NotFoundError, CorruptDataError):  # deleted, or another topic with its name
         return None
     return kafka_topic(log)

@@ -1,4 +1,4 @@
-"""Columns as Spark types, and back; and the Arrow forms that Spark insists on.
+"""Columns as Spark types, and back; and the Arrow types that Spark requires.
 
 | Paimon | Spark |
 |---|---|

@@ -1,4 +1,4 @@
-"""What our code asks of the Spark worker process it runs in, and how a task answers."""
+"""Access to the Spark worker process in which our code runs."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ MESSAGE_SCHEMA = pa.schema([pa.field(MESSAGE_COLUMN, pa.binary())])
 
 
 def spare_modules_from_collection() -> None:
-    """Leave what is imported by now out of garbage collections; again only when more has been imported since.
+    """Exclude imported modules from garbage collection; again only after more imports.
 
-    Spark's workers collect all garbage after each task, and look through every object of every module for it: 30 ms a
-    task for Spark's own imports, three times as much with ours (PySpark 4.3, `daemon.py`). Modules that the first task
-    imports late, pandas among them, come with the second.
+    Spark's workers collect all garbage after each task, and scan every object of every module: 30 ms per task for
+    Spark's own imports, three times as much with ours (PySpark 4.3, `daemon.py`). Modules that the first task imports
+    late, such as pandas, are excluded in the second task.
     """
     _freeze(len(sys.modules))
 
@@ -30,7 +30,7 @@ def _freeze(module_count: int) -> None:  # noqa: ARG001  # once for each count
 
 
 def task_number() -> int:
-    """Which of the job's tasks runs in this process now, from 0."""
+    """The number of the job's task that runs in this process now, from 0."""
     context = TaskContext.get()
     assert context is not None, "a write task runs in a Spark worker"
     return context.partitionId()

@@ -1,4 +1,4 @@
-"""One table as all its verbs know it: its files, and its log where it has one."""
+"""The handle of one table that all its verbs use: its files, and its log if it has one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class TableHandle:
-    """The files of a table and its log, and what both are called. `store` is the file store, for parts of lakelog."""
+    """The files and the log of a table, with their names. `store` is the file store, for other parts of lakelog."""
 
     def __init__(
         self,
@@ -30,9 +30,9 @@ class TableHandle:
     ) -> None:
         """Join the files of a table with the log that its options name.
 
-        `kafka` are the user's own settings of Kafka clients, `bootstrap_servers` the brokers for a log that is added.
-        Raises OptionError for a table with settings that no table may hold; with `is_to_be_mended` only when its log is
-        used, so that the settings can be removed.
+        `kafka` has the user's own settings of Kafka clients, `bootstrap_servers` the brokers for a log that is added.
+        Raises OptionError for a table with settings that a table must not hold; with `is_to_be_mended` only when its
+        log is used, so that the settings can be removed.
         """
         self.store = files
         self.identifier = identifier or Identifier.of_path(files.path)
@@ -43,7 +43,7 @@ class TableHandle:
 
     @cached_property
     def log(self) -> TableLog | None:
-        """The table's log; None for a table without one, and for a branch whose schema names the table's."""
+        """The table's log; None for a table without a log, and for a branch whose schema names the table's log."""
         if self.store.has_foreign_log:
             return None
         return log_of(self.store.schema, self.warehouse, path=self.store.path, kafka=self.kafka)
@@ -55,12 +55,12 @@ class TableHandle:
 
     @property
     def name(self) -> str:
-        """`database.table`, or the folder for a table outside of a warehouse; of a branch with `$branch_<name>`."""
+        """`database.table`, or the folder for a table outside a warehouse; a branch has the suffix `$branch_<name>`."""
         return line_name(str(self.identifier or self.path), self.store.branch)
 
     @property
     def warehouse(self) -> str:
-        """The folder of the table's warehouse; the folder that holds the table where there is no warehouse."""
+        """The folder of the table's warehouse; without a warehouse, the folder that holds the table."""
         return warehouse_of(self.path)
 
     @property
@@ -70,14 +70,14 @@ class TableHandle:
 
     @property
     def uuid(self) -> str:
-        """The table's identity; a copied folder has that of its original until `new_identity` is called."""
+        """The table's identity; a copied folder has the identity of its original until `new_identity` is called."""
         return self.store.uuid
 
     def branch(self, name: str) -> Self:
         """A branch as a table of its own, which is read and written like any table. Raises NotFoundError.
 
-        What is written there does not show in the table. It has columns, options, snapshots, tags and consumers of its
-        own, and shares data files with the table. `main` is the table itself.
+        What is written to the branch does not show in the table. A branch has its own columns, options, snapshots, tags
+        and consumers, and shares data files with the table. `main` is the table itself.
 
         >>> table.branch("trial").write(rows)
         """

@@ -13,7 +13,7 @@ from lakelog.filestore.schema import BRANCH_INFIX
 _NAME = re.compile(r"[^\W_][\w-]*|_[\w-]+")
 _NOT_IN_TOPICS = re.compile(r"[^a-zA-Z0-9_-]")
 _TOPIC_LENGTH_MAX = 249
-_BYTES_MAX = 200  # a folder's name has 255 at most, and a drop first gives it a longer name
+_BYTES_MAX = 200  # a folder name has at most 255, and a drop first makes it longer
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Identifier:
 
     @classmethod
     def of_path(cls, path: str) -> Identifier | None:
-        """The identifier of a table's folder; None outside of a warehouse."""
+        """The identifier of a table's folder; None outside a warehouse."""
         folder, _, table = path.rpartition("/")
         database = folder.rpartition("/")[2]
         return cls(database.removesuffix(DATABASE_SUFFIX), table) if database.endswith(DATABASE_SUFFIX) else None
@@ -45,7 +45,7 @@ class Identifier:
         return f"{warehouse.rstrip('/')}/{self.database}{DATABASE_SUFFIX}/{self.table}"
 
     def topic(self, table_uuid: str) -> str:
-        """A topic name that no other table has; readable, and within what Kafka allows."""
+        """A topic name that no other table has; it is readable and within Kafka's rules."""
         readable = f"{_NOT_IN_TOPICS.sub('_', self.database)}.{_NOT_IN_TOPICS.sub('_', self.table)}"
         return f"{readable[: _TOPIC_LENGTH_MAX - len(table_uuid) - 1]}.{table_uuid}"
 
@@ -54,7 +54,7 @@ class Identifier:
 
 
 def check_name(name: str, what: str) -> str:
-    """The name, if a folder and a query can carry it. Raises InvalidRequestError."""
+    """The name, if it is valid for a folder and in a query. Raises InvalidRequestError."""
     if not _NAME.fullmatch(name):
         raise InvalidRequestError(
             f"{what} name {name!r} is not allowed; expected letters, digits, '_' and '-', with no '-' at the start"

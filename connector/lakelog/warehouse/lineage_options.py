@@ -26,17 +26,17 @@ _KEYS = {option.key for option in LINEAGE_OPTIONS}
 
 
 def lineage_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Those of the options of a catalog that switch lineage. Raises OptionError for a wrong value."""
+    """The options of a catalog that switch lineage. Raises OptionError for a wrong value."""
     for option in LINEAGE_OPTIONS:
         option.of(options)
     return {key: value for key, value in options.items() if key in _KEYS}
 
 
 def switched_on(options: Mapping[str, str]) -> dict[str, str]:
-    """Those of the options that switch lineage on. Only a feed switches it off."""
+    """The options that switch lineage on. Only a feed switches it off."""
     return {option.key: options[option.key] for option in LINEAGE_OPTIONS if option.of(options)}
 
 
 def without_lineage_options(options: Mapping[str, str]) -> dict[str, str]:
-    """The others."""
+    """The options that do not switch lineage."""
     return {key: value for key, value in options.items() if key not in _KEYS}

@@ -1,8 +1,8 @@
 """The stored system tables of a warehouse: of catalog options, of lineage and of its jobs.
 
 They are primary key tables in the database `lakelog_sys`, since Paimon reserves `sys`, and are shown under `sys`. They
-are made when lineage is first fed; before, they are shown without rows. The first columns and the keys are those of
-the proposal "Table and snapshot lineage" (PIP of Paimon); the others stand behind them.
+are created when lineage is first fed; before, they are shown without rows. The first columns and the keys are those of
+the proposal "Table and snapshot lineage" (PIP of Paimon); the other columns follow.
 Two views have the names and columns of Paimon 0.6 to 0.9.
 """
 
@@ -30,7 +30,8 @@ _TIME = "TIMESTAMP_LTZ(3)"
 class StoredTable:
     """A stored system table: its name, its columns, and how many of the first columns are its key.
 
-    `uuid_column` is the one with the uuid of a table whose lineage a row is, `options` are options of the table.
+    `uuid_column` has the uuid of the table whose lineage the row describes, `options` are the options of the stored
+    table.
     """
 
     name: str
@@ -58,8 +59,8 @@ def columns_of(types: Mapping[str, str]) -> tuple[DataField, ...]:
 _JOB_TABLE = {"job": _KEY, "database": _KEY, "table": _KEY}
 _JOB_LINEAGE = {**_JOB_TABLE, "create_time": _TIME, "table_uuid": _TEXT, "query_id": _TEXT}
 _OF_BATCH = {"job": _KEY, "barrier_id": "BIGINT NOT NULL", "database": _KEY, "table": _KEY, "snapshot_id": _NUMBER}
-# Of two rows with one key, as after a name was reused by another query, the one of the later commit counts, in whatever
-# order they are written.
+# Of two rows with one key, for example after another query reused a name, the row of the later commit counts, in
+# whatever order they are written.
 _LATER_COUNTS = {"sequence.field": "commit_time"}
 _VERSION = {"commit": _TEXT, "table_uuid": _TEXT, "branch": _TEXT, "query_id": _TEXT, "run_id": _TEXT}
 CATALOG_OPTIONS = StoredTable(name="catalog_options", columns={"key": _KEY, "value": _TEXT}, key_size=1)
@@ -101,7 +102,7 @@ JOB_STARTUP = StoredTable(
     key_size=3,
     uuid_column="table_uuid",
 )
-# lakelog's own: each source of each whole batch, as `lakelog.lineage.tables.edges` reads them from snapshots.
+# lakelog's own table: each source of each whole batch, as `lakelog.lineage.tables.edges` reads them from snapshots.
 # `sink_line` is the branch, `main` for the main line; `source_number` the source's place in its batch.
 SNAPSHOT_EDGES = StoredTable(
     name="snapshot_edges",
@@ -139,7 +140,7 @@ SNAPSHOT_EDGES = StoredTable(
     key_size=7,
     uuid_column="sink_uuid",
 )
-# Jobs that were ended or deleted: up to the commit time that each column names.
+# Jobs that were ended or deleted, each up to the commit time in the column.
 JOB_STATUS = StoredTable(
     name="job_status", columns={"job": _KEY, "ended_time": _TIME, "deleted_time": _TIME}, key_size=1
 )
@@ -149,7 +150,7 @@ DROPPED_TABLES = StoredTable(
     columns={"table_uuid": _KEY, "database": _TEXT, "table": _TEXT, "done": "BOOLEAN"},
     key_size=1,
 )
-# The names of the tables by which the rows of the others are, of those of this warehouse.
+# The names under which the other tables have the tables of this warehouse.
 TABLE_NAMES = StoredTable(
     name="table_names", columns={"table_uuid": _KEY, "name": _TEXT}, key_size=1, uuid_column="table_uuid"
 )
@@ -180,7 +181,7 @@ def stored_path(warehouse: str, name: str) -> str:
 
 
 def open_stored(warehouse: str, file_io: FileIO, table: StoredTable) -> FileStoreTable | None:
-    """A stored system table; None where it was not made."""
+    """A stored system table; None if it was not created."""
     path = stored_path(warehouse, table.name)
     if not SchemaManager(file_io, TablePaths(path)).list_ids():
         return None
@@ -188,12 +189,12 @@ def open_stored(warehouse: str, file_io: FileIO, table: StoredTable) -> FileStor
 
 
 def view_columns_behind(columns: Sequence[str]) -> list[str]:
-    """The columns of the table behind a view that the view's columns show."""
+    """The columns of the underlying table that columns of a view show."""
     return [_VIEWED[name] for name in columns]
 
 
 def view_rows(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
-    """The rows of a view, of those of the table behind it."""
+    """The rows of a view, from the rows of its underlying table."""
     found = {name: rows[_VIEWED[name]] for name in columns}
     if "create_time" in found:
         found["create_time"] = pc.local_timestamp(found["create_time"]).cast(pa.timestamp("us"))

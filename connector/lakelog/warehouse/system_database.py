@@ -1,11 +1,11 @@
 """The stored system tables of a warehouse, opened, read and changed; and the catalog options that switch lineage.
 
-A change of a table is one commit: upserts, and deletes of rows by their keys. The tables are plain ones of the file
-store: nothing that is written to them has lineage.
+A change of a table is one commit: upserts, and deletes of rows by their keys. The tables are plain tables of the file
+store: what is written to them has no lineage.
 
-The lineage of a dropped table goes in steps: the drop is recorded in `dropped_tables`, the table is deleted, then its
-rows, then that is recorded too. The next feed finishes what was cut off; a recorded table that is still there is no
-dropped one.
+The lineage of a dropped table is deleted in steps: the drop is recorded in `dropped_tables`, the table is deleted, then
+its lineage rows, then that is recorded too. The next feed finishes what was cut off; a recorded table that still exists
+is not a dropped one.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _OPTIONS = {"bucket": "1", "snapshot.num-retained.max": "50"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Switches:
-    """What is recorded: the tables of jobs, the snapshots of batches."""
+    """What is recorded: the tables of jobs, and the snapshots of batches."""
 
     table: bool
     data: bool
@@ -67,34 +67,34 @@ class SystemDatabase:
 
     @classmethod
     def of(cls, catalog: Warehouse) -> SystemDatabase:
-        """Those of a catalog's warehouse."""
+        """The stored system tables of a catalog's warehouse."""
         return cls(warehouse=catalog.warehouse, file_io=catalog._file_io, given=catalog.lineage_options)
 
     @classmethod
     def beside(cls, table: TableStore, warehouse: str) -> SystemDatabase:
-        """Those of the warehouse that a table is in, reached as the table is, with what its catalog switches on."""
+        """Those of the warehouse of a table, reached like the table, with what its catalog switches on."""
         return cls(warehouse=warehouse, file_io=table.files_at(warehouse), given=table.lineage_options)
 
     def options(self) -> dict[str, str]:
-        """The options in `catalog_options`, with the given ones in their place."""
+        """The options in `catalog_options`, overridden by the given ones."""
         return {**self._stored_options(), **self.given}
 
     def _stored_options(self) -> dict[str, str]:
         return {row["key"]: row["value"] for row in self.found(CATALOG_OPTIONS) if row["value"] is not None}
 
     def switches(self) -> Switches:
-        """What is recorded. Raises OptionError for a stored value that is no boolean."""
+        """What is recorded. Raises OptionError for a stored value that is not a boolean."""
         options = self.options()
         return Switches(table=TABLE_LINEAGE.of(options), data=DATA_LINEAGE.of(options))
 
     def store_options(self) -> None:
-        """Write the given options that switch lineage into `catalog_options`, unless they are there."""
+        """Write the given options that switch lineage into `catalog_options`, unless they are already there."""
         stored = self._stored_options()
         new = [{"key": key, "value": value} for key, value in sorted(self.given.items()) if stored.get(key) != value]
         self.change(CATALOG_OPTIONS, upserts=new)
 
     def rows(self, table: StoredTable, columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows of a table; none where it was not made."""
+        """The rows of a table; none if it was not created."""
         found = self.find(table)
         names = list(table.columns) if columns is None else list(columns)
         if found is None:
@@ -103,7 +103,7 @@ class SystemDatabase:
         return found.to_arrow(columns=names)
 
     def find(self, table: StoredTable) -> FileStoreTable | None:
-        """A table; None where it was not made."""
+        """A table; None if it was not created."""
         if table.name not in self._opened:
             found = open_stored(self.warehouse, self.file_io, table)
             if found is None:
@@ -112,7 +112,7 @@ class SystemDatabase:
         return self._opened[table.name]
 
     def opened(self, table: StoredTable) -> FileStoreTable:
-        """A table, which is made where it is missing."""
+        """A table, which is created if it is missing."""
         found = self.find(table)
         if found is not None:
             return found
@@ -122,12 +122,12 @@ class SystemDatabase:
         path = stored_path(self.warehouse, table.name)
         try:
             self._opened[table.name] = FileStoreTable.create(path, schema, self.file_io)
-        except ConflictError:  # another process has made it meanwhile
+        except ConflictError:  # another process has created it meanwhile
             self._opened[table.name] = FileStoreTable.open(path, self.file_io)
         return self._opened[table.name]
 
     def change(self, table: StoredTable, *, upserts: Sequence[Row] = (), deletes: Sequence[Row] = ()) -> None:
-        """Delete rows, then put rows, in one commit; none without any. Rows have all columns that are not null."""
+        """Delete rows, then upsert rows, in one commit; no rows, no commit. Rows have all columns that are not null."""
         if not upserts and not deletes:
             return
         opened = self.opened(table)
@@ -142,11 +142,11 @@ class SystemDatabase:
         return rows
 
     def is_made(self) -> bool:
-        """Whether any of the tables was made."""
+        """Whether any of the tables was created."""
         return self.find(CATALOG_OPTIONS) is not None
 
     def note_drop(self, uuid: str, database: str, table: str) -> bool:
-        """Record that the drop of a table begins; False where there is no lineage that it could have."""
+        """Record that the drop of a table begins; returns False if there is no lineage that it could have."""
         if database == STORED_DATABASE or not uuid or not self.is_made():
             return False
         row = {"table_uuid": uuid, "database": database, "table": table, "done": False}
@@ -154,18 +154,18 @@ class SystemDatabase:
         return True
 
     def dropped(self, *, is_done: bool = False) -> set[str]:
-        """The uuids of tables whose drop began; with `is_done` of those of which nothing is left."""
+        """The uuids of tables whose drop began; with `is_done`, only tables of which nothing is left."""
         rows = self.found(DROPPED_TABLES, ["table_uuid", "done"])
         return {str(row["table_uuid"]) for row in rows if row["done"] or not is_done}
 
     def unfinished_drops(self) -> set[tuple[str, str]]:
-        """The databases and names of the tables whose drop began, and is not done."""
+        """The databases and names of the tables whose drop began and is not done."""
         return {(str(row["database"]), str(row["table"])) for row in self.found(DROPPED_TABLES) if not row["done"]}
 
     def forget_dropped(self, living: Collection[str]) -> set[tuple[str, str]]:
-        """Delete the lineage of tables whose drop began, but for living ones, where that is not done.
+        """Delete the lineage of tables whose drop began, except living ones, unless that is done already.
 
-        What a living table was made from stays among its edges. Gives the databases and names of the others.
+        The sources of a living table stay among its edges. Returns the databases and names of the other tables.
         """
         rows = [one for one in self.found(DROPPED_TABLES) if not one["done"] and one["table_uuid"] not in living]
         if not rows:
@@ -178,7 +178,7 @@ class SystemDatabase:
         return {(str(row["database"]), str(row["table"])) for row in rows}
 
     def delete_where(self, table: StoredTable, column: str, values: Collection[str]) -> int:
-        """Delete the rows whose column has one of these values; gives how many there were."""
+        """Delete the rows whose column has one of these values; returns their number."""
         rows = self.rows(table)
         found = rows.filter(pc.is_in(rows[column], pa.array(sorted(values), pa.string())))
         self.change(table, deletes=plain_times(found).to_pylist())
@@ -186,6 +186,6 @@ class SystemDatabase:
 
 
 def plain_times(rows: pa.Table) -> pa.Table:
-    """Rows with milliseconds since 1970 in the place of timestamps."""
+    """Rows with milliseconds since 1970 in place of timestamps."""
     fields = [pa.field(one.name, pa.int64()) if pa.types.is_timestamp(one.type) else one for one in rows.schema]
     return rows.cast(pa.schema(fields))

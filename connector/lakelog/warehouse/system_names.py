@@ -1,4 +1,4 @@
-"""Names of branches and system tables behind that of their table: `db.t$branch_b`, `db.t$files`, `db.t$branch_b$files`.
+"""Names of branches and system tables after that of their table: `db.t$branch_b`, `db.t$files`, `db.t$branch_b$files`.
 
 The table is an identifier or a folder. Source: Paimon, `Identifier`.
 """
@@ -12,14 +12,14 @@ from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.common.quoting import listed, shown
 
 SYSTEM_DATABASE = "sys"
-STORED_DATABASE = "lakelog_sys"  # of those of its tables that are stored, see `lakelog.warehouse.lineage_tables`
+STORED_DATABASE = "lakelog_sys"  # of the stored system tables, see `lakelog.warehouse.lineage_tables`
 _SPLITTER = "$"
 _BRANCH = "branch_"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadName:
-    """The parts of a name: the table, and the branch and the system table where it names them."""
+    """The parts of a name: the table, and the branch and the system table if it names them."""
 
     table: str
     branch: str | None = None
@@ -27,9 +27,9 @@ class ReadName:
 
 
 def split_name(text: str) -> ReadName:
-    """The parts of a name. A folder whose own name has a `$` and no such part behind it is a table.
+    """The parts of a name. A folder whose own name has a `$` without such a part after it is a table.
 
-    Raises NotFoundError for an identifier with another part, naming those that exist.
+    Raises NotFoundError for an identifier with another part, naming the possible ones.
     """
     folder, slash, last = text.rpartition("/")
     if _SPLITTER not in last:
@@ -50,20 +50,20 @@ def split_name(text: str) -> ReadName:
 
 
 def names_system_table(text: str, *, in_warehouse: bool) -> bool:
-    """Whether a name is that of a system table; those of the database `sys` are ones in a warehouse alone."""
+    """Whether a name is that of a system table; names in the database `sys` are so only in a warehouse."""
     if _SPLITTER in text:
         return split_name(text).system is not None
     return in_warehouse and "/" not in text and text.startswith(f"{SYSTEM_DATABASE}.")
 
 
 def check_is_free(database: str) -> None:
-    """Raise InvalidRequestError for a database of system tables, where tables of users would not be listed."""
+    """Raise InvalidRequestError for a database of system tables: tables of users would not be listed in it."""
     if database in {SYSTEM_DATABASE, STORED_DATABASE}:
         raise InvalidRequestError(f"database {database!r} is of lakelog's system tables; choose another name")
 
 
 def check_is_table(text: str, name: ReadName) -> None:
-    """Raise InvalidRequestError for the name of a system table where a table is opened."""
+    """Raise InvalidRequestError for the name of a system table when a table is to be opened."""
     if name.system is not None:
         raise InvalidRequestError(
             f"{text} is a system table, which is read, and not opened: Catalog.system_table({text!r}), or "

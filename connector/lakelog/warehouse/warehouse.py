@@ -1,4 +1,4 @@
-"""The tables of one warehouse folder, found and opened as stores: their files alone, without their logs."""
+"""The tables of one warehouse folder, found and opened as file stores, without their logs."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from lakelog.warehouse.identifier import Identifier, check_name
 from lakelog.warehouse.lineage_options import lineage_options, without_lineage_options
 from lakelog.warehouse.system_names import STORED_DATABASE, SYSTEM_DATABASE, check_is_table, split_name
 
-DATABASE_MARK = ".lakelog-database"  # the file of a database that was created, which may hold no table
+DATABASE_MARK = ".lakelog-database"  # the file that marks a created database, which may hold no table
 _NAMES_SHOWN = 5
 OnError = Callable[[str, str, LakelogError], None]
 
 
 class Warehouse:
-    """The databases and tables of a warehouse folder, `<warehouse>/<database>.db/<table>`, with the access to them.
+    """The databases and tables of a warehouse folder, `<warehouse>/<database>.db/<table>`, with access to them.
 
-    `lakelog.catalog.Catalog` is one that opens tables with their logs, and makes and changes them.
+    `lakelog.catalog.Catalog` is a warehouse that opens tables with their logs, and creates and changes them.
     """
 
     def __init__(self, warehouse: str | Path, *, options: Mapping[str, str] | None = None) -> None:
@@ -38,7 +38,7 @@ class Warehouse:
         self._file_io = location.file_io
 
     def store(self, identifier: str) -> FileStoreTable:
-        """The files of a table, or with `database.table$branch_<name>` of a branch of it.
+        """The files of a table, or with `database.table$branch_<name>` those of a branch.
 
         Raises NotFoundError, naming the tables of its database.
         """
@@ -61,7 +61,7 @@ class Warehouse:
     def table_exists(self, identifier: str) -> bool:
         """Whether there is a table, or with `database.table$branch_<name>` a branch of a table.
 
-        Raises InvalidRequestError for a text that cannot be the name of a table.
+        Raises InvalidRequestError for a string that cannot be the name of a table.
 
         >>> is_there = catalog.table_exists("db.orders")
         """
@@ -72,16 +72,16 @@ class Warehouse:
         return True
 
     def stores(self, *, on_error: OnError | None = None) -> Iterator[tuple[str, str, FileStoreTable]]:
-        """The files of all tables, with their databases and names; without the system tables.
+        """The files of all tables with their databases and names, without the system tables.
 
-        A table that cannot be opened raises, or is given to `on_error` with its name, its folder and the error; so are
-        folders that hold snapshots and no schema.
+        A table that cannot be opened raises, or is passed to `on_error` with its name, its folder and the error; the
+        same holds for folders with snapshots but without a schema.
         """
         listed_names: set[str] = set()
         for database in self.list_databases():
             if database == SYSTEM_DATABASE:
                 continue
-            for name in self._tables_of(database):  # none, where it was dropped since
+            for name in self._tables_of(database):  # none, if it was dropped since
                 listed_names.add(f"{database}.{name}")
                 try:
                     store = self.store(f"{database}.{name}")
@@ -100,7 +100,7 @@ class Warehouse:
             on_error(name, path, CorruptDataError(reason))
 
     def _without_schema(self, tables: Container[str]) -> Iterator[tuple[str, str]]:
-        """The folders that hold snapshots and no schema: the names that their tables would have, and the folders."""
+        """The folders with snapshots but without a schema: the names that their tables would have, and the folders."""
         files, root = self._file_io, self.warehouse.rstrip("/")
         for folder in files.list_names(root):
             if not folder.endswith(DATABASE_SUFFIX) or folder.removesuffix(DATABASE_SUFFIX) == STORED_DATABASE:
@@ -108,13 +108,13 @@ class Warehouse:
             for name in files.list_names(f"{root}/{folder}"):
                 full_name = f"{folder.removesuffix(DATABASE_SUFFIX)}.{name}"
                 paths = TablePaths(f"{root}/{folder}/{name}")
-                if full_name in tables or name.startswith("."):  # hidden ones are of a drop
+                if full_name in tables or name.startswith("."):  # hidden folders are left by drops
                     continue
                 if not SchemaManager(files, paths).list_ids() and files.list_names(paths.snapshot_dir):
                     yield full_name, paths.root
 
     def list_databases(self) -> list[str]:
-        """The databases, in order: those that hold a table or were created, and `sys` once lineage was fed.
+        """The databases, sorted: those that hold a table or were created, and `sys` once lineage was fed.
 
         Raises NotFoundError for a folder that is not a warehouse.
 
@@ -128,9 +128,9 @@ class Warehouse:
         )
 
     def database_exists(self, name: str) -> bool:
-        """Whether there is a database: one that holds a table, or that was created.
+        """Whether a database exists: it holds a table or was created.
 
-        Raises InvalidRequestError for a text that cannot be the name of one.
+        Raises InvalidRequestError for a string that cannot be the name of a database.
 
         >>> is_there = catalog.database_exists("db")
         """
@@ -146,14 +146,14 @@ class Warehouse:
         return f"{self.warehouse.rstrip('/')}/{name}{DATABASE_SUFFIX}"
 
     def _no_database(self, name: str) -> NotFoundError:
-        """The error of a database that does not exist, which names those that do."""
+        """The error for a database that does not exist; it names the existing ones."""
         there = listed(self.list_databases()) or "none"
         return NotFoundError(f"database {name!r} does not exist in {self.warehouse}; there are: {there}")
 
     def _check_warehouse(self, names: Sequence[str]) -> None:
-        """Raise NotFoundError unless a folder with these names in it is a warehouse, or may become one.
+        """Raise NotFoundError unless a folder with these names in it is a warehouse or may become one.
 
-        An object store has no empty folders: an empty warehouse and a wrong path cannot be distinguished there.
+        An object store has no empty folders, so an empty warehouse and a wrong path cannot be distinguished there.
         """
         shown = sorted(name for name in names if not name.startswith("."))
         if any(name.endswith(DATABASE_SUFFIX) for name in shown):
@@ -186,7 +186,7 @@ class Warehouse:
 def open_store(
     path: str | Path, *, branch: str = MAIN_BRANCH, options: Mapping[str, str] | None = None
 ) -> FileStoreTable:
-    """The files of the table in a folder, or of a branch, which may be named behind it: `t$branch_<name>`.
+    """The files of the table in a folder, or of a branch, which the name may include: `t$branch_<name>`.
 
     `options` are settings of the access to an object store or HDFS. Raises NotFoundError.
     """

@@ -1,4 +1,4 @@
-"""Columns written as DDL, by the names of types that Spark and Paimon have.
+"""Columns written as DDL, with the type names of Spark and Paimon.
 
     columns   column (, column)*
     column    name [:] type attribute*
@@ -6,8 +6,8 @@
     type      ARRAY<type> | MULTISET<type> | MAP<type, type> | STRUCT<columns> | ROW<columns>
               | word [(number [, number])] [WITH LOCAL TIME ZONE | WITHOUT TIME ZONE]
 
-The types inside of others take NOT NULL too. A name without digits has the meaning of Spark: TIMESTAMP has a time
-zone, BINARY any length, TIME six digits. Names that Spark lacks have the meaning of Paimon: TIMESTAMP(3) has no zone.
+Nested types take NOT NULL too. A name without digits has its meaning in Spark: TIMESTAMP has a time zone, BINARY any
+length, TIME six digits. Names that Spark lacks have their meaning in Paimon: TIMESTAMP(3) has no zone.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ def parse_ddl(text: str) -> tuple[DataField, ...]:
 
 
 def parse_ddl_type(text: str, *, column: str) -> DataType:
-    """The type in DDL of a column that exists or is added: the names mean what they mean in DDL of a whole table.
+    """The DDL type of a column that exists or is added: names mean the same as in the DDL of a whole table.
 
-    Raises as `parse_ddl`, also for a comment and for more than a type.
+    Raises like `parse_ddl`, also for a comment or anything else behind the type.
     """
     quoted = column.replace("`", "``")
     fields = parse_ddl(f"`{quoted}` {text}")
@@ -67,7 +67,7 @@ def parse_ddl_type(text: str, *, column: str) -> DataType:
 
 
 def with_ddl_types(changes: Sequence[SchemaChange]) -> list[SchemaChange]:
-    """The changes with the types that their strings mean in DDL. Raises as `parse_ddl_type`."""
+    """The changes, with types in place of their DDL strings. Raises like `parse_ddl_type`."""
     return [_with_ddl_type(change) for change in changes]
 
 
@@ -131,7 +131,7 @@ class _Parser:
             raise self._wrong(f"the comment of column {path!r} is not Unicode") from error
 
     def _inner(self, path: str, depth: int) -> DataType:
-        """A type inside of another, with its nullability."""
+        """A nested type, with its nullability."""
         kind = self._type(path, depth + 1)
         return self._nullability(kind, path) if self._next.kind is TokenKind.WORD else kind
 

@@ -1,4 +1,4 @@
-"""What `create_table(if_not_exists=True)` says of a table that exists and is not the one that was asked for."""
+"""What `create_table(if_not_exists=True)` reports about an existing table that differs from the one asked for."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ logger = logging.getLogger("lakelog.catalog")
 def check_existing(found: TableSchema, asked: TableSchema, options: Mapping[str, str], *, table_name: str) -> None:
     """Compare a table with what was asked for; `options` are those of the call. Pure, but for the log.
 
-    Raises InvalidRequestError for other keys or partition columns: what the caller writes would be other rows. Other
-    columns and options are logged as a warning: columns that were added since are none of them.
+    Raises InvalidRequestError for other keys or partition columns: what the caller writes would become other rows.
+    Other columns and options are logged as a warning, except columns that were added since.
     """
     _check_keys("primary key", found.primary_keys, asked.primary_keys, table_name)
     _check_keys("partition columns", found.partition_keys, asked.partition_keys, table_name)
@@ -54,4 +54,4 @@ def _options(found: TableSchema, options: Mapping[str, str]) -> Iterator[str]:
             yield f"option {key} is not set, and not {shown(value)}"
 
 
-_KEYS = frozenset({"primary-key", "partition"})  # moved into the schema, and compared there
+_KEYS = frozenset({"primary-key", "partition"})  # they are moved into the schema and compared there

@@ -24,7 +24,7 @@ _EXPECTED = (
 
 
 def columns_of(schema: object) -> tuple[DataField, ...]:
-    """The columns of `schema`, with ids 0 and their comments. Reads no rows, but those of a pandas frame.
+    """The columns of `schema`, with ids 0 and their comments. Reads no rows except those of a pandas frame.
 
     Raises InvalidRequestError for other objects, and UnsupportedError for a type that the format lacks.
     """
@@ -78,7 +78,7 @@ def _of_polars(schema: object) -> tuple[DataField, ...] | None:
 
 
 def _of_spark(schema: object) -> tuple[DataField, ...] | None:
-    """The columns of a StructType or of a DataFrame: no object is one before Spark's modules are imported."""
+    """The columns of a StructType or a DataFrame, neither of which can exist before Spark's modules are imported."""
     sql, types = (sys.modules.get(name) for name in ("pyspark.sql", "pyspark.sql.types"))
     if sql is not None and isinstance(schema, sql.DataFrame):
         schema = schema.schema

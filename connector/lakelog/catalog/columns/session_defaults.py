@@ -1,9 +1,9 @@
-"""Defaults of a session for new tables: `table-storage.<option>` is the value of an option that a table does not name.
+"""Defaults of a session for new tables: `table-storage.<option>` gives the value of an option that a table lacks.
 
 They come from `Catalog(options={"table-storage.log.system": "kafka"})`, from variables such as
 LAKELOG_TABLE_STORAGE_LOG_SYSTEM, and from the table `[table-storage]` of the file with the user's profiles; the first
-that names an option counts. Only new tables take them, and keep them as their options. Source: FLIP-188, "Session
-Options".
+of these that names an option wins. Only new tables take the defaults, and keep them as their options. Source: FLIP-188,
+"Session Options".
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def without_call_defaults(options: Mapping[str, str]) -> dict[str, str]:
 def with_defaults(
     given: Mapping[str, str], call: Mapping[str, str], *, environ: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """The options of a new table with the defaults of the session; those of logs only where it has a log.
+    """The options of a new table with the defaults of the session; defaults of logs apply only to a table with a log.
 
     Raises OptionError for a variable or a line of the profile that names no option.
     """

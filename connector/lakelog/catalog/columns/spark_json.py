@@ -1,8 +1,8 @@
 """Columns from the JSON form of a Spark schema, `StructType.jsonValue()`. Needs no Spark.
 
-An object: type "struct", fields [{name, type, nullable, metadata}]; a type is a name such as "long" or
+The JSON is an object: type "struct", fields [{name, type, nullable, metadata}]; a type is a name such as "long" or
 "decimal(10,2)", or an object: array {elementType, containsNull}, map {keyType, valueType, valueContainsNull}, or
-struct. The comment of a column is in its metadata, by the key "comment". Source: Spark, `DataType.fromJson`.
+struct. The comment of a column is in its metadata, under the key "comment". Source: Spark, `DataType.fromJson`.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Verbs of tables that go through the log: its life, statements, changes of columns."""
+"""Verbs of tables that go through the log: life of the log, statements, changes of columns."""

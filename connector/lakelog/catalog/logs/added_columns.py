@@ -1,4 +1,4 @@
-"""New columns of rows, added to the table before the rows are written."""
+"""Adding new columns to a table before the rows that have them are written."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def add_new_columns(
     is_case_sensitive: bool = False,
     members: Mapping[ColumnPath, DataType] = _NONE,
 ) -> TableSchema:
-    """Add the columns of `found` that the newest schema lacks, nullable and at the end, in one change or none.
+    """Add the columns of `found` that the newest schema lacks, nullable and at the end, in at most one change.
 
     `members` are new members of nested columns, by their path: those that the newest schema lacks are added too.
-    Gives the new newest schema. `found` has no `_row_kind`. Raises as `alter_table`, and InvalidRequestError for rows
-    that do not fit the table with these columns: then the schema does not change.
+    Returns the resulting newest schema. `found` has no `_row_kind`. Raises like `alter_table`, and InvalidRequestError
+    for rows that do not fit the table with these columns: then the schema does not change.
     """
 
     def new_columns(newest: TableSchema) -> list[AddColumn]:

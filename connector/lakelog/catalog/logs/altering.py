@@ -1,6 +1,6 @@
-"""Changes of the schema of a table with a log: those that keep records of older schemas in the topic readable.
+"""Changes of the schema of a table with a log: only those after which older records in the topic stay readable.
 
-Records are JSON objects by the names of columns. A reader leaves out columns that its schema lacks, and takes null for
+Records are JSON objects whose keys are column names. A reader ignores columns that its schema lacks, and takes null for
 columns that a record lacks. So newer and older schemas read a log correctly as long as no name changes its meaning.
 """
 
@@ -58,9 +58,9 @@ def alter_table(
     kafka: Mapping[str, str] | None = None,
     check: SchemaCheck | None = None,
 ) -> TableSchema:
-    """Apply changes to the newest schema of a table, whose log stays readable. See `FileStoreTable.alter`.
+    """Apply changes that keep the log readable to the newest schema of a table. See `FileStoreTable.alter`.
 
-    `kafka` are the user's own settings of Kafka clients, `check` is one more check of the newest schema and the next.
+    `kafka` has the user's own settings of Kafka clients, `check` is one more check of the newest schema and the next.
     Raises UnsupportedError for changes that would make records in the log unreadable.
     """
 
@@ -82,7 +82,7 @@ def alter_table(
 
 
 def check_log_options(old: Mapping[str, str], new: Mapping[str, str]) -> None:
-    """Raise InvalidRequestError for a change of a log option that never changes in a table, or that has no effect.
+    """Raise InvalidRequestError for a change of a log option that is fixed for a table or would have no effect.
 
     The start of streams, the retention of records and the settings of clients can be changed.
     """
@@ -111,7 +111,7 @@ def check_log_options(old: Mapping[str, str], new: Mapping[str, str]) -> None:
 
 
 def _without_refused(options: Mapping[str, str]) -> dict[str, str]:
-    """The options without settings of clients that no table may hold."""
+    """The options without the settings of clients that a table must not hold."""
     settings = kafka_options(options)
     refused = {PROFILE_SETTING, *refused_of_tables(settings)}
     return {key: value for key, value in settings.items() if key not in refused}
@@ -120,8 +120,8 @@ def _without_refused(options: Mapping[str, str]) -> dict[str, str]:
 def check_log_is_read(old: TableSchema, new: TableSchema, older: Iterable[TableSchema], *, table_name: str) -> None:
     """Raise UnsupportedError unless every schema reads records of every other one correctly. Pure.
 
-    `older` are all schemas that the table has had: each of their names belongs to its column forever, since records
-    hold values under it.
+    `older` has all schemas that the table has had: each of their names belongs to its column forever, since records
+    hold values under that name.
     """
     check_loggable(new, table_name=table_name)
     before = {field.id: (path, field) for path, field in named_fields(old.fields)}
@@ -157,7 +157,7 @@ def _check_same(old_path: ColumnPath, old: DataField, new_path: ColumnPath, new:
 
 
 def _without_members(kind: DataType) -> object:
-    """A type without the members of its rows, which are compared one by one."""
+    """A type without the members of its row types, which are compared one by one."""
     if not kind.is_nested:
         return kind
     if kind.root is TypeRoot.ROW:

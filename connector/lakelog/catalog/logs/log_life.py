@@ -1,4 +1,4 @@
-"""The log of a table that exists: added, removed and renewed, with the checks of the options that users give."""
+"""Adding, removing and renewing the log of an existing table, with checks of the options that users give."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def check_not_set_by_lakelog(options: Mapping[str, str]) -> None:
 
 
 def with_servers(options: Mapping[str, str], bootstrap_servers: str | None) -> dict[str, str]:
-    """The options of a table with a log, with the servers of its catalog where they name none. Raises OptionError."""
+    """The options of a table with a log; where they name no servers, those of its catalog. Raises OptionError."""
     given = dict(options)
     if bootstrap_servers and not BOOTSTRAP_SERVERS.of(given) and not PROFILE.of(given):
         given[BOOTSTRAP_SERVERS.key] = bootstrap_servers
@@ -117,7 +117,7 @@ def drop_ended_logs(table: FileStoreTable, older_than: Age | None, *, kafka: Map
 
 
 def identifier_for_topics(identifier: Identifier | None, path: str, branch: str = MAIN_BRANCH) -> Identifier:
-    """The name by which the topic of a table or a branch is called; a made one for a table outside of a warehouse."""
+    """The identifier after which the topic of a table or branch is named; a made-up one outside of a warehouse."""
     from lakelog.warehouse.identifier import Identifier
 
     named = identifier or Identifier("copy", path.rpartition("/")[2])

@@ -1,4 +1,4 @@
-"""What a user asks of the log of a table: each checks that there is one, and that Kafka's client is installed."""
+"""The verbs for the log of a table: each checks that there is a log, and that Kafka's client is installed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def open_tail(
     key: Mapping[str, object] | None,
     follow: bool,
 ) -> LogTail:
-    """A read of the log that goes on. See `Table.log_store.tail`."""
+    """A continuous read of the log. See `Table.log_store.tail`."""
     there = required_log(files, log)
     from lakelog.protocol.reading import tail_of
 

@@ -1,4 +1,4 @@
-"""The statements of a table: on a table with a log through log and files, on one without through its files."""
+"""The statements of a table: with a log through log and files, without one through its files alone."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def run_statement(
     commits_nothing: bool = False,
     properties: Mapping[str, str] | None = None,
 ) -> Snapshot | None:
-    """Run a statement; None for one that changes nothing, unless `commits_nothing` makes a snapshot of it too.
+    """Run a statement; returns None when it changes nothing, unless `commits_nothing` asks for a snapshot even then.
 
-    `properties` are further ones of its snapshot, on a table with a log.
+    `properties` are further properties of its snapshot, on a table with a log.
     """
     if table.log is None:
         return recording(table.store, operation)._change(operation, plan)
@@ -41,12 +41,12 @@ def run_statement(
 
 
 def recording(files: FileStoreTable, operation: str) -> FileStoreTable:
-    """The files of a table, by a handle that records the operation with where rows come from, if it records that."""
+    """The files of a table, by a handle that adds the operation to the lineage that it records, if it records any."""
     return files if files.lineage is None else replace(files, lineage={"operation": operation, **files.lineage})
 
 
 def logged_table(table: TableHandle) -> LoggedTable:
-    """A table with a log as statements write it, once its topic is there. Raises UnavailableError, CorruptDataError."""
+    """The `LoggedTable` of a table with a log, once its topic exists. Raises UnavailableError, CorruptDataError."""
     require_kafka_client()
     from lakelog.protocol.access import await_topic
     from lakelog.protocol.statements import LoggedTable, target_of
@@ -59,7 +59,7 @@ def logged_table(table: TableHandle) -> LoggedTable:
 
 
 def check_takes_statements(table: TableHandle) -> None:
-    """Raise UnsupportedError for a table whose log is eventual: it has one writer, and no transactions."""
+    """Raise UnsupportedError for a table with an eventual log, which has one writer and no transactions."""
     if table.log is not None and table.log.is_eventual:
         from lakelog.protocol.writing import check_transactional
 
@@ -67,7 +67,7 @@ def check_takes_statements(table: TableHandle) -> None:
 
 
 def after_statement(table: TableHandle, snapshot: Snapshot) -> None:
-    """Publish, compact and expire what is due; errors are only logged, since the statement has taken effect."""
+    """Publish, compact and expire what is due; errors are only logged: the statement has already taken effect."""
     from lakelog.filestore.expire import expire_after_commit
     from lakelog.filestore.refs import tag_after_commit
     from lakelog.protocol.upkeep import expire_log_after_commit, publish_progress

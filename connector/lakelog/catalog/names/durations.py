@@ -13,14 +13,14 @@ Duration = timedelta | str
 Age = Duration | datetime
 MILLISECOND = timedelta(milliseconds=1)
 _DAY_MILLIS = 86_400_000
-_RETAINED_MAX_MILLIS = 900_000_000 * _DAY_MILLIS  # a timedelta holds it, and the seconds of a tag file are exact
+_RETAINED_MAX_MILLIS = 900_000_000 * _DAY_MILLIS  # fits a timedelta, and the seconds of a tag file are exact
 
 
 def duration_millis(given: Duration, *, argument: str) -> int:
     """The duration in milliseconds. Pure.
 
-    `argument` is the name of the argument in Python. Raises InvalidRequestError for a number without a unit, for text
-    that is not a duration, and for a value of another type.
+    `argument` is the name of the argument in Python. Raises InvalidRequestError for a number without a unit, for a
+    string that is not a duration, and for a value of another type.
     """
     if isinstance(given, timedelta):
         return given // MILLISECOND
@@ -38,7 +38,7 @@ def duration_millis(given: Duration, *, argument: str) -> int:
 def retained_for(given: Duration) -> timedelta:
     """The time that a tag or a branch is kept, the argument `time_retained`. Pure.
 
-    Raises InvalidRequestError as `duration_millis`, and for a time that no tag or branch can have.
+    Raises InvalidRequestError like `duration_millis`, and for a time that is too long for a tag or branch.
     """
     millis = duration_millis(given, argument="time_retained")
     if not 1 <= millis <= _RETAINED_MAX_MILLIS:
@@ -50,9 +50,9 @@ def retained_for(given: Duration) -> timedelta:
 
 
 def age_millis(older_than: Age, *, now_millis: int) -> int:
-    """The age `older_than` in milliseconds; that of a datetime is the time since then. Pure.
+    """The age `older_than` in milliseconds; a datetime stands for the time since then. Pure.
 
-    Raises InvalidRequestError as `duration_millis`. A datetime without a zone is in the zone of this machine.
+    Raises InvalidRequestError like `duration_millis`. A datetime without a zone is in the zone of this machine.
     """
     if isinstance(older_than, datetime):
         return now_millis - to_millis(older_than.astimezone())

@@ -1,4 +1,4 @@
-"""Errors for calls with an unknown keyword, which name the known ones."""
+"""Errors for calls with an unknown keyword; they name the known keywords."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Class = TypeVar("Class", bound=type)
 
 
 def naming_keywords(cls: Class) -> Class:
-    """Let the public methods of a class raise InvalidRequestError, naming their keywords, when called with another.
+    """Let the public methods of a class raise InvalidRequestError, naming the known keywords, for an unknown one.
 
-    So do those of its bases, by the name of the class.
+    The methods of its bases do so too, under the name of this class.
     """
     seen: set[str] = set()
     for owner in cls.__mro__:
@@ -29,7 +29,7 @@ def naming_keywords(cls: Class) -> Class:
 
 
 def keywords_of(method: Callable[..., Any]) -> Sequence[str]:
-    """The names of a method's arguments, those of an unpacked TypedDict too."""
+    """The names of a method's arguments, including those of an unpacked TypedDict."""
     parameters = list(inspect.signature(method).parameters.values())[1:]
     found = [one.name for one in parameters if one.kind is not inspect.Parameter.VAR_KEYWORD]
     if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters):
@@ -42,7 +42,7 @@ def keywords_of(method: Callable[..., Any]) -> Sequence[str]:
 
 
 def _checked(method: Callable[..., Any], name: str) -> Callable[..., Any]:
-    known: list[str] = []  # found when the method is called, to keep the import quick
+    known: list[str] = []  # filled when the method is called, to keep the import quick
 
     @functools.wraps(method)
     def checked(*args: Any, **given: Any) -> Any:

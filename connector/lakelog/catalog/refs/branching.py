@@ -1,4 +1,4 @@
-"""The branches of a table: made, renamed, deleted, listed and opened; see `Table.branches.create` and the others."""
+"""Creating, renaming, deleting, listing and opening the branches of a table; see `Table.branches`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def create_branch(
     if_not_exists: bool,
     **which: Unpack[SnapshotChoice],
 ) -> Branch:
-    """Make a branch. Raises InvalidRequestError at a snapshot that holds a batch of a writer in part."""
+    """Create a branch. Raises InvalidRequestError at a snapshot that holds a part of a writer's batch."""
     kept = None if time_retained is None else retained_for(time_retained)
     return files.create_branch(
         name,
@@ -47,9 +47,9 @@ def create_branch(
 
 
 def check_holds_whole_batches(files: FileStoreTable, snapshot: Snapshot) -> None:
-    """Raise InvalidRequestError for a snapshot that holds a batch in part: in another state its rest would never come.
+    """Raise InvalidRequestError for a snapshot that holds only a part of a batch: the rest would never follow it.
 
-    A stream that goes on from that state would write the part again.
+    A stream that continues from that state would write the part again.
     """
     from lakelog.filestore.metadata.snapshots import carried_properties
     from lakelog.protocol.state import state_of_log
@@ -81,11 +81,11 @@ def delete_branch(table: TableHandle, name: str, *, if_exists: bool) -> None:
 
 
 def _before_deletion(table: TableHandle, name: str) -> Sequence[TableLog]:
-    """Have the lineage of a branch taken, and give the logs that it has and had; none of a branch that is damaged."""
+    """Take over the lineage of a branch and return its present and older logs; none for a damaged branch."""
     try:
         branch = table.branch(name)
         logs = _logs_of(branch)
-    except NotFoundError:  # half made
+    except NotFoundError:  # only half created
         return ()
     except CorruptDataError as error:
         logger.warning("%s: the topics of its branch %s, if any, stay: %s", table.name, shown_name(name), error)
@@ -95,12 +95,12 @@ def _before_deletion(table: TableHandle, name: str) -> Sequence[TableLog]:
 
 
 def logs_of_branches(table: TableHandle) -> list[TableLog]:
-    """The logs that the branches of a table have, and had. Asks no Kafka."""
+    """The present and older logs of the branches of a table. Does not ask Kafka."""
     return [log for branch in table.store.branches() for log in _logs_of(table.branch(branch.name))]
 
 
 def logs_of_lines(table: TableHandle) -> list[tuple[FileStoreTable, TableLog]]:
-    """The table and its branches, of those that have a log, each with its log."""
+    """The table and those of its branches that have a log, each with its log."""
     main = table.branch(MAIN_BRANCH)
     lines = (main, *(main.branch(branch.name) for branch in main.store.branches()))
     return [(line.store, line.log) for line in lines if line.log is not None]

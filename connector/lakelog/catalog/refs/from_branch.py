@@ -1,7 +1,7 @@
-"""From a branch to its table as a whole: over the files alone, or on a table with a log through log and files.
+"""Taking a whole branch over into its table: through the files alone, or through log and files.
 
-With a log the rows of the branch are a batch statement, as a restore is. Too many of them for one, and the log is
-ended, the files get the rows, and the table gets a log with a new topic: see `lakelog.catalog.refs.restoring`.
+On a table with a log the rows of the branch are a batch statement, as in a restore. When they are too many for one, the
+log is ended, the files get the rows, and the table gets a log with a new topic: see `lakelog.catalog.refs.restoring`.
 Source: docs/rfcs/0035-branches.md, "Tables with a log".
 """
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def take_branch(table: TableHandle, name: str, verb: BranchVerb, *, renew_log: bool) -> Snapshot:
-    """Give the table what a branch has. See `Table.branches`."""
+    """Give the table the content of a branch. See `Table.branches`."""
     left = LogToAdd(table)
     left.finish_cut_off()
     take_lineage_of_deleted(table.branch(name).store)
@@ -74,7 +74,7 @@ def _take_files(files: FileStoreTable, verb: BranchVerb, name: str) -> Snapshot:
 
 
 def _check_may_go(main: FileStoreTable, branch: FileStoreTable) -> None:
-    """Raise InvalidRequestError for a branch that must not be deleted: by an option, or for tags that were lost."""
+    """Raise InvalidRequestError for a branch that an option names, or whose deletion would lose tags."""
     from lakelog.filestore.refs import check_unnamed
 
     check_unnamed(main, branch.branch, "moved into the table")
@@ -94,7 +94,7 @@ def _check_may_go(main: FileStoreTable, branch: FileStoreTable) -> None:
 
 
 def _check_branch(branch: TableHandle, whole: WholeBranch) -> None:
-    """Raise ConflictError while a log of the branch is written, InvalidRequestError for a batch in part."""
+    """Raise ConflictError while a log of the branch is being written, InvalidRequestError for a partial batch."""
     if branch.log is not None:
         _check_at_rest(branch)
     check_holds_whole_batches(branch.store, whole.snapshot)
@@ -108,7 +108,7 @@ def _check_at_rest(table: TableHandle) -> None:
 
 
 def _is_stated(table: TableHandle, whole: WholeBranch, *, renew_log: bool) -> bool:
-    """Run the batch statement, unless the table is to get a new log; whether it did.
+    """Run the batch statement, unless the table is to get a new log; returns whether it ran.
 
     Raises InvalidRequestError where too many files differ for a statement.
     """
@@ -130,7 +130,7 @@ def _is_stated(table: TableHandle, whole: WholeBranch, *, renew_log: bool) -> bo
 
 
 def _check_alone(table: TableHandle, whole: WholeBranch, snapshot: Snapshot) -> None:
-    """Raise ConflictError where a writer came between after all, so that the table has rows beside the branch's."""
+    """Raise ConflictError if another writer committed in between, so that the table has rows beside the branch's."""
     from lakelog.filestore.metadata.snapshots import users_taken_in
 
     others = users_taken_in(snapshot) - {snapshot.commit_user}

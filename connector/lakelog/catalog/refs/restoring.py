@@ -1,9 +1,9 @@
-"""Restores of a table: of its files, or where it has a log through log and files.
+"""Restores of a table: through its files, or with a log through log and files.
 
 A logged restore is a batch statement with the compensating changes, see docs/rfcs/0024-statements.md. A large one, and
-one that rewinds writers, ends the log, restores the files, and adds a log with a new topic: between the two the table
-has no log, and streams follow its files, in which the restore has its changes. The file `lakelog/restored-log` holds
-the options of the log meanwhile; the next restore finishes a call that was cut off.
+one that rewinds writers, ends the log, restores the files, and adds a log with a new topic: in between the table has no
+log, and streams follow its files, which have the changes of the restore. Meanwhile the file `lakelog/restored-log`
+holds the options of the log; the next restore finishes a call that was cut off.
 Source: docs/rfcs/0037-restore-and-rollback.md.
 """
 
@@ -70,7 +70,7 @@ def restore(
 
 
 def _difference(table: TableHandle, target: Snapshot) -> StateDifference:
-    """What differs now. Raises InvalidRequestError for a target that does not fit, or that holds a batch in part."""
+    """The present differences. Raises InvalidRequestError for a target that does not fit or holds a partial batch."""
     from lakelog.filestore.refs import StateDifference
 
     base = latest_of(table.store)
@@ -83,13 +83,13 @@ def _difference(table: TableHandle, target: Snapshot) -> StateDifference:
 
 
 def too_large(found: StateDifference) -> str:
-    """A clause that says how much differs, and how much a batch statement takes."""
+    """A clause for messages that says how much differs, and how much a batch statement can take."""
     mebibytes = -(-size_bytes(found) // (1 << 20))
     return f"files of {mebibytes} MiB differ, of which a batch statement takes {STATEMENT_BYTES_MAX >> 20}"
 
 
 def needs_new_log(table: TableHandle, what: str, why: str) -> InvalidRequestError:
-    """The error of a call that would replace the topic of a table without being asked to."""
+    """The error of a call that would have to replace the topic of a table, which the user has not allowed."""
     return InvalidRequestError(
         f"{what} of table {table.name} needs a new log, since {why}: nothing was changed. With renew_log=True "
         "(`--renew-log`) the log is ended, the files are changed, and the table gets a log with a new topic: stop the "
@@ -125,19 +125,19 @@ def _with_log(table: TableHandle, options: Mapping[str, str]) -> TableHandle:
 
 
 def without_log(table: TableHandle) -> TableHandle:
-    """The table after the end of its log, whose topic stays."""
+    """End the log of the table, but keep its topic; returns the table without it."""
     return table._of(remove_log(table.store, keep_topic=True, skip_unreadable=False, kafka=table.kafka))
 
 
 class LogToAdd:
-    """The options of a log that was ended for a restore, and is to be added again: {"options": {key: value}}."""
+    """The options of a log that was ended for a restore and will be added again: {"options": {key: value}}."""
 
     def __init__(self, table: TableHandle) -> None:
         self._table = table
         self._path = f"{table.path}/lakelog/restored-log"
 
     def read(self) -> Mapping[str, str] | None:
-        """The options; None where no restore was cut off. Raises CorruptDataError."""
+        """The options; None if no restore was cut off. Raises CorruptDataError."""
         try:
             return string_map(parse_object(self._table.store.file_io.read_bytes(self._path)), "options")
         except NotFoundError:
@@ -165,11 +165,11 @@ class LogToAdd:
         self.delete()
 
     def delete(self) -> None:
-        """The restore is done."""
+        """Delete the file: the restore is done."""
         self._table.store.file_io.delete(self._path)
 
     def finish_cut_off(self) -> None:
-        """Finish the end or the beginning of a log that was cut off, where a restore has begun it."""
+        """Finish the interrupted end or beginning of a log, if a restore had begun it."""
         options = self.read()
         if options is None:
             return

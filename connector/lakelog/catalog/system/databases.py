@@ -1,4 +1,4 @@
-"""Databases of a warehouse: folders of tables, which may be empty."""
+"""Databases of a warehouse: folders of tables; a database may be empty."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def create_database(catalog: Warehouse, name: str, *, if_not_exists: bool) -> None:
-    """Create a database: a file marks its folder, which an object store would not have. See `Catalog`."""
+    """Create a database: a file marks its folder, since an object store has no empty folders. See `Catalog`."""
     check_is_free(check_name(name, "database"))
     if catalog.database_exists(name):
         if if_not_exists:
@@ -63,7 +63,7 @@ def drop_database(
     opened = [catalog.load_table(f"{name}.{table}") for table in tables]
     for table in opened:
         check_no_link(table, "deleted")
-    for table in sorted(opened, key=lambda one: one.log is None):  # those whose Kafka may not answer come first
+    for table in sorted(opened, key=lambda one: one.log is None):  # tables whose Kafka may not answer come first
         drop_table(str(table.identifier))
     for entry in others:
         remove = files.delete_tree if entry.is_folder else files.delete
@@ -75,7 +75,7 @@ def drop_database(
 
 
 def _is_ours(catalog: Warehouse, path: str, entry: FileEntry) -> bool:
-    """Whether an entry of a database is its mark, or a folder that is empty or was left by a drop that was cut off."""
+    """Whether an entry of a database is its mark file, an empty folder, or a remainder of a drop that was cut off."""
     from lakelog.catalog.system.dropping import is_left_of_drop
 
     if not entry.is_folder:

@@ -1,8 +1,8 @@
-"""The drop of a table, in steps: its topics, a record of the drop beside its lineage, its files, its lineage.
+"""The drop of a table in steps: delete its topics, record the drop beside its lineage, delete files and lineage.
 
-A drop that was cut off before the files are deleted leaves a table, which is dropped again. A local folder loses its
-name in one step; what is left of it then, and of the lineage, is deleted by the next drop of that name. The next feed
-deletes what is left of the lineage, too.
+A drop that is cut off before the files are deleted leaves a table that can be dropped again. A local folder loses its
+name in one step; the next drop of that name deletes what is left of the folder and the lineage. The next feed, too,
+deletes what is left of the lineage.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
 
 def is_left_of_drop(folder: str, name: str = r".+") -> bool:
-    """Whether a folder of a database was left by the drop of a table. `name` is a pattern of the table's name.
+    """Whether a folder of a database is a remainder of a dropped table. `name` is a pattern for the table's name.
 
     See LocalFileIO.delete_tree.
     """
@@ -44,7 +44,7 @@ def drop(catalog: Warehouse, name: Identifier, table: Table, *, keep_topic: bool
     store = table.store
     owns_log = table.log is not None and original_of(store, recorded_place(store)) is None
     of_branches = [] if keep_topic else logs_of_branches(table)
-    if table.log is not None and owns_log and not keep_topic:  # else it is the original's topic
+    if table.log is not None and owns_log and not keep_topic:  # otherwise the topic belongs to the original
         require_kafka_client()
         from lakelog.protocol.life import older_logs  # needs the extra
 
@@ -53,7 +53,7 @@ def drop(catalog: Warehouse, name: Identifier, table: Table, *, keep_topic: bool
     system = SystemDatabase.of(catalog)
     has_lineage = system.note_drop(table.uuid, name.database, name.table)
     paths = TablePaths(table.path)
-    # Snapshots are deleted after the files that they name, so that half of a table never looks like an empty one.
+    # Snapshots are deleted after the files that they name, so that a half-deleted table never looks like an empty one.
     last = [folder.removeprefix(f"{table.path}/") for folder in (paths.snapshot_dir, paths.schema_dir)]
     catalog._file_io.delete_tree(table.path, last=last)
     if owns_log:
@@ -64,7 +64,7 @@ def drop(catalog: Warehouse, name: Identifier, table: Table, *, keep_topic: bool
 
 
 def finish_drop(catalog: Warehouse, name: Identifier) -> bool:
-    """Delete what the drop of a table that is not there any more has left; whether it has left anything."""
+    """Delete what the drop of a missing table has left; returns whether there was anything."""
     from lakelog.warehouse.system_database import SystemDatabase
 
     has_left = _delete_left(catalog, name)
@@ -75,7 +75,7 @@ def finish_drop(catalog: Warehouse, name: Identifier) -> bool:
 
 
 def _delete_left(catalog: Warehouse, name: Identifier) -> bool:
-    """Delete the folders that drops of a table of this name have left; whether there were any."""
+    """Delete the folders that drops of a table of this name have left; returns whether there were any."""
     folder = name.path(catalog.warehouse).rpartition("/")[0]
     left = [one for one in catalog._file_io.list_names(folder) if is_left_of_drop(one, re.escape(name.table))]
     for one in left:
@@ -84,7 +84,7 @@ def _delete_left(catalog: Warehouse, name: Identifier) -> bool:
 
 
 def _forget_dropped(catalog: Warehouse, system: SystemDatabase) -> set[tuple[str, str]]:
-    """Delete the lineage of the tables that are dropped; gives their databases and names."""
+    """Delete the lineage of dropped tables; returns their databases and names."""
     return system.forget_dropped({found.uuid for _, _, found in catalog.stores(on_error=_pass_over)})
 
 
@@ -93,7 +93,7 @@ def _pass_over(name: str, _path: str, error: LakelogError) -> None:
 
 
 def check_no_link(table: Table, what: str) -> None:
-    """Raise InvalidRequestError for a table whose folder is a link: its files and its topic are another's."""
+    """Raise InvalidRequestError for a table whose folder is a link: its files and topic belong to another table."""
     if is_local(table.path) and Path(table.path).is_symlink():
         raise InvalidRequestError(
             f"{table.path} is a link to {Path(table.path).resolve()}, whose files are not {what} through it; do it "

@@ -1,7 +1,7 @@
 """The system tables of a warehouse: `sys.tables`, `sys.partitions`, `sys.all_table_options`, and those that are stored.
 
-The stored ones and their views are those of `lakelog.warehouse.lineage_tables`; `sys.catalog_options` shows what
-is stored, with the options of the catalog in their place.
+The stored ones and their views are those of `lakelog.warehouse.lineage_tables`; `sys.catalog_options` shows the stored
+options, overridden by those of the catalog.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _Sums = tuple[str, int, int, int, int | None]
 
 
 def warehouse_table(catalog: TableOpener, name: str, options: Mapping[str, str]) -> SystemTable:
-    """The system table `sys.<name>` of a warehouse. Raises NotFoundError, naming those that exist."""
+    """The system table `sys.<name>` of a warehouse. Raises NotFoundError, naming the existing ones."""
     if name not in SYSTEM_TABLES:
         near = get_close_matches(name, SYSTEM_TABLES, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"there are {listed(SYSTEM_TABLES)}"
@@ -81,7 +81,7 @@ def _rows(catalog: TableOpener, name: str, options: Mapping[str, str]) -> Iterab
 
 
 def _opened(catalog: TableOpener) -> Iterator[tuple[str, str, Table]]:
-    """The tables of a warehouse, with their names; without the system tables."""
+    """The tables of a warehouse with their names, without the system tables."""
     for database, name, store in catalog.stores():
         yield database, name, catalog._with_log(store, Identifier(database, name), is_to_be_mended=True)
 
@@ -109,7 +109,7 @@ def _tables(catalog: TableOpener) -> Iterator[Row]:
 
 
 def _sums(table: Table) -> Sequence[_Sums]:
-    """The partitions of the newest snapshot: name, rows in files, bytes, files, and when the last one was made."""
+    """The partitions of the newest snapshot: name, rows in files, bytes, files, and when the last file was created."""
     found = table.system.table("partitions").to_arrow(columns=["partition", *_SUMS])
     times = found["last_update_time"].cast("int64")
     return list(zip(*(column.to_pylist() for column in (*found.columns[:-1], times)), strict=True))
@@ -129,5 +129,5 @@ def _table_options(catalog: TableOpener) -> Iterator[Row]:
 
 
 def shown_options(options: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Options without the values of those that may hold a secret."""
+    """Options, without the values that may be secret."""
     return [(key, _HIDDEN if is_secret(key) else value) for key, value in sorted(options.items())]

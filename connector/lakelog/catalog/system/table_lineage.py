@@ -1,4 +1,4 @@
-"""What `lakelog.lineage` does for the tables of a catalog. It is imported when it is needed: most never need it."""
+"""What `lakelog.lineage` does for the tables of a catalog. It is imported on demand: most programs do not need it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 class TableLineage:
-    """The `LineageKeeper` of tables that a catalog opens, or that are opened by their folder."""
+    """The `LineageKeeper` of tables that are opened by a catalog or by their folder."""
 
     def hold(self, table: TableStore) -> None:
-        """Hold a line whose handle switches lineage on; see `lakelog.lineage.tables.holding`."""
+        """Hold a line if its handle switches lineage on; see `lakelog.lineage.tables.holding`."""
         from lakelog.lineage.tables.holding import hold_once
 
         hold_once(table)
@@ -26,7 +26,7 @@ class TableLineage:
         feed_line(table)
 
     def take_branch(self, table: TableStore, branch: str, snapshot: Snapshot) -> None:
-        """Record that the table has taken a branch as a whole, which is deleted."""
+        """Record that the table has taken over a whole branch, which is then deleted."""
         from lakelog.lineage.tables.feeding import feed_taken
 
         feed_taken(table, branch, snapshot)

@@ -1,4 +1,4 @@
-"""The tables of one warehouse folder, opened with their logs. `lakelog.catalog.Catalog` makes and changes them too."""
+"""The tables of a warehouse folder, opened with their logs. `lakelog.catalog.Catalog` also creates and changes them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class TableOpener(Warehouse):
-    """A warehouse whose tables are opened with their logs, and with what the catalog does for their lineage."""
+    """A warehouse whose tables are opened with their logs and with the lineage keeper of the catalog."""
 
     def __init__(
         self,
@@ -35,14 +35,14 @@ class TableOpener(Warehouse):
     ) -> None:
         """A catalog of the warehouse; does no I/O.
 
-        `bootstrap_servers` are the Kafka brokers for the logs of new tables; by default those in the environment
-        variable LAKELOG_KAFKA_BOOTSTRAP_SERVERS, else the embedded broker of this folder, when it is local.
+        `bootstrap_servers` names the Kafka brokers for the logs of new tables; by default those in the environment
+        variable LAKELOG_KAFKA_BOOTSTRAP_SERVERS, else the embedded broker of this folder if it is local.
         `options` are settings of the access to an object store or HDFS (`s3.*`, `hadoop.*`) and to Kafka (`kafka.*`,
         settings of its clients, or `kafka.profile`), and folders outside of tables that may be read
-        (`lakelog.external-paths`); they are never shown or stored. `table-storage.<option>` are the options of new
-        tables that do not name them (FLIP-188). `table-lineage` and `data-lineage` switch the tables of lineage.
-        `listeners_of` gives the listeners of a table by its name, `db.t` or `db.t$branch_b`: they are told of each
-        commit that a handle of this catalog makes in this process. None is for no listeners; see `CommitListener`.
+        (`lakelog.external-paths`); they are never shown or stored. `table-storage.<option>` gives the default of an
+        option for new tables (FLIP-188). `table-lineage` and `data-lineage` switch the tables of lineage.
+        `listeners_of` gives the listeners of a table by its name, `db.t` or `db.t$branch_b`: they are called after each
+        commit that a handle of this catalog makes in this process. None means no listeners; see `CommitListener`.
         """
         self._kafka = call_settings(options or {})
         self._defaults = call_defaults(options or {})
@@ -56,20 +56,20 @@ class TableOpener(Warehouse):
         """Open a table, or with `database.table$branch_<name>` a branch of it.
 
         Raises NotFoundError, naming the tables of its database; OptionError for a table with settings of Kafka clients
-        that no table may hold, with the command that removes them.
+        that a table must not hold, with the command that removes them.
 
         >>> trial = catalog.load_table("db.orders$branch_trial")
         """
         return self._opened(identifier)
 
     def _opened(self, identifier: str, *, is_to_be_mended: bool = False) -> Table:
-        """As `load_table`, also where such settings are to be removed."""
+        """Like `load_table`, also for a table from which such settings are to be removed."""
         store = self.store(identifier)
         name = Identifier.parse(split_name(identifier).table)
         return self._with_log(store, name, is_to_be_mended=is_to_be_mended)
 
     def _with_log(self, store: FileStoreTable, name: Identifier, *, is_to_be_mended: bool) -> Table:
-        """The table of files that were opened, with its log, its listeners and its lineage."""
+        """The table of an opened file store, with its log, its listeners and its lineage."""
         switches = switched_on(self.lineage_options)
         return Table(
             store.in_catalog(KEEPER, listeners_of=self._listeners_of, lineage_options=switches),
@@ -82,6 +82,6 @@ class TableOpener(Warehouse):
     if not TYPE_CHECKING:
 
         def table(self, identifier: str) -> Table:
-            """`load_table`, as programs of before 0.1.0 call it."""
+            """The name of `load_table` before 0.1.0."""
             warnings.warn("Catalog.table is Catalog.load_table from 0.1.0 on", DeprecationWarning, stacklevel=2)
             return self.load_table(identifier)

@@ -1,1 +1,1 @@
-"""Upkeep, description and drop of a table."""
+"""Upkeep, description and comparison of a table."""

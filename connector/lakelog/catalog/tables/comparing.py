@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class Compare(StrEnum):
     """What is compared."""
 
-    AUTO = "auto"  # commits, each change; between two tags the states
-    STATES = "states"  # the net difference, one change a key
+    AUTO = "auto"  # each change of the commits; between two tags, the states
+    STATES = "states"  # the net difference: one change per key
     ROWS = "rows"  # the rows of the later state that are new or changed
 
 

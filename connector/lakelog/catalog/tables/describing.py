@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableDescription:
-    """A table at its newest snapshot. None is unknown, or what a table without snapshots or without a log lacks.
+    """A table at its newest snapshot. None means unknown, or missing for lack of a snapshot or a log.
 
-    Times are milliseconds since 1970. `watermark_millis` is that of the latest written data. `bootstrap_servers` are
-    those that the table names itself: others may come from the user's settings. `rows_in_files` counts the rows of
-    files, of which some may be older values. `is_compacted` says that a full compaction would find nothing to merge.
-    `untracked_where` is the condition of the partitions whose changes are not tracked.
+    Times are milliseconds since 1970. `watermark_millis` is the watermark of the latest written data.
+    `bootstrap_servers` are those that the table itself names: others may come from the user's settings. `rows_in_files`
+    counts the rows in files, some of which may be older values. `is_compacted` says that a full compaction would find
+    nothing to merge. `untracked_where` is the condition for the partitions whose changes are not tracked.
     """
 
     name: str
@@ -59,10 +59,10 @@ class TableDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionDescription:
-    """A partition at the newest snapshot. `values` is column -> value; a table without partition columns is one.
+    """A partition at the newest snapshot. `values` is column -> value. An unpartitioned table is one partition.
 
-    `paths` are the folders with its files. `last_modified_millis` is when its youngest file was written, in
-    milliseconds since 1970; None where no file says so. `change_tracking` is None in a table without a log.
+    `paths` are the folders with its files. `last_modified_millis` is when its newest file was written, in milliseconds
+    since 1970; None if no file records that. `change_tracking` is None in a table without a log.
     """
 
     values: Mapping[str, object]
@@ -139,7 +139,7 @@ def describe_partitions(table: TableHandle) -> list[PartitionDescription]:
 
 
 def _folder(table: TableHandle, entry: ManifestEntry) -> str:
-    """The folder of the partition of a file."""
+    """The folder of the partition that a file is in."""
     return table.store.bucket_dir(entry.bucket_id).rpartition("/")[0]
 
 
@@ -161,7 +161,7 @@ def _is_compacted(table: TableHandle, entries: Sequence[ManifestEntry]) -> bool:
 
 
 def _tracked(table: TableHandle, partitions: Sequence[Mapping[str, object]]) -> Iterator[bool | None]:
-    """For each partition whether its changes are in the log."""
+    """For each partition, whether its changes are in the log."""
     if table.log is None:
         return iter([None] * len(partitions))
     from lakelog.protocol.state import ChangeTracking

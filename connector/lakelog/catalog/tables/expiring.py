@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpiredSnapshots(Expired):
-    """What an expiry deleted, in the log too: `log_starts` is bucket -> the first offset that stays, where it moved."""
+    """What an expiry deleted, also in the log: `log_starts` is bucket -> the new first offset, where it moved."""
 
     log_starts: Mapping[int, int] = field(default_factory=dict)
 
@@ -54,7 +54,7 @@ def expire_snapshots(
 def retention_of(
     options: Retention, *, retain_max: int | None, retain_min: int | None, age_millis: int | None
 ) -> Retention:
-    """The retention of the table's options, with the arguments of the call in its place. Pure.
+    """The retention of the table's options, overridden by the arguments of the call. Pure.
 
     Raises InvalidRequestError for numbers below 1 and for a maximum below the minimum.
     """
@@ -83,7 +83,7 @@ def remove_orphan_files(
     dry_run: bool,
     allow_young: bool,
 ) -> Orphans:
-    """Find or delete orphan files; files that a log of the table or of a branch names are kept.
+    """Find or delete orphan files; files that the log of the table or of a branch names are kept.
 
     See `Table.upkeep.remove_orphan_files`.
     """

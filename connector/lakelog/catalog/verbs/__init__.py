@@ -1,1 +1,1 @@
-"""The verbs of `lakelog.catalog.Table`, by what they are about: each is thin, and imports what it needs."""
+"""The verbs of `lakelog.catalog.Table`, grouped by subject: each is thin and imports what it needs."""

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 @naming_keywords
 class TableBranches(ListedGroup[AnyTable, "Branch"]):
-    """The branches of a table: `table.branches`, which may be iterated; `table.branch(name)` opens one.
+    """The branches of a table: `table.branches`, which can be iterated; `table.branch(name)` opens one.
 
-    `merge` keeps the changes of both sides. `fast_forward` gives the table the branch where the table has not changed,
-    `replace_newer` and `replace_main` also where it has.
+    `merge` keeps the changes of both sides. `fast_forward` gives the table the state of the branch if the table has not
+    changed, `replace_newer` and `replace_main` also if it has.
     """
 
     def create(
@@ -33,13 +33,13 @@ class TableBranches(ListedGroup[AnyTable, "Branch"]):
         if_not_exists: bool = False,
         **which: Unpack[SnapshotChoice],
     ) -> Branch:
-        """Make a branch of the newest snapshot, of the one that `snapshot_id`, `tag` or `timestamp` names, or `empty`.
+        """Create a branch at the newest snapshot, at one that `snapshot_id`, `tag` or `timestamp` names, or `empty`.
 
-        Only metadata are copied, so it takes no longer for a large table. A tag `lakelog-fork-*` in the table and in
+        Only metadata is copied, so this takes no longer for a large table. A tag `lakelog-fork-*` in the table and in
         the branch keeps the files that they share, until the branch is deleted. A branch begins without a log;
-        `branch(name).log_store.add()` gives it one of its own. After `time_retained` `expire` deletes it. Raises
-        InvalidRequestError for a name that cannot be: `main`, a number, one with a dot, a dollar sign or a slash;
-        ConflictError for a name that is taken.
+        `branch(name).log_store.add()` gives it one of its own. `expire` deletes the branch after `time_retained`.
+        Raises InvalidRequestError for an impossible name: `main`, a number, or a name with a dot, a dollar sign or a
+        slash; ConflictError for a name that is taken.
 
         >>> table.branches.create("repair", tag="friday", time_retained="7 d")
         >>> table.branch("repair").write(rows)
@@ -51,14 +51,14 @@ class TableBranches(ListedGroup[AnyTable, "Branch"]):
         )
 
     def rename(self, name: str, new_name: str) -> None:
-        """Give a branch another name. Raises NotFoundError, ConflictError for a taken name and a running writer.
+        """Give a branch another name. Raises NotFoundError, and ConflictError for a taken name or a running writer.
 
         >>> table.branches.rename("trial", "repair")
         """
         self._table.store.rename_branch(name, new_name)
 
     def delete(self, name: str, *, if_exists: bool = False) -> None:
-        """Delete a branch with its snapshots and tags; `upkeep.remove_orphan_files` deletes files that it alone named.
+        """Delete a branch with its snapshots and tags; `upkeep.remove_orphan_files` deletes files that only it named.
 
         Raises NotFoundError, and InvalidRequestError for a branch that `scan.fallback-branch` names.
 
@@ -69,10 +69,10 @@ class TableBranches(ListedGroup[AnyTable, "Branch"]):
         delete_branch(self._table, name, if_exists=if_exists)
 
     def expire(self, *, older_than: Age | None = None) -> builtins.list[str]:
-        """Delete the branches whose `time_retained` is over; gives their names.
+        """Delete the branches whose `time_retained` is over; returns their names.
 
-        With `older_than` also those that were neither made nor written since: a timedelta, a duration such as `30 d`,
-        or a datetime. A branch that an option of the table names stays.
+        `older_than`, a timedelta, a duration such as `30 d`, or a datetime, also deletes branches that were neither
+        created nor written since then. A branch that an option of the table names stays.
 
         >>> gone = table.branches.expire(older_than="30 d")
         """
@@ -90,22 +90,23 @@ class TableBranches(ListedGroup[AnyTable, "Branch"]):
     ) -> BranchMerge:
         """Merge what changed in a branch since it began, or since the last merge, into the table, in one snapshot.
 
-        Both sides are compared with the state that they come from, by primary key. A row that only the branch has
-        changed, inserted or deleted becomes the branch's; one that both have changed in the same way stays. What both
-        have changed differently is a conflict: by `on_conflict` an error (`fail`), the branch's row (`branch`) or the
-        table's (`main`). With {column: rule} rows are merged column by column: a column that one side alone has changed
-        has its value, and for the others the rules are `fail`, `branch`, `main`, `sum` (both changes of a number are
-        added up), `max` and `min`; `*` is for all columns that are not named, and for a delete against an update.
-        Without primary key rows are counted: what the branch inserted is inserted, what it deleted is deleted, and a
-        conflict is a row of which both deleted a different number.
+        Both sides are compared by primary key with the state that they come from. A row that only the branch has
+        changed, inserted or deleted becomes the branch's; a row that both have changed in the same way stays. A row
+        that both have changed differently is a conflict: `on_conflict` makes it an error (`fail`), or takes the
+        branch's row (`branch`) or the table's (`main`). With {column: rule} rows are merged column by column: a column
+        that only one side has changed takes the value of that side, and for the others the rules are `fail`, `branch`,
+        `main`, `sum` (both changes of a number are added up), `max` and `min`; `*` is for all columns that are not
+        named, and for a delete against an update. Without a primary key rows are counted: what the branch inserted is
+        inserted, what it deleted is deleted, and a conflict is a row that both sides deleted a different number of
+        times.
 
-        `base` is the snapshot or tag that both come from; only branches that other engines made need it, 0 for one
-        made empty. With `dry_run` nothing is written: the result says what would be done, and lists the conflicts, the
-        first 100,000. Only files in which the sides differ are read, after a compaction those of the commits since the
-        branch began, within `read.memory-budget`. On a table with a log the merge is a batch statement, whose changes
-        must fit in memory. Raises BranchConflictError for conflicts that no rule decides, then nothing is written;
-        InvalidRequestError for columns that differ and for a branch without a known base; UnsupportedError for tables
-        without a log whose merge engine combines rows; NotFoundError, ConflictError.
+        `base` is the snapshot or tag that both come from; only branches that other engines created need it: 0 for one
+        that began empty. With `dry_run` nothing is written: the result says what would be done, and lists the first
+        100,000 conflicts. Only files in which the sides differ are read (after a compaction, those of the commits since
+        the branch began), within `read.memory-budget`. On a table with a log the merge is a batch statement, whose
+        changes must fit in memory. Raises BranchConflictError for conflicts that no rule decides (then nothing is
+        written); InvalidRequestError for columns that differ and for a branch without a known base; UnsupportedError
+        for tables without a log whose merge engine combines rows; NotFoundError, ConflictError.
 
         >>> merged = table.branches.merge("trial", on_conflict={"amount": "sum", "*": "branch"})
         >>> print(merged.upserted, merged.deleted, merged.conflict_count)
@@ -115,18 +116,18 @@ class TableBranches(ListedGroup[AnyTable, "Branch"]):
         return merge_changes(self._table, branch, base=base, on_conflict=on_conflict, dry_run=dry_run)
 
     def fast_forward(self, branch: str, *, renew_log: bool = False) -> Snapshot:
-        """Give the table the snapshots, tags and columns that a branch has since it began; gives the newest snapshot.
+        """Give the table the snapshots, tags and columns that a branch got since it began; returns the newest snapshot.
 
-        The branch stays, and goes on from there. Raises ConflictError where the table has changed since, which would be
-        lost, and while a writer commits.
+        The branch stays, and continues from there. Raises ConflictError if the table has changed since, as its changes
+        would be lost, and while a writer commits.
 
         A table with a log keeps its own snapshots, tags and columns, and gets the rows of the branch's newest snapshot
-        in a new one: by a batch statement through the log, which readers of the log see like any other. With
+        in a new one, by a batch statement through the log, which readers of the log see like any other. With
         `renew_log` the log is ended, the files get the rows, and the table gets a log with a new topic, as with
-        `restore`: readers go on over the files when they are started again, or stop with `stream.on-restore=fail`.
-        Without it a call is refused for which files of more than 256 MiB differ. A call that was cut off is made again.
-        Columns must be the same on both sides. Writers of the table and of the branch must be stopped before:
-        ConflictError names the batch of one that runs.
+        `restore`: readers that are started again continue with the files, or stop with `stream.on-restore=fail`.
+        Without `renew_log` a call is refused if more than 256 MiB of files differ. If a call was cut off, make it
+        again. Columns must be the same on both sides. Writers of the table and of the branch must be stopped before:
+        ConflictError names the batch of a running writer.
 
         >>> table.branches.create("repair")
         >>> table.branch("repair").write(rows)
@@ -135,20 +136,20 @@ class TableBranches(ListedGroup[AnyTable, "Branch"]):
         return self._take(branch, BranchVerb.FAST_FORWARD, renew_log=renew_log)
 
     def replace_newer(self, branch: str, *, renew_log: bool = False) -> Snapshot:
-        """As `fast_forward`, and the snapshots, tags and columns that the table has since the fork give way.
+        """Like `fast_forward`, but also removes the snapshots, tags and columns that the table got since the fork.
 
-        `merge` keeps the changes of both. A stream that wrote the table goes on with its next batch; batches
-        that gave way do not come again. Writers of other engines must be stopped before. On a table with a log only
-        rows give way: its snapshots and tags stay, and older states can be read and restored.
+        `merge` keeps the changes of both. A stream that wrote the table continues with its next batch; batches that
+        were removed are not written again. Stop writers of other engines before. On a table with a log only rows are
+        replaced: its snapshots and tags stay, and older states can be read and restored.
 
         >>> table.branches.replace_newer("trial")
         """
         return self._take(branch, BranchVerb.MERGE, renew_log=renew_log)
 
     def replace_main(self, branch: str, *, renew_log: bool = False) -> Snapshot:
-        """As `replace_newer`, and the branch is deleted: its metadata are the table's.
+        """Like `replace_newer`, but also deletes the branch: its metadata becomes the table's.
 
-        On a table with a log, which gets the rows alone, a branch with tags of its own is refused.
+        On a table with a log, which gets only the rows, a branch with tags of its own is refused.
 
         >>> table.branches.replace_main("trial")
         """
@@ -163,15 +164,15 @@ class TableBranches(ListedGroup[AnyTable, "Branch"]):
     def main(self) -> str:
         """The branch that a file `main-branch` in the table's folder names, `main` without one.
 
-        A proposal for Paimon names this file. No released engine writes or follows it, and neither does lakelog: reads
-        and writes without a branch are of the table's folder.
+        A proposal for Paimon defines this file. No released engine writes or follows it, and neither does lakelog:
+        reads and writes without a branch use the table's folder.
         """
         from lakelog.filestore.refs import main_branch
 
         return main_branch(self._table.store)
 
     def list(self) -> builtins.list[Branch]:
-        """The branches of the table by name, also those of other engines; without the main one.
+        """The branches of the table, sorted by name, also those of other engines; without the main branch.
 
         >>> names = [branch.name for branch in table.branches.list()]
         """

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @naming_keywords
 class TableConsumers(ListedGroup[AnyTable, "Consumer"]):
-    """The consumers of a table: `table.consumers`. No snapshot that one of them has not read expires."""
+    """The consumers of a table: `table.consumers`. A snapshot does not expire until all of them have read it."""
 
     def reset(self, consumer_id: str, next_snapshot: int) -> None:
         """Set the next snapshot of a consumer, or create it. Raises InvalidRequestError for an expired snapshot.

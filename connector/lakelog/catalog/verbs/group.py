@@ -26,7 +26,7 @@ class VerbGroup(Generic[AnyTable]):
 
 
 class ListedGroup(VerbGroup[AnyTable], Generic[AnyTable, Item]):
-    """A group whose items are listed, and iterated as they are listed."""
+    """A group whose items can be listed, and iterated in the same order."""
 
     @abstractmethod
     def list(self) -> builtins.list[Item]:

@@ -1,4 +1,4 @@
-"""The log of a table: read, checked, given, taken and renewed."""
+"""The verbs of a table's log: reading, checking, adding, removing and renewing it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @naming_keywords
 class TableLogStore(VerbGroup[AnyTable]):
-    """The log of a table in Kafka: `table.log_store`. `table.log` says which topic it has."""
+    """The log of a table in Kafka: `table.log_store`. `table.log` names its topic."""
 
     def tail(
         self,
@@ -30,12 +30,12 @@ class TableLogStore(VerbGroup[AnyTable]):
         key: Mapping[str, object] | None = None,
         follow: bool = True,
     ) -> Iterator[pa.RecordBatch]:
-        """The changes in the log as they are committed, without end; without `follow` those that are committed now.
+        """The changes in the log as they are committed, endlessly; without `follow`, those that are committed now.
 
         They have the columns `_row_kind`, `_bucket`, `_offset`, `_timestamp`, `_user` and `_batch_id` (of the writer's
         batch), then the table's. `start` is `now`, `earliest`, `snapshot` (behind the newest one), a timestamp, or
-        bucket -> offset for these buckets alone. `key` has a value for each primary key column; only its changes are
-        given. Raises InvalidRequestError for a table without a log, LogTruncatedError for deleted offsets,
+        bucket -> offset for these buckets alone. `key` has a value for each primary key column; only changes of that
+        key are given. Raises InvalidRequestError for a table without a log, LogTruncatedError for deleted offsets,
         UnavailableError.
 
         >>> for batch in table.log_store.tail(start="earliest", follow=False):
@@ -46,7 +46,7 @@ class TableLogStore(VerbGroup[AnyTable]):
         return changes_of(open_tail(self._table.store, self._table.log, start=start, key=key, follow=follow))
 
     def verify(self, *, from_snapshot: int | None = None, to_snapshot: int | None = None) -> LogVerification:
-        """Compare log and files: the rows of one snapshot and the changes up to another one must be the other's rows.
+        """Compare log and files: the rows of one snapshot plus the changes up to another must be the other's rows.
 
         By default from the oldest snapshot of the log that the table has now to the newest; 0 is the state before the
         first one. The result has the number of differing rows and the first of them. Memory is bounded by
@@ -63,7 +63,7 @@ class TableLogStore(VerbGroup[AnyTable]):
     def open_transactions(self) -> list[LogTransaction]:
         """The oldest open transaction of each bucket, which hides the records behind it from readers.
 
-        A running batch has one for moments. Each has the command of Apache Kafka that ends it.
+        A running batch has one for a short time. Each comes with the Apache Kafka command that ends it.
 
         >>> for transaction in table.log_store.open_transactions():
         ...     print(transaction)
@@ -73,10 +73,11 @@ class TableLogStore(VerbGroup[AnyTable]):
         return transactions(self._table.store, self._table.log)
 
     def end_transactions(self, *, older_than: Age = timedelta(minutes=15)) -> EndedTransactions:
-        """Abort the open transactions that are older; gives those that were aborted, and those that are left.
+        """Abort open transactions that are older; returns those that were aborted and those that are left.
 
-        Those of lakelog's writers are ended safely: a writer that is alive starts its batch again. Those of other
-        programs are ended on the embedded broker alone, and their records are lost if the program is alive.
+        Transactions of lakelog's writers are ended safely: a writer that is still alive starts its batch again. Those
+        of other programs are ended only on the embedded broker, and their records are lost if the program is still
+        alive.
 
         >>> ended = table.log_store.end_transactions(older_than="1 h")
         """
@@ -85,10 +86,10 @@ class TableLogStore(VerbGroup[AnyTable]):
         return end(self._table.store, self._table.log, older_than=older_than)
 
     def abandon_writer(self, user: str) -> Snapshot:
-        """Let streams with `stream.align=snapshot` wait no more for a writer that never comes back; gives a snapshot.
+        """Let streams with `stream.align=snapshot` stop waiting for a writer that never comes back; returns a snapshot.
 
         `user` is the commit user that their error names, whose batch the newest snapshot holds in part. Nothing is
-        dropped: the part stays, and should the writer come back, it completes the batch in a later snapshot. Raises
+        dropped: the part stays, and if the writer comes back, it completes the batch in a later snapshot. Raises
         NotFoundError when no batch of the user is unfinished, InvalidRequestError for a table without a log.
 
         >>> table.log_store.abandon_writer("a-user-that-the-error-names")
@@ -100,14 +101,14 @@ class TableLogStore(VerbGroup[AnyTable]):
         return abandon_writer(self._table.store, self._table.log.topic_id, user)
 
     def add(self, options: Mapping[str, str] | None = None) -> AnyTable:
-        """Give the table a log, which begins at its newest snapshot; gives the changed table.
+        """Give the table a log that begins at its newest snapshot; returns the changed table.
 
-        `options` are those of the log: `log.*` and `change-tracking`. Its topic has a partition a bucket. Writers and
-        streams that opened the table before end with an error; when they are started again they continue, streams that
-        read it in the log once they have followed the snapshots before. A call that was cut off is made again.
-        Raises InvalidRequestError for a table that has a log, for options that do not fit, and for one without a fixed
-        number of buckets, UnsupportedError for one that does not keep the last row of a key, and UnavailableError when
-        Kafka does not answer; then nothing was changed. Source: FLIP-188, "Session Options".
+        `options` are those of the log: `log.*` and `change-tracking`. Its topic has one partition per bucket. Writers
+        and streams that opened the table before end with an error; when they are started again they continue. Streams
+        that read the table first follow the earlier snapshots, then the log. If a call was cut off, make it again.
+        Raises InvalidRequestError for a table that has a log, for options that do not fit, and for a table without a
+        fixed number of buckets, UnsupportedError for a table that does not keep the last row of a key, and
+        UnavailableError when Kafka does not answer; then nothing was changed. Source: FLIP-188, "Session Options".
 
         >>> table = table.log_store.add({"log.retention": "7 d"})
         """
@@ -125,16 +126,16 @@ class TableLogStore(VerbGroup[AnyTable]):
         )
 
     def remove(self, *, keep_topic: bool = False, skip_unreadable: bool = False) -> AnyTable:
-        """End the log of the table, and delete its topic unless `keep_topic`; gives the changed table.
+        """End the log of the table, and delete its topic unless `keep_topic`; returns the changed table.
 
-        What is logged and in no snapshot yet is taken into one first. Writers and streams that opened the table before
-        end with an error; when they are started again they continue with the files. A stream that had not read the log
-        up to its end needs the topic, or reads on from the snapshot that it had reached. A call that was cut off is
-        made again. With `skip_unreadable` records that cannot be taken in, such as those of another program, and what
-        follows them in their bucket are left out, and all that is in no snapshot where the topic is lost; a warning
-        has the offsets. Raises CorruptDataError for such records, InvalidRequestError for a table without a log, and
-        while a batch is logged in a part of the buckets alone, which only its stream can finish; ConflictError while a
-        stream writes the table; NotFoundError without the topic, see `renew`; UnavailableError.
+        Logged changes that are in no snapshot yet are first taken into one. Writers and streams that opened the table
+        before end with an error; when they are started again they continue with the files. A stream that had not read
+        the log up to its end needs the topic, or reads on from the snapshot that it had reached. If a call was cut off,
+        make it again. `skip_unreadable` leaves out records that cannot be taken in, such as those of another program,
+        and what follows them in their bucket; if the topic is lost, it leaves out all changes that are in no snapshot.
+        A warning names the offsets. Raises CorruptDataError for such records, InvalidRequestError for a table without a
+        log, and while a batch is logged in only a part of the buckets, as only its stream can finish it; ConflictError
+        while a stream writes the table; NotFoundError without the topic, see `renew`; UnavailableError.
 
         >>> table = table.log_store.remove(keep_topic=True)
         """
@@ -147,13 +148,13 @@ class TableLogStore(VerbGroup[AnyTable]):
         )
 
     def renew(self, *, keep_topic: bool = False, skip_unreadable: bool = False) -> AnyTable:
-        """Give the table a new topic, which begins at its newest snapshot; gives the changed table.
+        """Give the table a new topic that begins at its newest snapshot; returns the changed table.
 
-        For a topic that was lost, or that is to be made with other settings. The older topic is ended and deleted as by
-        `remove`. Where it does not exist, batches that were logged and in no snapshot are lost with it, and their
-        streams write them again; the same holds for what `skip_unreadable` leaves out, see `remove`. Raises
-        CorruptDataError for records that cannot be taken in, InvalidRequestError for a table without a log,
-        ConflictError while a stream writes the table, UnavailableError.
+        Use it when a topic was lost or needs other settings. The older topic is ended and deleted as by `remove`. If it
+        does not exist, batches that were logged but are in no snapshot are lost with it, and their streams write them
+        again; the same holds for what `skip_unreadable` leaves out, see `remove`. Raises CorruptDataError for records
+        that cannot be taken in, InvalidRequestError for a table without a log, ConflictError while a stream writes the
+        table, UnavailableError.
 
         >>> table = table.log_store.renew()
         """
@@ -171,13 +172,13 @@ class TableLogStore(VerbGroup[AnyTable]):
         )
 
     def drop_ended(self, *, older_than: Age | None = None) -> list[str]:
-        """Delete the topics that the table had before, and that are still in Kafka; gives their names.
+        """Delete the older topics of the table that are still in Kafka; returns their names.
 
-        A rescale leaves the older topic for streams that have not read it to its end, and so do `renew` and
-        `remove` when they are asked to. Those that ended before `older_than` are deleted, by default before
-        `log.retention`: a timedelta, a duration such as `2 h`, or a datetime. What a stream that runs, or ended less
-        than a day ago, has still to read stays. Streams that come back later go on in the files, where they had read
-        up to a living snapshot. Raises InvalidRequestError while a log is half ended, UnavailableError.
+        A rescale leaves the older topic for streams that have not read it to its end; `renew` and `remove` do so with
+        `keep_topic`. Topics that ended before `older_than`, a timedelta, a duration such as `2 h`, or a datetime, are
+        deleted; the default is `log.retention`. A topic stays while a stream that runs, or ended less than a day ago,
+        has not read it to its end. Streams that come back later continue in the files, if they had read up to a living
+        snapshot. Raises InvalidRequestError while a log is half ended, UnavailableError.
 
         >>> topics = table.log_store.drop_ended(older_than="2 h")
         """

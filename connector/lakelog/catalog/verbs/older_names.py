@@ -1,11 +1,11 @@
-"""The names of `Table` before 0.1.0, which warn and go in 0.2.0: docs/rfcs/0040-rooms-and-api.md."""
+"""The names of `Table` before 0.1.0, which warn and are removed in 0.2.0: docs/rfcs/0040-rooms-and-api.md."""
 
 from __future__ import annotations
 
 import functools
 import warnings
 from types import MappingProxyType
-from typing import Any  # Any: a table or a group, which this module is below
+from typing import Any  # Any: a table or a group, which are above this module
 
 OLDER_NAMES = MappingProxyType(
     {
@@ -55,7 +55,7 @@ OLDER_NAMES = MappingProxyType(
 
 
 def member_of_older_name(table: object, name: str) -> object:
-    """What a name of `Table` of before 0.1.0 stands for. Raises AttributeError for any other name."""
+    """The member that a name of `Table` before 0.1.0 stands for. Raises AttributeError for any other name."""
     if name == "rows_between":
         warnings.warn(f"Table.{name} is Table.changes(compare='rows') from 0.1.0 on", DeprecationWarning, stacklevel=3)
         return functools.partial(_rows_between, table)

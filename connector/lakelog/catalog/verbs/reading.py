@@ -1,4 +1,4 @@
-"""The reads of a table: rows, changes, and what the table is made of."""
+"""The reads of a table: rows, changes and descriptions."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 class TableReads(TableHandle):
-    """The verbs that read, without Kafka."""
+    """The verbs that read; they need no Kafka."""
 
     def snapshots(self, *, branch: str | None = None) -> Iterator[Snapshot]:
-        """The snapshots that have not expired, oldest first, of the table or of a branch.
+        """The snapshots of the table or of a branch that have not expired, oldest first.
 
         >>> ids = [snapshot.id for snapshot in table.snapshots()]
         """
@@ -51,7 +51,7 @@ class TableReads(TableHandle):
         return self.store.to_arrow(**what)
 
     def to_batches(self, **what: Unpack[Selection]) -> Iterator[pa.RecordBatch]:
-        """The rows piece by piece, for tables larger than memory.
+        """The rows in batches, for tables larger than memory.
 
         >>> rows = sum(batch.num_rows for batch in table.to_batches(snapshot_id=1))
         """
@@ -60,7 +60,7 @@ class TableReads(TableHandle):
     def count(self, *, where: str | Predicate | None = None, **which: Unpack[SnapshotChoice]) -> int:
         """The exact number of rows, or of the rows that meet a condition.
 
-        Reads files only where metadata are not enough: with a condition, and where rows are not merged yet.
+        Reads files only if metadata is not enough: with a condition, and for rows that are not merged yet.
 
         >>> large = table.count(where="amount > 10")
         """
@@ -85,13 +85,13 @@ class TableReads(TableHandle):
         columns: str | Sequence[str] | None = None,
         sample: int = 10,
     ) -> TableDiff:
-        """The rows in which two states differ, by default up to the newest one: added, changed by column, removed.
+        """The rows in which two states differ: added, changed (by column), removed. `to` is the newest by default.
 
         A state is a version (a tag, a snapshot's number, `branch.tag`, `branch.snapshot` or a branch), a timestamp, a
         `Snapshot`, or keywords such as `{"watermark": 5}`; 0 is the table before its first snapshot. Rows are compared
-        by primary key, without one by how often they are there; in the columns of `to`, or in `columns` alone. Only
-        files that the states do not share are read, bucket by bucket, within `read.memory-budget`. `sample` is how
-        many rows of each kind the result keeps; its `to_batches` gives all. Raises NotFoundError, InvalidRequestError.
+        by primary key, or without one by how often they occur; in the columns of `to`, or only in `columns`. Only files
+        that the states do not share are read, bucket by bucket, within `read.memory-budget`. `sample` is how many rows
+        of each kind the result keeps; its `to_batches` gives all. Raises NotFoundError, InvalidRequestError.
 
         >>> found = table.diff("friday")
         >>> print(found.added, found.changed, found.removed)
@@ -101,7 +101,7 @@ class TableReads(TableHandle):
     def history(self, *, limit: int | None = None) -> History:
         """The snapshots of the table and of its branches, newest first, with their tags and where branches began.
 
-        With `limit` only so many of each, and those that a tag names or a branch began at.
+        With `limit`, only that many of each, and those that a tag names or a branch began at.
 
         >>> print(table.history(limit=10))
         """
@@ -120,13 +120,14 @@ class TableReads(TableHandle):
 
         A state is a snapshot's number (0 before the first one), the name of a tag, a datetime or its string. With a
         changelog producer these are all changes with their old values, else the last change of each key; an overwrite
-        without changelog gives what it made different. A value-count table gives each row as often as it was inserted
-        or deleted. Raises NotFoundError for a snapshot that is not there yet, and for one whose changes are not kept
-        any more: a range is never given in part.
+        without a changelog gives the resulting differences. A value-count table gives each row as often as it was
+        inserted or deleted. Raises NotFoundError for a snapshot that does not exist yet, and for one whose changes are
+        no longer kept: a range is never given in part.
 
-        `compare="states"`, and between two tags `"auto"`, gives the net difference of the two states: one change a key,
-        deletes too, in memory bounded by `read.memory-budget`; only the two states must be kept. `compare="rows"` gives
-        the rows of the later state that are new or changed, each once, without `_row_kind`. `diff` counts what differs.
+        `compare="states"`, and between two tags `"auto"`, gives the net difference of the two states: one change per
+        key, including deletes, in memory bounded by `read.memory-budget`; only the two states must still exist.
+        `compare="rows"` gives the rows of the later state that are new or changed, each once, without `_row_kind`.
+        `diff` counts what differs.
 
         >>> for batch in table.changes(after="friday", compare="states"):
         ...     print(batch.to_pylist())

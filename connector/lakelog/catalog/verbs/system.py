@@ -1,4 +1,4 @@
-"""What a table is made of: files, partitions, and the system tables of Paimon."""
+"""The parts of a table: files, partitions, and the system tables of Paimon."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @naming_keywords
 class TableSystem(VerbGroup[AnyTable]):
-    """What a table is made of: `table.system`. `table.system["files"]` is the system table `files` as it is now."""
+    """The parts of a table: `table.system`. `table.system["files"]` is the system table `files` as it is now."""
 
     def files(self, **which: Unpack[SnapshotChoice]) -> list[TableFile]:
         """The data files of a snapshot: path, partition, bucket, level, rows, bytes and key range of each.
@@ -26,7 +26,7 @@ class TableSystem(VerbGroup[AnyTable]):
         return self._table.store.files(**which)
 
     def partitions(self) -> list[PartitionDescription]:
-        """The partitions of the newest snapshot, in order: files, last change, whether they are compacted and tracked.
+        """The partitions of the newest snapshot, sorted: files, last change, whether they are compacted and tracked.
 
         A table without partition columns is one partition. Source: FLIP-188, "DESCRIBE".
 
@@ -39,13 +39,13 @@ class TableSystem(VerbGroup[AnyTable]):
     def table(
         self, name: str, *, after: int | None = None, up_to: int | None = None, **which: Unpack[SnapshotChoice]
     ) -> SystemTable:
-        """A system table: what the table is made of, with Paimon's columns; `to_arrow`, `to_polars` read it.
+        """A system table, with Paimon's columns; `to_arrow` and `to_polars` read it.
 
         `name` is one of `snapshots`, `schemas`, `options`, `files`, `manifests`, `tags`, `branches`, `partitions`,
         `buckets`, `consumers`, `audit_log`, `binlog`, `ro`, `statistics`, `aggregation_fields`, `file_key_ranges`,
         `row_tracking` and `table_indexes`. Those of files and rows show the newest snapshot, or the one that the
-        arguments name; with `branch` all are those of a branch. `audit_log` and `binlog` show with `after` and `up_to`
-        the changes after one snapshot, up to and with another one, deletes among them. Timestamps are in UTC.
+        arguments name; with `branch` all show a branch. With `after` and `up_to`, `audit_log` and `binlog` show the
+        changes after one snapshot up to and including another, including deletes. Timestamps are in UTC.
         Raises NotFoundError for an unknown name, InvalidRequestError for an argument that it does not take.
 
         >>> table.system["files"].to_polars().collect()

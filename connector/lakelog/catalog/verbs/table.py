@@ -1,4 +1,4 @@
-"""One table: its files, and its log where it has one."""
+"""One table: its files, and its log if it has one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lakelog.catalog.verbs.writing import TableWrites
 class Table(TableReads, TableWrites):
     """A table of a warehouse. Reads show the newest snapshot, or the one that arguments name; they need no Kafka.
 
-    The verbs of every day are here; the others are in `tags`, `branches`, `log_store`, `upkeep`, `consumers`, `system`.
+    The common verbs are here; the others are in `tags`, `branches`, `log_store`, `upkeep`, `consumers`, `system`.
     """
 
     @property
@@ -35,7 +35,7 @@ class Table(TableReads, TableWrites):
 
     @property
     def log_store(self) -> TableLogStore[Self]:
-        """The verbs of the table's log in Kafka, also of a table that has none yet."""
+        """The verbs of the table's log in Kafka, also for a table that has no log yet."""
         return TableLogStore(self)
 
     @property
@@ -50,7 +50,7 @@ class Table(TableReads, TableWrites):
 
     @property
     def system(self) -> TableSystem[Self]:
-        """What the table is made of: files, partitions, system tables."""
+        """The parts of the table: files, partitions, system tables."""
         return TableSystem(self)
 
     if not TYPE_CHECKING:

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableMerge:
-    """A merge of rows into a table: clauses say what happens, `execute` does it, in one snapshot.
+    """A merge of rows into a table: clauses say what happens, `execute` runs it, in one snapshot.
 
-    Each call gives a merge with one clause more. Of several clauses for a row the first one counts whose condition
-    holds; a null is no. In conditions and values the row of the source is `source`, that of the table `target`. A
-    condition is SQL, `"source.price < target.price"`, or a polars expression; a value is plain, or a polars expression
-    such as `pl.sql_expr("source.price * 2")`. Columns that the table lacks may be named in them. See `Table.merge`.
+    Each call returns a merge with one more clause. Of several clauses for a row, the first whose condition holds
+    applies; null counts as false. In conditions and values the row of the source is `source`, that of the table
+    `target`. A condition is SQL, `"source.price < target.price"`, or a polars expression; a value is plain, or a polars
+    expression such as `pl.sql_expr("source.price * 2")`. Both may name columns that the table lacks. See `Table.merge`.
 
         counted = pl.DataFrame({"id": [1, 2], "pieces": [5, 0]})
         merge = stock.merge(counted).when_matched_delete("source.pieces = 0")
@@ -41,33 +41,33 @@ class TableMerge:
     _clauses: MergeClauses
 
     def when_matched_update(self, set: Mapping[str, object], where: str | pl.Expr | None = None) -> TableMerge:
-        """Columns of a row of the table that a source row matches get values: {column: value}."""
+        """Set columns of a table row that a source row matches: {column: value}."""
         return self._with("matched", "update", _condition(where), set)
 
     def when_matched_update_all(self, where: str | pl.Expr | None = None) -> TableMerge:
-        """A row of the table that a source row matches gets its values, in the columns that the source has."""
+        """Give a table row the values of the source row that matches it, in the columns that the source has."""
         return self._with("matched", "update", _condition(where))
 
     def when_matched_delete(self, where: str | pl.Expr | None = None) -> TableMerge:
-        """A row of the table that a source row matches is deleted."""
+        """Delete a table row that a source row matches."""
         return self._with("matched", "delete", _condition(where))
 
     def when_not_matched_insert(self, set: Mapping[str, object], where: str | pl.Expr | None = None) -> TableMerge:
-        """For a source row that matches no row of the table one with these values is inserted; others are null."""
+        """For a source row that matches no table row, insert a row with these values; other columns are null."""
         return self._with("not matched", "insert", _condition(where), set)
 
     def when_not_matched_insert_all(self, where: str | pl.Expr | None = None) -> TableMerge:
-        """A source row that matches no row of the table is inserted; columns that the source lacks are null."""
+        """Insert a source row that matches no table row; columns that the source lacks are null."""
         return self._with("not matched", "insert", _condition(where))
 
     def when_not_matched_by_source_update(
         self, set: Mapping[str, object], where: str | Predicate | None = None
     ) -> TableMerge:
-        """Columns of a row of the table that no source row matches get values, as in `Table.update`."""
+        """Set columns of a table row that no source row matches, as in `Table.update`."""
         return self._with("not matched by source", "update", _filter(where), set)
 
     def when_not_matched_by_source_delete(self, where: str | Predicate | None = None) -> TableMerge:
-        """A row of the table that no source row matches is deleted; the condition is one of `Table.delete`."""
+        """Delete a table row that no source row matches; the condition is like that of `Table.delete`."""
         return self._with("not matched by source", "delete", _filter(where))
 
     def execute(self) -> Snapshot | None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @naming_keywords
 class TableTags(ListedGroup[AnyTable, "Tag"]):
-    """The tags of a table: `table.tags`. `for tag in table.tags` and `name in table.tags` are those of its own line."""
+    """The tags of a table: `table.tags`. `for tag in table.tags` and `name in table.tags` use those of its own line."""
 
     def create(
         self,
@@ -26,13 +26,13 @@ class TableTags(ListedGroup[AnyTable, "Tag"]):
         replace: bool = False,
         **which: Unpack[SnapshotChoice],
     ) -> Tag:
-        """Give a snapshot a name, under which it is read when it has expired; its files are kept.
+        """Give a snapshot a name, under which it can be read even after it has expired; its files are kept.
 
         By default it is the newest one; `snapshot_id`, `timestamp`, `watermark`, `tag` and `branch` name another. With
         `time_retained`, a timedelta or a duration such as `30 d`, the tag expires that long after now. With `replace`
-        an existing tag of this name is replaced. A tag keeps the state of the writers and the log offsets, and no
-        record of the log. Raises InvalidRequestError for a name that is a number or cannot be a file's, ConflictError
-        for a tag that exists, NotFoundError for a snapshot that does not, and for one that expires meanwhile.
+        an existing tag of this name is replaced. A tag keeps the state of the writers and the log offsets, but no
+        record of the log. Raises InvalidRequestError for a name that is a number or cannot be a file name,
+        ConflictError for a tag that exists, NotFoundError for a snapshot that does not exist or expires meanwhile.
 
         >>> table.tags.create("month-end", time_retained="90 d")
         """
@@ -41,7 +41,7 @@ class TableTags(ListedGroup[AnyTable, "Tag"]):
         return create_tag(self._table.store, name, time_retained=time_retained, replaces=replace, **which)
 
     def replace(self, name: str, *, time_retained: Duration | None = None, **which: Unpack[SnapshotChoice]) -> Tag:
-        """Let an existing tag keep another snapshot, see `create`. Raises NotFoundError for an unknown tag.
+        """Move an existing tag to another snapshot, see `create`. Raises NotFoundError for an unknown tag.
 
         >>> table.tags.replace("friday", snapshot_id=3)
         """
@@ -57,7 +57,7 @@ class TableTags(ListedGroup[AnyTable, "Tag"]):
         return rename_tag(self._table.store.on_branch(branch), name, new_name)
 
     def delete(self, name: str, *, branch: str | None = None) -> None:
-        """Delete a tag, and the files that nothing else needs. Raises NotFoundError for an unknown tag.
+        """Delete a tag and the files that nothing else needs. Raises NotFoundError for an unknown tag.
 
         >>> table.tags.delete("friday")
         """
@@ -82,7 +82,7 @@ class TableTags(ListedGroup[AnyTable, "Tag"]):
         return previous_tag(self._table.store.on_branch(branch), name)
 
     def next(self, name: str, *, branch: str | None = None) -> Tag | None:
-        """The tag of the smallest snapshot behind that of the tag `name`; None for the youngest.
+        """The tag of the smallest snapshot after that of the tag `name`; None for the newest.
 
         >>> behind = table.tags.next("friday")
         """
@@ -91,7 +91,7 @@ class TableTags(ListedGroup[AnyTable, "Tag"]):
         return next_tag(self._table.store.on_branch(branch), name)
 
     def expire(self, *, branch: str | None = None) -> builtins.list[str]:
-        """Delete the tags whose `time_retained` is over; gives their names. Writers do so after their commits too.
+        """Delete the tags whose `time_retained` is over; returns their names. Writers also do this after commits.
 
         >>> gone = table.tags.expire()
         """
@@ -100,7 +100,7 @@ class TableTags(ListedGroup[AnyTable, "Tag"]):
         return expire_tags(self._table.store.on_branch(branch))
 
     def list(self, *, branch: str | None = None) -> builtins.list[Tag]:
-        """The tags of the table or of a branch, by their snapshots.
+        """The tags of the table or of a branch, sorted by their snapshots.
 
         >>> names = [tag.name for tag in table.tags.list()]
         """

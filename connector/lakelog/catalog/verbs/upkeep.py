@@ -1,4 +1,4 @@
-"""The upkeep of a table: expiry, other buckets, deleted snapshots, and checks."""
+"""The upkeep of a table: expiry, rescaling, rollback and checks."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 @naming_keywords
 class TableUpkeep(VerbGroup[AnyTable]):
-    """What keeps a table in order: `table.upkeep`."""
+    """The maintenance of a table: `table.upkeep`."""
 
     def rescale(self, buckets: int) -> AnyTable:
-        """Change the number of buckets, and give the changed table. Every row is rewritten.
+        """Change the number of buckets; every row is rewritten. Returns the changed table.
 
-        Writers that opened the table before are refused afterwards. A call continues a rescale that was cut off. A log
-        goes on in a new topic with as many partitions: streams that write or read the table end with an error, and
-        continue exactly once when they are started again. The older topic stays for those that have not read it to its
-        end, until `log_store.drop_ended`, or with the table.
-        Raises InvalidRequestError and UnsupportedError for tables whose rows cannot move, and those with
+        Writers that opened the table before are refused afterwards. A call continues a rescale that was cut off. The
+        log continues in a new topic with that number of partitions: streams that write or read the table end with an
+        error, and continue exactly once when they are started again. The older topic stays for streams that have not
+        read it to its end, until `log_store.drop_ended` or the drop of the table.
+        Raises InvalidRequestError and UnsupportedError for tables whose rows cannot move, and for tables with
         `log.consistency=eventual`; ConflictError when other writers commit all the time, or a stream writes the table;
         NotFoundError without the topic of a log, see `log_store.renew`; UnavailableError.
 
@@ -47,13 +47,13 @@ class TableUpkeep(VerbGroup[AnyTable]):
     def expire_snapshots(
         self, *, retain_max: int | None = None, retain_min: int | None = None, older_than: Age | None = None
     ) -> ExpiredSnapshots:
-        """Delete snapshots that are too many or too old, and the files that only they name; gives the deleted ones.
+        """Delete snapshots that are too many or too old, and the files that only they name; returns what was deleted.
 
-        At least `retain_min` and at most `retain_max` snapshots stay, and between the two those that are not
-        `older_than`: a timedelta, a duration such as `2 h`, or a datetime. By default the table's options decide. Files
-        that a consumer, a tag, a branch or a newer snapshot needs are kept. In the log of a table, records are deleted
-        that are older than `log.retention` and needed by no snapshot and no stream. Raises InvalidRequestError for
-        bounds that cannot both hold, UnavailableError without Kafka.
+        At least `retain_min` and at most `retain_max` snapshots stay; in between, those that are not `older_than` (a
+        timedelta, a duration such as `2 h`, or a datetime) stay. By default the table's options decide. Files that a
+        consumer, a tag, a branch or a newer snapshot needs are kept. In a log, records are deleted that are older than
+        `log.retention` and that no snapshot and no stream needs. Raises InvalidRequestError for bounds that cannot both
+        hold, UnavailableError without Kafka.
 
         >>> expired = table.upkeep.expire_snapshots(retain_min=1, older_than="7 d")
         """
@@ -64,7 +64,7 @@ class TableUpkeep(VerbGroup[AnyTable]):
     def expire_partitions(self) -> Snapshot | None:
         """Delete the partitions that are older than `partition.expiration-time`; None when no partition is.
 
-        Partitions whose values are not times stay. Raises as `drop_partitions`, and InvalidRequestError without the
+        Partitions whose values are not times stay. Raises like `drop_partitions`, and InvalidRequestError without the
         option.
 
         >>> table = table.alter(SetOption("partition.expiration-time", "400 d"))
@@ -84,8 +84,8 @@ class TableUpkeep(VerbGroup[AnyTable]):
     def drop_partitions(self, where: str | Predicate) -> Snapshot | None:
         """Delete the partitions that meet a condition on partition columns; None when no partition does.
 
-        On a table with a log it is a batch statement, one delete a row in the log. Raises InvalidRequestError for a
-        condition on other columns, ConflictError for a table without a log that changed meanwhile.
+        On a table with a log it is a batch statement with one delete per row in the log. Raises InvalidRequestError for
+        a condition on other columns, ConflictError for a table without a log that changed meanwhile.
 
         >>> table.upkeep.drop_partitions("day = '2026-01-30'")
         """
@@ -122,11 +122,11 @@ class TableUpkeep(VerbGroup[AnyTable]):
     def rollback(
         self, *, rewind_writers: bool = False, dry_run: bool = False, **which: Unpack[SnapshotChoice]
     ) -> RolledBack:
-        """Delete the snapshots after the named one, with their changelogs and tags; with `dry_run` only say which.
+        """Delete the snapshots after the named one, with their changelogs and tags; with `dry_run`, only list them.
 
-        It is named as in `restore`, which deletes nothing and is to be preferred. Streams that write the table go on
-        with their next batch; with `rewind_writers` the table takes their batches since then again. A call continues
-        one that was cut off. The ids are given again: streams and consumers that have read deleted snapshots fail. Stop
+        The snapshot is named as in `restore`, which deletes nothing; prefer it. Streams that write the table continue
+        with their next batch; with `rewind_writers` the table accepts their batches since then again. A call continues
+        one that was cut off. The ids are reused: streams and consumers that have read deleted snapshots fail. Stop
         writers of other engines before. Data files are deleted by `remove_orphan_files`.
         Raises InvalidRequestError for a table with a log, NotFoundError for a state that has expired.
 
@@ -147,12 +147,12 @@ class TableUpkeep(VerbGroup[AnyTable]):
         return self._table.store.find_commit(commit_uuid, snapshot_id=snapshot_id)
 
     def new_identity(self) -> AnyTable:
-        """Give the table a new uuid and, where it has a log, a new topic; gives the changed table.
+        """Give the table a new uuid and, if it has a log, a new topic; returns the changed table.
 
-        For a copied folder, which would otherwise share the log of its original, and for a table that has lost
-        lakelog's state of its writers. The rows stay as they are; records of the old log that are in no snapshot are
-        left out, and streams that read the table need new checkpoint locations. Raises UnavailableError when Kafka does
-        not answer; then nothing was changed.
+        Use it for a copied folder, which would otherwise share the log of its original, and for a table that has lost
+        lakelog's state of its writers. The rows do not change; records of the old log that are in no snapshot are left
+        out, and streams that read the table need new checkpoint locations. Raises UnavailableError when Kafka does not
+        answer; then nothing was changed.
 
         >>> copy = open_table(folder_of_a_copy).upkeep.new_identity()
         """
@@ -165,9 +165,9 @@ class TableUpkeep(VerbGroup[AnyTable]):
     def doctor(self, *, role: str = "writer", read_only: bool = False) -> HealthReport:
         """Check the table and, with a log, its Kafka: broker, rights, transactions, clock, topic, retention, log.
 
-        The report has findings, each with what to do; `is_sound` is False when one is a problem. `role` is whose rights
-        are needed: reader, writer or admin. Unless `read_only`, a topic `lakelog-doctor-*` is created and deleted, by
-        which the broker's clock is seen.
+        The report has findings, each with what to do; `is_sound` is False when one of them is a problem. `role` says
+        whose rights are checked: reader, writer or admin. Unless `read_only`, a topic `lakelog-doctor-*` is created and
+        deleted, to see the broker's clock.
 
         >>> assert table.upkeep.doctor().is_sound
         """

@@ -1,4 +1,4 @@
-"""The writes of a table, and changes of its columns: through its files, or where it has a log through log and files."""
+"""The writes of a table and changes of its columns: through its files, or with a log through log and files."""
 
 from __future__ import annotations
 
@@ -38,21 +38,22 @@ class TableWrites(TableHandle):
 
         `rows` are an Arrow table, record batch or reader, a polars DataFrame or LazyFrame, a pandas DataFrame, a DuckDB
         relation, or anything with `__arrow_c_stream__` or `__arrow_c_array__`. Readers, lazy frames and relations are
-        written as their rows come, in the memory of `write-buffer-size`. Columns are found by name, in any order; a
-        nullable column that rows lack is null. With `merge_schema` columns that the table lacks are added to it first,
-        nullable, in one schema change, which stays when the write fails.
+        written as their rows arrive, within `write-buffer-size`. Columns are found by name, in any order; a nullable
+        column that rows lack is null. With `merge_schema`, columns that the table lacks are first added to it,
+        nullable, in one schema change, which stays even if the write fails.
 
         Each row is an upsert, unless `row_kinds` or a column `_row_kind` names another kind: `+I`, `-U`, `+U`, `-D`, or
-        the numbers 0 to 3; one for all rows or one a row.
+        the numbers 0 to 3; one for all rows or one per row.
 
-        `overwrite` replaces all rows of the table, or with `where`, a condition on partition columns, those of the
+        `overwrite` replaces all rows of the table, or with `where`, a condition on partition columns, the rows of the
         partitions that meet it; the new rows must meet it too. `overwrite-partitions` replaces the partitions that the
-        new rows are in. Afterwards the written buckets are compacted and old snapshots expire where that is due, unless
+        new rows are in. Afterwards the written buckets are compacted and old snapshots expire if that is due, unless
         the table is write-only.
-        On a table with a log it is a batch statement: rows are held in memory, an overwrite deletes the old rows in the
-        log too, and append-only tables take none.
+        On a table with a log a write is a batch statement: rows are held in memory, an overwrite deletes the old rows
+        in the log too, and append-only tables take no overwrite.
         Raises InvalidRequestError for rows that do not fit, ConflictError for an overwrite of a table without a log
-        that another writer changed meanwhile, UnknownOutcomeError for a statement that the next writer decides.
+        that another writer changed meanwhile, UnknownOutcomeError for a statement whose outcome the next writer
+        decides.
 
         >>> table.write(pl.DataFrame({"id": [7], "day": ["2026-02-01"], "amount": [70]}))
         >>> table.write(rows, mode="overwrite", where="day = '2026-01-31'")
@@ -79,12 +80,12 @@ class TableWrites(TableHandle):
         return snapshot
 
     def delete(self, where: str | Predicate) -> Snapshot | None:
-        """Delete the rows that meet a condition, in one snapshot; None when no row does.
+        """Delete the rows that meet a condition, in one snapshot; returns None when no row does.
 
-        The rows are read, must fit in memory, and are written as retractions; when another commit came first, they are
-        read again. On a table with a log it is a batch statement, one delete a row in the log. Without a log it raises
-        UnsupportedError for tables whose rows a retraction does not delete, such as append-only ones and those of other
-        merge engines than deduplicate; ConflictError when other writers commit all the time.
+        The rows are read, must fit in memory, and are written as retractions; if another commit comes first, they are
+        read again. On a table with a log it is a batch statement with one delete per row in the log. Without a log it
+        raises UnsupportedError for tables whose rows a retraction does not delete, such as append-only tables and those
+        with other merge engines than deduplicate; ConflictError when other writers commit all the time.
 
         >>> table.delete("amount < 10 AND day = '2026-01-31'")
         """
@@ -98,10 +99,10 @@ class TableWrites(TableHandle):
         return run_statement(self, "DELETE", delete_plan(self.store, required_predicate(where)))
 
     def update(self, set: Mapping[str, object], where: str | Predicate | None = None) -> Snapshot | None:
-        """Give columns new values in the rows that meet a condition, or in all, in one snapshot; None when none does.
+        """Set columns in the rows that meet a condition, or in all, in one snapshot; returns None when no row does.
 
         `set` is {column: value}: a plain value, or a polars expression over the old row, such as `pl.col("n") + 1`. The
-        rows are read and must fit in memory. Columns of the primary key stay as they are. Raises InvalidRequestError
+        rows are read and must fit in memory. Columns of the primary key cannot be updated. Raises InvalidRequestError
         for columns and values that do not fit, UnsupportedError for append-only tables, and for tables without a log
         whose merge engine combines the rows of a key.
 
@@ -114,11 +115,11 @@ class TableWrites(TableHandle):
         return run_statement(self, "UPDATE", update_plan(self.store, set, predicate_of(where)))
 
     def merge(self, rows: Rows, *, on: str | Sequence[str] | None = None) -> TableMerge:
-        """Begin a merge of rows into the table; name its clauses, then call `execute()`.
+        """Begin a merge of rows into the table; add its clauses, then call `execute()`.
 
         `rows` are as in `write`. A source row and a row of the table match where their columns `on` are equal, by
         default those of the primary key; a null equals nothing. The rows of both must fit in memory. Raises
-        InvalidRequestError without `on` and primary key.
+        InvalidRequestError without `on` for a table without a primary key.
 
         >>> table.merge(rows).when_matched_update_all().when_not_matched_insert_all().execute()
         """
@@ -133,9 +134,9 @@ class TableWrites(TableHandle):
         return TableMerge(_table=self, _source=row_source(rows), _on=columns, _clauses=MergeClauses())
 
     def truncate(self) -> Snapshot | None:
-        """Delete all rows, in one snapshot; None when there is none. Older snapshots still show them.
+        """Delete all rows, in one snapshot; returns None when there are none. Older snapshots still show them.
 
-        In the log of a table each row is a delete.
+        In a log each row becomes a delete.
 
         >>> table.truncate()
         """
@@ -149,9 +150,9 @@ class TableWrites(TableHandle):
         return run_statement(self, "TRUNCATE", truncate_plan(self.store))
 
     def compact(self, *, full: bool = False) -> Snapshot | None:
-        """Merge the runs that are due by the table's options, or with `full` all runs of every bucket; then expire.
+        """Merge sorted runs that are due by the table's options, or with `full` all runs of every bucket; then expire.
 
-        None when nothing was due. Raises ConflictError when another compaction of the same files came first.
+        Returns None when nothing was due. Raises ConflictError when another compaction of the same files came first.
 
         >>> table.compact(full=True)
         """
@@ -167,19 +168,19 @@ class TableWrites(TableHandle):
     ) -> Restored:
         """Bring an older state back: a new snapshot has the rows of the named one, in the table's newest columns.
 
-        It is named by `snapshot_id`, `tag`, `timestamp`, `watermark` or `version`. With `dry_run` nothing is changed;
-        the result says what would be: rows, files, writers. The snapshots between stay. Streams that write the table go
-        on with their next batch, and batches that were undone do not come again; with `rewind_writers` the table takes
-        them again: stop the streams before, and set them back. Who follows the changes of the table gets those of the
-        restore. What others commit meanwhile is undone too.
+        The state is named by `snapshot_id`, `tag`, `timestamp`, `watermark` or `version`. With `dry_run` nothing is
+        changed; the result says what would change: rows, files, writers. The snapshots in between stay. Streams that
+        write the table continue with their next batch, and batches that were undone are not written again; with
+        `rewind_writers` the table accepts them again: stop the streams before, and set them back. Readers that follow
+        the changes of the table get those of the restore. What others commit meanwhile is undone too.
 
         On a table with a log it is a batch statement: the changes are in the log, and what others log meanwhile stays
-        where no change is of the same key. With `renew_log` the log is ended, the files are restored, and the table
-        gets a log with a new topic: stop streams that write before; streams that read go on, over the files, when they
-        are started again. `rewind_writers` needs that, and so do files of more than 256 MiB that differ: without it
-        such a call is refused. A call that was cut off is made again.
-        Raises NotFoundError for a state that has expired, InvalidRequestError for one whose files have another number
-        of buckets or that holds a batch in part, ConflictError when other writers commit all the time.
+        unless the restore changes the same key. With `renew_log` the log is ended, the files are restored, and the
+        table gets a log with a new topic: stop streams that write before; streams that read continue with the files
+        when they are started again. `rewind_writers` needs `renew_log`, and so does a restore for which more than 256
+        MiB of files differ: without it such a call is refused. If a call was cut off, make it again.
+        Raises NotFoundError for a state that has expired, InvalidRequestError for a state whose files have another
+        number of buckets or that holds a partial batch, ConflictError when other writers commit all the time.
 
         >>> table.restore(tag="friday")
         """
@@ -188,12 +189,12 @@ class TableWrites(TableHandle):
         return restore(self, which, rewind_writers=rewind_writers, dry_run=dry_run, renew_log=renew_log)
 
     def alter(self, *changes: SchemaChange) -> Self:
-        """Change columns, options or comments, all or none; gives the table with the new schema.
+        """Change columns, options or comments, all or none; returns the table with the new schema.
 
         `changes` are values such as `AddColumn` and `SetOption` of `lakelog.catalog`. No row is rewritten. This handle
-        and running streams keep the schema that they started with. In a table with a log columns can be added, moved
-        and dropped, and comments and options be set; other changes would make the records in its log unreadable. Raises
-        InvalidRequestError and UnsupportedError. A type that is a string means what it means in DDL.
+        and running streams keep the schema that they started with. In a table with a log, columns can be added, moved
+        and dropped, and comments and options can be set; other changes would make the records in its log unreadable.
+        Raises InvalidRequestError and UnsupportedError. A type that is a string means what it means in DDL.
 
         >>> table = table.alter(AddColumn("note", "STRING"), SetOption("snapshot.num-retained.max", "50"))
         """

@@ -1,1 +1,1 @@
-"""The door of the command line: what it prints, and its arguments."""
+"""The console of the command line: its output and its arguments."""

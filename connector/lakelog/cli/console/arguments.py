@@ -1,4 +1,4 @@
-"""Arguments that several commands take, and the table that they name.
+"""Arguments that several commands share, and the table that they name.
 
 Modules of the command line import what a command needs when it is called: `lakelog --help` must not wait for Arrow.
 """
@@ -56,9 +56,9 @@ RenewLog = Annotated[
 
 
 def find_table(name: str, warehouse: str, *, branch: str | None = None, is_to_be_mended: bool = False) -> Table:
-    """The table in the folder `name`, or of that identifier; or a branch of it. Raises NotFoundError.
+    """The table, or a branch of it, whose folder or identifier is `name`. Raises NotFoundError.
 
-    One that `is_to_be_mended` may have settings of Kafka clients that no table may hold.
+    With `is_to_be_mended` the table may have settings of Kafka clients that a table must not hold.
     """
     from lakelog.catalog.catalog import open_table, open_to_mend
     from lakelog.filestore.schema import MAIN_BRANCH
@@ -75,7 +75,7 @@ def state(
     watermark: int | None = None,
     version: str | None = None,
 ) -> SnapshotChoice:
-    """The state of a table that options name. Raises InvalidRequestError for more than one."""
+    """The state of a table that the options name. Raises InvalidRequestError for more than one."""
     given = {
         "--snapshot-id": snapshot_id,
         "--timestamp": timestamp,

@@ -1,10 +1,10 @@
-"""The door of the command line: every text goes through it to standard output and standard error.
+"""The output of the command line: everything that it prints to standard output or standard error passes here.
 
-Tables, topics and files hold text of others: column names, comments, users, cells. A terminal obeys control sequences
-in it, and marks of direction show it in another order. The door escapes what does not print: a line stays one line,
-and a line of JSON the same JSON. Only this module and `output`, which draws with rich what it has escaped, know the
-streams; a test holds that. The text of other libraries comes here too: tracebacks, warnings, records of logs, wrong
-arguments.
+Tables, topics and files hold strings from others: column names, comments, users, cells. A terminal obeys control
+sequences in them, and direction marks change the order in which they are shown. This module escapes what does not
+print: a line stays one line, and a line of JSON the same JSON. Only this module and `output`, which uses rich to draw
+what is escaped here, know the streams; a test checks that. The output of other libraries passes here too: tracebacks,
+warnings, log records, wrong arguments.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ import typer
 from lakelog.common.log_lines import HarmlessFormatter
 from lakelog.common.quoting import escaped
 
-CLOSED_PIPE_CODE = 141  # 128 and the number of SIGPIPE
+CLOSED_PIPE_CODE = 141  # 128 plus the number of SIGPIPE
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Write lines to standard output, at once. Ends the program when the reader of a pipe has ended."""
+    """Write lines to standard output, unbuffered. Ends the program when the reader of a pipe has ended."""
     write_drawn(map(escaped, lines))
 
 
 def write_drawn(lines: Iterable[str]) -> None:
-    """As `print_lines`, for lines that `output` has drawn from escaped text: the control sequences are its own."""
+    """Like `print_lines`, for lines that `output` has drawn from escaped strings: it added the control sequences."""
     try:
         sys.stdout.writelines(f"{line}\n" for line in lines)
         sys.stdout.flush()
     except BrokenPipeError:
-        # The interpreter would write the buffer again at its end, and fail again.
+        # The interpreter would write the buffer again when it exits, and fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(CLOSED_PIPE_CODE) from None
 
@@ -50,7 +50,7 @@ def write_error(line: str) -> None:
 
 
 def ask(question: str) -> None:
-    """Ask a question; any answer but yes ends the program."""
+    """Ask a question; any answer except yes ends the program."""
     typer.confirm(escaped(question), abort=True)
 
 
@@ -65,7 +65,7 @@ def is_error_terminal() -> bool:
 
 
 def is_pipe_closed() -> bool:
-    """Whether standard output is a pipe that nothing reads any more."""
+    """Whether standard output is a pipe without a reader."""
     try:
         descriptor = sys.stdout.fileno()
         if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
@@ -84,9 +84,9 @@ def write_trace(error: Exception) -> None:
 
 
 def write_wrong_arguments(error: Exception) -> int | None:
-    """Write an error of typer's about the arguments to standard error; gives its exit code, None for other errors.
+    """Write typer's error about the arguments to standard error; returns its exit code, None for other errors.
 
-    What it quotes of the arguments may be the names of others, as when a shell lists them.
+    The arguments that it quotes may be names from others, for example when a shell expands them.
     """
     message, code = getattr(error, "message", None), getattr(error, "exit_code", None)
     if not (isinstance(message, str) and isinstance(code, int) and hasattr(error, "format_message")):
@@ -100,7 +100,7 @@ def write_wrong_arguments(error: Exception) -> int | None:
 
 @contextmanager
 def foreign_lines() -> Iterator[None]:
-    """Let warnings and records of logs that no other handler takes come through the door in this block."""
+    """Inside this block, print through this module the warnings and log records that no other handler takes."""
     handler = _ErrorHandler()
     handler.setLevel(logging.WARNING)
     handler.setFormatter(HarmlessFormatter())
@@ -115,7 +115,7 @@ def foreign_lines() -> Iterator[None]:
 
 
 class _ErrorHandler(logging.StreamHandler[TextIO]):
-    """Writes to what standard error is when a record comes."""
+    """Writes to the standard error of the time when a record arrives."""
 
     def emit(self, record: logging.LogRecord) -> None:
         self.stream = sys.stderr

@@ -1,6 +1,6 @@
-"""The texts of `--help`: paragraphs without line ends of their own, which the terminal breaks where it is narrow.
+"""The texts of `--help`: paragraphs without line breaks of their own, which are wrapped to the terminal's width.
 
-Typer keeps the line ends of a docstring behind its first paragraph, so lines would be broken twice.
+Typer keeps the line breaks of a docstring after its first paragraph, so lines would be broken twice.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import typer
 
 
 def unwrap_helps(app: typer.Typer) -> None:
-    """Give each command of an app and of its groups its help as whole paragraphs."""
+    """Give each command of an app and of its groups its help in unwrapped paragraphs."""
     for command in app.registered_commands:
         command.help = _unwrapped(command.callback)
     if app.registered_callback is not None:

@@ -2,9 +2,9 @@
 
 All of it is plain text that `door` escapes; commands know neither the streams nor rich.
 
-With `--json` standard output holds JSON lines, one object a thing, and an error is one object on standard error. When
-the reader of a pipe ends first, as `head` does, the command ends too, with the exit code of a program that was ended
-by SIGPIPE.
+With `--json` standard output holds JSON lines, one object per item, and an error is one object on standard error. When
+the reader of a pipe ends first, as `head` does, the command ends too, with the exit code of a program that was ended by
+SIGPIPE.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rich.tree import Tree
 
 PROBLEM_CODE = 3  # see `main.root`
-_PIPE_WIDTH = 160  # columns of what no terminal shows
+_PIPE_WIDTH = 160  # columns when no terminal shows the output
 
 
 @dataclass
@@ -40,7 +40,7 @@ class Asked:
 
 
 def remember_json(context: typer.Context, as_json: bool) -> bool:
-    """Keep `--json` for the error that may end the command."""
+    """Record `--json` for the error that may end the command."""
     asked = context.find_root().obj
     if isinstance(asked, Asked):
         asked.as_json = as_json
@@ -58,7 +58,7 @@ def to_json(fields: object) -> str:
 
 
 def show_error(error: LakelogError, *, as_json: bool, message: str | None = None) -> None:
-    """Print an error to standard error, on one line; `message` says more than the error's own."""
+    """Print an error to standard error, on one line; `message` replaces the error's own, with more detail."""
     message = str(error) if message is None else message
     fields = {"error": type(error).__name__, "message": message}
     write_error(to_json(fields) if as_json else f"lakelog: {message}")
@@ -66,9 +66,9 @@ def show_error(error: LakelogError, *, as_json: bool, message: str | None = None
 
 @contextmanager
 def naming_unreadable(*, as_json: bool) -> Iterator[None]:
-    """Print behind the block which tables its questions could not read, and end with exit code 3 where there are any.
+    """After the block, print the tables that its queries could not read, and end with exit code 3 if there are any.
 
-    They are on standard error, an error a line.
+    They are printed to standard error, one error per line.
     """
     from lakelog.lineage import unreadable_tables
     from lakelog.lineage.records.unreadable import missing_lineage
@@ -84,7 +84,7 @@ def naming_unreadable(*, as_json: bool) -> Iterator[None]:
 def print_grid(
     headings: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[str] = (), whole: Sequence[str] = ()
 ) -> None:
-    """Print rows under headings; the columns `right` end at their right side, the columns `whole` are not wrapped."""
+    """Print rows under headings; the columns `right` are aligned to the right, the columns `whole` are not wrapped."""
     from rich.table import Column
     from rich.table import Table as Grid
 
@@ -114,12 +114,12 @@ class Node:
         return self.put(Node(list(pieces), style))
 
     def put(self, node: Node) -> Node:
-        """The node, which stands below this one now."""
+        """Put a node below this one; returns it."""
         self.children.append(node)
         return node
 
     def append(self, *pieces: Piece) -> Self:
-        """This node with more text."""
+        """Append text to this node; returns the node."""
         self.pieces.extend(pieces)
         return self
 
@@ -138,7 +138,7 @@ def _tree(node: Node) -> Tree:
 
 
 def _text(*pieces: Piece, style: str = "") -> Text:
-    """Pieces of text that rich draws as they are: escaped, and without its markup."""
+    """Pieces of text that rich draws literally: escaped, and without its markup."""
     from rich.text import Text
 
     pairs = ((piece, "") if isinstance(piece, str) else piece for piece in pieces)

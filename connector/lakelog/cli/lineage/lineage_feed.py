@@ -31,7 +31,7 @@ def feed(
 ) -> None:
     """Put the lineage of new snapshots into system tables.
 
-    Run it from time to time: until then the snapshots do not expire.
+    Run it regularly: snapshots do not expire before it.
     """
     from lakelog.catalog import Catalog
     from lakelog.lineage import feed as feed_tables
@@ -48,7 +48,7 @@ def feed(
 def rebuild(as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
     """Read the lineage of all living snapshots again.
 
-    Lineage whose snapshots have expired stays as it is, and is reported.
+    Lineage whose snapshots have expired stays unchanged, and is reported.
     """
     from lakelog.catalog import Catalog
     from lakelog.lineage import rebuild as rebuild_tables
@@ -113,7 +113,7 @@ def end(
 ) -> None:
     """Record that a job has ended.
 
-    Its tables are not listed any more, its snapshots are.
+    Its tables are no longer listed, its snapshots still are.
     """
     from lakelog.catalog import Catalog
     from lakelog.lineage import end_job

@@ -1,4 +1,4 @@
-"""`lakelog lineage up|down|consistent`: what snapshots were made from, and which go together."""
+"""`lakelog lineage up|down|consistent`: what snapshots were made from, and which are consistent."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def up(  # noqa: PLR0917  # typer's arguments are the command line's
 ) -> None:
     """Print what a snapshot was made from.
 
-    A row a source: the batches that made the snapshot, then those that made what these have read, and so on.
+    One row per source: the batches that made the snapshot, then the batches that made what these read, and so on.
     """
     from lakelog.catalog import Catalog
     from lakelog.lineage import upstream
@@ -52,7 +52,7 @@ def down(  # noqa: PLR0917  # typer's arguments are the command line's
 ) -> None:
     """Print what was made from a snapshot.
 
-    A row a source: the batches that read the snapshot, then those that read what these have written, and so on.
+    One row per source: the batches that read the snapshot, then the batches that read what these wrote, and so on.
     """
     from lakelog.catalog import Catalog
     from lakelog.lineage import downstream
@@ -70,10 +70,10 @@ def consistent(
     as_json: AsJson = False,
     warehouse: Warehouse = HERE,
 ) -> None:
-    """Print snapshots of tables that go together.
+    """Print consistent snapshots of tables.
 
-    The newest that were made from the same versions of all that the tables share, and these versions. An error names
-    what stands in the way.
+    They are the newest that were made from the same versions of all sources that the tables share, printed with these
+    versions. If there are none, the error says why.
     """
     from lakelog.catalog import Catalog
     from lakelog.lineage import consistent_snapshots

@@ -1,4 +1,4 @@
-"""`lakelog lineage show`: the graph around a table, as a tree, as JSON, as a picture."""
+"""`lakelog lineage show`: the graph around a table, as a tree, as JSON or as a picture."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lakelog.lineage.pictures.graph import LineageGraph
     from lakelog.lineage.pictures.graph_parts import LineageJob, LineageLink
 
-LEVELS_MAX = 12  # tables below each other, each further to the right
+LEVELS_MAX = 12  # tables nested in each other, each indented further
 _COLOURS = {"table": "bold green", "foreign": "bold blue", "unknown": "bold yellow"}
 
 Depth = Annotated[int | None, typer.Option("--depth", min=1, help="Go so many tables far; all without it.")]
@@ -36,10 +36,10 @@ def show(  # noqa: PLR0917  # typer's arguments are the command line's
     as_json: AsJson = False,
     warehouse: Warehouse = HERE,
 ) -> None:
-    """Draw what a table was made from, and into.
+    """Draw what a table was made from, and what from it.
 
-    Jobs stand between the tables that they read and write. With --snapshot: the batches that made this snapshot, those
-    that made what these read, and so on, and the batches that read it.
+    Jobs stand between the tables that they read and write. With --snapshot: the batches that made this snapshot, the
+    batches that made what these read, and so on, and the batches that read it.
     """
     from lakelog.catalog import Catalog
     from lakelog.lineage import table_graph
@@ -70,7 +70,7 @@ def _fields(graph: LineageGraph, snapshot: int | None) -> dict[str, object]:
 
 
 def _write_picture(graph: LineageGraph, path: Path) -> None:
-    """Write the picture in place of a file of this name; not through a link, whose target another user may choose."""
+    """Write the picture, replacing a file of this name; a link is not followed: another user may choose its target."""
     from lakelog.filestore.io import LocalFileIO
 
     if not path.parent.is_dir():
@@ -84,7 +84,7 @@ def _write_picture(graph: LineageGraph, path: Path) -> None:
 
 
 def _tree(graph: LineageGraph, *, has_up: bool, has_down: bool) -> Node:
-    """What is above the asked table, then what is below it; a table that is there already is not drawn out again."""
+    """What is above the asked table, then what is below it; a table that occurs again is not expanded again."""
     labels = _Labels(graph)
     root = labels.of(0)
     for is_asked, is_up, title in ((has_up, True, "made from"), (has_down, False, "made into")):
@@ -97,7 +97,7 @@ def _tree(graph: LineageGraph, *, has_up: bool, has_down: bool) -> Node:
 
 
 class _Side:
-    """One direction of a tree. What is more than `LEVELS_MAX` tables deep begins at the left again, further below."""
+    """One direction of a tree. Parts more than `LEVELS_MAX` tables deep begin at the left again, further below."""
 
     def __init__(self, labels: _Labels, *, is_up: bool) -> None:
         self._labels = labels
@@ -114,10 +114,10 @@ class _Side:
             for place, found in others.items():
                 self._jobs.setdefault(place, []).append((job, list(found)))
         self._drawn: set[int] = set()
-        self._later: dict[int, None] = {}  # tables to be drawn out further below, in order
+        self._later: dict[int, None] = {}  # tables to be expanded further below, in order
 
     def draw(self, side: Node) -> None:
-        """Add the jobs of the asked table, and all that is reached by them."""
+        """Add the jobs of the asked table and everything that they reach."""
         self._add_jobs(side, 0, level=1)
         while self._later:
             place = next(iter(self._later))

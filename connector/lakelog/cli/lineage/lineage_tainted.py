@@ -1,4 +1,4 @@
-"""`lakelog lineage tainted`: what a wrong snapshot has reached, and the commands that mend it."""
+"""`lakelog lineage tainted`: what a wrong snapshot has reached, and the commands that repair it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def tainted(
 ) -> None:
     """Print what a wrong snapshot has reached.
 
-    A row a table, then the commands that restore those that hold wrong rows, the sources first. Nothing is changed.
+    One row per table, then the commands that restore the tables with wrong rows, sources first. Nothing is changed.
     """
     from lakelog.catalog import Catalog
     from lakelog.lineage import tainted as find_tainted
@@ -47,8 +47,8 @@ def mended(  # noqa: PLR0917  # options of a command
 ) -> None:
     """Record that the wrong rows of a table are mended.
 
-    For tables whose wrong rows were deleted or updated one by one: `lineage tainted` counts them as mended then. The
-    record is a snapshot of its own, with who says it and when.
+    For tables whose wrong rows were deleted or updated one by one: `lineage tainted` then counts them as mended. The
+    record is a snapshot of its own, with the user and the time.
     """
     from lakelog.lineage import mended as record_mended
 

@@ -1,4 +1,4 @@
-"""`lakelog doctor`: check a Kafka, and the log and the files of a table, and say what to do."""
+"""`lakelog doctor`: check Kafka, and the log and the files of a table, and say what to do."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def doctor(  # typer's arguments are the command line's
 ) -> None:
     """Check Kafka, rights, clock, topic and table.
 
-    Each line is a check, what it found, and what to do. Exit code 3 when there is a problem.
+    Each line has a check, its finding, and what to do. Exit code 3 when there is a problem.
     """
     if role not in _ROLES:
         raise InvalidRequestError(f"--as is {role!r}; expected {', '.join(_ROLES)}")

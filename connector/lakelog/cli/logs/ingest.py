@@ -1,9 +1,9 @@
-"""`lakelog ingest` and `lakelog dead-letter`: changes that others write to Kafka, into tables, by a local Spark."""
+"""`lakelog ingest` and `lakelog dead-letter`: take changes that others write to Kafka into tables, by a local Spark."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any  # Any: a session of Spark's, whose types only lakelog.spark imports
+from typing import Annotated, Any  # Any: a Spark session, whose types only lakelog.spark imports
 
 import typer
 
@@ -71,8 +71,8 @@ def ingest(  # noqa: PLR0917  # typer's arguments are the command line's
 ) -> None:
     """Take the changes of a Debezium topic into a table.
 
-    Each is taken in once. Takes what the topic has now, and with --follow what comes. Runs a Spark on this machine;
-    `lakelog.spark.ingest` does the same in a session of yours.
+    Each change is taken in once. Takes what the topic has now, and with --follow what arrives later. Runs a Spark on
+    this machine; `lakelog.spark.ingest` does the same in a session of yours.
     """
     opened = find_table(table, warehouse)
     from lakelog.spark import ingest as start
@@ -107,7 +107,7 @@ def _say_taken(topic: str, table: str, snapshot_id: int | None, *, as_json: bool
 
 
 def _wait_for(end: Callable[[], object], stop: Callable[[], None]) -> None:
-    """Wait for the end of a query, or stop it at an interrupt. Raises the error of ours that has ended it."""
+    """Wait for the end of a query, or stop it at an interrupt. Raises the error of lakelog that ended the query."""
     try:
         end()
     except KeyboardInterrupt:
@@ -131,10 +131,9 @@ def replay(  # noqa: PLR0917  # typer's arguments are the command line's
     as_json: AsJson = False,
     warehouse: Warehouse = HERE,
 ) -> None:
-    """Take dead letters of a table in again, after a mend.
+    """Take in dead letters again, after a repair.
 
-    Those that fit are deleted from the letters. They become changes of now: a row that has changed since is changed
-    back.
+    Letters that fit now are deleted. They become new changes: a row that has changed since is changed back.
     """
     opened = find_table(table, warehouse)
     spark = _session(master)
@@ -179,7 +178,7 @@ def _session(master: str) -> Any:
 
 
 def _own(error: Exception) -> Exception:
-    """The error of lakelog's that Spark reports, or what Spark reports."""
+    """The lakelog error inside a Spark error, or the Spark error itself."""
     from lakelog.spark import error_of
 
     return error_of(error) or error

@@ -58,7 +58,7 @@ def check(table: TableName, as_json: AsJson = False, warehouse: Warehouse = HERE
 def repair(table: TableName, as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
     """Repair a log, and print which offsets are lost.
 
-    Kafka deletes no records by itself any more, and writers continue where records are missing. Exit code 3 when a
+    Afterwards Kafka itself deletes no records, and writers continue where records are missing. Exit code 3 when a
     problem is left that cannot be repaired.
     """
     opened, log = _logged(table, warehouse)
@@ -116,10 +116,10 @@ def abandon(
     as_json: AsJson = False,
     warehouse: Warehouse = HERE,
 ) -> None:
-    """Let aligned streams wait no more for a writer.
+    """Let aligned streams stop waiting for a writer.
 
     For a writer that never comes back, and streams with stream.align=snapshot. Nothing is dropped: the part of its
-    batch that is in the table stays. Should the writer come back, it completes the batch in a later snapshot.
+    batch that is in the table stays. If the writer comes back, it completes the batch in a later snapshot.
     """
     opened = find_table(table, warehouse)
     snapshot = opened.log_store.abandon_writer(user)
@@ -143,7 +143,7 @@ KeepTopic = Annotated[bool, typer.Option("--keep-topic", help="Leave the topic i
 def add(table: TableName, option: Options = None, as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
     """Give a table a log.
 
-    It begins at the newest snapshot. Start streams that write or read the table again.
+    It begins at the newest snapshot. Restart the streams that write or read the table.
     """
     changed = find_table(table, warehouse).log_store.add(dict(key_value(text) for text in option or ()))
     _say_log(changed, as_json=as_json)
@@ -157,9 +157,9 @@ def remove(
     as_json: AsJson = False,
     warehouse: Warehouse = HERE,
 ) -> None:
-    """Take a log into its table's files, delete the topic.
+    """Take a log into its table's files and delete the topic.
 
-    Stop streams that write the table before; start those that read it again.
+    Before, stop the streams that write the table; afterwards, restart those that read it.
     """
     changed = find_table(table, warehouse).log_store.remove(keep_topic=keep_topic, skip_unreadable=skip_unreadable)
     say(as_json, f"table {changed.name} has no log", name=changed.name, topic=None)
@@ -173,9 +173,9 @@ def renew(
     as_json: AsJson = False,
     warehouse: Warehouse = HERE,
 ) -> None:
-    """Make a new topic for a table's log.
+    """Create a new topic for a table's log.
 
-    For a topic that was lost. It begins at the newest snapshot. Start streams that write or read the table again.
+    For a topic that was lost. It begins at the newest snapshot. Restart the streams that write or read the table.
     """
     changed = find_table(table, warehouse).log_store.renew(keep_topic=keep_topic, skip_unreadable=skip_unreadable)
     _say_log(changed, as_json=as_json)
@@ -190,7 +190,7 @@ def drop_ended(
     as_json: AsJson = False,
     warehouse: Warehouse = HERE,
 ) -> None:
-    """Delete the topics that a table had before.
+    """Delete the older topics of a table.
 
     A rescale leaves the older topic for streams that have not read it to its end.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any  # Any: a key as parsed JSON
+from typing import TYPE_CHECKING, Annotated, Any  # Any: a parsed JSON key
 
 import typer
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lakelog.protocol.reading import LogTail
     from lakelog.protocol.upkeep import LogDifference, LogTransaction
 
-STOPPED_CODE = 130  # 128 and the number of SIGINT
+STOPPED_CODE = 130  # 128 plus the number of SIGINT
 
 
 def tail(  # noqa: PLR0917  # typer's arguments are the command line's
@@ -41,7 +41,7 @@ def tail(  # noqa: PLR0917  # typer's arguments are the command line's
 ) -> None:
     """Print the changes in a log as they are committed.
 
-    Ends with Ctrl-C, with a closed pipe, and after --limit changes.
+    Ends with Ctrl-C, when the pipe is closed, or after --limit changes.
     """
     opened = find_table(table, warehouse)
     from lakelog.catalog.logs.log_verbs import open_tail
@@ -57,7 +57,7 @@ def tail(  # noqa: PLR0917  # typer's arguments are the command line's
 
 
 def _pieces(read: LogTail, limit: int | None) -> Iterator[pa.RecordBatch]:
-    """The changes up to a limit. Ends the program when the reader of a pipe has ended, also while none come."""
+    """The changes up to a limit. Ends the program when the reader of a pipe has ended, even while no change arrives."""
     left = limit
     batches = read.batches()
     while left is None or left > 0:
@@ -83,7 +83,7 @@ def _json_lines(batch: pa.RecordBatch, read: LogTail) -> list[str]:
 
 
 def _text_lines(batch: pa.RecordBatch, table: Table) -> Iterator[str]:
-    """Lines of time, bucket, offset, kind and row, with the batch on a line before where it changes."""
+    """Lines of time, bucket, offset, kind and row; where the batch changes, a line before names it."""
     from lakelog.filestore.read import to_json_lines
 
     names = ("_timestamp", "_bucket", "_offset", "_row_kind", "_user", "_batch_id")
@@ -111,7 +111,7 @@ def _offsets(given: list[str]) -> dict[int, int]:
 
 
 def _key(table: Table, text: str) -> Mapping[str, object]:
-    """A key as JSON, or the plain value of the only column of a key."""
+    """A key given as JSON, or as the plain value of its only column."""
     try:
         value: Any = json.loads(text)
     except ValueError:
@@ -133,7 +133,8 @@ def verify(
 ) -> None:
     """Compare a log with the files, row by row.
 
-    The rows of a snapshot and the changes up to another one must be the other's rows. Exit code 3 when they are not.
+    The rows of a snapshot plus the changes up to another one must equal the rows of the other. Exit code 3 when they do
+    not.
     """
     opened = find_table(table, warehouse)
     with progress(f"verifying the log of {opened.name}"):
@@ -185,10 +186,10 @@ def transactions(
     as_json: AsJson = False,
     warehouse: Warehouse = HERE,
 ) -> None:
-    """Print open transactions, which hide records.
+    """Print the open transactions, which hide records.
 
-    Each with the command of Apache Kafka that ends it. With --end lakelog's own are aborted, and on the embedded broker
-    those of other programs too. Exit code 3 when one is left that is old enough.
+    Each is printed with the Apache Kafka command that ends it. With --end lakelog's own are aborted, and on the
+    embedded broker those of other programs too. Exit code 3 when one is left that is old enough.
     """
     from lakelog.catalog.names.durations import duration_millis
 

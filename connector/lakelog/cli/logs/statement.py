@@ -21,7 +21,7 @@ app = typer.Typer(no_args_is_help=True)
 def list_statements(table: TableName, as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
     """Print the statements that are prepared and not finished.
 
-    A statement is begun once a bucket of it is in the log: then it will be finished.
+    A statement has begun once one of its buckets is in the log: then it will be finished.
     """
     found = _logged(table, warehouse).unfinished()
     for name, prepared, is_begun in found:
@@ -41,7 +41,7 @@ def list_statements(table: TableName, as_json: AsJson = False, warehouse: Wareho
 
 @app.command()
 def finish(table: TableName, as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
-    """Finish every prepared statement, begun or not."""
+    """Finish every prepared statement, whether it has begun or not."""
     logged = _logged(table, warehouse)
     for name, _, _ in logged.unfinished():
         logged.resume(name)
@@ -50,7 +50,7 @@ def finish(table: TableName, as_json: AsJson = False, warehouse: Warehouse = HER
 
 @app.command()
 def cancel(table: TableName, as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
-    """Cancel every prepared statement that is not begun; those that are begun are finished."""
+    """Cancel every prepared statement that has not begun; those that have begun are finished."""
     logged = _logged(table, warehouse)
     for name, _, _ in logged.unfinished():
         fate = logged.cancel(name)

@@ -1,4 +1,4 @@
-"""`lakelog table alter`: changing the columns and options of a table."""
+"""`lakelog table alter`: change the columns and options of a table."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def alter(  # noqa: PLR0917  # typer's arguments are the command line's
 ) -> None:
     """Change columns, options and comments.
 
-    All changes are made, or none. Their order is: unset, drop, rename, widen, nullable, add, move, comment, set. A
+    All changes are made, or none, in this order: unset, drop, rename, widen, nullable, add, move, comment, set. A
     member of a nested column is named by its path, such as r.x, items.element.x or pairs.value.x.
     """
     from lakelog.catalog import (

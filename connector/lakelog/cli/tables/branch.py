@@ -53,7 +53,7 @@ def create(  # noqa: PLR0917  # typer's arguments are the command line's
     as_json: AsJson = False,
     warehouse: Warehouse = HERE,
 ) -> None:
-    """Make a branch of the newest snapshot, of the one that an option names, or an empty one."""
+    """Create a branch at the newest snapshot or at the one that an option names, or an empty branch."""
     found = find_table(table, warehouse)
     made = found.branches.create(
         branch,
@@ -70,7 +70,7 @@ def rename(
     table: TableName,
     branch: Name,
     new_name: Annotated[str, typer.Argument(metavar="NEW_NAME", help="Its new name.")],
-    as_json: AsJson = False,  # noqa: ARG001  # prints nothing but errors
+    as_json: AsJson = False,  # noqa: ARG001  # prints only errors
     warehouse: Warehouse = HERE,
 ) -> None:
     """Give a branch another name."""
@@ -84,7 +84,7 @@ def delete(
     as_json: AsJson = False,  # noqa: ARG001  # likewise
     warehouse: Warehouse = HERE,
 ) -> None:
-    """Delete a branch with its snapshots and tags; its files are orphans then."""
+    """Delete a branch with its snapshots and tags; its files become orphans."""
     find_table(table, warehouse).branches.delete(branch, if_exists=if_exists)
 
 
@@ -113,7 +113,7 @@ def fast_forward(
     as_json: AsJson = False,
     warehouse: Warehouse = HERE,
 ) -> None:
-    """Give the table what a branch has since it began; refused where the table has changed since."""
+    """Give the table what a branch got since it began; refused if the table has changed since."""
     _say(find_table(table, warehouse).branches.fast_forward(branch, renew_log=renew_log), as_json)
 
 
@@ -124,7 +124,7 @@ def merge(
     as_json: AsJson = False,
     warehouse: Warehouse = HERE,
 ) -> None:
-    """Give the table what a branch has since it began; what the table has since gives way."""
+    """Give the table what a branch got since it began, replacing what the table got since."""
     _say(find_table(table, warehouse).branches.replace_newer(branch, renew_log=renew_log), as_json)
 
 
@@ -135,7 +135,7 @@ def replace_main(
     as_json: AsJson = False,
     warehouse: Warehouse = HERE,
 ) -> None:
-    """As `merge`, and the branch is deleted."""
+    """Like `merge`, and delete the branch."""
     _say(find_table(table, warehouse).branches.replace_main(branch, renew_log=renew_log), as_json)
 
 

@@ -1,4 +1,4 @@
-"""`lakelog database`: create, list and drop databases. A table makes its database, too."""
+"""`lakelog database`: create, list and drop databases. Creating a table creates its database, too."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def list_databases(as_json: AsJson = False, warehouse: Warehouse = HERE) -> None
 def create(
     database: Annotated[str, typer.Argument(metavar="DATABASE", help="The database's name.")],
     if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="An existing database is fine.")] = False,
-    as_json: AsJson = False,  # noqa: ARG001  # prints nothing but errors
+    as_json: AsJson = False,  # noqa: ARG001  # prints only errors
     warehouse: Warehouse = HERE,
 ) -> None:
     """Create a database without tables."""
@@ -41,10 +41,10 @@ def drop(  # noqa: PLR0917  # typer's arguments are the command line's
     cascade: Annotated[bool, typer.Option("--cascade", help="Delete its tables, their files and topics too.")] = False,
     if_exists: Annotated[bool, typer.Option("--if-exists", help="A missing database is fine.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    as_json: AsJson = False,  # noqa: ARG001  # prints nothing but errors
+    as_json: AsJson = False,  # noqa: ARG001  # prints only errors
     warehouse: Warehouse = HERE,
 ) -> None:
-    """Delete a database, with --cascade also its tables."""
+    """Delete a database; with --cascade also its tables."""
     from lakelog.catalog import Catalog
 
     catalog = Catalog(warehouse)

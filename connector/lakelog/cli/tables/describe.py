@@ -1,4 +1,4 @@
-"""`lakelog table describe`: what a table is, and what its partitions are."""
+"""`lakelog table describe`: a table and its partitions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def describe(
 ) -> None:
     """Print columns, keys, options, snapshot, size and log.
 
-    Sizes and rows are those of the data files of the newest snapshot; `lakelog table count` counts the table's rows.
+    Sizes and rows refer to the data files of the newest snapshot; `lakelog table count` counts the table's rows.
     """
     found = find_table(table, warehouse, branch=branch)
     if partitions:

@@ -29,7 +29,7 @@ def log(
 ) -> None:
     """Print snapshots, tags and branches as a tree.
 
-    The newest snapshot comes first; a branch stands where it began.
+    The newest snapshot comes first; a branch is shown where it began.
     """
     found = find_table(table, warehouse, branch=branch)
     history = found.history(limit=limit)
@@ -50,7 +50,7 @@ def diff(  # noqa: PLR0917  # typer's arguments are the command line's
 ) -> None:
     """Print the rows in which two states differ.
 
-    They are counted as added, changed by column, and removed, and some of them are shown.
+    They are counted as added, changed (by column) and removed, and some of them are shown.
     """
     from lakelog.filestore.options import parse_names
 

@@ -1,4 +1,4 @@
-"""`lakelog table merge`: the changes of a branch into its table."""
+"""`lakelog table merge`: merge the changes of a branch into its table."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def merge(  # noqa: PLR0917  # typer's arguments are the command line's
     as_json: AsJson = False,
     warehouse: Warehouse = HERE,
 ) -> None:
-    """Bring what changed in a branch into the table.
+    """Merge what changed in a branch into the table.
 
-    That is one snapshot. What changed is what differs from the snapshot that the branch was made from, or was merged at
-    last. Rows that the table has changed too, in another way, are conflicts. With --dry-run the exit code is 3 when
-    some are left open.
+    The merge is one snapshot. What changed is what differs from the snapshot that the branch began at or was last
+    merged at. Rows that the table has changed too, in another way, are conflicts. With --dry-run the exit code is 3
+    when some conflicts are left open.
     """
     found = find_table(table, warehouse)
     with progress(f"merging branch {branch} into {found.name}"):
@@ -59,7 +59,7 @@ def _base(given: str | None) -> str | int | None:
 
 
 def _rules(given: Sequence[str]) -> str | Mapping[str, str]:
-    """One rule for all conflicts, or one a column. Raises InvalidRequestError."""
+    """One rule for all conflicts, or one per column. Raises InvalidRequestError."""
     if len(given) == 1 and "=" not in given[0]:
         return given[0]
     return dict(key_value(one) for one in given) or "fail"

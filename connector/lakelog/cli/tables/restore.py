@@ -39,8 +39,9 @@ def restore(  # noqa: PLR0917  # typer's arguments are the command line's
 ) -> None:
     """Bring an older state back in a new snapshot.
 
-    The snapshots between stay. Streams that write the table go on with their next batch: what was restored away does
-    not come again, unless the writers are rewound. That needs a new log, and so does a restore that changes much.
+    The snapshots in between stay. Streams that write the table continue with their next batch: batches that were undone
+    are not written again, unless the writers are rewound. Rewinding needs a new log, and so does a restore that changes
+    much.
     """
     found = find_table(table, warehouse)
     which = state(snapshot_id, timestamp, tag, watermark)
@@ -62,7 +63,7 @@ def rollback(  # noqa: PLR0917  # likewise
 ) -> None:
     """Delete what came after an older state.
 
-    That is all snapshots, changelogs and tags. Prefer restore, which deletes nothing.
+    It deletes all later snapshots, changelogs and tags. Prefer restore, which deletes nothing.
 
     Not for tables with a log. Stop writers of other engines before. Data files are deleted by remove-orphan-files.
     """

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from lakelog.filestore.metadata.tables import TableFile
     from lakelog.filestore.schema import TableSchema
 
-_PIECE_ROWS = 8_192  # rows that are printed at once: a reader such as head ends soon
+_PIECE_ROWS = 8_192  # rows that are printed at a time: a reader such as head ends soon
 
 
 def cat(  # noqa: PLR0917  # typer's arguments are the command line's
@@ -58,12 +58,12 @@ def cat(  # noqa: PLR0917  # typer's arguments are the command line's
     compare: Annotated[
         str, typer.Option(help="With --changes: auto, states (the net difference), or rows (new or changed).")
     ] = "auto",
-    as_json: AsJson = False,  # noqa: ARG001  # rows are JSON lines always; errors as JSON with it
+    as_json: AsJson = False,  # noqa: ARG001  # rows are always JSON lines; the option makes errors JSON
     warehouse: Warehouse = HERE,
 ) -> None:
-    """Print rows, or with --changes changes, as JSON lines.
+    """Print rows (with --changes, changes) as JSON lines.
 
-    Rows come in no order, changes in the order of their snapshots.
+    Rows come in no particular order, changes in the order of their snapshots.
     """
     from lakelog.filestore.options import parse_names
 
@@ -78,8 +78,8 @@ def cat(  # noqa: PLR0917  # typer's arguments are the command line's
         if after is not None or up_to is not None:
             raise InvalidRequestError("--after and --up-to go with --changes")
         batches = found.to_batches(columns=names, where=where, **which)
-    schema = found.schema if version is None else found.store.travelled(version=version)[0].schema  # a branch's
-    if is_terminal():  # the printed rows show the progress
+    schema = found.schema if version is None else found.store.travelled(version=version)[0].schema  # that of a branch
+    if is_terminal():  # the printed rows themselves show the progress
         _print_rows(schema, batches, limit)
         return
     with progress(f"reading {found.name}"):
@@ -87,7 +87,7 @@ def cat(  # noqa: PLR0917  # typer's arguments are the command line's
 
 
 def _print_rows(schema: TableSchema, batches: Iterator[pa.RecordBatch], limit: int | None) -> None:
-    """Print rows while they are read. Reads no batch after that of the last printed row."""
+    """Print rows while they are read. Reads no batch after the one with the last printed row."""
     from lakelog.common.types import ROW_KIND_COLUMN, DataField, parse_type
     from lakelog.filestore.read import to_json_lines
 
@@ -98,7 +98,7 @@ def _print_rows(schema: TableSchema, batches: Iterator[pa.RecordBatch], limit: i
 
 
 def _pieces(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
-    """The rows in small pieces, up to a number of rows. Takes no batch after that of the last row."""
+    """The rows in small pieces, up to a number of rows. Takes no batch after the one with the last row."""
     left = limit
     while left is None or left > 0:
         batch = next(batches, None)
@@ -124,7 +124,7 @@ def count(  # noqa: PLR0917  # likewise
 ) -> None:
     """Print the exact number of rows.
 
-    Files are read only where metadata are not enough: with --where, and where rows are not merged yet.
+    Files are read only if metadata is not enough: with --where, and for rows that are not merged yet.
     """
     which = state(snapshot_id, timestamp, tag, watermark, version)
     rows = find_table(table, warehouse, branch=branch).count(where=where, **which)

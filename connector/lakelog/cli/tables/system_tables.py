@@ -1,4 +1,4 @@
-"""`lakelog table show`: system tables of a table and of a warehouse."""
+"""`lakelog table show`: the system tables of a table and of a warehouse."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ def show(  # noqa: PLR0917  # typer's arguments are the command line's
     as_json: AsJson = False,
     warehouse: Warehouse = HERE,
 ) -> None:
-    """Print what a table, or a warehouse, is made of.
+    """Print a system table of a table or a warehouse.
 
-    'db.t$files' and the two words 'db.t files' name the same; long values are cut unless --json is given.
+    'db.t$files' and the two words 'db.t files' name the same table; long values are cut unless --json is given.
     """
     from lakelog.filestore.options import parse_names
 

@@ -72,7 +72,7 @@ def drop(  # noqa: PLR0917  # likewise
     if_exists: Annotated[bool, typer.Option("--if-exists", help="A missing table is fine.")] = False,
     keep_topic: Annotated[bool, typer.Option("--keep-topic", help="Leave the topic of its log in Kafka.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    as_json: AsJson = False,  # noqa: ARG001  # prints nothing but errors
+    as_json: AsJson = False,  # noqa: ARG001  # prints only errors
     warehouse: Warehouse = HERE,
 ) -> None:
     """Delete a table, its files and its topic."""
@@ -90,7 +90,7 @@ def rename(
     as_json: AsJson = False,
     warehouse: Warehouse = HERE,
 ) -> None:
-    """Give a table another name. Not in an object store."""
+    """Give a table another name. Not possible in an object store."""
     from lakelog.catalog import Catalog
 
     renamed = Catalog(warehouse).rename_table(identifier, new_identifier)
@@ -98,7 +98,7 @@ def rename(
 
 
 def _column(text: str) -> DataField:
-    """A column as DDL has it, so that its type means the same; a name needs no backticks for its signs."""
+    """A column given as DDL, so that its type means the same; a name with special characters needs no backticks."""
     from lakelog.catalog.columns.ddl import parse_ddl
 
     name, _, kind = text.strip().partition(" ")

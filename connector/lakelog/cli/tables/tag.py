@@ -47,7 +47,7 @@ def create(  # noqa: PLR0917  # typer's arguments are the command line's
     as_json: AsJson = False,
     warehouse: Warehouse = HERE,
 ) -> None:
-    """Give the newest snapshot, or the one that options name, a name under which it stays."""
+    """Name the newest snapshot, or the one that options name, and keep it."""
     which = state(snapshot_id, timestamp, of_tag, watermark)
     made = find_table(table, warehouse, branch=branch).tags.create(tag, time_retained=time_retained, **which)
     _say(made, as_json)
@@ -65,7 +65,7 @@ def replace(  # noqa: PLR0917  # likewise
     as_json: AsJson = False,
     warehouse: Warehouse = HERE,
 ) -> None:
-    """Let an existing tag keep another snapshot."""
+    """Move an existing tag to another snapshot."""
     which = state(snapshot_id, timestamp, of_tag, watermark)
     _say(find_table(table, warehouse, branch=branch).tags.replace(tag, time_retained=time_retained, **which), as_json)
 
@@ -86,15 +86,15 @@ def delete(
     table: TableName,
     tag: Name,
     branch: InBranch = None,
-    as_json: AsJson = False,  # noqa: ARG001  # prints nothing but errors
+    as_json: AsJson = False,  # noqa: ARG001  # prints only errors
     warehouse: Warehouse = HERE,
 ) -> None:
-    """Delete a tag, and the files that nothing else needs."""
+    """Delete a tag and the files that nothing else needs."""
     find_table(table, warehouse, branch=branch).tags.delete(tag)
 
 
 def list_tags(table: TableName, branch: InBranch = None, as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
-    """Print the tags, by their snapshots."""
+    """Print the tags, sorted by their snapshots."""
     tags = find_table(table, warehouse, branch=branch).tags.list()
     if as_json:
         print_lines(to_json(_fields(tag)) for tag in tags)

@@ -18,7 +18,7 @@ def compact(
     as_json: AsJson = False,
     warehouse: Warehouse = HERE,
 ) -> None:
-    """Merge the files that are due by the table's options."""
+    """Merge the files that are due according to the table's options."""
     found = find_table(table, warehouse)
     with progress(f"compacting {found.name}"):
         snapshot = found.compact(full=full)
@@ -38,8 +38,8 @@ def expire(  # noqa: PLR0917  # typer's arguments are the command line's
 ) -> None:
     """Delete old snapshots and the files that only they name.
 
-    By default the table's options decide. In the log of a table, records are deleted too that are older than
-    log.retention and needed by no snapshot and no stream.
+    By default the table's options decide. In a log, records are deleted too that are older than log.retention and that
+    no snapshot and no stream needs.
     """
     found = find_table(table, warehouse)
     with progress(f"expiring snapshots of {found.name}"):
@@ -81,7 +81,7 @@ def remove_orphan_files(  # noqa: PLR0917  # likewise
 
 
 def consumers(table: TableName, as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
-    """Print consumers and the snapshot that each reads next."""
+    """Print the consumers and the snapshot that each reads next."""
     for consumer in find_table(table, warehouse).consumers.list():
         fields = {"id": consumer.consumer_id, "next_snapshot": consumer.next_snapshot, "is_own": consumer.is_own}
         remark = " (lakelog's own, not a reader: see the guide)" if consumer.is_own else ""
@@ -92,7 +92,7 @@ def reset_consumer(
     table: TableName,
     consumer_id: Annotated[str, typer.Argument(metavar="CONSUMER", help="Its id.")],
     next_snapshot: Annotated[int, typer.Option("--next", help="The first snapshot that it will read.")],
-    as_json: AsJson = False,  # noqa: ARG001  # prints nothing but errors
+    as_json: AsJson = False,  # noqa: ARG001  # prints only errors
     warehouse: Warehouse = HERE,
 ) -> None:
     """Set the snapshot that a consumer reads next."""
@@ -105,14 +105,14 @@ def delete_consumer(
     as_json: AsJson = False,  # noqa: ARG001  # likewise
     warehouse: Warehouse = HERE,
 ) -> None:
-    """Delete a consumer; unread snapshots may expire."""
+    """Delete a consumer; snapshots that it has not read may then expire."""
     find_table(table, warehouse).consumers.delete(consumer_id)
 
 
 def new_identity(table: TableName, as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
     """Give a copied table a new uuid and a new log.
 
-    Also for a table that has lost lakelog's state of its writers.
+    Use it also for a table that has lost lakelog's state of its writers.
     """
     renewed = find_table(table, warehouse).upkeep.new_identity()
     say(as_json, f"table {renewed.path} has the uuid {renewed.uuid}", path=renewed.path, uuid=renewed.uuid)
@@ -139,9 +139,9 @@ def rescale(
     as_json: AsJson = False,
     warehouse: Warehouse = HERE,
 ) -> None:
-    """Change the number of buckets: rewrites every row.
+    """Change the number of buckets; every row is rewritten.
 
-    A log goes on in a new topic: stop streams that write before; start them, and those that read, again.
+    A log continues in a new topic: before, stop the streams that write; afterwards, restart them and those that read.
     """
     rescaled = find_table(table, warehouse).upkeep.rescale(buckets).schema
     say(as_json, f"{rescaled.bucket_count} buckets", bucket_count=rescaled.bucket_count)

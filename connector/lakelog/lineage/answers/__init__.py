@@ -1,1 +1,1 @@
-"""Questions about lineage: up and down, tainted rows, consistent snapshots, starts of jobs."""
+"""Questions about lineage: upstream and downstream, tainted rows, consistent snapshots, starts of jobs."""

@@ -1,7 +1,7 @@
-"""Where several tables that are read as streams go next: to the first snapshots behind others that agree.
+"""Where streams of several tables go next: to the first agreeing snapshots after those that they have read.
 
-The mirror of `consistent_snapshots`, which finds the newest: a reader that is to see each version of what is above its
-tables takes the lowest agreement behind the one that it has read.
+The mirror of `consistent_snapshots`, which finds the newest: a reader that is to see each version of the upstream
+tables takes the lowest agreement after the one that it has read.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from lakelog.lineage.records.record import ReadMode, TableVersion
 from lakelog.warehouse.warehouse import Warehouse
 
 Positions = Mapping[str, TableVersion]
-_PASSING = frozenset({Reason.INEXACT, Reason.PART, Reason.WAITING})  # the next batch may mend it
+_PASSING = frozenset({Reason.INEXACT, Reason.PART, Reason.WAITING})  # the next batch may resolve it
 
 
 class ConsistentAdvance:
     """Finds the next positions of the streams of a group, by the identities of their tables."""
 
     def __init__(self, catalog: Warehouse) -> None:
-        """Open nothing yet. The tables above those of the group are found in the catalog.
+        """Open nothing yet. The tables upstream of the group's are found in the catalog.
 
-        What was read is kept, so that each decision reads the snapshots that are new.
+        What was read is kept, so that each decision reads only new snapshots.
         """
         self._found = KeptLines([catalog])
 
     def __call__(
         self, tables: Mapping[str, TableStore], behind: Positions | None, heads: Mapping[str, int], *, steps: int | None
     ) -> Positions | NotConsistentError | None:
-        """The snapshots behind those of `behind`, `steps` agreements further on at most, None is the newest.
+        """The snapshots after those of `behind`, at most `steps` agreements further; `steps` None means the newest.
 
-        Behind None it is the newest that agree; where there are none yet, since a writer is behind the others, the
-        error that says so. No snapshot is newer than `heads`. None while there is nothing further on. Raises
-        NotConsistentError where a table shows what it shares at no version.
+        If `behind` is None, the result is the newest snapshots that agree, or if there are none yet, because a writer
+        lags, the error that says so. No snapshot is newer than `heads`. None while there is nothing further. Raises
+        NotConsistentError if a table shows a shared source at no version.
         """
         if not all(heads.values()):
             return None  # a table without a snapshot
@@ -69,7 +69,7 @@ class ConsistentAdvance:
 
 
 def why_not(graph: LineGraph, asked: Mapping[str, LineKey]) -> NotConsistentError | None:
-    """The error that says why lines have no agreement; None where they have one."""
+    """The error that says why lines have no agreement; None if they have one."""
     try:
         agree(graph, asked)
     except NotConsistentError as error:
@@ -78,7 +78,7 @@ def why_not(graph: LineGraph, asked: Mapping[str, LineKey]) -> NotConsistentErro
 
 
 def first_agreement(graph: LineGraph, heads: Mapping[LineKey, int]) -> dict[LineKey, TableVersion] | None:
-    """The newest agreement of lines, no snapshot of them newer than `heads`; None where there is none. Pure."""
+    """The newest agreement of lines with no snapshot newer than `heads`; None if there is none. Pure."""
     agreement = _agreement(graph, heads)
     domains = agreement.domains({line: _living(graph.lines[line], head) for line, head in heads.items()})
     chosen = agreement.newest(domains)
@@ -86,9 +86,9 @@ def first_agreement(graph: LineGraph, heads: Mapping[LineKey, int]) -> dict[Line
 
 
 def check_not_broken(graph: LineGraph, asked: Sequence[LineKey]) -> None:
-    """Raise NotConsistentError where the newest snapshot of a line shows a table, which others share, at no version.
+    """Raise NotConsistentError if the newest snapshot of a line shows a table that others share at no version.
 
-    The next batch does not mend that, so who waits for it would wait for ever.
+    The next batch does not resolve that, so a reader would wait for it forever.
     """
     for line in asked:
         shared = set(graph.above([other for other in asked if other != line]))
@@ -117,9 +117,10 @@ def next_agreement(
     *,
     is_last: bool = False,
 ) -> dict[LineKey, TableVersion] | None:
-    """The first agreement of lines behind snapshots, or the last one: a line is further on, none is back.
+    """The first or last agreement of lines after the given snapshots: at least one line has advanced, none is back.
 
-    Where several are first, that one whose newest snapshot is the oldest. No snapshot is newer than `heads`. Pure.
+    Of several first agreements, it is the one whose newest snapshot is the oldest. No snapshot is newer than `heads`.
+    Pure.
     """
     asked = list(behind)
     agreement = _agreement(graph, asked)
@@ -147,13 +148,13 @@ def _agreement(graph: LineGraph, asked: Iterable[LineKey]) -> Agreement:
 
 
 def _living(line: Line, head: int) -> Mask:
-    """The steps that can be read whole."""
+    """The steps that can be read and are whole."""
     found = [step.is_living and step.is_whole and step.version.snapshot_id <= head for step in line.steps]
     return np.array(found, dtype=np.bool_)
 
 
 def _stops(graph: LineGraph, key: LineKey, at: TableVersion, head: int) -> tuple[Mask, Mask]:
-    """The steps at which a batch behind `at` may end, that at `at` among them; and that one alone."""
+    """The steps at which a batch after `at` may end, including the one at `at`; and only that one."""
     line, versions = graph.lines[key], graph.versions[key].streamed
     stays = np.array([step.version == at for step in line.steps], dtype=np.bool_)
     gives_rows = [True, *(one != other for one, other in pairwise(versions))]  # such as a compaction of a changelog
@@ -165,7 +166,7 @@ def _stops(graph: LineGraph, key: LineKey, at: TableVersion, head: int) -> tuple
 
 
 def _lowest(agreement: Agreement, domains: Domains) -> dict[LineKey, int] | None:
-    """The oldest steps of the asked lines that agree."""
+    """The oldest agreeing steps of the asked lines."""
     if not agreement.reduced(domains):
         return None
     for line in agreement.asked:

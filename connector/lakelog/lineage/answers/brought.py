@@ -1,8 +1,8 @@
-"""What a branch brings into its table: the reads of its batches, each reader's put together, for the merge's commit.
+"""What a branch brings into its table: the reads of its batches, joined by reader, for the commit of the merge.
 
-So the branch may be deleted, and its snapshots may expire. What does not fit, and what is not known, is an unknown
-source of the merge: then the table shows its sources at no version. Pure but for `lineage_of_branch`, which reads the
-living snapshots of the branch. Source: docs/rfcs/0039-snapshot-lineage.md, "What a branch brings".
+With that, the branch may be deleted and its snapshots may expire. What does not fit, and what is not known, becomes an
+unknown source of the merge: then the table shows its sources at no version. Pure but for `lineage_of_branch`, which
+reads the living snapshots of the branch. Source: docs/rfcs/0039-snapshot-lineage.md, "What a branch brings".
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("lakelog.lineage")
 
-SOURCES_MAX = 200  # that a merge records: they are in the header of each of its transactions
+SOURCES_MAX = 200  # that a merge records, in the header of each of its transactions
 _WHY_MAX = 500
 
 
 class ReadKey(NamedTuple):
-    """One read of a user's batches: the line and the mode, or the format and the name; of equal ones the number."""
+    """One read of a user's batches: line and mode, or format and name; and a number that distinguishes equal reads."""
 
     source: LineKey | tuple[str, str | None]
     mode: ReadMode | None
@@ -56,7 +56,7 @@ class ReadKey(NamedTuple):
 
 @dataclass(slots=True)
 class Reads:
-    """What a user's batches have read. What follows each other is one read."""
+    """What a user's batches have read. Consecutive reads are joined into one."""
 
     job: str | None = None
     number: int | None = None
@@ -65,11 +65,11 @@ class Reads:
 
 @dataclass(slots=True)
 class Brought:
-    """What steps behind a base have brought, by user. `is_anew`: what was there before was overwritten. `unknown` says
-    what is not known.
+    """What steps after a base have brought, by user. `is_anew` says that what was there before was overwritten.
+    `unknown` says what is not known.
 
-    `left` are users whose rows were overwritten or restored away, and with `is_alone` all that are not known: the rows
-    of the table that the branch began with were overwritten. `read_to` is how far reads were at the base.
+    `left` has the users whose rows were removed by an overwrite or a restore. `is_alone` adds all unknown users: the
+    rows of the table that the branch began with were overwritten. `read_to` is how far reads were at the base.
     """
 
     reads: dict[str, Reads] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class Brought:
         return {*self.reads, *self.read_to}
 
     def at_base(self) -> Brought:
-        """The state of a base, behind which nothing is brought yet."""
+        """The state of a base, after which nothing is brought yet."""
         read_to = {user: dict(ends) for user, ends in self.read_to.items()}
         for user, reads in self.reads.items():
             ends = read_to.setdefault(user, {})
@@ -95,12 +95,12 @@ class Brought:
         return Brought(read_to=read_to, left=set(self.left), is_alone=self.is_alone)
 
     def missed(self, why: str) -> None:
-        """What the rows come from is not known."""
+        """Note that the origin of rows is not known."""
         self.unknown = self.unknown or cut(why, _WHY_MAX)
 
 
 def lineage_of_branch(taken: TakenBranch) -> Mapping[str, object]:
-    """What the commit of a merge records. A branch whose lineage is not readable fails no merge: it is unknown."""
+    """What the commit of a merge records. Unreadable lineage of a branch does not fail the merge: it is unknown."""
     try:
         return _lineage_of(taken).to_json()
     except LakelogError as error:
@@ -135,10 +135,10 @@ def merge_lineage(
     origin: str | None = None,
     missed: Sequence[str] = (),
 ) -> BatchLineage:
-    """What a merge records of a branch with these steps, taken up to its `end`.
+    """What a merge records about a branch with these steps, taken up to its `end`.
 
-    `base` is the state since which changes are taken; without an `origin`, which goes with the users of the branch, it
-    is the whole branch, and the state at which the branch began. `missed` is what is not known beside the steps.
+    `base` is the state since which changes are taken. Without an `origin`, which marks the users of the branch, the
+    whole branch is taken, and `base` is the state at which it began. `missed` is what else is not known.
     """
     found = brought_by(steps_up_to(steps, branch.end), base, own=source_key(branch))
     if origin is not None and found.is_anew:
@@ -162,9 +162,9 @@ def steps_up_to(steps: Sequence[Step], end: TableVersion | None) -> Sequence[Ste
 
 
 def brought_by(steps: Sequence[Step], base: TableVersion | None, *, own: LineKey) -> Brought:
-    """What the steps of a branch behind a base have brought. A read of the branch itself is no source.
+    """What the steps of a branch after a base have brought. A read of the branch itself is not a source.
 
-    Steps before the base say whose rows the branch has there.
+    Steps before the base say whose rows the branch has at the base.
     """
     first = 0 if base is None else base.snapshot_id
     later = [step for step in steps if step.version.snapshot_id > first]
@@ -187,7 +187,7 @@ def _run(found: Brought, steps: Sequence[Step], kept: dict[TableVersion, Brought
 
 
 def _taken(before: Brought, step: Step, kept: Mapping[TableVersion, Brought], own: LineKey) -> Brought:
-    """What is brought behind a step."""
+    """What is brought after a step."""
     found, number = before, step.version.snapshot_id
     match step.change:
         case Change.NOTHING:
@@ -213,7 +213,7 @@ def _taken(before: Brought, step: Step, kept: Mapping[TableVersion, Brought], ow
 
 
 def _keeps_rows(source: Source, own: LineKey) -> bool:
-    """Whether an overwrite that reads this may keep rows that were there before."""
+    """Whether an overwrite that reads this source may keep earlier rows."""
     return isinstance(source, UnknownSource) or (isinstance(source, TableSource) and source_key(source) == own)
 
 
@@ -245,9 +245,9 @@ def _take_batch(found: Brought, batch: LineBatch, own: LineKey) -> None:
 
 
 def _add(known: list[Source], source: Source) -> None:
-    """Put a read behind those of its reader: as one, where it begins at the end of the last one.
+    """Append a read to those of its reader, or join it with the last one if it begins where that one ends.
 
-    The first read of a stream stays by itself: it has read a state, and nothing says of one read behind which version
+    The first read of a stream is not joined: it has read a state, and a joined read would not say after which version
     overwrites were passed.
     """
     last = known[-1] if known else None
@@ -263,14 +263,14 @@ def _add(known: list[Source], source: Source) -> None:
 
 
 def batches_of_reads(found: Brought, suffix: str) -> list[CommittedBatch]:
-    """The reads as batches, for each user as many as its longest read has parts. Users get the suffix."""
+    """The reads as batches: for each user as many as its longest read has parts. Users get the suffix."""
     batches: list[CommittedBatch] = []
     for user, reads in found.reads.items():
         rounds = max(map(len, reads.found.values()), default=0)
         lengths: dict[tuple[object, ReadMode | None], set[int]] = {}
         for key, parts in reads.found.items():
             lengths.setdefault((key.source, key.mode), set()).add(len(parts))
-        if any(len(found_lengths) > 1 for found_lengths in lengths.values()):  # which is which is not known then
+        if any(len(found_lengths) > 1 for found_lengths in lengths.values()):  # then the parts cannot be matched
             found.missed(f"writer {user} has read one source twice, and not the same ranges")
         for nth in range(rounds):
             sources = [parts[nth] for parts in reads.found.values() if len(parts) > nth]

@@ -1,4 +1,4 @@
-"""Consistent snapshots of several tables: all made from the same versions of the tables that they share."""
+"""Consistent snapshots of several tables: all are made from the same versions of the tables that they share."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ At = Timestamp | Mapping[str, int]
 
 
 class NotConsistentError(NotFoundError):
-    """No snapshots of the tables are made from the same versions: `hindrances` says what stands in the way."""
+    """No snapshots of the tables are made from the same versions: `hindrances` says why."""
 
     def __init__(self, message: str, *, hindrances: Sequence[str]) -> None:
         super().__init__(message)
@@ -33,11 +33,10 @@ class NotConsistentError(NotFoundError):
 
 @dataclass(frozen=True, kw_only=True)
 class ConsistentSnapshots(Mapping[str, int]):
-    """Snapshots of tables that are made from the same versions: {table: id}, by the names that were asked for.
+    """Snapshots of tables that are made from the same versions: {table: id}, by the names in the question.
 
-    `snapshots` has the uuids of their commits, too. `versions` are those of the tables above them, each by the newest
-    of its snapshots that agrees, which may have expired. `reasons` says for each table that is not at its newest
-    version why not.
+    `snapshots` also has the uuids of their commits. `versions` are those of the upstream tables, each named by its
+    newest snapshot that agrees, which may have expired. `reasons` says why a table is not at its newest version.
     """
 
     snapshots: Mapping[str, TableVersion]
@@ -60,11 +59,11 @@ def consistent_snapshots(
     """The newest snapshots of tables that are made from the same versions of all tables that they share.
 
     `tables` are names such as `db.t` and `db.t$branch_b`; a table may be made from another one of them. `at` is a
-    timestamp, after which no snapshot of theirs is taken, or names tables above them, or among them, with the snapshot
-    that they are to be at, `{"db.source": 12}`. `catalogs` are further ones with tables above them.
-    Reads the living snapshots of the tables and of all above them; no rows. Where a table was restored, so that several
-    answers are possible, the first table is the newest possible, then the second. Raises NotConsistentError, which
-    names what stands in the way; InvalidRequestError for an upstream table that is not above any of them.
+    timestamp, after which no snapshot of them is taken, or names upstream tables, or some of these tables, with the
+    snapshot that each is to be at, `{"db.source": 12}`. `catalogs` are further catalogs with upstream tables. Reads the
+    living snapshots of the tables and of everything upstream, but no rows. If a table was restored, so that several
+    answers are possible, the first table is as new as possible, then the second. Raises NotConsistentError, which says
+    why there are none; InvalidRequestError for an upstream table that none of the tables is made from.
     """
     if not tables:
         raise InvalidRequestError("name the tables that are to be read consistently, such as ['db.a', 'db.b']")
@@ -75,7 +74,7 @@ def consistent_snapshots(
 
 
 def agree(graph: LineGraph, asked: Mapping[str, LineKey], at: At | None = None) -> ConsistentSnapshots:
-    """As `consistent_snapshots`, of lines that were read. `asked` are lines by the names in the answer."""
+    """Like `consistent_snapshots`, for lines that were read. `asked` has the lines by their names in the answer."""
     lines = list(dict.fromkeys(asked.values()))
     above = graph.above(lines)
     agreement = Agreement(shapes={line: graph.shape(line) for line in above}, asked=lines)
@@ -102,7 +101,7 @@ def agree(graph: LineGraph, asked: Mapping[str, LineKey], at: At | None = None) 
 
 
 def _candidates(graph: LineGraph, line: LineKey, at: At | None) -> Mask:
-    """The living snapshots of an asked line that hold no batch in part, up to a timestamp."""
+    """The living whole snapshots of an asked line, up to a timestamp."""
     steps = graph.lines[line].steps
     found = np.array([step.is_living and step.is_whole for step in steps], dtype=np.bool_)
     if at is not None and not isinstance(at, Mapping):
@@ -118,7 +117,7 @@ def _candidates(graph: LineGraph, line: LineKey, at: At | None) -> Mask:
 
 
 def _hold(graph: LineGraph, agreement: Agreement, domains: Domains, at: Mapping[str, int]) -> None:
-    """Leave lines the versions that were asked for."""
+    """Restrict lines to the versions that were asked for."""
     by_name = {graph.names[line]: line for line in agreement.shapes}
     for name, snapshot_id in at.items():
         line = by_name.get(name)
@@ -136,7 +135,7 @@ def _hold(graph: LineGraph, agreement: Agreement, domains: Domains, at: Mapping[
 
 
 def _check_recorded(graph: LineGraph, lines: Sequence[LineKey]) -> None:
-    """Raise for a table of which it is not known what it shares with the others: it records nothing."""
+    """Raise for a table that records no lineage: it is not known what it shares with the others."""
     for line in lines if len(lines) > 1 else ():
         others = [other for other in lines if other != line]
         recorded = any(step.batches for step in graph.lines[line].steps)

@@ -1,4 +1,4 @@
-"""What stands in the way of consistent snapshots, in words: by path, table, snapshot and reason."""
+"""Messages that say what prevents consistent snapshots: path, table, snapshot and reason."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _WORDS = {
 
 
 def hindrances(graph: LineGraph, agreement: Agreement, domains: Domains) -> list[str]:
-    """Why the asked lines, with these values left, have no agreement. At least one."""
+    """Why the asked lines have no agreement among the remaining values. At least one reason."""
     alone = {line: _reduced(graph, agreement, domains, line) for line in agreement.asked}
     found: list[str] = [
         text for line, left in alone.items() if left is None for text in _of_one(graph, agreement, domains, line)
@@ -57,7 +57,7 @@ def hindrances(graph: LineGraph, agreement: Agreement, domains: Domains) -> list
 def lagging(
     graph: LineGraph, agreement: Agreement, domains: Domains, chosen: Mapping[LineKey, int], line: LineKey
 ) -> str | None:
-    """Why a line is not at the newest of its versions that were left; None where it is."""
+    """Why a line is not at the newest of its remaining versions; None if it is."""
     newest = int(np.flatnonzero(domains[line])[-1])
     steps = graph.lines[line].steps
     if agreement.version(line, newest) == agreement.version(line, chosen[line]):
@@ -82,10 +82,10 @@ def lagging(
 
 
 def _reduced(graph: LineGraph, agreement: Agreement, domains: Domains, line: LineKey) -> Domains | None:
-    """The values of the lines that agree with some of one asked line alone; None when there are none.
+    """The values of the lines that agree with some value of one asked line alone; None when there are none.
 
-    Other asked lines, and lines that it is not made from, may be at any value: versions that were asked of these do not
-    concern it.
+    Other asked lines, and lines that it is not made from, may have any value: versions that were asked for these lines
+    do not affect it.
     """
     above = {one for one in graph.above([line]) if one not in agreement.asked}
     free = agreement.domains({})
@@ -94,7 +94,7 @@ def _reduced(graph: LineGraph, agreement: Agreement, domains: Domains, line: Lin
 
 
 def _at(agreement: Agreement, domains: Domains, line: LineKey, value: int) -> dict[LineKey, int] | None:
-    """Values with which one line alone is at a step."""
+    """Values at which one line alone is at a given step."""
     free = agreement.domains({})
     free[line] = np.zeros_like(domains[line])
     free[line][value] = True
@@ -102,7 +102,7 @@ def _at(agreement: Agreement, domains: Domains, line: LineKey, value: int) -> di
 
 
 def _shown(agreement: Agreement, chosen: Mapping[LineKey, int], line: LineKey) -> dict[LineKey, int]:
-    """The versions of all lines above one, near ones first."""
+    """The versions of all lines upstream of a line, nearest first."""
     found: dict[LineKey, int] = {}
     waiting = [line]
     for one in waiting:
@@ -124,7 +124,7 @@ def _shared(graph: LineGraph, one: LineKey, other: LineKey) -> list[LineKey]:
 
 
 def _text(graph: LineGraph, agreement: Agreement, domains: Domains, line: LineKey, source: LineKey) -> str:
-    """What the living snapshots of a line show of a source."""
+    """A message: what the living snapshots of a line show of a source."""
     if line == source:
         oldest = int(np.flatnonzero(domains[line])[0])
         return f"{graph.names[line]} itself lives from snapshot {_id(graph.lines[line].steps[oldest])} on"
@@ -146,13 +146,13 @@ def _text(graph: LineGraph, agreement: Agreement, domains: Domains, line: LineKe
 
 
 def _seen(graph: LineGraph, agreement: Agreement, domains: Domains, line: LineKey, source: LineKey) -> list[int]:
-    """The versions of a source that some step of a line shows, rising."""
+    """The versions of a source that some step of a line shows, in ascending order."""
     left = _reduced(graph, agreement, domains, line)
     return [] if left is None else agreement.read_versions(source, left)
 
 
 def _last_read(graph: LineGraph, line: LineKey, source: LineKey) -> str:
-    """Who read a source last into a line, and when."""
+    """Which writer last read a source into a line, and when."""
     for step in reversed(graph.lines[line].steps):
         for batch in step.batches:
             if any(isinstance(one, TableSource) and source_key(one) == source for one in batch.sources):
@@ -162,7 +162,7 @@ def _last_read(graph: LineGraph, line: LineKey, source: LineKey) -> str:
 
 
 def _of_one(graph: LineGraph, agreement: Agreement, domains: Domains, line: LineKey) -> Iterator[str]:
-    """Why no snapshot of one line agrees with itself, or with the versions that were asked for."""
+    """Why no snapshot of one line is consistent in itself, or with the versions that were asked for."""
     name = graph.names[line]
     left = np.flatnonzero(domains[line])
     if not left.size:
@@ -184,7 +184,7 @@ def _of_one(graph: LineGraph, agreement: Agreement, domains: Domains, line: Line
 
 
 def _first_break(graph: LineGraph, line: LineKey, position: int, towards: LineKey | None = None) -> str | None:
-    """The nearest source that is shown at no version, on the way to one where it is given, from a step on up."""
+    """The nearest source upstream of a step that is shown at no version; with `towards`, on the path to that source."""
     waiting = [(line, position)]
     seen = {line}
     for one, at in waiting:

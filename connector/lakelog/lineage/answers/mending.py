@@ -1,4 +1,4 @@
-"""A person says that a table holds no wrong rows any more: recorded in a snapshot of the table, with who and when."""
+"""A user declares that a table no longer holds wrong rows: a snapshot of the table records it, with user and time."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ MEND_OPERATION = "MENDED"
 
 
 def mended(table: TableHandle, *wrong: str, by: str | None = None) -> Snapshot:
-    """Record that a table holds no rows any more that came from wrong snapshots; gives the snapshot that says so.
+    """Record that a table no longer holds rows from wrong snapshots; returns the snapshot that records it.
 
         orders.delete("dollars > 1000")
         mended(orders, "db.orders@3", by="ann")
 
     A delete or an update says nothing about the rows that stay, so `tainted` counts the table as wrong until this is
-    called; after an overwrite of all rows, a truncate or a restore it is not needed. The snapshot has the rows of the
-    one before. `wrong` are snapshots that `tainted` is asked about, `by` is who says it, by default the user of the
-    process. Rows that are made from a wrong snapshot later count again. Raises InvalidRequestError without a snapshot,
-    NotFoundError.
+    called; after an overwrite of all rows, a truncate or a restore it is not needed. The snapshot has the same rows as
+    the previous one. `wrong` names the wrong snapshots, `by` the person who declares it, by default the user of the
+    process. Rows that are made from a wrong snapshot later count again. Raises InvalidRequestError without a wrong
+    snapshot, NotFoundError.
     """
     named = getpass.getuser() if by is None else by.strip()
     if not wrong or not named:
@@ -60,7 +60,7 @@ def mended(table: TableHandle, *wrong: str, by: str | None = None) -> Snapshot:
 
 
 def _wrong_of(name: str, table: TableHandle) -> WrongSnapshot:
-    """A wrong snapshot by its name, as it is known: it may have expired."""
+    """A wrong snapshot by its name; it may have expired."""
     number = declared_number(name)
     if number is None:
         raise InvalidRequestError(f"{shown(name)} names no snapshot: write the table and its number, as db.orders@3")

@@ -1,4 +1,4 @@
-"""What a snapshot was made from, and what was made from it, at any depth and across catalogs."""
+"""What a snapshot was made from and what was made from it, at any depth and across catalogs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ANSWER_SCHEMA = pa.schema([pa.field("depth", pa.int64(), nullable=False), *EDGE_
 
 
 def lineage_graph(*catalogs: Warehouse) -> EdgeArrays:
-    """All known edges of catalogs and of their branches' beginnings, for several questions.
+    """All known edges of catalogs, including the beginnings of branches, for several questions.
 
     `unreadable` has the tables that could not be read.
     """
@@ -48,15 +48,15 @@ def upstream(
     catalogs: Sequence[Warehouse] = (),
     graph: EdgeArrays | None = None,
 ) -> pa.Table:
-    """The batches that made a snapshot, and those that made what they read, as an Arrow table of ANSWER_SCHEMA.
+    """The batches that made a snapshot, and the batches that made what these read, as an Arrow table of ANSWER_SCHEMA.
 
-    One row a source of a batch, as `lakelog.lineage.tables.edges` describes them, with its `depth`: 1 for what the
-    snapshot itself was made from, at most `depth`. A stream has read the snapshots of its source after `source_from` up
-    to `source_to`, a batch write the state at `source_to`. A compaction was made from what the snapshot before it was
-    made from. `catalogs` are further ones with tables above this one; tables are known by their uuids. `commit` tells
-    apart snapshots whose number was given again after a rollback: by default it is the living one, or the newest.
-    `graph` is `lineage_graph` of the same catalogs, for who asks more than once. Raises NotFoundError, and the error of
-    this table where it cannot be read; for others see `known_edges`.
+    One row per source of a batch, as in `lakelog.lineage.tables.edges`, with its `depth`: 1 for what the snapshot
+    itself was made from, at most `depth`. A stream has read the snapshots of its source after `source_from` up to
+    `source_to`, a batch write the state at `source_to`. A compaction was made from what the snapshot before it was made
+    from. `catalogs` are further catalogs with upstream tables; tables are identified by their uuids. `commit`
+    distinguishes snapshots whose number was reused after a rollback: by default it is the living one, or the newest.
+    `graph` is the `lineage_graph` of the same catalogs, for several questions. Raises NotFoundError, and the error of
+    this table if it cannot be read; for others see `known_edges`.
     """
     start = _Start([catalog, *catalogs], table, snapshot_id, commit=commit, graph=graph)
     version = start.writing()
@@ -73,7 +73,7 @@ def downstream(
     catalogs: Sequence[Warehouse] = (),
     graph: EdgeArrays | None = None,
 ) -> pa.Table:
-    """The batches that read a snapshot, and those that read what they wrote, as an Arrow table of ANSWER_SCHEMA.
+    """The batches that read a snapshot, and the batches that read what these wrote, as an Arrow table of ANSWER_SCHEMA.
 
     A stream has read the snapshots after `source_from` up to `source_to`, a batch write all up to `source_to`. The
     arguments are those of `upstream`.
@@ -85,7 +85,7 @@ def downstream(
 
 
 class _Start:
-    """The snapshot that is asked for."""
+    """The snapshot in the question."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class _Start:
             asked = self._store
             self._store, commit = asked_line(self.graph, asked, snapshot_id, commit)
             self._key = line_key(self._store)
-            for line in (self._store, asked):  # a branch has the snapshot at which it began still
+            for line in (self._store, asked):  # a branch still has the snapshot at which it began
                 found = line.snapshots.find(snapshot_id)
                 if found is not None and commit in {None, found.uuid}:
                     self._store, self._living = line, found
@@ -124,11 +124,11 @@ class _Start:
 
     @property
     def time_millis(self) -> int | None:
-        """When the snapshot was committed; None where it does not live."""
+        """When the snapshot was committed; None if it does not live."""
         return None if self._living is None else self._living.time_millis
 
     def other_lines(self) -> list[int]:
-        """Further lines of the table that have the snapshot, or had it: they have it, or one that lives behind it."""
+        """Other lines of the table that have or had the snapshot: they have it, or a living one after it."""
         version, lines = self.version, self.graph.lines_of(self._key.uuid)
         if version.commit is None:
             return []
@@ -145,14 +145,14 @@ class _Start:
             line = replace(table, branch=branch) if table is not None else None
             try:
                 living = None if line is None else line.snapshots.find(version.snapshot_id)
-            except CorruptDataError:  # it is named as unreadable where its edges are read
+            except CorruptDataError:  # it is reported as unreadable when its edges are read
                 continue
             if line is not None and living is not None and living.uuid == version.commit:
                 found.add(self.graph.line(line_key(line)))
         return found
 
     def writing(self) -> TableVersion:
-        """The snapshot, or the one before that wrote its rows, where it has written none itself."""
+        """The snapshot, or if it wrote no rows, the earlier one that wrote its rows."""
         if self._living is None or self._store is None or self.line is None:
             return self.version
         found: Snapshot | None = None
@@ -174,9 +174,9 @@ class _Start:
 def asked_line(
     graph: EdgeArrays, table: TableStore, snapshot_id: int, commit: str | None
 ) -> tuple[TableStore, str | None]:
-    """The line that has a snapshot as its own, and its commit: by default the one that lives in the line asked for.
+    """The line that owns a snapshot, and its commit: by default the one that lives in the line in the question.
 
-    A branch that was deleted has snapshots of its own below the beginning of a later one of its name.
+    A deleted branch may own snapshots below the beginning of a later branch with its name.
     """
     owner = owning_line(table, snapshot_id)
     found = living_commit(table, snapshot_id) if commit is None else commit
@@ -188,7 +188,7 @@ def asked_line(
 
 
 def named_line(graph: EdgeArrays, name: str) -> LineKey:
-    """The line that edges name so, of several the one of the newest edge. Raises NotFoundError."""
+    """The line with this name in edges; of several, the one of the newest edge. Raises NotFoundError."""
     table, _, branch = name.partition(BRANCH_INFIX)
     found = graph.line_named(table, branch or None)
     if found is None:

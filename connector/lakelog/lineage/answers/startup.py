@@ -1,7 +1,7 @@
-"""Where a new job starts: at snapshots of the tables that it reads which go together with what other jobs have made.
+"""Where a new job starts: at snapshots of its source tables that are consistent with what other jobs have made.
 
-A job that reads tables which other jobs read too begins at the versions that those have made their tables from, so its
-first result goes together with theirs. What it begins at is recorded in the system table `job_startup`.
+A job that reads the same tables as other jobs begins at the versions from which those jobs have made their tables, so
+its first result is consistent with theirs. Where it begins is recorded in the system table `job_startup`.
 Source: the proposal of table and snapshot lineage, "Data Lineage".
 """
 
@@ -29,10 +29,10 @@ from lakelog.warehouse.warehouse import Warehouse
 def startup_snapshots(
     catalog: Warehouse, tables: Sequence[str], *, beside: Sequence[str] | None = None
 ) -> dict[str, TableVersion]:
-    """The newest snapshots of tables at which a job that reads them may start, beside jobs that read them too.
+    """The newest snapshots of tables at which a job that reads them may start, beside other jobs that read them.
 
-    They go together with each other and with the tables `beside`; without these, with all tables that other jobs make
-    from any of them. Raises NotConsistentError where there are none, with what would help; NotFoundError.
+    They are consistent with each other and with the tables `beside`, by default all tables that other jobs make from
+    any of them. Raises NotConsistentError if there are none, saying what would help; NotFoundError.
     """
     others = made_from_any(catalog, tables) if beside is None else list(beside)
     stores = {name: catalog.store(name) for name in dict.fromkeys([*tables, *others])}
@@ -61,7 +61,7 @@ def _no_start(
 
 
 def made_from_any(catalog: Warehouse, tables: Sequence[str]) -> list[str]:
-    """The tables of a catalog that streams make from any of these, and that are not among them, by name."""
+    """The names of the catalog's tables that streams make from any of these tables, without these tables."""
     uuids = [line_key(catalog.store(name)).uuid for name in tables]
     edges = known_edges(catalog)
     streams = pc.and_(
@@ -72,7 +72,7 @@ def made_from_any(catalog: Warehouse, tables: Sequence[str]) -> list[str]:
 
 
 def record_startup(catalog: Warehouse, job: str, start: Mapping[str, TableVersion]) -> None:
-    """Write at which snapshots of tables a job starts into `job_startup`, in the place of an earlier start."""
+    """Write the snapshots of tables at which a job starts into `job_startup`, replacing an earlier start."""
     rows = []
     for name, at in start.items():
         table = catalog.store(name)

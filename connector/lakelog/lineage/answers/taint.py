@@ -1,8 +1,8 @@
 """What a wrong snapshot has reached: the snapshots made from it, the last clean one of each table, and the way back.
 
 A table holds tainted rows from its first tainted batch on, until it is restored to a clean snapshot, truncated or
-overwritten, or until a person says that it is mended; a branch does from its beginning, where its table did then. Where
-it is not known any more what a stream has read before, it is taken to have read all. How taint spreads says
+overwritten, or until a user declares it mended; a branch holds them from its beginning, if its table did then. If it is
+no longer known what a stream has read before, it is taken to have read everything. For how taint spreads, see
 `lakelog.lineage.answers.taint_spread`.
 """
 
@@ -63,13 +63,13 @@ _SAID = "once it holds no wrong rows any more, `lakelog lineage mended` says so"
 
 @dataclass(frozen=True, kw_only=True)
 class Tainted:
-    """What a wrong snapshot has reached, the table of the wrong snapshot first.
+    """What a wrong snapshot has reached; the table of the wrong snapshot comes first.
 
-    `snapshots` has a row for the wrong one and for each that a tainted batch was written to, with the jobs that wrote
-    it. `tables` has a row a table: its first tainted snapshot, the newest living clean one before it, whether the
-    newest snapshot still holds tainted rows, and then the `command` that restores the clean one; `why` says why there
-    is none. Streams that write a restored table go on behind what they have read: run them with new checkpoints, or
-    restore with `--rewind-writers` and set their checkpoints back too.
+    `snapshots` has a row for the wrong snapshot and for each one that a tainted batch was written to, with the jobs
+    that wrote it. `tables` has one row per table: its first tainted snapshot, the newest living clean one before it,
+    whether the newest snapshot still holds tainted rows, and if so the `command` that restores the clean one; `why`
+    says why there is none. Streams that write a restored table continue after what they have read: run them with new
+    checkpoints, or restore with `--rewind-writers` and set their checkpoints back too.
     """
 
     snapshots: pa.Table
@@ -90,12 +90,12 @@ def tainted(
     catalogs: Sequence[Warehouse] = (),
     graph: EdgeArrays | None = None,
 ) -> Tainted:
-    """What the wrong rows of one snapshot have reached, at any depth, in this catalog and in `catalogs`.
+    """What the wrong rows of a snapshot have reached, at any depth, in this catalog and in `catalogs`.
 
-    Reads the living snapshots of all tables below; what has expired or was rolled back is known from the system tables.
-    `commit` tells apart snapshots whose number was given again: by default it is the living one. `graph` is
-    `lineage_graph` of the same catalogs, for who asks more than once. Raises NotFoundError for a snapshot that neither
-    lives nor is known to lineage.
+    Reads the living snapshots of all downstream tables; what has expired or was rolled back is known from the system
+    tables. `commit` distinguishes snapshots whose number was reused: by default it is the living one. `graph` is the
+    `lineage_graph` of the same catalogs, for several questions. Raises NotFoundError for a snapshot that neither lives
+    nor is known to lineage.
     """
     found = FoundTables([catalog, *catalogs])
     edges = lineage_graph(catalog, *catalogs) if graph is None else graph
@@ -123,12 +123,12 @@ def tainted(
 
 
 def wrong_snapshot(line: LineKey, version: TableVersion) -> WrongSnapshot:
-    """A snapshot as mends name it."""
+    """A snapshot in the form in which mends name it."""
     return WrongSnapshot(uuid=line.uuid, branch=line.branch, snapshot_id=version.snapshot_id, commit=version.commit)
 
 
 def _read(key: LineKey, name: str, tables: FoundTables, asked: LineKey) -> tuple[Line, TableStore | None]:
-    """A line and its table; of one that cannot be read what was fed. Raises the error of the asked line."""
+    """A line and its table; if it cannot be read, the fed part of the line. Raises the error of the asked line."""
     try:
         store = tables.find(key, name)
         line = read_line(key, store, tables.expired, name=line_name(name, key.branch))
@@ -157,7 +157,7 @@ def _partitions_of(stores: Mapping[LineKey, TableStore], key: LineKey, step: Ste
 
 
 class _TaintedLine:
-    """What has reached one line."""
+    """What the taint has reached in one line."""
 
     def __init__(self, histories: LineHistories, line: LineNodes, run: Spread, store: TableStore | None) -> None:
         self._store = store
@@ -176,7 +176,7 @@ class _TaintedLine:
         return bool(self._written or self._dirty)
 
     def snapshots(self) -> Iterator[dict[str, object]]:
-        """The tainted snapshots, of a branch those that its table does not have and never had."""
+        """The tainted snapshots; for a branch, those that its table does not have and never had."""
         for node in self._written:
             step = self._nodes[node].step
             if node not in self._shared:
@@ -190,7 +190,7 @@ class _TaintedLine:
                 }
 
     def row(self, warehouse: str | None) -> dict[str, object]:
-        """The row of the table. `warehouse` is None where no catalog has it."""
+        """The row of the table. `warehouse` is None if no catalog has the table."""
         chain = self._line.chain
         firsts = [self._nodes[node].step.version.snapshot_id for node in (*self._dirty[:1], *self._written)]
         first = firsts[0] if self._dirty else min(firsts)
@@ -229,7 +229,7 @@ class _TaintedLine:
         step = self._nodes[node].step
         if self._held[node] or not step.is_living or not step.is_whole or step.version.snapshot_id >= first:
             return False
-        # Lines share snapshots, which may live in another one alone.
+        # Lines share snapshots, which may live only in another line.
         living = None if self._store is None else self._store.snapshots.find(self._id(node))
         return living is not None and step.version.commit in {None, living.uuid}
 

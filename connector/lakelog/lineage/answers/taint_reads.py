@@ -1,4 +1,4 @@
-"""What the batches of a snapshot have read, as nodes of the histories of lines: ranges of changes, states, and both."""
+"""What the batches of a snapshot have read, as nodes of the histories of lines: ranges of changes, states, or both."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from lakelog.lineage.records.record import ReadMode, TableSource
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaintRead:
-    """What a batch has read: the rows that snapshots wrote, and with `of_states` those that they hold.
+    """What a batch has read: the rows that snapshots wrote, and with `of_states` the rows that they hold.
 
-    With `ends` it is the difference of two states: what the snapshots wrote, as far as these hold it. `base` is the
-    number of the older state.
+    With `ends` it is the difference of two states: what the snapshots wrote, as far as the `ends` hold it. `base` is
+    the number of the older state.
     """
 
     nodes: frozenset[int]
@@ -28,7 +28,7 @@ class TaintRead:
 
 
 def begun_reads(histories: LineHistories, line: LineNodes) -> Iterator[TaintRead]:
-    """What was read before the first snapshot of a line that is known."""
+    """What was read before the first known snapshot of a line."""
     for source, step in _begun_before([histories.nodes[at].step for at in line.chain]):
         read = _earlier(histories, source, step)
         if read is not None:
@@ -38,7 +38,7 @@ def begun_reads(histories: LineHistories, line: LineNodes) -> Iterator[TaintRead
 def reads_of(histories: LineHistories, at: int, step: Step) -> Iterator[TaintRead]:
     """What the batches of a step have read, a merged branch first.
 
-    What the merge brings of the branch's own reads counts where the snapshots that have read it are not known.
+    The branch's own reads that a merge brings count if the snapshots that have read them are not known.
     """
     seen: set[object] = set()
     for batch in sorted(step.batches, key=lambda one: one.merged is None):
@@ -62,7 +62,7 @@ def _bounds_read(histories: LineHistories, node: int) -> Iterator[object]:
 def _read(histories: LineHistories, at: int, step: Step, source: TableSource, batch: LineBatch) -> TaintRead | None:
     """What a batch has read of a source: a range of changes, or a state.
 
-    What it has read up to is not known exactly everywhere: then it is all that was there.
+    If it is not known exactly up to where it has read, it counts as having read everything that existed.
     """
     key = source_key(source)
     if key not in histories.lines:
@@ -81,7 +81,7 @@ def _read(histories: LineHistories, at: int, step: Step, source: TableSource, ba
 
 
 def _earlier(histories: LineHistories, source: TableSource, step: Step) -> TaintRead | None:
-    """What a stream may have read before its first known batch: all that its source had."""
+    """What a stream may have read before its first known batch: everything that its source had."""
     key = source_key(source)
     if key not in histories.lines or (source.mode is ReadMode.STREAM and source.start is None):
         return None
@@ -96,13 +96,13 @@ def _tables_of(batch: LineBatch) -> Iterator[TableSource]:
 
 
 def _bounds_of(user: str, source: TableSource) -> tuple[object, object]:
-    """The first and the last version that a user has read, without the branch that has brought the user."""
+    """The first and the last version that a user has read; the user without the branch that has brought it."""
     named = user.rpartition(ORIGIN_MARK)[0] or user, source_key(source), source.mode
     return (*named, "from", source.start), (*named, "to", source.end)
 
 
 def _begun_before(steps: Sequence[Step]) -> Iterator[tuple[TableSource, Step]]:
-    """What streams read in their first known batch, where their batches before it have expired unknown."""
+    """What streams read in their first known batch, if their earlier batches have expired and are unknown."""
     if steps[0].version.snapshot_id == 1:
         return
     seen: set[str] = set()

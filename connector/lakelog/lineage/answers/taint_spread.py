@@ -1,13 +1,14 @@
 """How taint spreads over the histories of lines: which snapshots were made from wrong rows, and which hold such rows.
 
-A batch is tainted that read a range of snapshots with a tainted one in it, or a state that holds tainted rows. So is an
-update or a merge of a table that holds some: its rows are made from them. A snapshot holds what those before it held,
-but for what it takes out as a whole: all rows, or those of partitions. Rows that are deleted, updated or written over
-one by one are not known, so they clear nothing, unless a person has said that the table is mended.
+A batch is tainted if it read a range of snapshots with a tainted one in it, or a state that holds tainted rows. An
+update or a merge of a table that holds tainted rows is tainted too: its rows are made from them. A snapshot holds what
+the snapshots before it held, except what it takes out as a whole: all rows, or those of partitions. Which rows are
+deleted, updated or overwritten one by one is not known, so that clears nothing, unless a user has declared the table
+mended.
 
-A statement through a log takes out what its base held: rows that others have written since are in the table still.
+A statement through a log takes out what its base held: rows that others have written since are still in the table.
 
-The merge of a branch takes the rows that the branch has, and did not have at the base: what the branch itself has taken
+The merge of a branch takes the rows that the branch has and did not have at the base: what the branch itself has taken
 out as a whole does not come into the table.
 """
 
@@ -29,12 +30,12 @@ Held = frozenset[bytes | None]
 PartitionsOf = Callable[[LineKey, Step], Held]
 CLEAN: Held = frozenset()
 ANYWHERE: Held = frozenset({None})
-BEFORE_ALL = -1  # in the place of a node: a snapshot before all that are known
+BEFORE_ALL = -1  # in place of a node: a snapshot before all known ones
 _REWRITES = frozenset({"MERGE", "UPDATE"})
 
 
 class Spread:
-    """How the taint of one snapshot spreads. `partitions` are those that a step writes rows to."""
+    """How the taint of one snapshot spreads. `partitions` gives those that a step writes rows to."""
 
     def __init__(self, histories: LineHistories, partitions: PartitionsOf) -> None:
         self._histories = histories
@@ -43,26 +44,26 @@ class Spread:
         self._place = {node: place for place, node in enumerate(self._order)}
         self._line_of: dict[int, LineKey] = {}
         self._reads: dict[int, list[TaintRead]] = {}
-        self._begun: dict[int, list[TaintRead]] = {}  # what was read before the first snapshots that are known
+        self._begun: dict[int, list[TaintRead]] = {}  # what was read before the first known snapshots
         for line in histories.lines.values():
             self._take(line)
         self._has_partitions = any(one.how is Clearing.PARTITIONS for node in histories.nodes for one in node.cleared)
         self._restored = {node: self._target(node) for node in self._order}
-        self._stayed: dict[int, Held] = {}  # in this pass, by node: what was written behind the base of a statement
+        self._stayed: dict[int, Held] = {}  # in this pass, by node: what was written after the base of a statement
         self._all_before: dict[int, set[int]] = {}
         self._wrong: WrongSnapshot | None = None
         self.written: set[int] = set()  # nodes with tainted batches
         self.held: list[Held] = [CLEAN] * len(histories.nodes)
 
     def spread(self, start: int, wrong: WrongSnapshot) -> None:
-        """Taint a node, and all that was made from it, until nothing more is tainted. `wrong` is how mends name it."""
+        """Taint a node, and everything made from it, until nothing more is tainted. `wrong` is how mends name it."""
         self._wrong = wrong
         self.written.add(start)
         while self._pass():
             pass
 
     def _pass(self) -> bool:
-        """Go over all nodes once; whether anything has changed."""
+        """Go over all nodes once; returns whether anything has changed."""
         is_changed = False
         self._stayed.clear()
         for at in self._order:
@@ -78,7 +79,7 @@ class Spread:
         return is_changed
 
     def _before(self, at: int, node: Node) -> Held:
-        """What a node has before it adds rows: of the ones before it, or of the state that it brings back."""
+        """What a node has before it adds rows: from the nodes before it, or from the state that it brings back."""
         if node.step.change is Change.TAKEN and node.step.restored is None:
             return CLEAN
         if self._restored[at] is None:
@@ -90,12 +91,12 @@ class Spread:
         return CLEAN.union(*(self._stays(at, node, event) for event in node.cleared if event.how is Clearing.RESTORE))
 
     def _followed(self, at: int, node: Node) -> Held:
-        """What the ones before a node held."""
+        """What the nodes before a node held."""
         held = CLEAN.union(*(self.held[one] for one in node.before))
         return held | ANYWHERE if self._are_read(self._begun.get(at, ())) else held
 
     def _brought_back(self, at: int) -> Held:
-        """What the state held that a restore brings back, or at which a branch began that is taken as a whole."""
+        """What the restored state held, or the state at which a branch that is taken as a whole began."""
         target = self._restored[at]
         if target == BEFORE_ALL:
             first = self._histories.lines[self._line_of[at]].chain[0]
@@ -103,7 +104,7 @@ class Spread:
         return CLEAN if target is None else self.held[target]
 
     def _kept(self, at: int, node: Node, before: Held) -> Held:
-        """What of that stays."""
+        """The part of `before` that stays."""
         if node.step.replaces_all or not before:
             return CLEAN
         for event in node.cleared:
@@ -116,7 +117,7 @@ class Spread:
         return before
 
     def _stays(self, at: int, node: Node, event: Cleared) -> Held:
-        """What a statement does not take out: what was written behind its base, all where that is not known."""
+        """What a statement does not take out: what was written after its base; everything if that is not known."""
         if event.base is None:
             return CLEAN
         if at not in self._stayed:
@@ -137,7 +138,7 @@ class Spread:
             return False
         if named.commit is None or asked.commit is None:
             return named.branch == asked.branch
-        return named.commit == asked.commit  # a branch and its table may both have it
+        return named.commit == asked.commit  # a branch and its table may both have the commit
 
     def _is_tainted(self, at: int, node: Node, before: Held, kept: Held) -> bool:
         step = node.step
@@ -147,11 +148,11 @@ class Spread:
             return self._restored[at] is not None and bool(self._brought_back(at))
         if node.may_restore and any(self.held[one] for one in self._ancestors(at)):
             return True
-        is_rewrite = step.operation in _REWRITES or not node.is_known  # edges do not say what it did
+        is_rewrite = step.operation in _REWRITES or not node.is_known  # edges do not say what the step did
         return bool(before) and step.changes_rows and is_rewrite
 
     def _ancestors(self, at: int) -> set[int]:
-        """All that a node came after, at any distance: a restore may have brought back what one of them held."""
+        """All nodes that a node came after, at any distance: a restore may have brought back what one of them held."""
         if at not in self._all_before:
             self._all_before[at] = self._histories.between(self._histories.nodes[at].before, None)
         return self._all_before[at]
@@ -171,7 +172,7 @@ class Spread:
         )
 
     def _written_since(self, nodes: Collection[int], ends: Sequence[int], base: int) -> Held:
-        """What `nodes` wrote behind the state of the number `base`, as far as the `ends` hold it."""
+        """What `nodes` wrote after the state with the number `base`, as far as the `ends` hold it."""
         if self.written.isdisjoint(nodes):
             return CLEAN
         held: dict[int, Held] = {}
@@ -198,7 +199,7 @@ class Spread:
             self._begun[line.chain[0]] = list(begun_reads(self._histories, line))
 
     def _target(self, at: int) -> int | None:
-        """The node whose rows a restore brings back, or at which a branch began that is taken as a whole."""
+        """The node whose rows a restore brings back, or at which a branch that is taken as a whole began."""
         step = self._histories.nodes[at].step
         if step.restored is None or step.change not in {Change.RESTORE, Change.TAKEN}:
             return None
@@ -209,7 +210,7 @@ class Spread:
         ids = [self._id(one) for one in line.chain]
         number = step.restored.snapshot_id
         if number in ids and step.change is Change.RESTORE:
-            return None  # another commit has the number now
+            return None  # another commit now has the number
         older = bisect.bisect_right(ids, number) - 1
         return BEFORE_ALL if older < 0 else line.chain[older]
 

@@ -1,10 +1,10 @@
 """The newest snapshots of several lines that show the same versions of all that they share.
 
 Each line takes one of its snapshots, or no version at all; what a snapshot shows of a source must be what the source
-takes. A source that a line shows at no version takes a value of that line, and so do the sources above it: what is
-reached through that line alone agrees with itself. Values that no other line supports are taken out until nothing
+takes. A source that a line shows at no version takes a value of that line, and so do the sources upstream of it: what
+is reached only through that line agrees with itself. Values that no other line supports are removed until nothing
 changes; then the newest are tried first. While what lines show only rises, the first try succeeds: agreements are
-closed under the newest of each line. After restores it may take more. Pure.
+closed under the newest of each line. After restores it may take more tries. Pure.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ Domains = dict[LineKey, Mask]
 class LineShape:
     """What an agreement needs of a line: the version of each step, the number of versions, and what the steps show.
 
-    `version_count` counts versions that are known by name alone, too. `is_whole` is False for steps with a batch in
-    part.
+    `version_count` also counts versions that are known only by name. `is_whole` is False for steps with a partial
+    batch.
     """
 
     versions: Sequence[int]
@@ -43,18 +43,18 @@ class LineShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """That a line reads a source: for each value of the line the key that the source must have."""
+    """A link says that a line reads a source: for each value of the line, the key that the source must have."""
 
     line: LineKey
     source: LineKey
-    needed: Keys  # the last key stands for any
+    needed: Keys  # the last key stands for any key
 
 
 @dataclass(slots=True)
 class Agreement:
-    """The lines with their values: the steps in order, versions known by name, and for each line what it alone shows.
+    """The lines with their values: the steps in order, versions known by name, and for each line what only it shows.
 
-    The last value is that of a line which no other one shows.
+    The last value is that of a line that no other line shows.
     """
 
     shapes: Mapping[LineKey, LineShape]
@@ -78,7 +78,7 @@ class Agreement:
             self._beside.setdefault(link.source, []).append(link)
 
     def domains(self, candidates: Mapping[LineKey, Mask]) -> Domains:
-        """All values; of the lines in `candidates` these steps alone."""
+        """All values; for the lines in `candidates` only these steps."""
         found: Domains = {}
         for line, keys in self._keys.items():
             allowed = np.ones(len(keys), dtype=np.bool_)
@@ -89,11 +89,11 @@ class Agreement:
         return found
 
     def only(self, domains: Domains, line: LineKey, key: int) -> None:
-        """Leave a line the values of one version."""
+        """Restrict a line to the values of one version."""
         domains[line] &= self._keys[line] == key
 
     def reduced(self, domains: Domains, changed: Sequence[LineKey] | None = None) -> bool:
-        """Take out values that no other line supports; False when a line has none left."""
+        """Remove values that no other line supports; returns False when a line has none left."""
         waiting = self._links[:]
         if changed is not None:
             waiting = [link for line in changed for link in self._beside.get(line, ())]
@@ -106,11 +106,11 @@ class Agreement:
         return all(bool(domain.any()) for domain in domains.values())
 
     def newest(self, domains: Domains) -> dict[LineKey, int] | None:
-        """The newest steps of the asked lines, the first line's before the second's, with values of all others."""
+        """The newest steps of the asked lines, with values of all others; the first line comes before the second."""
         return self.newest_of(domains, self.asked)
 
     def newest_of(self, domains: Domains, asked: Sequence[LineKey]) -> dict[LineKey, int] | None:
-        """As `newest`, of these lines."""
+        """Like `newest`, for these lines."""
         self._tries = 0
         order = [*asked, *(line for line in self.shapes if line not in asked)]
         return self._search(domains, order) if self.reduced(domains) else None
@@ -120,22 +120,22 @@ class Agreement:
         return [link.line for link in self._beside.get(source, ()) if link.source == source]
 
     def version(self, line: LineKey, value: int) -> int | None:
-        """The version that a value of a line stands for; None for a value that is no version."""
+        """The version that a value of a line stands for; None for a value that is not a version."""
         key = int(self._keys[line][value])
         return key if key < self.shapes[line].version_count else None
 
     def needed(self, line: LineKey, value: int) -> dict[LineKey, int]:
-        """The versions of its sources that a value of a line shows, without those that it shows at none."""
+        """The versions of its sources that a value of a line shows, without sources shown at no version."""
         found = {link.source: int(link.needed[value]) for link in self._beside.get(line, ()) if link.line == line}
         return {source: key for source, key in found.items() if key < self.shapes[source].version_count}
 
     def versions(self, line: LineKey, domains: Domains) -> list[int]:
-        """The versions of a line that are left, rising."""
+        """The remaining versions of a line, in ascending order."""
         keys = np.unique(self._keys[line][domains[line]])
         return [int(key) for key in keys[keys < self.shapes[line].version_count]]
 
     def read_versions(self, source: LineKey, domains: Domains) -> list[int]:
-        """The versions of a source that are left and that some line shows, rising."""
+        """The remaining versions of a source that some line shows, in ascending order."""
         shown = [link.needed[domains[link.line]] for link in self._beside.get(source, ()) if link.source == source]
         read = set(np.unique(np.concatenate(shown)).tolist()) if shown else set()
         return [key for key in self.versions(source, domains) if key in read]
@@ -162,7 +162,7 @@ class Agreement:
         return None
 
     def _revise(self, link: Link, domains: Domains) -> list[LineKey]:
-        """Take out the values of both ends of a link that the other end does not support; gives the changed ends."""
+        """Remove the values of both ends of a link that the other end does not support; returns the changed ends."""
         keys, any_key = self._keys[link.source], self._any(link.source)
         there = np.zeros(any_key + 1, dtype=np.bool_)
         there[keys[domains[link.source]]] = True

@@ -1,8 +1,7 @@
-"""Which snapshots of a table a branch has written, and has brought: the table has them later than they were committed.
+"""Which snapshots of a table were written to a branch and brought by it: the table got them after their commit.
 
-A branch takes the place of what its table has, with snapshots that may be older than those that give way. Its fork file
-says when its table took it last. Of a branch that is not there any more, and of one that another engine has taken, that
-is not known.
+A branch replaces what its table has, with snapshots that may be older than the replaced ones. Its fork file says when
+its table last took it. For a branch that no longer exists, or that another engine has taken, that is not known.
 """
 
 from __future__ import annotations
@@ -22,31 +21,31 @@ from lakelog.warehouse.system_database import plain_times
 
 Row = Mapping[str, Any]
 _COLUMNS = ["sink_branch", "operation", "why", "sink_snapshot", "sink_commit", "sink_time"]
-ALWAYS = 0  # a time before all
+ALWAYS = 0  # before all times
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
-    """When a table got a snapshot: it did not have it before one time, and has had it since another one.
+    """When a table got a snapshot: it did not have it before one time, and has had it since another.
 
-    None is a time that is not known.
+    None is an unknown time.
     """
 
     not_before: int = ALWAYS
     since: int | None = ALWAYS
 
 
-OWN = Arrival()  # of a snapshot that was written to the table itself
+OWN = Arrival()  # for a snapshot that was written to the table itself
 
 
 @dataclass(slots=True, kw_only=True)
 class Arrivals:
-    """The snapshots of one table that branches have brought, or may have brought. `chain` are those that it has now.
+    """The snapshots of one table that branches have or may have brought. `chain` has those that it has now.
 
-    `written` are those of which it is known that they were written to a branch. `brought` are the numbers in the chain
-    behind the first one of a pair up to the second one, with the times of both. `doubtful` is the number behind which a
-    branch that is not there any more may have brought all. `committed` has the times of snapshots that the table wrote,
-    as far as branches have them still.
+    `written` has those that are known to have been written to a branch. `brought` has pairs of numbers in the chain,
+    with their times: the snapshots after the first number up to the second were brought. `doubtful` is the number after
+    which a branch that no longer exists may have brought all snapshots. `committed` has the times of snapshots that the
+    table wrote, as far as branches still have them.
     """
 
     chain: Mapping[int, str | None]
@@ -57,7 +56,7 @@ class Arrivals:
 
     @classmethod
     def of(cls, table: LineKey, edges: pa.Table, lines: Sequence[Line], chain: Mapping[int, str | None]) -> Arrivals:
-        """Those of one table, of all edges and lines."""
+        """The arrivals of one table, from all edges and lines."""
         found = cls(chain=chain)
         began: dict[str, list[Row]] = {}
         of_branches = pc.and_(pc.equal(edges["sink_uuid"], table.uuid), pc.is_valid(edges["sink_branch"]))
@@ -77,10 +76,10 @@ class Arrivals:
         return found
 
     def find(self, version: TableVersion, *, is_in_chain: bool) -> Arrival:
-        """When the table got a snapshot that it has, or had."""
+        """When the table got a snapshot that it has or had."""
         number = version.snapshot_id
         brought = [one for first, last, one in self.brought if is_in_chain and first < number <= last]
-        if brought:  # by several, the first one
+        if brought:  # if by several, the first
             dated = [one for one in brought if one.since is not None]
             return min(dated or brought, key=lambda one: one.not_before)
         if version in self.written:
@@ -89,12 +88,12 @@ class Arrivals:
         return Arrival(since=None) if is_doubtful else OWN
 
     def _take(self, rows: Sequence[Row], *, is_living: bool) -> None:
-        """Take the beginnings of one branch, by their numbers."""
+        """Take in the beginnings of one branch, by their numbers."""
         before: int | None = None
         for row in rows:
             number, time = row["sink_snapshot"], row["sink_time"]
             if (row["why"] or "").startswith(TAKEN) and self.chain.get(number, "") == row["sink_commit"]:
-                # Without an earlier beginning some of the snapshots may be the table's own.
+                # Without an earlier beginning, some of the snapshots may be the table's own.
                 not_before = ALWAYS if before is None else time
                 arrival = Arrival(not_before=not_before, since=time if row["why"] == TAKEN else None)
                 self.brought.append((before or 0, number, arrival))
@@ -104,7 +103,7 @@ class Arrivals:
             self.doubtful = first if self.doubtful is None else min(first, self.doubtful)
 
     def _take_times(self, line: Line, rows: Sequence[Row]) -> None:
-        """Take the times of what a branch has of its table, and the table did not take from a branch before that."""
+        """Take in the times of snapshots that a branch has from its table and that no earlier branch had brought."""
         made = [row["sink_time"] for row in rows if _is_beginning(row, line)]
         if not made:
             return
@@ -119,6 +118,6 @@ class Arrivals:
 
 
 def _is_beginning(row: Row, line: Line) -> bool:
-    """Whether a row is where a branch began that its table has not taken."""
+    """Whether a row is the beginning of a branch that its table has not taken."""
     version = TableVersion(snapshot_id=row["sink_snapshot"], commit=row["sink_commit"])
     return row["sink_branch"] == line.key.branch and version == line.began and not row["why"]

@@ -1,4 +1,4 @@
-"""What a snapshot shows of its sources, by its own property: for when the snapshots before it have expired."""
+"""What a snapshot shows of its sources according to its own property, for when the earlier snapshots have expired."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from lakelog.lineage.records.record import ReadMode, TableVersion
 
 
 def state_of(sources: RowSources, versions: Mapping[LineKey, LineVersions]) -> LineState:
-    """The state after a snapshot. `versions` has those of each source."""
+    """The state after a snapshot. `versions` has the versions of each source."""
     return LineState(
         sources={key: _state(source, versions[key]) for key, source in sources.sources.items()},
         left={(key, _reader(name)) for key, name in sources.left},
@@ -39,7 +39,7 @@ def state_of(sources: RowSources, versions: Mapping[LineKey, LineVersions]) -> L
 
 
 def _reader(name: str) -> Reader:
-    """A reader by its name; of all streams the one that stands for them."""
+    """A reader by its name; for all streams together, the reader that stands for them."""
     if name == ALL_READERS:
         return ALL_STREAMS
     mode, number, user = name.split(" ", 2)
@@ -67,7 +67,7 @@ def _state(source: RowSource, versions: LineVersions) -> SourceState:
 
 
 def _unseen(reader: ReaderState, user: str, versions: LineVersions) -> Break | None:
-    """The break of a stream that has passed an overwrite of its source, in a snapshot that has expired."""
+    """The break of a stream that has passed an overwrite of its source in a snapshot that has expired."""
     if reader.since is None or reader.last is None:
         return None
     writer = named_writer(reader.job, user)

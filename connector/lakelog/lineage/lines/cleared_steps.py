@@ -1,4 +1,4 @@
-"""Steps of snapshots that took rows out as a whole and have expired: the commits behind them have carried it on."""
+"""Steps of expired snapshots that took rows out as a whole: later commits have carried them on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lakelog.lineage.records.record import TableVersion
 
 
 def with_cleared_steps(line: Line) -> list[Step]:
-    """The steps of a line, with those that took rows out as a whole and have expired: they are in no edge."""
+    """The steps of a line, including expired ones that took rows out as a whole, which are in no edge."""
     living = [step for step in line.steps if step.is_living]
     events = {one.snapshot_id: one for step in living[:1] + living[-1:] for one in parse_cleared(step.cleared)}
     first_own = 0 if line.began is None else line.began.snapshot_id
@@ -23,7 +23,7 @@ def with_cleared_steps(line: Line) -> list[Step]:
             steps[number] = _step_of(event)
         elif event.how is Clearing.ALL and event.base is None:
             steps[number] = replace(known, replaces_all=True)
-        elif event.how is Clearing.RESTORE:  # through a log: it is an edge without a source
+        elif event.how is Clearing.RESTORE:  # through a log, it is an edge without a source
             steps[number] = replace(known, change=Change.RESTORE, restored=_restored(event))
     return [steps[number] for number in sorted(steps)]
 

@@ -1,6 +1,6 @@
 """Steps of snapshots that have expired, from the edges in the system tables.
 
-What changed rows without a record, by hand or by another engine, is no edge: the oldest living snapshot tells of it,
+Changes of rows without a record, by hand or by another engine, are not edges: the oldest living snapshot reports them,
 see `lakelog.filestore.metadata.origins.row_sources`.
 """
 
@@ -31,7 +31,7 @@ class ExpiredSteps:
         self._databases = databases
 
     def are_kept(self) -> bool:
-        """Whether any of the system tables is there, so that what expires is fed first."""
+        """Whether any of the system tables exists, so that what expires is fed first."""
         return any(database.find(SNAPSHOT_EDGES) is not None for database in self._databases)
 
     def of(self, line: LineKey, before: int | None) -> list[Step]:
@@ -46,7 +46,7 @@ class ExpiredSteps:
 
 
 def steps_of_rows(rows: Sequence[Row]) -> list[Step]:
-    """The steps that rows of `snapshot_edges` of one line make; of two commits under one number the newest counts."""
+    """The steps from the rows of `snapshot_edges` of one line; of two commits under one number the newest counts."""
     newest: dict[int, Step] = {}
     for step in steps_by_commit(rows):
         before = newest.get(step.version.snapshot_id)
@@ -56,7 +56,7 @@ def steps_of_rows(rows: Sequence[Row]) -> list[Step]:
 
 
 def steps_by_commit(rows: Sequence[Row]) -> list[Step]:
-    """As `steps_of_rows`, but of two commits under one number both."""
+    """Like `steps_of_rows`, but with both of two commits under one number."""
     batches = (row for row in rows if row["operation"] != FORK_OPERATION)
     ordered = sorted(batches, key=lambda row: (*(row[name] for name in _BATCH), row["source_number"]))
     return [

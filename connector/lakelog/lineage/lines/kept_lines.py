@@ -1,9 +1,9 @@
-"""The lines of tables, kept from question to question: only snapshots that are new are read again.
+"""The lines of tables, kept between questions: only new snapshots are read.
 
-A snapshot does not change: its id and its commit name it. An id is given again after a rollback, where a branch takes
-the line's place, or in a table that is made again under the name. So the newest snapshot that was taken is compared
-with its file: as long as it is the same, all before it are those that were taken. Otherwise the line is read anew. It
-is compared after the newer ones were read: had it been replaced before, these would be of another line.
+A snapshot does not change: its id and its commit name it. An id is reused after a rollback, when a branch replaces the
+line, or in a table that is created again under the name. So the newest snapshot that was read is compared with its
+file: as long as it is the same, all earlier ones are the same. Otherwise the line is read again. The comparison comes
+after the newer snapshots are read: if the snapshot had been replaced before, these would belong to another line.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lakelog.warehouse.warehouse import Warehouse
 
 
 class KeptLines(FoundTables):
-    """Tables of catalogs, with what was read of their lines. For one thread."""
+    """Tables of catalogs, with what was read of their lines. For use in one thread."""
 
     def __init__(self, catalogs: Sequence[Warehouse]) -> None:
         super().__init__(catalogs)
@@ -30,7 +30,7 @@ class KeptLines(FoundTables):
         self._is_read: set[LineKey] = set()  # lines that `find` has read, for the `read` that follows
 
     def find(self, key: LineKey, name: str) -> TableStore | None:
-        """As `FoundTables.find`; of a line that is kept its table, as long as the line is the same there."""
+        """Like `FoundTables.find`; for a kept line, its table, as long as the line there is the same."""
         kept = self._kept_now(key)
         if kept is None:
             return super().find(key, name)
@@ -38,7 +38,7 @@ class KeptLines(FoundTables):
         return kept.table
 
     def read(self, key: LineKey, table: TableStore | None, *, name: str) -> Line:
-        """As `FoundTables.read`, but reads new snapshots alone."""
+        """Like `FoundTables.read`, but reads only new snapshots."""
         kept = self._kept[key] if key in self._is_read else self._kept_now(key)
         self._is_read.discard(key)
         if kept is None and table is not None:
@@ -46,12 +46,12 @@ class KeptLines(FoundTables):
         return super().read(key, None, name=name) if kept is None else kept.line(key, self)
 
     def _kept_now(self, key: LineKey) -> _KeptLine | None:
-        """A line that is kept, with its new snapshots; None where it is to be read anew."""
+        """A kept line with its new snapshots; None if it must be read again."""
         kept = self._kept.pop(key, None)
         if kept is None:
             return None
         if not kept.read_on(self.expired):
-            self._by_uuid = None  # the table may be elsewhere by now
+            self._by_uuid = None  # the table may have moved
             return None
         self._kept[key] = kept
         return kept
@@ -59,7 +59,7 @@ class KeptLines(FoundTables):
 
 @dataclass(slots=True)
 class _KeptLine:
-    """One line, oldest step first. `expired` are the steps before those that live; None where none was asked for."""
+    """One line, oldest step first. `expired` has the steps before the living ones; None if they were not asked for."""
 
     table: TableStore
     run: StepRun
@@ -68,15 +68,15 @@ class _KeptLine:
 
     @classmethod
     def of(cls, table: TableStore) -> _KeptLine:
-        """A line, read now."""
+        """Read a line now."""
         kept = cls(table, StepRun.of(table))
         kept.living += map(kept.run.take, line_snapshots(table, table.branch))
         return kept
 
     def read_on(self, stored: ExpiredSteps) -> bool:
-        """Take the snapshots that are new; False where the line is to be read anew.
+        """Take in the new snapshots; returns False if the line must be read again.
 
-        Steps whose snapshots have expired since are kept as such where `stored` keeps them too.
+        Steps whose snapshots have expired since are kept as expired steps if `stored` keeps them too.
         """
         newest = self.run.newest
         if newest is None:

@@ -1,7 +1,7 @@
-"""The lines that tables are made from, near and far, with what each of their snapshots shows.
+"""The lines that tables are made from, at any depth, with what each of their snapshots shows.
 
-Tables are found by their uuid, in any of several catalogs: by the name that a batch has recorded, and where another
-table has that name, or none, among all tables.
+Tables are identified by their uuid, in any of several catalogs: first under the name that a batch has recorded, and if
+another table or none has that name, among all tables.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from lakelog.warehouse.warehouse import Warehouse
 
 
 class FoundTables:
-    """The tables of catalogs by what lineage knows of them."""
+    """The tables of catalogs, found by what lineage knows about them."""
 
     def __init__(self, catalogs: Sequence[Warehouse]) -> None:
         self._catalogs = catalogs
@@ -51,25 +51,25 @@ class FoundTables:
         raise first
 
     def find(self, key: LineKey, name: str) -> TableStore | None:
-        """A table by its key, and the name that it had; None for one that no catalog has."""
+        """A table by its key and the name that it had; None if no catalog has it."""
         return _line_of(self._main(key, name), key)
 
     def read(self, key: LineKey, table: TableStore | None, *, name: str) -> Line:
-        """The line of a table that was asked for or found; None is one that no catalog has."""
+        """The line of a table that was asked for or found; `table` is None if no catalog has it."""
         return read_line(key, table, self.expired, name=name)
 
     def _main(self, key: LineKey, name: str) -> TableStore | None:
         for catalog in self._catalogs:
             try:
                 found = catalog.store(name.partition(BRANCH_INFIX)[0])
-            except (InvalidRequestError, NotFoundError):  # a name of a table outside of a warehouse, or of none
+            except (InvalidRequestError, NotFoundError):  # the name of a table outside a warehouse, or of no table
                 continue
             if line_key(found).uuid == key.uuid:
                 return found
         return self._of_uuid(key.uuid)
 
     def by_key(self, key: LineKey) -> TableStore | None:
-        """A table by its key alone; None for one that no catalog has."""
+        """A table by its key alone; None if no catalog has it."""
         return _line_of(self._of_uuid(key.uuid), key)
 
     def _of_uuid(self, uuid: str) -> TableStore | None:
@@ -87,12 +87,12 @@ def _line_of(table: TableStore | None, key: LineKey) -> TableStore | None:
 
 @dataclass(frozen=True, slots=True)
 class LivingCommits:
-    """The commits that live in lines. A line that no catalog has, or that cannot be read, has none."""
+    """The commits that live in lines. A line that no catalog has or that cannot be read has none."""
 
     tables: FoundTables
 
     def of(self, line: LineKey) -> dict[TableVersion, int]:
-        """The snapshots of a line with the times of their commits. Reads them."""
+        """The snapshots of a line, with the times of their commits. Reads them."""
         try:
             table = self.tables.by_key(line)
             found = [] if table is None else table.snapshots.living()
@@ -105,9 +105,9 @@ class LivingCommits:
 
 @dataclass(slots=True, kw_only=True)
 class LineGraph:
-    """Lines by their keys. `names` has those of lines that no catalog has, too.
+    """Lines by their keys. `names` includes lines that no catalog has.
 
-    `shown` is what batch reads of their snapshots show, `written` what is written up to each.
+    `shown` has what batch reads of their snapshots show, `written` what is written up to each.
     """
 
     lines: dict[LineKey, Line] = field(default_factory=dict)
@@ -117,7 +117,7 @@ class LineGraph:
     written: dict[LineKey, ShownLine] = field(default_factory=dict)
 
     def above(self, lines: Iterable[LineKey]) -> list[LineKey]:
-        """These lines and all that they are made from, near ones first."""
+        """These lines and all lines that they are made from, nearest first."""
         found = dict.fromkeys(lines)
         waiting = list(found)
         for line in waiting:
@@ -128,7 +128,7 @@ class LineGraph:
         return list(found)
 
     def path(self, line: LineKey, source: LineKey) -> list[LineKey]:
-        """A shortest way from a line up to a source; empty without one."""
+        """A shortest path from a line up to a source; empty if there is none."""
         came = {line: line}
         waiting = [line]
         for one in waiting:
@@ -144,11 +144,11 @@ class LineGraph:
         return way[::-1]
 
     def streamed(self, key: LineKey) -> ShownLine:
-        """What streams of a line show that have read up to each of its snapshots."""
+        """What streams of a line show after they have read up to each of its snapshots."""
         return as_read(self.written[key], self.lines[key].steps, self.versions[key], ReadMode.STREAM)
 
     def shape(self, key: LineKey, mode: ReadMode = ReadMode.BATCH) -> LineShape:
-        """What an agreement needs of a line that is read by this mode."""
+        """What an agreement needs of a line that is read in this mode."""
         versions, line = self.versions[key], self.lines[key]
         is_batch = mode is ReadMode.BATCH
         return LineShape(
@@ -161,7 +161,7 @@ class LineGraph:
 
 
 def load_lines(asked: Iterable[TableStore], tables: FoundTables) -> LineGraph:
-    """The lines of tables, and those of everything above them. Reads the living snapshots of all of them."""
+    """The lines of tables and of everything upstream of them. Reads the living snapshots of all of them."""
     graph = LineGraph()
     waiting: dict[LineKey, TableStore | None] = {line_key(table): table for table in asked}
     while waiting:
@@ -192,7 +192,7 @@ def show_lines(graph: LineGraph) -> LineGraph:
             main = LineKey(key.uuid)
             is_told = bool(line.steps) and line.steps[0].row_sources is not None
             position = graph.versions[main].position(line.began)
-            if position is None and not is_told:  # a change by hand may have come behind older states
+            if position is None and not is_told:  # a change by hand may have come after older states
                 position = graph.versions[main].position(_at_or_before(graph, key, line.began))
             state = None if position is None else graph.shown[main].states.get(position)
             if state is not None and graph.versions[main].is_rolled_back(line.began):
@@ -204,14 +204,14 @@ def show_lines(graph: LineGraph) -> LineGraph:
 
 
 def _at_or_before(graph: LineGraph, branch: LineKey, began: TableVersion) -> TableVersion:
-    """The newest step of the table that the branch began with: older ones where the snapshot itself has expired."""
+    """The newest step of the table that the branch began with: an older one if the snapshot itself has expired."""
     main = graph.lines.get(LineKey(branch.uuid))
     older = [step.version for step in main.steps if step.version.snapshot_id <= began.snapshot_id] if main else []
     return older[-1] if older else began
 
 
 def read_line(key: LineKey, table: TableStore | None, expired_steps: ExpiredSteps, *, name: str) -> Line:
-    """The line of a table, of one that no catalog has as far as edges know it. Reads its living snapshots."""
+    """The line of a table; if no catalog has the table, as far as edges know it. Reads its living snapshots."""
     if table is None:
         return Line(key=key, name=name, steps=expired_steps.of(key, None))
     return joined_line(key, table, steps_of_table(table), lambda first: expired_steps.of(key, first))
@@ -223,7 +223,7 @@ def joined_line(
     """The line of a table with these living steps, and the expired ones before them."""
     fork = None if key.branch is None else read_fork(table, key.branch)
     began = None if fork is None or key.branch is None else forked_at(table, key.branch, fork)
-    above = 0 if began is None else began.snapshot_id  # a table that has taken its branch has the others, too
+    above = 0 if began is None else began.snapshot_id  # a table that has taken its branch also has the others
     own = [step for step in living if step.version.snapshot_id > above]
     first = own[0].version.snapshot_id if own else None
     is_cut = first is None or first > above + 1
@@ -237,18 +237,18 @@ def joined_line(
 
 
 def _end_of_expired(table: TableStore, first: int | None) -> int | None:
-    """The number below which snapshots of a line have expired; None where nothing lives. Others were rolled back.
+    """The number below which snapshots of a line have expired; None if nothing lives. Others were rolled back.
 
-    `first` is the oldest living one of the line's own: a branch may have none, and live up to its beginning.
+    `first` is the oldest living snapshot of the line's own: a branch may have none, and live only up to its beginning.
     """
     newest = table.snapshots.latest_id() if first is None else None
     return first if newest is None else newest + 1
 
 
 def with_earlier_steps(line: Line, table: TableStore) -> Line:
-    """The line of a branch with the snapshots up to its beginning that live in it, and not in its table any more.
+    """The line of a branch, with the snapshots up to its beginning that live in it but no longer in its table.
 
-    A table loses them by a rollback, and when another branch takes its place. Reads them.
+    A table loses such snapshots by a rollback, and when another branch replaces it. Reads them.
     """
     if line.began is None or line.key.branch is None:
         return line
@@ -262,7 +262,7 @@ def with_earlier_steps(line: Line, table: TableStore) -> Line:
 
 
 def _forked(table: TableStore, fork: Fork, began: TableVersion) -> Step:
-    """The first step of a branch: the snapshot of the table that it began at, which it has too."""
+    """The first step of a branch: the snapshot of the table at which it began, which the branch has too."""
     living = table.snapshots.find(began.snapshot_id)
     if living is None:
         return Step(version=began, time_millis=fork.created_millis, change=Change.NOTHING, is_living=False)
@@ -271,7 +271,7 @@ def _forked(table: TableStore, fork: Fork, began: TableVersion) -> Step:
 
 
 def forked_step(snapshot: Snapshot, began: TableVersion) -> Step:
-    """As the first step of a branch the snapshot that it began at, as the branch has it."""
+    """The first step of a branch, from the branch's copy of the snapshot at which it began."""
     return Step(
         version=began,
         time_millis=snapshot.time_millis,

@@ -1,8 +1,8 @@
-"""All that was ever a snapshot of lines, as far as it is known: a graph in which each snapshot has those it came after.
+"""All known snapshots that lines have ever had: a graph in which each snapshot refers to those that it came after.
 
-A line is a chain of the snapshots that it has, oldest first. Beside it are those that it had: rolled back, or of before
-a branch took its place, which edges alone name. A branch comes after the snapshot of its table at which it began, and a
-snapshot that a branch and its table both have is one node: a node is a commit, not a number.
+A line is a chain of the snapshots that it has, oldest first. Beside the chain are the snapshots that it had, which only
+edges name: they were rolled back or replaced by a branch. A branch comes after the snapshot of its table at which it
+began, and a snapshot that a branch and its table both have is one node: a node is a commit, not a number.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from lakelog.lineage.tables.forking import FORK_OPERATION
 
 
 class LineHistories:
-    """The histories of lines, with what edges name of them. Main lines have to come before their branches."""
+    """The histories of lines, with the snapshots that edges name. Main lines must come before their branches."""
 
     def __init__(self, lines: Sequence[Line], edges: EdgeArrays) -> None:
         self.nodes: list[Node] = []
@@ -42,7 +42,7 @@ class LineHistories:
             self._join(found)
 
     def order(self) -> list[int]:
-        """All nodes, each behind those that it came after."""
+        """All nodes, each after those that it came after."""
         found: dict[int, None] = {}
         for first in range(len(self.nodes)):
             waiting = [first]
@@ -55,7 +55,7 @@ class LineHistories:
         return list(found)
 
     def find(self, key: LineKey, version: TableVersion) -> int | None:
-        """The node of a snapshot of a line. A branch has those of its table that it began with, too."""
+        """The node of a snapshot of a line. A branch also has the snapshots of its table that it began with."""
         line = self.lines[key]
         found = line.find(version)
         if found is None and version.commit is not None:
@@ -67,7 +67,7 @@ class LineHistories:
         return found
 
     def read_up_to(self, key: LineKey, version: TableVersion | None, time_millis: int) -> list[int]:
-        """The node of a version; where it is not known the last ones that were there before it, at a time."""
+        """The node of a version; if that is not known, the last nodes that were there before it, at a time."""
         line = self.lines[key]
         found = None if version is None else self.find(key, version)
         if found is not None:
@@ -76,9 +76,9 @@ class LineHistories:
         return self._newest(line, below, time_millis)
 
     def between(self, ends: Sequence[int], start: TableVersion | None) -> set[int]:
-        """The nodes from `ends` back to a snapshot, without that; all of them without one.
+        """The nodes from `ends` back to a snapshot, exclusive; all nodes if `start` is None.
 
-        All of them, too, where the line has another commit under its number: it was rolled back behind the snapshot.
+        All nodes, too, if the line has another commit under the snapshot's number: it was rolled back below it.
         """
         first = 0 if start is None else start.snapshot_id
         found: set[int] = set()
@@ -124,13 +124,13 @@ class LineHistories:
         return found
 
     def _follow(self, at: int, before: int | None, *, is_sure: bool) -> None:
-        """Put a node behind another one. What edges alone know of a line may be of a snapshot that gave way."""
+        """Let a node follow another one. What only edges know of a line may come from a replaced snapshot."""
         node = self.nodes[at]
         if before is not None and before != at and (not node.before or (is_sure and not node.follows_living)):
             node.before, node.follows_living = (before,), is_sure
 
     def _begin(self, line: LineNodes) -> None:
-        """Begin a branch of another engine, or one that was deleted, where an edge says that it began."""
+        """Begin a branch of another engine, or a deleted branch, where an edge says that it began."""
         main = self.lines.get(LineKey(line.line.key.uuid))
         for row in rows_of(self._edges, line.line.key, "sink") if main is not None else ():
             if row["operation"] == FORK_OPERATION:
@@ -141,13 +141,13 @@ class LineHistories:
                     line.put(version, found)
 
     def _events(self, chain: Sequence[int]) -> list[Cleared]:
-        """What the snapshots of a chain have taken out, each once: those that follow one without have its text."""
+        """What the snapshots of a chain have taken out, each once: snapshots that take nothing out repeat it."""
         texts = dict.fromkeys(self.nodes[node].step.cleared for node in chain)
         events = [event for text in texts for event in parse_cleared(text)]
         return list({(one.snapshot_id, one.commit, one.how): one for one in events}.values())
 
     def _node(self, key: LineKey, step: Step) -> int:
-        """The node of a step: the one of its commit, where another line of the table has that."""
+        """The node of a step: the node of its commit, if another line of the table already has it."""
         version = step.version
         name = None if version.commit is None else (key.uuid, version.snapshot_id, version.commit)
         found = None if name is None else self._by_commit.get(name)
@@ -161,7 +161,7 @@ class LineHistories:
         return len(self.nodes) - 1
 
     def _beside(self, line: LineNodes) -> None:
-        """Put the nodes of a line that edges alone name."""
+        """Add the nodes of a line that only edges name."""
         steps = [step for step in written_steps(self._edges, line.line.key) if line.find(step.version) is None]
         written = {(step.version.snapshot_id, step.version.commit) for step in steps}
         committed = {} if line.arrivals is None else line.arrivals.committed
@@ -184,10 +184,10 @@ class LineHistories:
         self._fill_gaps(line)
 
     def _widen(self, line: LineNodes) -> None:
-        """Put those that the line had behind all that may have been between them and what they came after.
+        """Let the nodes that the line had also follow all nodes that may have been between them and their predecessors.
 
-        Of those that edges name as a source alone the first reads are the only times: they may be older. Where numbers
-        are missing still, snapshots gave way that nobody has named.
+        For nodes that edges name only as a source, the first reads are the only times: the nodes may be older. If
+        numbers are still missing, snapshots were replaced that no edge names.
         """
         ids = Counter(self._version(at).snapshot_id for at in {*line.chain, *line.gone})
         newest = self._version(line.chain[-1]).snapshot_id if line.chain else math.inf
@@ -206,7 +206,7 @@ class LineHistories:
             node.may_restore = gave_way and (not node.is_known or last < number - 1)
 
     def _join(self, line: LineNodes) -> None:
-        """Join a branch and its table, where either has snapshots no longer that came before those of the other."""
+        """Join a branch and its table, if either has lost snapshots that came before those of the other."""
         main = self.lines.get(LineKey(line.line.key.uuid))
         if line is main or main is None:
             return
@@ -215,7 +215,7 @@ class LineHistories:
             below = [node for one in (line, main) for node in self._before(one, first.step, is_known=True)]
             first.before = first.before if first.follows_living else tuple(dict.fromkeys((*first.before, *below)))
         last = 0
-        for at in main.chain:  # what the branch has brought, and what of it has expired before
+        for at in main.chain:  # what the branch has brought, and the expired part of it
             number, node = self._version(at).snapshot_id, self.nodes[at]
             if last < number - 1 and self._arrival(main, at, is_in_chain=True) != OWN:
                 back = (next(self._back(one, number, node.step.time_millis), at) for one in (line.chain, line.gone))
@@ -224,7 +224,7 @@ class LineHistories:
             last = number
 
     def _fill_gaps(self, line: LineNodes) -> None:
-        """Put snapshots of which the number alone is known before those of the chain that follow a gap of numbers."""
+        """Put snapshots with only a known number before those of the chain that follow a gap of numbers."""
         unknown = [node for node in line.gone if not self.nodes[node].is_known and node not in line.chain]
         ids = [self._version(node).snapshot_id for node in line.chain]
         for node in unknown:
@@ -235,7 +235,7 @@ class LineHistories:
                 after.before = (*after.before, node)
 
     def _before(self, line: LineNodes, step: Step, *, is_known: bool) -> list[int]:
-        """What a snapshot that the line had came after: more than one node where it is not known which."""
+        """The predecessors of a snapshot that the line had: more than one node if it is not known which."""
         number = step.version.snapshot_id
         found, is_sure = self._last(line, number, step.time_millis, are_known=not is_known)
         if found:
@@ -243,16 +243,16 @@ class LineHistories:
         return [] if line.began is None or self._version(line.began).snapshot_id >= number else [line.began]
 
     def _newest(self, line: LineNodes, below: int | None, time_millis: int) -> list[int]:
-        """The last nodes that a line had at a time, of those below a number."""
+        """The last nodes below a number that a line had at a time."""
         found, is_sure = self._last(line, below, time_millis, are_known=True)
         return found[:1] if is_sure else found
 
     def _last(self, line: LineNodes, below: int | None, time_millis: int, *, are_known: bool) -> tuple[list[int], bool]:
-        """The last nodes below a number that a line had at a time, of those that it has and of those that it had.
+        """The last nodes below a number that a line had at a time, among those that it has and those that it had.
 
-        The likeliest comes first. It is not sure to be one of the two where a branch may have brought one later: then
-        those before that one may have been the last ones, too. So it is with one that edges name as a source alone,
-        whose time is that of the first read: others may have come behind it.
+        The most likely comes first. It may be neither if a branch may have brought the node later: then earlier nodes
+        may have been the last ones, too. The same holds for a node that edges name only as a source, whose time is that
+        of the first read: others may have followed it.
         """
         found: list[int] = []
         is_sure = True
@@ -275,7 +275,7 @@ class LineHistories:
         return OWN if line.arrivals is None else line.arrivals.find(self._version(node), is_in_chain=is_in_chain)
 
     def _back(self, nodes: Sequence[int], below: int | None, time_millis: int) -> Iterator[int]:
-        """Nodes of a line from the last one back, of those below a number that were there at a time."""
+        """The nodes of a line below a number that were there at a time, from the last one back."""
         for node in reversed(nodes):
             step = self.nodes[node].step
             if step.time_millis <= time_millis and (below is None or step.version.snapshot_id < below):
@@ -289,7 +289,7 @@ class LineHistories:
 
 
 def _is_next_living(before: Step, step: Step) -> bool:
-    """Whether two steps of a line live, and no other one can be between them."""
+    """Whether two steps of a line live and no other step can be between them."""
     return before.is_living and step.is_living and before.version.snapshot_id == step.version.snapshot_id - 1
 
 

@@ -1,4 +1,4 @@
-"""What a table shows of its sources at one snapshot: what each writer has read, and what has broken that. Pure."""
+"""What a table shows of its sources at one snapshot: what each writer has read, and what has broken it. Pure."""
 
 from __future__ import annotations
 
@@ -12,30 +12,28 @@ from lakelog.lineage.lines.lines import named_writer
 from lakelog.lineage.lines.versions import LineVersions
 from lakelog.lineage.records.record import ReadMode, TableVersion
 
-ABSENT, BROKEN = -1, -2  # instead of a version's key: not a source; a source that is shown at no version
+ABSENT, BROKEN = -1, -2  # in place of a version's key: not a source; a source that is shown at no version
 
 
 class Reason(StrEnum):
     """Why a table shows a source at no version."""
 
-    GAP = "gap"  # a stream read on from another snapshot than the one that it had read up to
-    UNSEEN = "unseen"  # a stream has passed an overwrite, whose changes streams of files are not given
-    INEXACT = "inexact"  # a stream has read a part of the changes behind a snapshot; the next exact batch mends it
+    GAP = "gap"  # a stream read on from another snapshot than the one it had reached
+    UNSEEN = "unseen"  # a stream has passed an overwrite, whose changes streams of files do not get
+    INEXACT = "inexact"  # a stream has read a part of the changes after a snapshot; the next exact batch resolves it
     MIXED = "mixed"  # two versions are shown at once
     CHANGED = "changed"  # rows were changed by hand
     FOREIGN_WRITER = "foreign writer"
     UNKNOWN = "unknown"  # a batch does not record what it read
-    MERGED = "merged"  # a branch brought rows of which it is not known what they were made from
-    RESTORED = "restored"  # a state was restored of which nothing is known
+    MERGED = "merged"  # a branch brought rows of unknown origin
+    RESTORED = "restored"  # a state was restored about which nothing is known
     PART = "part"  # the snapshot holds a batch in part
-    WAITING = (
-        "waiting"  # rows wait for a compaction: no batch read of a snapshot shows those, and no others, that are there
-    )
-    NOT_KNOWN = "not known"  # the snapshot has expired, or was rolled back, and what it was made from with it
+    WAITING = "waiting"  # rows wait for a compaction: no batch read of a snapshot shows exactly the rows that are there
+    NOT_KNOWN = "not known"  # the snapshot has expired or was rolled back, and with it what it was made from
 
 
 class Break(NamedTuple):
-    """Why a source is shown at no version, the snapshot that made it so, and details in words."""
+    """Why a source is shown at no version: the reason, the snapshot that caused it, and details in words."""
 
     reason: Reason
     snapshot_id: int
@@ -55,19 +53,19 @@ class Reader(NamedTuple):
         return f"{self.mode.value} {self.number} {self.user}"
 
 
-ALL_STREAMS = Reader("", ReadMode.STREAM, 0)  # of those that have left, where they are too many to be named
+ALL_STREAMS = Reader("", ReadMode.STREAM, 0)  # stands for streams that have left, if they are too many to be named
 
 
 @dataclass(slots=True)
 class Reading:
-    """What a user has read of a source. `last` is the newest version read whole, `passing` ends with an exact batch."""
+    """What a user has read of a source. `last` is the newest version read fully, `passing` ends with an exact batch."""
 
     job: str | None
     last: int | None
     broken: Break | None = None
     passing: Break | None = None
-    begun: int | None = None  # the version with which it began; None is not known
-    is_late: bool = False  # when a merge brought what it has read, the same job had read on in the table
+    begun: int | None = None  # the version with which it began; None if unknown
+    is_late: bool = False  # when a merge brought its reads, the same job had read further in the table
 
     def copy(self) -> Reading:
         return replace(self)
@@ -75,7 +73,7 @@ class Reading:
 
 @dataclass(slots=True)
 class SourceState:
-    """One source in a state: by reader, and by the version that a statement has read, the statement's snapshot."""
+    """One source in a state: what each reader has read; and the version that a statement has read -> its snapshot."""
 
     readings: dict[Reader, Reading] = field(default_factory=dict)
     once: dict[int, int] = field(default_factory=dict)
@@ -86,7 +84,7 @@ class SourceState:
         return SourceState(readings=readings, once=dict(self.once), broken=self.broken)
 
     def shown(self, position: int, versions: LineVersions, origins: Collection[str] = ()) -> tuple[int, Break | None]:
-        """The key of the version that is shown, or why there is none. `origins` are those of living branches."""
+        """The key of the version that is shown, or why there is none. `origins` has those of living branches."""
         if self.broken is not None:
             return BROKEN, self.broken
         keys = set(self.once)
@@ -111,8 +109,8 @@ class SourceState:
 class LineState:
     """What a snapshot shows.
 
-    `left` are streams whose rows an overwrite or a restore has taken out, named as in the table also where a merged
-    branch has brought them. `unknown`: rows may come from any source, and show it at no version.
+    `left` has streams whose rows an overwrite or a restore has taken out, named as in the table even if a merged branch
+    has brought them. `unknown` says that rows may come from any source, which is then shown at no version.
     """
 
     sources: dict[LineKey, SourceState] = field(default_factory=dict)
@@ -123,11 +121,11 @@ class LineState:
         return replace(self, sources={key: state.copy() for key, state in self.sources.items()}, left=set(self.left))
 
     def source(self, key: LineKey) -> SourceState:
-        """The state of a source, of which rows may be there already where they may come from any."""
+        """The state of a source; if rows may come from any source, it may already have rows."""
         return self.sources.setdefault(key, SourceState(broken=self.unknown))
 
     def take_up(self, keys: Collection[LineKey]) -> None:
-        """Have a state of each of these sources."""
+        """Create a state for each of these sources."""
         for key in keys:
             self.source(key)
 
@@ -137,13 +135,13 @@ class LineState:
             state.broken = state.broken or found
 
     def leave(self) -> set[tuple[LineKey, Reader]]:
-        """The streams that have left once all rows are taken out."""
+        """The streams that have left when all rows are taken out."""
         return self.left | {(source, in_table(reader)) for source, reader in self.streams()}
 
     def has_left(self, source: LineKey, reader: Reader, start: int) -> bool:
-        """Whether a stream that comes here first reads on from a version behind rows that were taken out.
+        """Whether a stream that appears here for the first time continues after rows that were taken out.
 
-        One that a merge brings goes on where a stream of its job, in the table or in an earlier branch, has ended.
+        A stream that a merge brings continues where a stream of its job, in the table or an earlier branch, has ended.
         """
         if self.left.isdisjoint({(source, in_table(reader)), (source, ALL_STREAMS)}):
             return False
@@ -157,26 +155,26 @@ class LineState:
 
 
 def in_table(reader: Reader) -> Reader:
-    """The reader that a merged branch has begun with: its users have their table's names, and the branch's origin."""
+    """The reader in the table with which a merged branch has begun: without the branch's origin in its user."""
     return reader._replace(user=WriterName(reader.user).own_user())
 
 
 def _not_shown(key: int, versions: LineVersions, number: int) -> Break:
-    """The break in a snapshot whose streams have read what no batch read of the source shows."""
+    """The break in a snapshot whose streams have read rows that no batch read of the source shows."""
     end = versions.first(key).snapshot_id
     details = f"no known snapshot of the source shows to batch reads the rows that streams have read up to {end}"
     return Break(Reason.WAITING, number, details)
 
 
 def named_version(versions: LineVersions, key: int | None) -> str:
-    """A version in words, None for the state before the first one."""
+    """A version in words; None is the state before the first version."""
     return "the beginning" if key is None else f"snapshot {versions.first(key).snapshot_id}"
 
 
 def unseen_by(writer: str, versions: LineVersions, start: TableVersion, end: TableVersion, number: int) -> Break | None:
-    """The break in a snapshot whose stream has passed an overwrite of its source between two snapshots of that.
+    """The break in a snapshot whose stream has passed an overwrite of its source, between two snapshots of the source.
 
-    So it may have where the source was rolled back since: nothing that lives tells of its snapshots.
+    A stream may also have passed one if the source was rolled back since: nothing that lives records its snapshots.
     """
     if start.snapshot_id < end.snapshot_id and versions.has_lost(end):
         details = (
@@ -195,10 +193,10 @@ def unseen_by(writer: str, versions: LineVersions, start: TableVersion, end: Tab
 def settled_readers(
     readings: Mapping[Reader, Reading], versions: LineVersions, origins: Collection[str]
 ) -> set[Reader]:
-    """The readers whose rows other readers of the same job have made newer, where a branch of one was deleted.
+    """The readers whose rows other readers of the same job have made newer, if the branch of one was deleted.
 
-    One goes on from where the other has ended, in a branch that was merged; or it has read past it in the table. While
-    the branch is there, each reads on by itself.
+    One continues where the other has ended, in a merged branch; or it has read past the other in the table. While the
+    branch exists, each reads on by itself.
     """
     brought = {reader for reader in readings if _writer(reader, readings[reader]).origin is not None}
     if not brought:
@@ -246,7 +244,7 @@ def mixed_text(
     state: SourceState, keys: Collection[int], versions: LineVersions, settled: Collection[Reader] = ()
 ) -> str:
     """Which writer shows which version."""
-    found: dict[int, list[str]] = {key: [] for key in sorted(keys)}  # and what a reader with a gap has read last
+    found: dict[int, list[str]] = {key: [] for key in sorted(keys)}  # also what a reader with a gap has read last
     for reader, reading in state.readings.items():
         if reading.last is not None and reader not in settled:
             found.setdefault(reading.last, []).append(named_writer(reading.job, reader.user))

@@ -32,17 +32,17 @@ from lakelog.protocol.state import LogState
 def steps_of_table(table: TableStore) -> list[Step]:
     """The steps of the living snapshots of an opened table or branch.
 
-    Reads them, the manifests of overwrites, and those of tables whose rows wait for compactions.
+    Reads these snapshots, the manifests of overwrites, and those of tables whose rows wait for compactions.
     """
     run = StepRun.of(table)
     return [run.take(snapshot) for snapshot in line_snapshots(table, table.branch)]
 
 
 class ReadsOfSnapshots(Protocol):
-    """Says what reads show of consecutive snapshots, as `WaitingRows` does."""
+    """Gives what reads show of consecutive snapshots, like `WaitingRows`."""
 
     def take(self, snapshot: Snapshot, *, log: str) -> tuple[Visible, Visible]:
-        """What a batch read of the next snapshot shows, and what a stream that has read up to it."""
+        """What a batch read of the next snapshot shows, and what a stream shows that has read up to it."""
         ...
 
 
@@ -61,7 +61,7 @@ def steps_of(
 class StepRun:
     """Makes the steps of consecutive snapshots, which are taken oldest first. `newest` is the last one taken.
 
-    `waiting` says what reads show of them; None where that is not known.
+    `waiting` gives what reads show of them; None if that is not known.
     """
 
     replaces_all: Callable[[Snapshot], bool]
@@ -127,7 +127,7 @@ def _step(
 
 
 def _holds_parts(log: str) -> bool:
-    """Whether the state of a log names parts of batches, also of abandoned ones."""
+    """Whether the state of a log names parts of batches, including abandoned ones."""
     if not log:
         return False
     state = LogState.from_json(log, where="a snapshot of a line")
@@ -158,7 +158,7 @@ def _change(snapshot: Snapshot, batches: Sequence[LineBatch], *, changes_rows: b
 
 
 def replaces_all(table: TableStore, snapshot: Snapshot) -> bool:
-    """Whether no file from before an overwrite lives in it."""
+    """Whether an overwrite leaves no earlier file in the snapshot."""
     files = table.manifests
     listed = files.read_list(snapshot.delta_manifest_list, size_bytes=snapshot.delta_manifest_list_size)
     added = (entry.file.row_count for entry in files.read_entries(listed) if entry.kind is FileKind.ADD)

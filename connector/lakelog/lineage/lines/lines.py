@@ -1,6 +1,6 @@
-"""The line of a table as its versions need it: of each snapshot what it does to the rows, and the batches in it.
+"""The line of a table as its versions need it: for each snapshot, what it does to the rows, and its batches.
 
-Snapshots that have expired are in the line as far as edges name them. Pure.
+Expired snapshots are in the line as far as edges name them. Pure.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ class Change(StrEnum):
     NOTHING = "nothing"
     BATCHES = "batches"  # it takes in batches, beside what was there
     OVERWRITE = "overwrite"  # its batches replace all rows
-    BY_HAND = "by hand"  # rows change, and it is not known from which sources
-    FOREIGN = "foreign"  # likewise, by another engine
+    BY_HAND = "by hand"  # rows change, but the sources are not known
+    FOREIGN = "foreign"  # the same, by another engine
     RESTORE = "restore"
     TAKEN = "taken"  # the rows become those of a branch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineBatch:
-    """A whole batch. `number` is that of a micro-batch in its query; None for a statement, whose user has no other.
+    """A whole batch. `number` is that of a micro-batch in its query; None for a statement, the only batch of its user.
 
-    `merged` is the branch that it merges: what that has read is in batches beside this one.
+    `merged` is the branch that it merges: what the branch has read is in other batches of the step.
     """
 
     user: str
@@ -52,21 +52,21 @@ class LineBatch:
 
     @property
     def read(self) -> Sequence[Source]:
-        """The sources, with a merged branch."""
+        """The sources, including a merged branch."""
         return self.sources if self.merged is None else (*self.sources, self.merged)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One snapshot of a line. `restored` is the state that a restore brings back, None where it is not known; of a
-    branch that is taken as a whole the one at which it began, None where nothing of that is left.
+    """One snapshot of a line. `restored` is the state that a restore brings back, None if it is not known; for a branch
+    that is taken as a whole, the state at which it began, None if nothing of that is left.
 
-    Without `changes_rows` it is the same version as the one before. `is_whole` is False while it holds a batch in part.
-    `is_unseen`: streams of the table are not given its changes. `row_sources` is what its rows come from, and `unseen`
-    of which snapshots up to it streams are not given the changes, as itself says; None for a snapshot that does not.
-    `in_batch` is what a batch read of it shows, and `in_stream` what streams up to it have; None is not known.
-    `replaces_all`: no row from before is in it, whatever its batches read. `cleared` is which snapshots up to it took
-    rows out as a whole, as itself says.
+    Without `changes_rows` it is the same version as the previous one. `is_whole` is False while it holds a partial
+    batch. `is_unseen` says that streams of the table do not get its changes. Three members are what the snapshot itself
+    records: `row_sources` is what its rows come from, `unseen` names the snapshots up to it whose changes streams do
+    not get (both None if it does not record them), and `cleared` names the snapshots up to it that took rows out as a
+    whole. `in_batch` is what a batch read of it shows, `in_stream` what streams up to it have; None means unknown.
+    `replaces_all` says that it has no earlier row, whatever its batches read.
     """
 
     version: TableVersion
@@ -87,11 +87,11 @@ class Step:
     cleared: str | None = None
 
     def told_sources(self) -> RowSources | None:
-        """What the snapshot's rows come from, as itself says. Raises CorruptDataError."""
+        """What the snapshot's rows come from, as the snapshot itself records. Raises CorruptDataError."""
         return None if self.row_sources is None else RowSources.of({SOURCES_KEY: self.row_sources})
 
     def tells_gap(self, source: LineKey, reader: str) -> bool:
-        """Whether the snapshot itself says that a stream has a gap: the commits before it may have been rolled back."""
+        """Whether the snapshot itself records a gap of a stream: the commits before it may have been rolled back."""
         told = self.told_sources()
         found = None if told is None else told.sources.get(source)
         state = None if found is None else found.readers.get(reader)
@@ -102,9 +102,9 @@ class Step:
 class Line:
     """The known snapshots of a line, oldest first. `name` is the table's, `db.t` or `db.t$branch_b`.
 
-    The first step of a branch is the snapshot of its table that it `began` at. `origins` are those of the branches that
-    the table has: readers of other ones, which were merged, do not read on. `earlier` are snapshots up to the beginning
-    that the branch has and its table has no longer, where they were asked for.
+    The first step of a branch is the snapshot of its table that it `began` at. `origins` has those of the branches that
+    the table has: readers of other branches, which were merged, do not read on. `earlier` has the snapshots up to the
+    beginning that the branch has but its table no longer has, if they were asked for.
     """
 
     key: LineKey
@@ -140,7 +140,7 @@ def source_key(source: TableSource) -> LineKey:
 def line_batch(
     user: str, job: str | None, number: int | None, sources: Sequence[Source], operation: str | None
 ) -> LineBatch:
-    """A batch of a line, by its operation one that merges a branch."""
+    """A batch of a line; its operation says whether it merges a branch."""
     merged = None
     if operation == MERGE_OPERATION or operation in _TAKES_BRANCH:
         states = [one for one in sources if isinstance(one, TableSource) and one.mode is ReadMode.BATCH and one.branch]
@@ -150,6 +150,6 @@ def line_batch(
 
 
 def taken_branch(batches: Sequence[LineBatch], operations: Sequence[str | None]) -> TableSource | None:
-    """The branch that one of the batches takes as a whole, by their operations."""
+    """The branch that one of the batches takes as a whole, according to their operations."""
     named = zip(batches, operations, strict=True)
     return next((one.merged for one, operation in named if operation in _TAKES_BRANCH and one.merged), None)

@@ -1,4 +1,4 @@
-"""The snapshots of a line that edges name: those that they were written to, and those that they have read."""
+"""The snapshots of a line that edges name: those that edges were written to, and those that edges have read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Row = dict[str, Any]
 
 
 def rows_of(edges: EdgeArrays, key: LineKey, side: str) -> list[Row]:
-    """The edges that were written to a line, the side `sink`, or that read it, the side `source`."""
+    """The edges that were written to a line (side `sink`) or that read it (side `source`)."""
     number = edges.line(key)
     if number is None:
         return []
@@ -39,7 +39,7 @@ def written_steps(edges: EdgeArrays, key: LineKey) -> list[Step]:
 
 
 def read_steps(edges: EdgeArrays, key: LineKey, committed: Mapping[TableVersion, int]) -> Iterator[Step]:
-    """The snapshots of a line that edges have read, with the time of the first one that did, or of the commit."""
+    """The snapshots of a line that edges have read, with the time of the first such edge, or of the commit."""
     first: dict[TableVersion, int] = {}
     for row in rows_of(edges, key, "source"):
         for side in ("source_to", "source_from"):

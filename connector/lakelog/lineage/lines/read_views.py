@@ -1,4 +1,4 @@
-"""What reads of the snapshots of a line show of its sources: less than is written, where rows wait for a compaction.
+"""What reads of the snapshots of a line show of its sources: less than is written if rows wait for a compaction.
 
 Pure.
 """
@@ -16,7 +16,7 @@ from lakelog.lineage.records.record import ReadMode
 
 
 def as_read(written: ShownLine, steps: Sequence[Step], versions: LineVersions, mode: ReadMode) -> ShownLine:
-    """What reads show, of what is written up to each step. `versions` are those of the line."""
+    """What reads show of what is written up to each step. `versions` are those of the line."""
     if not versions.hides_rows(mode):
         return written
     ends = [versions.shown_step(position, step, mode) for position, step in enumerate(steps)]
@@ -30,7 +30,7 @@ def as_read(written: ShownLine, steps: Sequence[Step], versions: LineVersions, m
 
 
 def _hidden(step: Step, mode: ReadMode) -> Break:
-    """Why it is not known, or no version, what reads of a step show."""
+    """Why what reads of a step show is not known, or is not a version."""
     found, number = seen_by(step, mode), step.version.snapshot_id
     if found is None or found.is_whole:
         return Break(

@@ -1,7 +1,7 @@
-"""What each snapshot of a line shows of its sources: a version of each, or a reason why it is no version.
+"""What each snapshot of a line shows of its sources: a version of each, or the reason why there is none.
 
-Worked out along the line, oldest snapshot first, a state for each user. Pure, and linear in the number of steps.
-Source: docs/rfcs/0039-snapshot-lineage.md, "Consistent versions".
+It is computed along the line, oldest snapshot first, with a state for each user. Pure, and linear in the number of
+steps. Source: docs/rfcs/0039-snapshot-lineage.md, "Consistent versions".
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from lakelog.lineage.records.record import ReadMode, TableSource, TableVersion, 
 
 @dataclass(slots=True)
 class ShownSource:
-    """What the steps of a line show of one source: from each of the steps `positions` on one of `keys` and `breaks`."""
+    """What the steps of a line show of one source: from each step in `positions` on, one of `keys` and of `breaks`."""
 
     positions: list[int] = field(default_factory=list)
     keys: list[int] = field(default_factory=list)
     breaks: list[Break | None] = field(default_factory=list)
 
     def put(self, position: int, key: int, found: Break | None) -> None:
-        """From a step on."""
+        """Set what is shown from a step on."""
         if self.keys and (self.keys[-1], self.breaks[-1]) == (key, found):
             return
         if self.positions and self.positions[-1] == position:
@@ -51,21 +51,21 @@ class ShownSource:
         self.breaks.append(found)
 
     def break_from(self, position: int, found: Break) -> None:
-        """From a step on, where the steps behind it are all taken."""
+        """Set a break from a step on, after all steps are taken."""
         last = bisect.bisect_right(self.positions, position)
         del self.positions[last:], self.keys[last:], self.breaks[last:]
         if not self.keys or self.keys[-1] != BROKEN:
             self.put(position, BROKEN, found)
 
     def at(self, position: int) -> tuple[int, Break | None]:
-        """At one step."""
+        """What is shown at one step."""
         found = bisect.bisect_right(self.positions, position) - 1
         return (ABSENT, None) if found < 0 else (self.keys[found], self.breaks[found])
 
 
 @dataclass(slots=True)
 class ShownLine:
-    """What the steps of a line show, by source; `states` are those that were asked for, by step."""
+    """What the steps of a line show, by source; `states` has those that were asked for, by step."""
 
     sources: dict[LineKey, ShownSource] = field(default_factory=dict)
     states: dict[int, LineState] = field(default_factory=dict)
@@ -80,7 +80,7 @@ def shown_by(
 ) -> ShownLine:
     """What each step of a line shows of its sources. `versions` has those of the line and of each of its sources.
 
-    `began` is what a branch showed when it began, None where it is not known. `keep` are snapshots whose state is kept.
+    `began` is what a branch showed when it began, None if it is not known. `keep` has snapshots whose state is kept.
     """
     own = versions[line.key]
     restored = [step.restored for step in line.steps if step.restored is not None]
@@ -102,9 +102,9 @@ class _Run:
         self._first = next((position for position, step in enumerate(line.steps) if step.is_living), 0)
         self._known = 0 if line.began is not None and began is None else gapless(line)
         self.is_cut = self._known <= self._first and any(step.row_sources is not None for step in line.steps)
-        self._writers: set[str] = set()  # with a batch in an earlier step
-        self._is_lost = False  # a step has brought a state of which nothing is known
-        self._is_merge = False  # of the step at hand: what a branch brings has begun in the branch
+        self._writers: set[str] = set()  # writers with a batch in an earlier step
+        self._is_lost = False  # a step has brought a state about which nothing is known
+        self._is_merge = False  # for the present step: what a branch brings has begun in the branch
         self.state = LineState() if began is None else began.copy()
         self.shown = ShownLine()
 
@@ -154,7 +154,7 @@ class _Run:
         self.show(position, touched)
 
     def _show_unknown_before(self, position: int, before: LineState | None) -> None:
-        """Nothing is known of older steps where a snapshot tells another state than that `before` it, or of none."""
+        """Nothing is known about older steps if a snapshot records a state other than the one `before` it, or none."""
         steps, told = self._line.steps, self.state.sources
         for key in told.keys() | self.shown.sources.keys():
             number = 0 if before is None else unknown_since(told.get(key), before.sources.get(key))
@@ -167,7 +167,7 @@ class _Run:
                 self.shown.sources.setdefault(key, ShownSource()).break_from(first, found)
 
     def _begin_with(self, sources: RowSources) -> set[LineKey]:
-        """Take what a snapshot says of its own rows; from before, which streams have passed overwrites."""
+        """Take over what a snapshot says about its rows; from earlier steps, which streams passed overwrites."""
         before, self.state = self.state, state_of(sources, self._versions)
         if self.state.unknown is not None:
             self.state.take_up(self.shown.sources)
@@ -182,11 +182,11 @@ class _Run:
         return {*before.sources, *self.state.sources}
 
     def _has_lost_target(self, step: Step) -> bool:
-        """Whether a step brings a state back that has expired."""
+        """Whether a step brings back an expired state."""
         return step.change in {Change.RESTORE, Change.TAKEN} and self._target(step) is None
 
     def _target(self, step: Step) -> LineState | None:
-        """The state that a restore brings back, or that a branch began with; None where it is not known."""
+        """The state that a restore brings back or that a branch began with; None if it is not known."""
         versions, is_branch = self._versions[self._line.key], step.change is Change.TAKEN
         if step.restored is None:
             return LineState() if is_branch else None
@@ -194,7 +194,7 @@ class _Run:
         return None if position is None else self.shown.states.get(position)
 
     def _restore(self, step: Step) -> set[LineKey]:
-        """Take the state of the restored snapshot; streams that have written since, or before it, have left."""
+        """Take over the state of the restored snapshot; streams that have written since or before it have left."""
         then = self._target(step)
         if then is None:
             return self._break(Break(Reason.RESTORED, step.version.snapshot_id))
@@ -205,7 +205,7 @@ class _Run:
         return {*before.sources, *self.state.sources}
 
     def _take_branch(self, step: Step) -> tuple[set[LineKey], Break | None]:
-        """Take the state at which a branch began, before its batches are taken; streams of the table have left."""
+        """Take over the state at which a branch began, before its batches are taken; streams of the table have left."""
         before = self.state
         then = self._target(step)
         if then is None:
@@ -249,7 +249,7 @@ class _Run:
             nth = counts[key, source.mode] = counts.get((key, source.mode), -1) + 1
             self._read(key, Reader(batch.user, source.mode, nth), source, batch, step)
             touched.add(key)
-        if unknown is not None and batch.merged is not None:  # it may bring rows back that the table has dropped
+        if unknown is not None and batch.merged is not None:  # it may bring back rows that the table has dropped
             self.state.take_up(self.shown.sources)
         return touched if unknown is None else touched | self._break(unknown)
 
@@ -264,7 +264,7 @@ class _Run:
                 state.broken = state.broken or Break(Reason.UNKNOWN, number, source.why or "")
             elif batch.number is None:
                 state.once.setdefault(end, number)
-                if len(state.once) > 1 and state.broken is None:  # for good: a statement is not run again
+                if len(state.once) > 1 and state.broken is None:  # permanently: a statement is not run again
                     state.broken = Break(Reason.MIXED, number, mixed_text(state, state.once, versions))
             elif reading is None:
                 state.readings[reader] = Reading(job=batch.job, last=end)
@@ -290,8 +290,8 @@ class _Run:
         reading.passing = None if is_whole else Break(Reason.INEXACT, number, source.why or "")
 
     def _misses_batches(self, batch: LineBatch) -> bool:
-        """Whether a writer comes with another batch than its first one, and the line, known from its beginning, has
-        none before: they were rolled back."""
+        """Whether a writer appears with a batch that is not its first, and the line, known from its beginning, has no
+        earlier batch of it: they were rolled back."""
         is_missed = self._is_complete and bool(batch.number) and batch.user not in self._writers
         return is_missed and not self._is_merge
 

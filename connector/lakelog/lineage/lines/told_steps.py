@@ -1,8 +1,8 @@
-"""What the expired steps of a line are, by what its oldest living snapshot tells beside the edges.
+"""The expired steps of a line, from edges and from what its oldest living snapshot records.
 
-An edge does not say whether its statement took all rows out, and what changed rows without a record has none. So of the
-steps before the last one that took rows out as a whole, or brought a state back, those alone count that follow each
-other from the first snapshot on: what happened between the others, nothing that lives tells. Pure.
+An edge does not say whether its statement took all rows out, and changes of rows without a record have no edge. So of
+the steps before the last one that took rows out as a whole or brought a state back, only those count that follow each
+other without a gap from the first snapshot on: nothing that lives records what happened between the others. Pure.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lakelog.lineage.lines.lines import Change, Line, Step
 
 
 def with_told_steps(line: Line) -> Line:
-    """A line as its versions need it: with the expired steps of which enough is known, and with what they did."""
+    """A line as its versions need it: with the expired steps about which enough is known, and with what they did."""
     told = _first_told(line.steps)
     if told in {0, len(line.steps)}:
         return line
@@ -29,9 +29,9 @@ def with_told_steps(line: Line) -> Line:
 
 
 def gapless(line: Line) -> int:
-    """How many steps follow each other from the first snapshot of a line on, of which edges or snapshots tell.
+    """How many steps follow each other from the first snapshot of a line on, according to edges or snapshots.
 
-    Of a statement that took rows out, and was not fed, the sources are not known.
+    The sources of a statement that took rows out and was not fed are not known.
     """
     first = 1 if line.began is None else line.began.snapshot_id
     gaps = (at for at, step in enumerate(line.steps) if step.version.snapshot_id != first + at or _is_bare(step))
@@ -39,8 +39,8 @@ def gapless(line: Line) -> int:
 
 
 def unknown_since(told: SourceState | None, found: SourceState | None) -> int | None:
-    """The snapshot since which edges are not all that has made a source's state, as the living snapshot tells it: 0 for
-    all of them, None where the edges tell the same.
+    """The snapshot since which edges do not fully explain a source's state, as the living snapshot records it: 0 if
+    they never do, None if they give the same state.
     """
     if told is None and found is None:
         return None
@@ -56,21 +56,21 @@ def unknown_since(told: SourceState | None, found: SourceState | None) -> int | 
 
 
 def _first_told(steps: Sequence[Step]) -> int:
-    """The first step that says itself what its rows come from."""
+    """The first step that records what its rows come from."""
     return next((at for at, step in enumerate(steps) if step.row_sources is not None), len(steps))
 
 
 def _is_bare(step: Step) -> bool:
-    """Whether the commits behind a step alone tell of it."""
+    """Whether only later commits record a step."""
     return step.change is Change.BY_HAND and not step.is_living and not step.operation and step.row_sources is None
 
 
 def takes_out(step: Step) -> bool:
-    """Whether a step takes all rows out, or brings another state: what it tells is not what was there before."""
+    """Whether a step takes all rows out or brings another state: what it records is not what was there before."""
     return step.replaces_all or step.change in {Change.RESTORE, Change.TAKEN}
 
 
 def _as_told(step: Step) -> Step:
-    """A step that edges name, as the statement that it was."""
+    """A step that edges name, in the form of the statement that it was."""
     is_overwrite = not step.is_living and step.replaces_all and step.change is Change.BATCHES
     return replace(step, change=Change.OVERWRITE) if is_overwrite else step

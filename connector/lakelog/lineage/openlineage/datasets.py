@@ -1,7 +1,8 @@
-"""Tables and sources as datasets of OpenLineage: their names, versions, columns and counts.
+"""Tables and sources as OpenLineage datasets: their names, versions, columns and counts.
 
-A dataset is named by where it is, as the naming rules of OpenLineage have it: `file` and the path, `s3://bucket` and
-the key, `hdfs://host:port` and the path. A table's name in its catalog is a symlink of it. The version is the snapshot.
+A dataset is named by its location, according to the naming rules of OpenLineage: `file` and the path, `s3://bucket` and
+the key, `hdfs://host:port` and the path. A table's name in its catalog is a symlink of the dataset. The version is the
+snapshot.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _UNPLACED = "lakelog"  # the namespace of tables whose folder is not recorded
 
 
 def output_of(table: TableStore, schema: TableSchema, snapshot_id: int, row_count: int | None) -> OutputDataset:
-    """The sink at a snapshot. `row_count` is what its run has written so far; None is unknown."""
+    """The sink at a snapshot. `row_count` is what its run has written so far; None means unknown."""
     namespace, name = place_of(table.paths.own_root)
     facets = _facets(str(snapshot_id), schema) | _symlink(table.path, table.name)
     counts: dict[str, OutputDatasetFacet] = {}
@@ -40,7 +41,7 @@ def output_of(table: TableStore, schema: TableSchema, snapshot_id: int, row_coun
 
 
 def input_of(source: TableSource | ForeignSource, schema: TableSchema | None) -> InputDataset:
-    """A source at the newest version that the job has read whole. `schema` None is unknown."""
+    """A source at the newest version that the job has read completely. `schema` None means unknown."""
     if isinstance(source, ForeignSource):
         name = source.format if source.name is None else redacted(source.name)
         version = None if source.end is None else redacted(source.end)
@@ -54,7 +55,7 @@ def input_of(source: TableSource | ForeignSource, schema: TableSchema | None) ->
 
 
 def place_of(path: str) -> tuple[str, str]:
-    """The namespace and the name of the dataset in a folder; without the user that a URL may name."""
+    """The namespace and the name of the dataset in a folder, without the user that a URL may name."""
     if is_local(path):
         return _LOCAL, path
     scheme, _, rest = path.partition("://")

@@ -1,4 +1,4 @@
-"""Tells an OpenLineage receiver what a job has committed, beside the job: nothing here waits, and nothing fails it."""
+"""Reports to an OpenLineage receiver what a job has committed; the job neither waits for it nor fails by it."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ NAMESPACE_KEY = "OPENLINEAGE_NAMESPACE"
 NAMESPACE = "lakelog"
 MINUTES_BETWEEN = 10.0
 CLOSE_SECONDS = 30.0
-ERROR_MAX = 8000  # characters of the error of a query: Spark's hold the traces of Python and of Java
-RETRY_MILLIS = 60_000  # after an event that the receiver did not take
+ERROR_MAX = 8000  # characters of a query's error: Spark's errors hold the traces of Python and Java
+RETRY_MILLIS = 60_000  # after an event that the receiver did not accept
 
 
 class OpenLineageEmitter:
-    """A listener of a sink that sends RunEvents of a job's batches to what OpenLineage's client is configured for.
+    """A listener of a sink that sends RunEvents of a job's batches to the configured OpenLineage receiver.
 
-    What is sent is read from the snapshots: a batch that did not commit is not sent. Events are sent by a thread of
-    their own, in order; a receiver that refuses or does not answer is logged, without secrets, and costs the job
-    nothing. START follows the first batch of a run; RUNNING a change of its sources, and at most one in
-    `minutes_between`; the end of the query, or `close`, sends COMPLETE or FAIL. A batch write is a run of its own, with
-    START and COMPLETE.
+    What is sent is read from the snapshots: a batch that did not commit is not sent. A separate thread sends the
+    events, in order; a receiver that refuses or does not answer is logged, without secrets, and does not affect the
+    job. START follows the first batch of a run; RUNNING follows a change of its sources, and otherwise is sent at most
+    once in `minutes_between`; the end of the query, or `close`, sends COMPLETE or FAIL. A batch write is a run of its
+    own, with START and COMPLETE.
     """
 
     def __init__(
@@ -57,11 +57,11 @@ class OpenLineageEmitter:
     ) -> None:
         """An emitter for the batches of one job in one table. Sends nothing yet.
 
-        `config` is that of OpenLineage's client, such as `{"transport": {"type": "http", "url": ...}}`; it adds its own
-        variables and file (`OPENLINEAGE_URL`, `openlineage.yml`). `namespace` is that of the job, else the variable
-        OPENLINEAGE_NAMESPACE, else `lakelog`. `catalog` opens the sources, whose columns are sent; it is that of the
-        table's folder without it. `minutes_between` None sends RUNNING at a change of the sources alone. `engine` is
-        what runs the job; Spark, for a stream without it. Raises InvalidRequestError for a configuration that the
+        `config` is that of OpenLineage's client, such as `{"transport": {"type": "http", "url": ...}}`; the client adds
+        its own variables and file (`OPENLINEAGE_URL`, `openlineage.yml`). `namespace` is that of the job, else the
+        variable OPENLINEAGE_NAMESPACE, else `lakelog`. `catalog` opens the sources, whose columns are sent; the default
+        is that of the table's folder. `minutes_between` None sends RUNNING only at a change of the sources. `engine` is
+        what runs the job; the default for a stream is Spark. Raises InvalidRequestError for a configuration that the
         client refuses.
         """
         self._table = table
@@ -75,15 +75,15 @@ class OpenLineageEmitter:
         self._outbox = Outbox("lakelog-openlineage")
         self._status: RunStatus | None = None
         self._has_missed = False
-        self._held_until = 0  # milliseconds since 1970: no event before, since the last one was not taken
+        self._held_until = 0  # milliseconds since 1970: no event before this, since the last one was not accepted
 
     def notify_commit_complete(self, identifier: int, snapshot_id: int, kind: str) -> None:  # noqa: ARG002
-        """Take note of a batch that is whole in a snapshot. Waits for nothing and raises nothing."""
+        """Note a batch that is whole in a snapshot. Waits for nothing and raises nothing."""
         if not self._outbox.put(partial(self._safely, partial(self._follow, identifier, snapshot_id))):
-            self._has_missed = True  # the rows of the run are not known any more
+            self._has_missed = True  # the rows of the run are no longer known
 
     def send(self, snapshot: Snapshot | None) -> None:
-        """Send what a batch write has committed, by the snapshot that it gave back; nothing for None.
+        """Send what a batch write has committed, given the snapshot that it returned; nothing for None.
 
         Waits for nothing and raises nothing; call `close` before the program ends.
         """
@@ -95,7 +95,7 @@ class OpenLineageEmitter:
         self.close(error)
 
     def close(self, error: BaseException | None = None, *, timeout: float = CLOSE_SECONDS) -> bool:
-        """Send COMPLETE, or FAIL for an error, and wait until all is sent; False when `timeout` is over before.
+        """Send COMPLETE, or FAIL for an error, and wait until everything is sent; returns False after `timeout`.
 
         `timeout` is in seconds. Raises nothing. The emitter can be used again afterwards.
         """
@@ -159,7 +159,7 @@ class OpenLineageEmitter:
         )
 
     def _inputs_of(self, status: RunStatus) -> Iterator[InputDataset]:
-        """The sources, each once a version: a table that is joined with itself is one."""
+        """The sources, each once per version: a table that is joined with itself is one source."""
         seen: list[InputDataset] = []
         for source in status.batch.lineage.sources:
             if isinstance(source, UnknownSource):
@@ -170,7 +170,7 @@ class OpenLineageEmitter:
         yield from seen
 
     def _schema_of(self, source: TableSource) -> TableSchema | None:
-        """The columns of a source that the catalog knows, as of the snapshot that was read; else None."""
+        """The columns of a source that the catalog knows, at the snapshot that was read; else None."""
         if self._catalog is None:
             return None
         try:
@@ -184,20 +184,20 @@ class OpenLineageEmitter:
 
 
 def _batch_of(snapshot: Snapshot, identifier: int) -> CommittedBatch | None:
-    """The entry of a batch in its snapshot; where users share an identifier, that of the user that committed."""
+    """The entry of a batch in its snapshot; if users share an identifier, the entry of the committing user."""
     found = [batch for batch in batches_of(snapshot) if batch.identifier == identifier]
     own = [batch for batch in found if batch.user == snapshot.commit_user]
     return next(iter(own or found), None)
 
 
 def _row_count(snapshot: Snapshot) -> int | None:
-    """The rows that a snapshot's batch has written; None where they cannot be told from those of others."""
+    """The rows that a snapshot's batch has written; None if they cannot be distinguished from those of others."""
     is_alone = len(batches_of(snapshot)) == 1 and snapshot.commit_kind is CommitKind.APPEND
     return snapshot.delta_record_count if is_alone else None
 
 
 def _open_client(config: Mapping[str, object] | None) -> tuple[OpenLineageClient, frozenset[str]]:
-    """The client, and the secrets in its configuration. Raises InvalidRequestError for one that it refuses."""
+    """The client, and the secrets in its configuration. Raises InvalidRequestError for a refused configuration."""
     secrets = frozenset(secrets_of(config or {}))
     try:
         client = OpenLineageClient(config=None if config is None else dict(config))

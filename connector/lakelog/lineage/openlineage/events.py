@@ -1,8 +1,8 @@
-"""RunEvents of the batches of a job: which one is due after a batch, and what it holds.
+"""RunEvents of the batches of a job: which event is due after a batch, and what it holds.
 
-Each event holds all that is known, so that it can be read without the others: job, run, inputs and outputs with their
-versions. START follows the first batch that committed. RUNNING follows a batch whose sources are not those of the last
-event, and is due at most once in a while otherwise: receivers keep a version of the job for each.
+Each event holds everything that is known, so that it can be read without the others: job, run, inputs and outputs with
+their versions. START follows the first batch that committed. RUNNING follows a batch whose sources are not those of the
+last event; otherwise it is due only from time to time, since receivers keep a version of the job for each event.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Engine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStatus:
-    """A run as of its newest batch. `row_count` are the rows that it has written so far; None is unknown."""
+    """A run at its newest batch. `row_count` is the number of rows that it has written so far; None means unknown."""
 
     run_id: str
     batch: CommittedBatch
@@ -43,16 +43,16 @@ class RunStatus:
 
     @property
     def sources(self) -> frozenset[Hashable]:
-        """What the batch reads, whatever the versions are."""
+        """What the batch reads, without versions."""
         return frozenset(_identity(source) for source in self.batch.lineage.sources)
 
     @property
     def is_streaming(self) -> bool:
-        """Whether the run goes on after its batch."""
+        """Whether the run continues after its batch."""
         return self.batch.lineage.batch_id is not None
 
     def due(self, millis_between: int | None) -> RunState | None:
-        """The event that is due; None when no event is. `millis_between` None is never without a change."""
+        """The event that is due, if any. `millis_between` None means that without a change no event is due."""
         if self.told_millis is None:
             return RunState.START
         is_changed = self.sources != self.told_sources
@@ -67,7 +67,7 @@ class RunStatus:
 def status_after(
     before: RunStatus | None, batch: CommittedBatch, snapshot: Snapshot, *, sink_uuid: str, row_count: int | None
 ) -> RunStatus:
-    """The status of a run after a batch; `before` is that of the run before, or of another run."""
+    """The status of a run after a batch; `before` is the earlier status, of this run or of another one."""
     run_id = run_id_of(batch, snapshot, sink_uuid)
     status = RunStatus(
         run_id=run_id, batch=batch, snapshot_id=snapshot.id, time_millis=snapshot.time_millis, row_count=row_count
@@ -84,7 +84,7 @@ def status_after(
 
 
 def engine_of(status: RunStatus) -> Engine:
-    """What runs a job whose engine is not given: Spark, where it is a stream."""
+    """What runs a job whose engine is not given: Spark if the job is a stream."""
     if not status.is_streaming:
         return Engine()
     try:
@@ -94,7 +94,7 @@ def engine_of(status: RunStatus) -> Engine:
 
 
 def run_id_of(batch: CommittedBatch, snapshot: Snapshot, sink_uuid: str) -> str:
-    """The run's UUID: Spark's id of the run, and for a batch write one that belongs to it alone, always the same."""
+    """The run's UUID: Spark's id of the run; for a batch write, a UUID of its own that is always the same."""
     given = batch.lineage.run_id
     if batch.lineage.batch_id is not None and given is not None:
         try:
@@ -117,7 +117,7 @@ def event_of(
     engine: Engine,
     error: str | None = None,
 ) -> RunEvent:
-    """The event. `error` is that of a run that failed, without secrets."""
+    """The event. `error` is the error of a failed run, without secrets."""
     lineage = status.batch.lineage
     engine_facet = processing_engine_run.ProcessingEngineRunFacet(
         name=engine.name, version=engine.version, openlineageAdapterVersion=LAKELOG, producer=PRODUCER

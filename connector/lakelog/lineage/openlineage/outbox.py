@@ -1,4 +1,4 @@
-"""Work that a job hands over and does not wait for: one thread does it, in order."""
+"""Work that a job hands over without waiting for it: one thread does it, in order."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from threading import Lock, Thread
 
-WAITING_MAX = 1000  # pieces of work; a receiver that does not answer holds the first of them up
+WAITING_MAX = 1000  # pieces of work; a receiver that does not answer delays the first of them
 
 
 class Outbox:
-    """Pieces of work in the order in which they are handed over. Its thread starts with the first, and ends with it.
+    """Pieces of work, done in the order in which they are handed over. The thread starts with the first piece.
 
-    The thread does not keep the process alive. What a piece of work raises ends the thread: it raises nothing.
+    The thread does not keep the process alive. A piece of work must not raise: that would end the thread.
     """
 
     def __init__(self, name: str) -> None:
@@ -23,7 +23,7 @@ class Outbox:
         self._thread: Thread | None = None
 
     def put(self, work: Callable[[], None], *, is_last: bool = False) -> bool:
-        """Hand work over; False when too much is waiting, unless it is the last."""
+        """Hand work over; returns False when too much is waiting, unless the work is the last."""
         if not is_last and self._work.qsize() >= WAITING_MAX:
             return False
         with self._lock:
@@ -34,7 +34,7 @@ class Outbox:
         return True
 
     def close(self, timeout: float) -> bool:
-        """End the thread once all work is done; False when it is not done after so many seconds."""
+        """End the thread once all work is done; returns False if it is not done after `timeout` seconds."""
         with self._lock:
             thread, self._thread = self._thread, None
             if thread is None:

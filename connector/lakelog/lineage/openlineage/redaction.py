@@ -1,4 +1,4 @@
-"""Texts without secrets, as they are logged and sent: errors of HTTP clients quote addresses with what is in them."""
+"""Strings without secrets, to be logged and sent: errors of HTTP clients quote whole addresses."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _PARAMETER = re.compile(
 
 
 def redacted(text: str, secrets: Collection[str] = (), *, length_max: int = CAUSE_MAX) -> str:
-    """The text with each of `secrets`, users of URLs, credentials and parameters with telling names masked.
+    """The string with each of `secrets`, users in URLs, credentials and parameters with secret names masked.
 
-    Of a long one the beginning and the end are left.
+    A long string is shortened to its beginning and end.
     """
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, _MASK)
@@ -31,7 +31,7 @@ def redacted(text: str, secrets: Collection[str] = (), *, length_max: int = CAUS
 
 
 def secrets_of(settings: object, *, key: str = "") -> Iterator[str]:
-    """The values in settings, in objects and lists of any depth, whose names say that they are secret."""
+    """The values in settings whose names say that they are secret, in objects and lists of any depth."""
     if isinstance(settings, dict):
         for name, value in settings.items():
             yield from secrets_of(value, key=str(name))

@@ -22,10 +22,10 @@ def table_graph(
     up: bool = True,
     down: bool = True,
 ) -> LineageGraph:
-    """What a table was made from (`up`) and what was made from it (`down`), `depth` tables far; all without it.
+    """What a table was made from (`up`) and what was made from it (`down`), up to `depth` tables; by default all.
 
-    All that is known of the table, or with `snapshot_id` what `upstream` and `downstream` answer for that snapshot.
-    Notebooks show it as a picture. Raises NotFoundError.
+    It has everything known about the table, or with `snapshot_id` what `upstream` and `downstream` answer for that
+    snapshot. Notebooks show the graph as a picture. Raises NotFoundError.
     """
     store = FoundTables([catalog]).named(table)
     key = line_key(store)

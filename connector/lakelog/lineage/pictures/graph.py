@@ -1,7 +1,7 @@
 """The graph around a table: what it was made from, what was made from it, and which jobs did it.
 
-A node is a line of a table, or a source of another kind; a link stands for all batches of one job that read the one
-and wrote the other. Around a line these are all that are known, around a snapshot those that `upstream` and
+A node is a line of a table, or a source of another kind; a link stands for all batches of one job that read one node
+and wrote the other. Around a line, these are all known batches; around a snapshot, those that `upstream` and
 `downstream` answer.
 """
 
@@ -29,7 +29,7 @@ class LineageGraph:
     links: Sequence[LineageLink]
 
     def to_svg(self) -> str:
-        """The picture, an SVG document. Raises UnsupportedError for one whose lines pass too many other tables."""
+        """The picture, an SVG document. Raises UnsupportedError if its lines would pass too many other tables."""
         from lakelog.lineage.pictures.picture import lineage_svg  # noqa: PLC0415  # which draws this
 
         return lineage_svg(self.nodes, self.jobs, self.links)
@@ -47,10 +47,10 @@ def graph_of(
     snapshot_id: int | None = None,
     depth: int | None = None,
 ) -> LineageGraph:
-    """The graph of the edges above and below a line of a table, `depth` links far in each direction; None is all.
+    """The graph of the edges upstream and downstream of a line, up to `depth` links in each direction; None means all.
 
-    The edges are of EDGE_SCHEMA; those that are not reached are left out. `name` is that of the line, where no edge has
-    it, and `snapshot_id` the snapshot that was asked for.
+    The edges are of EDGE_SCHEMA; those that are not reached are left out. `name` is the name of the line, used if no
+    edge has it, and `snapshot_id` the snapshot in the question.
     """
     found = {side: _Links(edges) for side, edges in (("above", above), ("below", below))}
     depths = {asked: 0}
@@ -126,7 +126,7 @@ class _Links:
         }
 
     def reached(self, asked: NodeKey, depth: int | None, depths: dict[NodeKey, int], *, is_up: bool) -> Iterator[Row]:
-        """The links up from a node, or down, level by level; what is reached gets its depth."""
+        """The links up or down from a node, level by level; what is reached gets its depth."""
         level, step, seen = [asked], 0, {asked}
         while level and (depth is None or step < depth):
             step += 1
@@ -142,7 +142,7 @@ class _Links:
 def _spans(
     keys: Iterable[NodeKey], links: Iterable[Row], jobs: Mapping[tuple[NodeKey, str | None], Row]
 ) -> dict[NodeKey, tuple[int | None, int | None]]:
-    """The first and the last snapshot of each table that links read or jobs wrote."""
+    """The first and last snapshot of each table that links read or jobs wrote."""
     read: dict[NodeKey, list[Row]] = {}
     written: dict[NodeKey, list[Row]] = {}
     for row in links:

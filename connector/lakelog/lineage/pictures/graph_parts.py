@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class NodeKind(StrEnum):
-    """What a node is: a table, a source that is no table of lakelog, or a source of which nothing is known."""
+    """What a node is: a table, a source that is not a lakelog table, or an unknown source."""
 
     TABLE = "table"
     FOREIGN = "foreign"
@@ -16,7 +16,7 @@ class NodeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NodeKey:
-    """What a node is known by, whatever it is called: a table by its uuid; `branch` None is the main line."""
+    """What identifies a node, whatever its name is: for a table its uuid; `branch` None is the main line."""
 
     kind: NodeKind
     identity: str
@@ -25,10 +25,10 @@ class NodeKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineageNode:
-    """A line of a table or another source. `depth` is 0 for the asked one, negative above it.
+    """A line of a table or another source. `depth` is 0 for the asked node, negative upstream of it.
 
-    `first` and `last` are its snapshots that the links read or wrote; `first` None is all up to `last`, and both None
-    is unknown.
+    `first` and `last` are its snapshots that the links read or wrote; if `first` is None, all snapshots up to `last`;
+    if both are None, they are unknown.
     """
 
     name: str
@@ -42,7 +42,7 @@ class LineageNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineageJob:
-    """What a job has written to a node: the number of its batches, the first and the last snapshot."""
+    """What a job has written to a node: the number of its batches, and the first and last snapshot."""
 
     job: str | None
     sink: int
@@ -53,11 +53,11 @@ class LineageJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineageLink:
-    """What a job's batches have read of a node, by its position among the nodes, and have written to another.
+    """What a job's batches have read from one node and written to another; nodes are named by position.
 
-    `source_from` and `source_to` are the snapshots that were read, the first exclusive; None is the beginning, or
-    unknown, and `why` says why. `is_exact` says that all batches have read nothing behind `source_to`. `is_above` says
-    that the asked table was made through the link, `is_below` that the link leads on from it; in a cycle it is both.
+    `source_from` (exclusive) and `source_to` are the snapshots that were read; None means the beginning, or unknown,
+    and then `why` says why. `is_exact` says that no batch has read anything after `source_to`. `is_above` says that the
+    asked table was made through the link, `is_below` that the link leads on from it; in a cycle both are true.
     """
 
     source: int

@@ -1,7 +1,7 @@
 """Places of boxes in a picture: layers from left to right, few crossings, and lines that pass between the boxes.
 
-Boxes of a layer stand below each other. A line that leaves out layers passes through a place of its own in each of
-them. Pure, and the same for the same graph.
+Boxes of a layer stand below each other. A line that skips layers passes through a place of its own in each of them.
+Pure, and deterministic.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lakelog.common.errors import UnsupportedError
 SWEEPS = 8
 LAYER_GAP = 46.0  # between the boxes of two layers
 BOX_GAP = 18.0
-PLACES_MAX = 10_000  # layers that all lines pass
+PLACES_MAX = 10_000  # layers that lines pass, in total
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """A place, from the top left corner of the picture."""
+    """A position, from the top left corner of the picture."""
 
     x: float
     y: float
@@ -36,7 +36,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayoutLine:
-    """A line from a box to another: level from the first point to the second, curved to the third, level, and so on."""
+    """A line from box to box: level from the first point to the second, curved to the third, level again, and so on."""
 
     source: int
     target: int
@@ -101,7 +101,7 @@ def _check_places(layers: Sequence[int], arrows: Sequence[tuple[int, int]]) -> N
 
 
 def _back_arrows(count: int, arrows: Sequence[tuple[int, int]]) -> set[int]:
-    """The places of arrows without which there is no cycle: those to a box that a depth-first walk has not left."""
+    """The indexes of arrows whose removal breaks all cycles: those to a box that a depth-first walk has not left."""
     leaving: dict[int, list[int]] = {}
     for place, (one, _) in enumerate(arrows):
         leaving.setdefault(one, []).append(place)
@@ -129,7 +129,7 @@ def _back_arrows(count: int, arrows: Sequence[tuple[int, int]]) -> set[int]:
 
 
 def _layers(count: int, arrows: Sequence[tuple[int, int]]) -> list[int]:
-    """The layer of each box: behind those of all boxes before it, and as near as possible to those behind it."""
+    """The layer of each box: after those of all its predecessors, as near as possible to those of its successors."""
     targets: dict[int, list[int]] = {}
     waiting = [0] * count
     for one, other in arrows:
@@ -154,7 +154,7 @@ def _layers(count: int, arrows: Sequence[tuple[int, int]]) -> list[int]:
 
 
 def _ordered(layers: Sequence[int], chains: Iterable[Sequence[int]]) -> list[list[int]]:
-    """The boxes of each layer in an order with few crossings: each near to the middle of its neighbours."""
+    """The boxes of each layer in an order with few crossings: each near the middle of its neighbours."""
     columns: list[list[int]] = [[] for _ in range(max(layers, default=-1) + 1)]
     for node, layer in enumerate(layers):
         columns[layer].append(node)
@@ -177,7 +177,7 @@ def _ranks(column: Sequence[int]) -> dict[int, float]:
 
 
 def _tops(columns: Sequence[Sequence[int]], sizes: Sequence[Box], chains: Iterable[Sequence[int]]) -> dict[int, float]:
-    """The upper ends of the boxes: in their order, as near to the middle of their neighbours as the others allow."""
+    """The upper ends of the boxes: in order, as near the middle of their neighbours as the other boxes allow."""
     middles: dict[int, float] = {}
     for column in columns:
         top = 0.0
@@ -195,7 +195,7 @@ def _tops(columns: Sequence[Sequence[int]], sizes: Sequence[Box], chains: Iterab
 
 
 def _spread(wanted: Sequence[float], heights: Sequence[float]) -> list[float]:
-    """Middles in the given order without overlap, near to the wanted ones: groups that touch share their deviation."""
+    """Middles in the given order without overlap, near the wanted ones: groups that touch share their deviation."""
     groups: list[tuple[float, int, float]] = []  # the sum of where its first box would be, its boxes, its height
     for middle, height in zip(wanted, heights, strict=True):
         group = (middle - height / 2, 1, height + BOX_GAP)
@@ -224,7 +224,7 @@ def _ends(columns: Sequence[Sequence[int]], sizes: Sequence[Box]) -> list[tuple[
 
 
 def _neighbours(chains: Iterable[Sequence[int]]) -> tuple[Mapping[int, list[int]], Mapping[int, list[int]]]:
-    """The neighbours of each box in the layer before it, and in the layer behind it."""
+    """The neighbours of each box in the previous layer and in the next one."""
     before: dict[int, list[int]] = {}
     behind: dict[int, list[int]] = {}
     for chain in chains:

@@ -1,8 +1,8 @@
 """The graph around a table as an SVG: tables and jobs from left to right, readable on light and on dark pages.
 
 Each job stands between what it reads and what it writes, once for each table that it writes. Names come from others:
-they are escaped, and cut where they are long; a pointer that rests on a box shows them whole. No script, no font, no
-address but that of SVG.
+they are escaped, and long ones are cut; a tooltip on the box shows them whole. The picture has no script, no font, and
+no address except that of SVG.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TITLE_MAX = 2000
 MARGIN = 16.0
 LINE_HEIGHT = 17.0
 _PADDING = 14.0
-_BOLD = 1.08  # as wide as the same text in plain letters
+_BOLD = 1.08  # width relative to the same text in plain letters
 _STYLE = """
     text { font: 13px system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif; fill: #1f2328; }
     .name { font-weight: 600; } .small { font-size: 11.5px; fill: #59636e; }
@@ -141,11 +141,11 @@ def _drawn(css: str, first: str, others: list[str]) -> _Drawn:
 
 
 def _short(text: str) -> str:
-    """A text on one line; a long one without its middle, since the ends of names tell them apart."""
+    """A string on one line; a long one without its middle, since the ends of names distinguish them."""
     text = printable(text[: 10 * NAME_MAX])
     return text if len(text) <= NAME_MAX else f"{text[: NAME_MAX // 2]}\u2026{text[-NAME_MAX // 2 + 1 :]}"
 
 
 def _width(text: str) -> float:
-    """About as wide as a text is drawn; rather wider."""
+    """The approximate width of a drawn string; rather too wide."""
     return sum(4.6 if one in _NARROW else 12.0 if one in _WIDE else 14.0 if ord(one) > 0x2E7F else 8.1 for one in text)

@@ -1,4 +1,4 @@
-"""What a picture of lineage says of tables and jobs, in a terminal and in an SVG."""
+"""The words for tables and jobs in a picture of lineage, in a terminal and in an SVG."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NO_JOB = "a job without a name"
 
 
 def reasons_of(links: Iterable[LineageLink]) -> dict[int, str]:
-    """Why the sources of links are unknown, by their places: of several reasons the last one."""
+    """Why the sources of links are unknown, by their positions; of several reasons, the last one."""
     found: dict[int, dict[str, None]] = {}
     for link in links:
         if link.why is not None:
@@ -19,14 +19,14 @@ def reasons_of(links: Iterable[LineageLink]) -> dict[int, str]:
 
 
 def node_lines(node: LineageNode, why: str | None) -> list[str]:
-    """The name of a node, and its snapshots that count; of an unknown source `why`."""
+    """The name of a node and its relevant snapshots; for an unknown source, `why`."""
     if node.kind is NodeKind.UNKNOWN:
         return ["unknown source", *([] if why is None else [why])]
     return [node.name, *([] if node.last is None else [_snapshots(node.first, node.last)])]
 
 
 def job_lines(job: LineageJob) -> list[str]:
-    """The name of a job, and the batches by which it has written its table."""
+    """The name of a job, and its batches that have written the table."""
     snapshots = _snapshots(job.first, job.last)
     return [job.job or NO_JOB, f"{job.batch_count} {'batch' if job.batch_count == 1 else 'batches'}, {snapshots}"]
 

@@ -1,6 +1,6 @@
-"""Sources that a program declares, where no plan shows them: `db.a@12` is snapshot 12 of a table, `db.b` some state.
+"""Sources that a program declares when no plan shows them: `db.a@12` is snapshot 12 of a table, `db.b` some state.
 
-A name is that of a table in a warehouse, or with a slash its folder.
+A name is that of a table in a warehouse; a name with a slash is the table's folder.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ _MARK = "@"
 
 
 def made_from(table: AnyTable, *sources: str, job: str | None = None) -> AnyTable:
-    """The table, by a handle whose writes and statements record that they were made from `sources`, by a job.
+    """A handle of the table whose writes and statements record that they were made from `sources`, by a job.
 
         made_from(catalog.load_table("db.report"), "db.orders@12", job="nightly").write(rows)
 
-    `db.orders@12` is snapshot 12 of a table of the same warehouse; a folder names a table elsewhere. Without a number
-    it is recorded that the snapshot is not known. Raises InvalidRequestError for a name that is none, NotFoundError.
+    `db.orders@12` is snapshot 12 of a table in the same warehouse; a folder names a table elsewhere. Without a number
+    the snapshot is recorded as unknown. Raises InvalidRequestError for an invalid name, NotFoundError.
     """
     found = tuple(_source(one, table.warehouse) for one in checked_sources(sources))
     return with_lineage(table, BatchLineage(job=job, sources=found))
 
 
 def with_lineage(table: AnyTable, lineage: BatchLineage) -> AnyTable:
-    """The table, by a handle whose writes and statements record this."""
+    """A handle of the table whose writes and statements record this lineage."""
     return table._of(replace(table.store, lineage=lineage.to_json()))
 
 
 def parse_sources(text: str) -> tuple[str, ...]:
-    """The names in an option, with commas; `none` is no source. Raises ValueError."""
+    """The names in an option, separated by commas; `none` means no source. Raises ValueError."""
     names = [name.strip() for name in text.split(",") if name.strip()]
     if not names:
         raise ValueError(f"expected names such as db.a@12 with commas, or {NO_SOURCES!r}")
@@ -57,7 +57,7 @@ def parse_sources(text: str) -> tuple[str, ...]:
 
 
 def declared_sources(names: Iterable[str], warehouse: str) -> tuple[Source, ...]:
-    """The declared sources; one that is not there is unknown, and a warning in the log: it fails no job."""
+    """The declared sources; a missing one becomes unknown, with a warning in the log: it does not fail the job."""
     found: list[Source] = []
     for name in names:
         try:
@@ -69,7 +69,7 @@ def declared_sources(names: Iterable[str], warehouse: str) -> tuple[Source, ...]
 
 
 def checked_sources(names: Iterable[str]) -> tuple[str, ...]:
-    """The names. Raises InvalidRequestError for one that cannot be that of a table and a snapshot."""
+    """The names. Raises InvalidRequestError for one that cannot name a table and a snapshot."""
     found = tuple(names)
     for name in found:
         table, number = _parts_of(name)

@@ -1,4 +1,4 @@
-"""Jobs that were ended or deleted: up to which commit. What a job commits afterwards counts again."""
+"""Jobs that were ended or deleted, and up to which commit. What a job commits afterwards counts again."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from lakelog.warehouse.system_database import SystemDatabase
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobStatus:
-    """The last commits, in milliseconds since 1970, at which a job was ended and deleted; None if it was not."""
+    """The last commits before a job was ended and deleted, in milliseconds since 1970; None if it was not."""
 
     ended_millis: int | None = None
     deleted_millis: int | None = None
 
     def covers_ended(self, commit_millis: int) -> bool:
-        """Whether a commit was before the end of the job, or its deletion."""
+        """Whether a commit was before the end or the deletion of the job."""
         is_ended = self.ended_millis is not None and commit_millis <= self.ended_millis
         return is_ended or self.covers_deleted(commit_millis)
 

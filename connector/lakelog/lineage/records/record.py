@@ -2,24 +2,24 @@
 
     {"batches": [{"user", "identifier", "job", "query", "run", "batch", "operation", "sources": [source, ...]}, ...]}
 
-The same entry, without `user` and `identifier`, stands in the header of each record of the log that starts a part of
-the batch: a writer that takes the batch in keeps it. A source is one of
+The same entry, without `user` and `identifier`, is in the header of each record of the log that starts a part of the
+batch: a writer that takes the batch in keeps it. A source is one of the following:
 
     {"kind": "table", "table": "db.t", "uuid", "path", "branch", "mode": "stream" | "batch",
      "from": {"snapshot", "commit"}, "to": {"snapshot", "commit"}, "exact": boolean,
      "log": {"topic", "from": {bucket: offset}, "to": {bucket: offset}}, "why"}
-    {"kind": "foreign", "format": "kafka", "name", "from", "to"}      offsets or versions as that source writes them
+    {"kind": "foreign", "format": "kafka", "name", "from", "to"}      offsets or versions in that source's notation
     {"kind": "unknown", "why"}
 
-`to` is the newest snapshot that the batch and those before it have read whole, `from` the one of the batch before.
-`exact` says that they have read nothing behind `to`. A member that is not known is left out, and `why` says why.
+`to` is the newest snapshot that the batch and those before it have read completely, `from` is the `to` of the previous
+batch. `exact` says that they have read nothing after `to`. A member that is not known is left out, and `why` says why.
 
-The merge of a branch has the branch as a source, from the state since which changes are taken, or of a whole branch at
-which it began, to the snapshot that is taken; and as "brought" what the branch's batches have read in between, as
-entries like those of a snapshot: {"user", "identifier", "job", "batch", "sources"}.
+The merge of a branch has the branch as a source, from the state since which changes are taken (for a whole branch, the
+state at which it began) to the snapshot that is taken. What the branch's batches have read in between is in "brought",
+with entries like those of a snapshot: {"user", "identifier", "job", "batch", "sources"}.
 
-Older versions wrote a source of a stream as {"table", "uuid", "start", "end"}: two offsets of the checkpoint, of which
-`consumed` and `commit` are taken, and no `job`, `query`, `run` and `batch`.
+Older versions of lakelog wrote a source of a stream as {"table", "uuid", "start", "end"}: two offsets of the
+checkpoint, from which `consumed` and `commit` are taken, and no `job`, `query`, `run` and `batch`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from lakelog.common.json_fields import COUNT, member, number_of, objects, option
 from lakelog.common.quoting import cause, cut
 from lakelog.filestore.metadata.snapshots import LINEAGE_KEY, Snapshot
 
-TEXT_MAX = 8 << 10  # characters of a foreign source's offsets: a property of a snapshot is read with each commit
+TEXT_MAX = 8 << 10  # characters of a foreign source's offsets: each commit reads a snapshot's properties
 
 
 class ReadMode(StrEnum):
@@ -46,9 +46,9 @@ class ReadMode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableVersion:
-    """A snapshot by its number, and the uuid of the commit that made it: numbers are given again after a rollback.
+    """A snapshot by its number and the uuid of the commit that made it: numbers are reused after a rollback.
 
-    `commit` None is unknown, as for snapshots of other engines.
+    `commit` None means unknown, as for snapshots of other engines.
     """
 
     snapshot_id: int
@@ -66,7 +66,7 @@ class TableVersion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRange:
-    """The records of a log that a batch has read: per bucket from the first offset to the second, exclusive."""
+    """The records of a log that a batch has read: per bucket, from the first offset to the second, exclusive."""
 
     topic_id: str
     start: Mapping[int, int] = field(default_factory=dict)
@@ -86,8 +86,8 @@ class LogRange:
 class TableSource:
     """A lakelog or Paimon table that a batch reads.
 
-    `start` is None for the first batch of a stream and for a batch read, `end` where no snapshot was read whole yet, or
-    where it is unknown; then `why` says so. `branch` is None for the main line.
+    `start` is None for the first batch of a stream and for a batch read; `end` is None if no snapshot was read
+    completely yet, or if it is unknown: then `why` says so. `branch` is None for the main line.
     """
 
     table: str
@@ -135,7 +135,7 @@ class TableSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignSource:
-    """A source of another kind. `start` and `end` are its offsets or versions as it writes them, cut to `TEXT_MAX`."""
+    """A source of another kind. `start` and `end` are its offsets or versions, in its own form, cut to `TEXT_MAX`."""
 
     format: str
     name: str | None = None
@@ -218,7 +218,7 @@ class BatchLineage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommittedBatch:
-    """A batch, whole or a part of it, that a snapshot took in: its user, its identifier, its lineage."""
+    """A whole batch, or a part of one, that a snapshot took in: its user, its identifier, its lineage."""
 
     user: str
     identifier: int
@@ -250,7 +250,7 @@ def batches_of(snapshot: Snapshot) -> tuple[CommittedBatch, ...]:
 
 
 def _brought_of(fields: Mapping[str, Any]) -> CommittedBatch:
-    """A batch of a merged branch, which brings none itself."""
+    """A batch of a merged branch, which itself has no "brought"."""
     return CommittedBatch.from_json({key: value for key, value in fields.items() if key != "brought"})
 
 
@@ -264,7 +264,7 @@ def _source_of(fields: Mapping[str, Any]) -> Source:
             return ForeignSource.from_json(fields)
         case "unknown":
             return UnknownSource(why=string(fields, "why"))
-        case kind:  # of a newer version
+        case kind:  # from a newer version of lakelog
             return UnknownSource(why=f"a source of kind {cut(kind)}, which this version of lakelog does not know")
 
 

@@ -9,12 +9,12 @@ from lakelog.lineage.records.record import ReadMode, TableSource, TableVersion
 
 
 def uuid_of(table: TableStore) -> str:
-    """What names a table in lineage: its uuid, or of a table of other engines when it was made."""
+    """What identifies a table in lineage: its uuid, or for a table of another engine its creation time."""
     return table.uuid or identity_of(table).partition(BRANCH_INFIX)[0]
 
 
 def source_of_table(table: TableStore, *, mode: ReadMode) -> TableSource:
-    """A table, or a branch of it, as a source of which nothing is read."""
+    """A table, or a branch of it, as a source from which nothing is read yet."""
     is_main = table.branch == MAIN_BRANCH
     return TableSource(
         table=table.name.partition(BRANCH_INFIX)[0],

@@ -1,7 +1,7 @@
-"""Tables whose lineage could not be read, beside others whose lineage could.
+"""Tables whose lineage could not be read, while that of others could.
 
-A question about a warehouse is answered from the tables that are readable. The others are named: in the log as
-warnings, and to who asks for them by `unreadable_tables`. A question about one of them raises its error.
+A question about a warehouse is answered from the readable tables. The others are named by warnings in the log, and in
+the list of `unreadable_tables`. A question about one of them raises its error.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ logger = logging.getLogger("lakelog.lineage")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreadableTable:
-    """A table, or a branch of one as `db.t$branch_b`, whose lineage is missing in an answer, and why.
+    """A table, or a branch such as `db.t$branch_b`, whose lineage is missing in an answer, and why.
 
-    `path` is the table's folder; None where it is not known.
+    `path` is the table's folder; None if it is not known.
     """
 
     name: str
@@ -42,7 +42,7 @@ _LOGS: ContextVar[bool] = ContextVar("lakelog_unreadable_logs", default=True)
 
 @contextmanager
 def unreadable_tables(*, logs: bool = True) -> Iterator[list[UnreadableTable]]:
-    """A list that gets the tables which the questions inside could not read: their lineage is missing in the answers.
+    """A list of the tables that questions inside the block could not read: their lineage is missing in the answers.
 
     Without `logs` there are no warnings in the log.
 
@@ -59,12 +59,12 @@ def unreadable_tables(*, logs: bool = True) -> Iterator[list[UnreadableTable]]:
 
 
 def missing_lineage(name: str, error: LakelogError) -> str:
-    """What is missing in an answer, and why, as a sentence."""
+    """A sentence that says what is missing in an answer, and why."""
     return f"the lineage of {escaped(name)} is missing, since the table cannot be read: {error}"
 
 
 def note_unreadable(name: str, path: str | None, error: LakelogError) -> None:
-    """Record that the lineage of a table is missing in an answer; what does not print in its name is escaped."""
+    """Record that the lineage of a table is missing in an answer; unprintable characters in its name are escaped."""
     name = escaped(name)
     if _LOGS.get():
         logger.warning("%s", missing_lineage(name, error))
@@ -76,12 +76,12 @@ def note_unreadable(name: str, path: str | None, error: LakelogError) -> None:
 def readable_tables(
     catalog: Warehouse, note: Callable[[str, str, LakelogError], None] = note_unreadable
 ) -> Iterator[tuple[str, str, FileStoreTable]]:
-    """The tables of a warehouse that can be opened, with their names; the others are given to `note`."""
+    """The tables of a warehouse that can be opened, with their names; the others are passed to `note`."""
     return catalog.stores(on_error=note)
 
 
 def check_is_read(table: TableStore, unreadable: Iterable[UnreadableTable]) -> None:
-    """Raise the error of a table or branch that is asked for, where it could not be read."""
+    """Raise the error of a requested table or branch if it could not be read."""
     for one in unreadable:
         if (one.name, one.path) == (escaped(table.name), table.path):
             raise one.error

@@ -1,8 +1,8 @@
 """Where branches begin, and which of their snapshots are their own.
 
-The fork file names the snapshot at which a branch was made, or up to which its table has taken it since. A branch that
-was rolled back behind that begins at an older one: the newest that it still shares with its table. One that another
-engine has put in the place of its table begins at the newest that both have.
+The fork file names the snapshot at which a branch was created, or up to which its table has taken it since. A branch
+that was rolled back beyond that begins at an older snapshot: the newest that it still shares with its table. A branch
+with which another engine has replaced its table begins at the newest snapshot that both have.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from lakelog.filestore.metadata.tables import Fork, TableStore, read_fork
 from lakelog.filestore.schema import MAIN_BRANCH
 from lakelog.lineage.records.record import TableVersion
 
-PIECE_SNAPSHOTS = 1_000  # that are held in memory at a time
+PIECE_SNAPSHOTS = 1_000  # held in memory at a time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beginning:
-    """The snapshot of its table at which a branch began, and when the branch was made, as far as that is known.
+    """The snapshot of its table at which a branch began, and when the branch was created, as far as that is known.
 
-    A branch that its table `has_taken` begins anew at a snapshot that was written to the branch: then it is the time at
-    which the table took it. Where the branch does not know that, it `is_dated` False, and the time is the snapshot's.
+    A branch that its table `has_taken` begins again at a snapshot that was written to the branch: then the time is when
+    the table took it. If the branch does not know that, `is_dated` is False, and the time is that of the snapshot.
     """
 
     version: TableVersion
@@ -36,10 +36,10 @@ class Beginning:
 
 
 def beginning_of(table: TableStore, branch: str) -> Beginning | None:
-    """Where a branch begins; None for one that began empty, or shares no living snapshot with its table.
+    """Where a branch begins; None if it began empty or shares no living snapshot with its table.
 
-    Branches of other engines have no record of it: they begin at the newest snapshot that both lines have. Raises
-    CorruptDataError.
+    Branches of other engines have no record of their beginning: they begin at the newest snapshot that both lines have.
+    Raises CorruptDataError.
     """
     fork = read_fork(table, branch)
     if fork is None:
@@ -57,7 +57,7 @@ def beginning_of(table: TableStore, branch: str) -> Beginning | None:
 
 
 def forked_at(table: TableStore, branch: str, fork: Fork) -> TableVersion | None:
-    """Where a branch with a fork file begins; None for one that began empty, or shares nothing any more."""
+    """Where a branch with a fork file begins; None if it began empty or no longer shares anything."""
     if fork.snapshot_id is None:
         return None
     own, main = replace(table, branch=branch), replace(table, branch=MAIN_BRANCH).snapshots
@@ -72,16 +72,16 @@ def forked_at(table: TableStore, branch: str, fork: Fork) -> TableVersion | None
 
 
 def line_snapshots(table: TableStore, branch: str, first: int = 1) -> Iterator[Snapshot]:
-    """The living snapshots of one line from an id on, oldest first: of a branch those that its table has not.
+    """The living snapshots of one line from an id on, oldest first; for a branch, those that its table lacks.
 
-    Reads them piece by piece. Raises UnsupportedError for a branch whose name no lineage can have.
+    Reads them in pieces. Raises UnsupportedError for a branch whose name cannot be in lineage.
     """
     check_line_name(table, branch)
     snapshots = replace(table, branch=branch).snapshots
     main = None
     if branch != MAIN_BRANCH:
         fork = read_fork(table, branch)
-        if fork is None:  # of another engine, which copies snapshots of the table
+        if fork is None:  # from another engine, which copies snapshots of the table
             main = replace(table, branch=MAIN_BRANCH).snapshots
         else:
             began = forked_at(table, branch, fork)
@@ -101,9 +101,9 @@ def check_line_name(table: TableStore, branch: str) -> None:
 
 
 def _leads_from(branch: TableStore, number: int, fork: Fork) -> bool:
-    """Whether a branch still has the snapshot of its fork, or has it expired behind it, and was not rolled back.
+    """Whether a branch still has the snapshot of its fork, or the snapshot has expired and was not rolled back.
 
-    A rollback deletes the tag which keeps that snapshot in the branch.
+    A rollback deletes the tag that keeps this snapshot in the branch.
     """
     snapshots = branch.snapshots
     found = snapshots.find(number)
@@ -119,7 +119,7 @@ def _leads_from(branch: TableStore, number: int, fork: Fork) -> bool:
 
 
 def _taken_by_others(main: SnapshotManager, own: SnapshotManager, ids: Sequence[int]) -> TableVersion | None:
-    """The newest of a branch's own snapshots that its table has too; two lines that part do not meet again."""
+    """The newest of a branch's own snapshots that its table also has; lines that diverge do not meet again."""
 
     def is_shared(number: int) -> bool:
         found = main.find(number)
@@ -132,7 +132,7 @@ def _taken_by_others(main: SnapshotManager, own: SnapshotManager, ids: Sequence[
 
 
 def _shared(table: TableStore, branch: str) -> Snapshot | None:
-    """The newest of the oldest snapshots of a branch that its table has too."""
+    """The last of a branch's oldest snapshots that its table has too, without a gap."""
     main, own = replace(table, branch=MAIN_BRANCH).snapshots, replace(table, branch=branch).snapshots
     found = None
     for number in own.ids():
@@ -144,7 +144,7 @@ def _shared(table: TableStore, branch: str) -> Snapshot | None:
 
 
 def _time_of(table: TableStore, branch: str, version: TableVersion) -> int:
-    """When a snapshot of a table or of its branch was committed; 0 for one that lives in neither."""
+    """When a snapshot of a table or of its branch was committed; 0 if it lives in neither."""
     lines = (replace(table, branch=one).snapshots for one in (branch, MAIN_BRANCH))
     found = (line.find(version.snapshot_id) for line in lines)
     return next((one.time_millis for one in found if one is not None and one.uuid == version.commit), 0)

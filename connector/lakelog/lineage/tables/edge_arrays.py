@@ -1,9 +1,9 @@
 """Edges as arrays, for questions of any depth: from a snapshot up to what it was made from, or down.
 
-A node is a snapshot of a line that edges name: a number, by line and id. An edge reads the nodes of its source between
-two bounds. A number that was given again after a rollback is another node, by the uuid of its commit: then the line has
-generations, each with the nodes that a reader of that time could read. Every step of a question is a few passes over
-the arrays.
+A node is a snapshot of a line that edges name: a number for each line and id. An edge reads the nodes of its source
+between two bounds. An id that was reused after a rollback is another node, distinguished by the uuid of its commit:
+then the line has generations, each with the nodes that a reader of that time could read. Every step of a question is a
+few passes over the arrays.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ Living = Callable[[LineKey], Mapping[TableVersion, int]]
 
 
 class EdgeArrays:
-    """The edges from tables, of any number of catalogs. `edges` are of EDGE_SCHEMA.
+    """The edges of the tables of any number of catalogs. `edges` are of EDGE_SCHEMA.
 
-    What the `unreadable` tables were made from is missing. `living` gives the snapshots that live in a line, with the
-    times of their commits; only lines are asked for whose numbers were given again.
+    The sources of the `unreadable` tables are missing. `living` gives the snapshots that live in a line, with the times
+    of their commits; it is asked only for lines whose numbers were reused.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class EdgeArrays:
         self._place()
 
     def line(self, key: LineKey) -> int | None:
-        """The number of a line; None for one that no edge names."""
+        """The number of a line; None if no edge names it."""
         return self._by_line.get(coded_name(key.uuid, key.branch))
 
     def lines_of(self, uuid: str) -> list[int]:
@@ -62,12 +62,12 @@ class EdgeArrays:
         return [number for number in range(len(self.lines)) if self.key(number).uuid == uuid]
 
     def key(self, line: int) -> LineKey:
-        """The line of a number."""
+        """The key of the line with a number."""
         uuid, _, branch = self.lines[line].partition("\0")
         return LineKey(uuid, branch or None)
 
     def up(self, line: int, version: TableVersion, depth: int | None = None) -> Iterator[Ints]:
-        """The edges that made a snapshot, then those that made what they read, and so on; each edge once."""
+        """The edges that made a snapshot, then the edges that made what these read, and so on; each edge once."""
         found = self._written_to(line, version)
         seen = np.zeros(len(found), dtype=np.bool_)
         while found.any() and depth != 0:
@@ -84,9 +84,9 @@ class EdgeArrays:
         time_millis: int | None = None,
         also: Collection[int] = (),
     ) -> Iterator[Ints]:
-        """The edges that read a snapshot, then those that read what they wrote, and so on; each edge once.
+        """The edges that read a snapshot, then the edges that read what these wrote, and so on; each edge once.
 
-        `also` are further lines that have the snapshot.
+        `also` has further lines that have the snapshot.
         """
         found = self._readers_of(line, version, time_millis)
         for other in also:
@@ -103,9 +103,9 @@ class EdgeArrays:
         return bool(self._written_to(line, version).any())
 
     def lines_below(self, key: LineKey, name: str) -> dict[LineKey, str]:
-        """A line with its name, and all lines that were ever made from it with their last names, near ones first.
+        """A line and all lines that were ever made from it, nearest first, with their last names.
 
-        With the other lines of these tables that edges name: a snapshot may be in several of them.
+        It includes the other lines of these tables that edges name: a snapshot may be in several of them.
         """
         found, waiting = {key: name}, [key]
         for one in waiting:
@@ -126,7 +126,7 @@ class EdgeArrays:
         return found
 
     def line_named(self, table: str, branch: str | None) -> LineKey | None:
-        """The line that edges name so, of several that of the newest edge."""
+        """The line with this name in edges; of several, the one of the newest edge."""
         newest: tuple[int, LineKey] | None = None
         for side, lines in (("sink", self.sink_line), ("source", self.source_line)):
             is_table = truths(pc.equal(self.edges[f"{side}_table"], table))
@@ -146,7 +146,7 @@ class EdgeArrays:
         return found
 
     def commits_of(self, line: int, snapshot_id: int) -> list[str]:
-        """The commits under a number of a line that edges name, the newest last."""
+        """The commits that edges name under a number of a line, the newest last."""
         as_sink = (self.sink_line == line) & (self.sink_id == snapshot_id) & (self.sink_commit != NONE)
         as_source = (self.source_line == line) & (self.end == snapshot_id) & (self.to_commit != NONE)
         times = np.concatenate([self.time[as_sink], self.time[as_source]])
@@ -166,7 +166,7 @@ class EdgeArrays:
         return any((one.snapshot_id, self._commit(one)) in named for one in versions)
 
     def _place(self) -> None:
-        """Number the nodes, by line, generation and id, and find the bounds of what each edge reads."""
+        """Number the nodes by line, generation and id, and find the bounds of what each edge reads."""
         nodes, self._node = unique_rows(self.sink_line, self.sink_id, self.sink_commit)
         named = [
             np.concatenate(pair)
@@ -204,9 +204,9 @@ class EdgeArrays:
         self.high = np.maximum(np.where(self.end == NONE, self.low, high), self.low)
 
     def _brought(self, lines: Ints, commits: Ints) -> Mask:
-        """Which snapshots of tables were written to a branch, which the table has taken then.
+        """Which snapshots of tables were written to a branch that the table took later.
 
-        Edges were written to them in the branch, or the branch goes on behind them since.
+        Edges were written to them in the branch, or the branch has continued after them since.
         """
         is_branch = np.array([self.key(line).branch is not None for line in range(len(self.lines))] + [False])
         begins, is_taken = beginnings(self.edges)
@@ -215,13 +215,13 @@ class EdgeArrays:
         return found
 
     def _living_in(self, line: int) -> dict[tuple[int, int], int]:
-        """The numbers and commits that live in a line, with the times of the commits."""
+        """The numbers and commits of the living snapshots of a line, with the times of the commits."""
         unknown = len(self._commits)
         living = self._living(self.key(line)).items()
         return {(one.snapshot_id, self._by_commit.get(one.commit or "", unknown)): time for one, time in living}
 
     def _reader_generations(self) -> Ints:
-        """The generation of its source that each edge reads: the one that has its commit, else the one of its time."""
+        """The generation of its source that each edge reads: the one with its commit, else the one of its time."""
         found = np.zeros(len(self.source_line), dtype=np.int64)
         for line, generations in self._generations.items():
             for edge in np.flatnonzero(self.source_line == line):
@@ -230,7 +230,7 @@ class EdgeArrays:
         return found
 
     def _begins_elsewhere(self) -> Mask:
-        """Which edges begin at a snapshot that the line does not have where they end: it was rolled back behind it."""
+        """Which edges begin at a snapshot that the line no longer has at their end: it was rolled back below it."""
         found = np.zeros(len(self.source_line), dtype=np.bool_)
         for line, generations in self._generations.items():
             is_named = (self.source_line == line) & (self.start != NONE) & (self._from_commit != NONE)
@@ -266,7 +266,7 @@ class EdgeArrays:
         return found
 
     def _readers_of(self, line: int, version: TableVersion, time_millis: int | None) -> Mask:
-        """The edges that read a snapshot, which may be one that no edge was written to."""
+        """The edges that read a snapshot, even if no edge was written to it."""
         found: Mask = (
             (self.source_line == line) & (self.start < version.snapshot_id) & (self.end >= version.snapshot_id)
         )

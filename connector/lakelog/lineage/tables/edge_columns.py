@@ -1,4 +1,4 @@
-"""The columns of edges as arrays of numbers: what is not known is -1."""
+"""The columns of edges as arrays of numbers; -1 means unknown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NONE = -1
 
 
 def reads_states(edges: pa.Table) -> Mask:
-    """Whether edges read a state: a batch does, but for the merge of a branch, which takes changes of it."""
+    """Whether edges read a state: batch reads do, except the merge of a branch, which takes changes."""
     is_batch = truths(pc.equal(edges["mode"], ReadMode.BATCH.value))
     is_own = truths(pc.equal(edges["source_uuid"], edges["sink_uuid"]))
     return is_batch & ~(is_own & truths(pc.is_valid(edges["source_branch"])))
@@ -31,7 +31,7 @@ def line_column(edges: pa.Table, end: str) -> pa.ChunkedArray:
 
 
 def coded_columns(*columns: pa.ChunkedArray) -> tuple[Sequence[Ints], list[str]]:
-    """Columns of strings of one length as numbers, -1 for null, and behind them the strings."""
+    """Columns of strings of one length as numbers, -1 for null; followed by the strings."""
     chunks = [chunk for column in columns for chunk in column.chunks]
     coded = pa.chunked_array(chunks, type=pa.string()).combine_chunks().dictionary_encode()
     numbers = pc.fill_null(coded.indices.cast("int64"), NONE).to_numpy(zero_copy_only=False)

@@ -1,9 +1,9 @@
-"""Edges: for each source of each whole batch one row, read from the snapshots of the table that it was written to.
+"""Edges: one row for each source of each whole batch, read from the snapshots of the table that it was written to.
 
 A batch is whole in the first snapshot whose users have its user at its identifier or above. Parts of it may be in
-snapshots before, where other writers took them in. What a part was made from is an edge of the batch too: a batch that
-was planned again may have read another state of a table that is no stream. A batch without sources is one row whose
-source is null; so is one whose record is not readable, with the reason.
+earlier snapshots, where other writers took them in. What a part was made from is an edge of the batch too: a batch that
+was planned again may have read another state of a table that is not a stream. A batch without sources is one row whose
+source is null; a batch with an unreadable record is so too, with the reason.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from lakelog.lineage.tables.beginnings import line_snapshots
 if TYPE_CHECKING:
     from lakelog.warehouse.handle import TableHandle
 
-# `sink_snapshot` is the first in which the batch is whole, `barrier_id` Spark's number of the micro-batch, null for a
-# batch write. `source_kind` is `table`, `foreign`, `unknown`, or null for a batch without sources. `foreign_from` and
-# `foreign_to` are offsets as a foreign source writes them, `source_log` those of a log as the record has them. A branch
-# is null for the main line.
+# `sink_snapshot` is the first in which the batch is whole, `barrier_id` is Spark's number of the micro-batch, null for
+# a batch write. `source_kind` is `table`, `foreign`, `unknown`, or null for a batch without sources. `foreign_from` and
+# `foreign_to` are offsets in the notation of a foreign source, `source_log` has those of a log as in the record. A
+# branch is null for the main line.
 EDGE_SCHEMA = pa.schema(
     [
         ("job", pa.string()),
@@ -77,7 +77,7 @@ Edge = dict[str, Any]  # a row of EDGE_SCHEMA; what is missing is null
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeBatch:
-    """A batch, the snapshot that is the first to hold it whole, and what it and its parts were made from."""
+    """A batch, the first snapshot that holds it whole, and what it and its parts were made from."""
 
     snapshot: Snapshot
     batch: CommittedBatch
@@ -86,7 +86,7 @@ class WholeBatch:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A batch, whole or a part of it, in the snapshot that took it in."""
+    """A batch, or a part of it, in the snapshot that took it in."""
 
     snapshot_id: int
     batch: CommittedBatch
@@ -94,15 +94,15 @@ class Part:
 
 @dataclass(slots=True)
 class LineBatches:
-    """The batches of one line, whose snapshots are taken in their order. `parts` are those that are not whole yet.
+    """The batches of one line, whose snapshots are taken in order. `parts` has those that are not whole yet.
 
-    What the batches of a branch have read is taken with the merge that brought it.
+    What the batches of a branch have read is taken with the merge that brought them.
     """
 
     parts: dict[tuple[str, int], list[Part]] = field(default_factory=dict)
 
     def take(self, snapshot: Snapshot) -> list[WholeBatch]:
-        """The batches that this snapshot is the first to hold whole."""
+        """Take in a snapshot; returns the batches that it is the first to hold whole."""
         for batch in readable_batches(snapshot):
             self.parts.setdefault((batch.user, batch.identifier), []).append(Part(snapshot.id, batch))
         if not self.parts:
@@ -110,7 +110,7 @@ class LineBatches:
         users, own = parse_users(snapshot.properties), (snapshot.commit_user, snapshot.commit_identifier)
         found = [
             key for key in self.parts if key == own or (key[0] in users and users[key[0]].identifier >= key[1])
-        ]  # the statement of a table without a log leaves no user: it is whole in its own snapshot
+        ]  # a statement on a table without a log leaves no user: it is whole in its own snapshot
         whole = [self.parts.pop(key) for key in found]
         taken = [WholeBatch(snapshot=snapshot, batch=parts[-1].batch, sources=_sources_of(parts)) for parts in whole]
         brought = (one for parts in whole for one in parts[-1].batch.lineage.brought)
@@ -118,7 +118,7 @@ class LineBatches:
 
 
 def readable_batches(snapshot: Snapshot) -> tuple[CommittedBatch, ...]:
-    """The batches that a snapshot records; of one whose record is not readable its own batch, with the reason."""
+    """The batches that a snapshot records; if its record is not readable, its own batch, with the reason."""
     try:
         return batches_of(snapshot)
     except CorruptDataError as error:
@@ -127,10 +127,10 @@ def readable_batches(snapshot: Snapshot) -> tuple[CommittedBatch, ...]:
 
 
 def edges_of(table: TableHandle | TableStore) -> pa.Table:
-    """The edges of the whole batches in the living snapshots of a table and its branches, or of a branch alone.
+    """The edges of the whole batches in the living snapshots of a table and its branches, or of one branch.
 
-    Line by line, oldest first. Reads every living snapshot. A branch that cannot be read has none, and is named as
-    unreadable.
+    They come line by line, oldest first. Reads every living snapshot. A branch that cannot be read gives no edges, and
+    is reported as unreadable.
     """
     store = store_of(table)
     edges = list(line_edges(store, store.branch))
@@ -161,7 +161,7 @@ def line_edges(table: TableStore, branch: str) -> Iterator[Edge]:
 
 
 def edges_of_batch(table: TableStore, branch: str, whole: WholeBatch) -> list[Edge]:
-    """The edges of a whole batch: one a source, or one without a source."""
+    """The edges of a whole batch: one per source, or one without a source."""
     lineage, snapshot = whole.batch.lineage, whole.snapshot
     sink: Edge = {
         "job": lineage.job,
@@ -214,9 +214,9 @@ def _version_columns(name: str, version: TableVersion | None) -> Edge:
 
 
 def _sources_of(parts: Sequence[Part]) -> list[Source]:
-    """The sources of the parts of a batch, the last part's first, without those that a later part has too.
+    """The sources of the parts of a batch, the last part's first, without those that a later part also has.
 
-    A part that reads a source twice, as two streams, has both reads.
+    A part that reads a source twice, for example by two streams, keeps both reads.
     """
     found: list[Source] = []
     for part in reversed(parts):

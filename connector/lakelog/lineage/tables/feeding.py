@@ -1,8 +1,8 @@
 """Feeding: the system tables get what the snapshots of tables record, in groups, before the snapshots expire.
 
-A group is edges of many batches of one or more lines. Its rows are committed, one commit a system table; then the
-consumers of its lines move. All rows are upserts by their keys, so a feed that was cut off is repeated by the next one
-and changes nothing twice. See `lakelog.lineage.tables.progress` for what is held until then.
+A group has the edges of many batches of one or more lines. Its rows are committed, with one commit per system table;
+then the consumers of its lines move. All rows are upserts by key, so the next feed repeats a feed that was cut off, and
+changes nothing twice. See `lakelog.lineage.tables.progress` for what is held until then.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("lakelog.lineage")
 
-GROUP_EDGES = 20_000  # of a commit, about
+GROUP_EDGES = 20_000  # per commit, approximately
 OnStep = Callable[[str], None]
 
 
@@ -57,19 +57,19 @@ class FeedResult:
 
 
 def feed(catalog: Warehouse) -> FeedResult:
-    """Put what the snapshots of a warehouse's tables record into its system tables, as far as it was not fed.
+    """Put what the snapshots of a warehouse's tables record into its system tables, unless it was fed before.
 
-    What is recorded say the catalog's options `table-lineage` and `data-lineage`, given here or at an earlier feed.
-    Lineage of tables that were renamed or dropped since follows them. Where the options switch both off, which were on,
-    this is kept, and no snapshot is held any more. A branch that cannot be read is left out, and named by a warning in
-    the log and by `unreadable_tables`. Raises InvalidRequestError where neither is on, and the error of a table whose
+    The catalog's options `table-lineage` and `data-lineage`, given here or at an earlier feed, say what is recorded.
+    The lineage of tables that were renamed or dropped since is updated. When the options switch off what was on, this
+    is stored, and snapshots are no longer held. A branch that cannot be read is left out, and named by a warning in the
+    log and by `unreadable_tables`. Raises InvalidRequestError if neither option is on, and the error of a table whose
     snapshots cannot be read, after the others were fed.
     """
     return feed_catalog(catalog)
 
 
 def feed_catalog(catalog: Warehouse, on_step: OnStep = lambda _: None) -> FeedResult:
-    """As `feed`; `on_step` is called after each step, with its name."""
+    """Like `feed`; `on_step` is called after each step, with the name of the step."""
     database = SystemDatabase.of(catalog)
     if database.given and database.is_made() and not database.switches().is_on:
         _switch_off(catalog, database)
@@ -78,7 +78,7 @@ def feed_catalog(catalog: Warehouse, on_step: OnStep = lambda _: None) -> FeedRe
 
 
 def feed_tables(catalog: Warehouse, database: SystemDatabase, on_step: OnStep, *, start: int | None = None) -> Feeder:
-    """Feed all tables, or what they have from a snapshot on; then let rows follow renamed and dropped tables.
+    """Feed all tables, or what they have from a snapshot on; then update the rows of renamed and dropped tables.
 
     Raises the error of the first table whose snapshots cannot be read, after the others were fed.
     """
@@ -115,9 +115,9 @@ def _switch_off(catalog: Warehouse, database: SystemDatabase) -> None:
 
 
 def feed_line(table: TableStore) -> None:
-    """Feed one line before its snapshots expire; where lineage is switched off, hold them no longer.
+    """Feed one line before its snapshots expire; if lineage is switched off, stop holding them.
 
-    Before the first feed of a warehouse it is switched on by the handle's catalog, or by the one that held the line.
+    Before the first feed of a warehouse, the handle's catalog, or the one that held the line, switches lineage on.
     """
     database = SystemDatabase.beside(table, warehouse_of(table.path))
     line = FedLine(table, table.branch)
@@ -137,7 +137,7 @@ def feed_line(table: TableStore) -> None:
 
 
 def feed_taken(table: TableStore, branch: str, snapshot: Snapshot) -> None:
-    """Record that a table has taken a branch up to a snapshot, where the branch went with it."""
+    """Record that a table has taken a branch up to a snapshot, if the branch was deleted with it."""
     database = SystemDatabase.beside(table, warehouse_of(table.path))
     if database.is_made() and database.switches().data:
         Feeder.of(database).put_forks([taken_edge(table, branch, snapshot, taken_millis=system_millis())])
@@ -145,9 +145,9 @@ def feed_taken(table: TableStore, branch: str, snapshot: Snapshot) -> None:
 
 @dataclass(kw_only=True)
 class Feeder:
-    """A feed: takes what lines have that was not fed, and commits it group by group.
+    """A feed: takes what lines have that was not fed yet, and commits it group by group.
 
-    Sources that are `dropped` tables are edges alone.
+    Sources that are `dropped` tables are only in edges.
     """
 
     database: SystemDatabase
@@ -162,7 +162,7 @@ class Feeder:
 
     @classmethod
     def of(cls, database: SystemDatabase, on_step: OnStep = lambda _: None) -> Feeder:
-        """A feed of the system tables, which are made where they are missing. Raises InvalidRequestError."""
+        """A feed of the system tables, which are created if they are missing. Raises InvalidRequestError."""
         switches = database.switches()
         if not switches.is_on:
             raise InvalidRequestError(
@@ -184,7 +184,7 @@ class Feeder:
         )
 
     def take(self, table: TableStore, *, start: int | None = None) -> None:
-        """Take all lines of a table; see `take_line`. A branch that cannot be read is named as unreadable.
+        """Take all lines of a table; see `take_line`. A branch that cannot be read is reported as unreadable.
 
         Raises the error of the table's own line, after its branches were taken.
         """
@@ -206,7 +206,7 @@ class Feeder:
             raise own
 
     def take_line(self, line: FedLine, *, start: int | None = None) -> None:
-        """Take what a line has that was not fed, or what it has from a snapshot on; commits when a group is full."""
+        """Take what a line has that was not fed, or everything from a snapshot on; commits when a group is full."""
         for unfed in line.unfed(start=start, edges_max=GROUP_EDGES):
             self._edges += unfed.edges
             self._moves.append((line, unfed))
@@ -219,14 +219,14 @@ class Feeder:
                 self.flush()
 
     def take_forks(self, table: TableStore) -> None:
-        """Record where the branches of a table began, of those of which it is not recorded yet."""
+        """Record where the branches of a table began, for branches for which that is not recorded yet."""
         found = list(readable_forks(table))
         if self.has_data and found:
             known = fork_keys(self.database)
             self.put_forks([edge for edge in found if fork_key(edge) not in known])
 
     def put_forks(self, edges: Sequence[Edge]) -> None:
-        """Commit the edges of branches, which are no batches of jobs: other system tables do not have them."""
+        """Commit the edges of branches, which are not batches of jobs: other system tables do not have them."""
         if edges:
             self.database.change(SNAPSHOT_EDGES, upserts=numbered(edges))
             self.on_step(f"branches in {SNAPSHOT_EDGES.name}")
@@ -242,7 +242,7 @@ class Feeder:
         self._edges, self._moves = [], []
 
     def put(self, edges: Iterable[Edge]) -> None:
-        """Commit the rows of edges; a table a commit."""
+        """Commit the rows of edges, with one commit per table."""
         edges = list(edges)
         if self.has_data:
             self.database.change(SNAPSHOT_EDGES, upserts=numbered(edges))
@@ -257,7 +257,7 @@ class Feeder:
 
 
 def put_jobs(database: SystemDatabase, edges: Iterable[Edge], on_step: OnStep) -> None:
-    """Put the rows of jobs that edges bring, where they are new, are of another query or began before."""
+    """Put the rows of the jobs in edges that are new, belong to another query or began earlier."""
     for table, rows in job_rows(edges).items():
         stored = {key_of(table, row): row for row in database.found(table)} if rows else {}
         merged = dict(stored)
@@ -269,12 +269,12 @@ def put_jobs(database: SystemDatabase, edges: Iterable[Edge], on_step: OnStep) -
 
 
 def is_deleted(statuses: Mapping[str, JobStatus], edge: Edge) -> bool:
-    """Whether an edge is of a job that was deleted since."""
+    """Whether an edge belongs to a job that was deleted since."""
     status = statuses.get(str(edge.get("job")))
     return status is not None and status.covers_deleted(edge["sink_time"])
 
 
 def is_ended(statuses: Mapping[str, JobStatus], edge: Edge) -> bool:
-    """Whether an edge is of a job that was ended since."""
+    """Whether an edge belongs to a job that was ended since."""
     status = statuses.get(str(edge.get("job")))
     return status is not None and status.covers_ended(edge["sink_time"])

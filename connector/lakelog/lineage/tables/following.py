@@ -1,8 +1,8 @@
-"""The lineage of tables that were renamed or dropped follows them: rows name a table by its present name.
+"""Updates the lineage of renamed and dropped tables: rows name a table by its present name.
 
-The uuid of a table stays when it is renamed. `table_names` says by which names the rows are; where a table has another
-one now, its rows are put under it, and those under the old one are deleted, in one commit a system table. Then the name
-is recorded: until then the next feed does it again.
+The uuid of a table stays when the table is renamed. `table_names` says which names the rows use; if a table now has
+another name, its rows are put under the new name and those under the old name are deleted, with one commit per system
+table. Then the name is recorded: until then the next feed does it again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NAMED = (SOURCE_JOBS, SINK_JOBS, *OF_SNAPSHOTS, JOB_STARTUP)
 
 
 def follow_tables(database: SystemDatabase, names: Mapping[str, str], on_step: Callable[[str], None]) -> None:
-    """Let the rows of tables follow their names: `names` are those of all tables of the warehouse, by uuid."""
+    """Update the names in the rows of tables: `names` are those of all tables of the warehouse, by uuid."""
     database.forget_dropped(names.keys())
     on_step("dropped")
     before = {row["table_uuid"]: row["name"] for row in database.found(TABLE_NAMES)}
@@ -51,7 +51,7 @@ def follow_tables(database: SystemDatabase, names: Mapping[str, str], on_step: C
 def _rows_of(
     database: SystemDatabase, table: StoredTable, columns: Collection[str], uuids: Collection[str]
 ) -> list[dict[str, Any]]:
-    """The rows of which one of the columns has one of the uuids."""
+    """The rows that have one of the uuids in one of the columns."""
     rows = database.rows(table)
     wanted = pa.array(sorted(uuids), pa.string())
     is_found = pa.array([False] * rows.num_rows, pa.bool_())
@@ -62,7 +62,7 @@ def _rows_of(
 
 
 def _renamed(row: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """A row by the present name of its table."""
+    """A row with the present name of its table."""
     database, table = name_parts(names[row["table_uuid"]])
     _, infix, branch = str(row["table"]).partition(BRANCH_INFIX)
     return {**row, "database": database, "table": f"{table}{infix}{branch}"}

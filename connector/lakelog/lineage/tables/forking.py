@@ -1,7 +1,7 @@
 """Where branches began, as edges: the rows that a branch began with are made from a snapshot of its table.
 
-Such an edge is written to the snapshot at which the branch began, as the branch has it, by no job. It is a question's
-alone: batches of jobs are other edges.
+Such an edge has no job; it is written to the snapshot at which the branch began, in the branch. Only questions use it:
+batches of jobs are other edges.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from lakelog.warehouse.system_database import SystemDatabase, plain_times
 if TYPE_CHECKING:
     from lakelog.warehouse.warehouse import Warehouse
 
-FORK_OPERATION = "BRANCH"  # of the edge of a fork
-# The reason in the edge of a branch that its table has taken: then the branch goes on behind a snapshot of its own.
+FORK_OPERATION = "BRANCH"  # the operation of the edge of a fork
+# The reason in the edge of a branch that its table has taken: then the branch continues after a snapshot of its own.
 TAKEN = "the table has taken the branch up to here"
 TAKEN_SOMETIME = f"{TAKEN}, and when is not known"
 _USER = "branch"
 
 
 def owning_line(table: TableStore, snapshot_id: int) -> TableStore:
-    """The line that has a snapshot of a line as its own: the table for what a branch shares with it.
+    """The line that owns a snapshot of a line: the table, for what a branch shares with it.
 
-    A branch that the table has taken begins anew at its newest snapshot, so the table has those before it too.
+    A branch that the table has taken begins again at its newest snapshot, so the table also has the earlier ones.
     """
     if table.branch == MAIN_BRANCH:
         return table
@@ -50,18 +50,18 @@ def owning_line(table: TableStore, snapshot_id: int) -> TableStore:
 
 
 def living_commit(table: TableStore, snapshot_id: int) -> str | None:
-    """The commit that a number has in a line; None for one that does not live there.
+    """The commit that a number has in a line; None if it does not live there.
 
-    A branch has the snapshot at which it began still where its table was rolled back, and gave its number again.
+    A branch still has the snapshot at which it began even if its table was rolled back and reused its number.
     """
     found = table.snapshots.find(snapshot_id)
     return None if found is None else found.uuid
 
 
 def fork_edges(catalog: Warehouse) -> pa.Table:
-    """The edges of the branches of a warehouse, of deleted ones too where they were fed.
+    """The edges of the branches of a warehouse, including deleted branches that were fed.
 
-    A branch that cannot be read has none, unless it was fed, and is named as unreadable.
+    A branch that cannot be read has none, unless it was fed, and is reported as unreadable.
     """
     stored = SystemDatabase.of(catalog).find(SNAPSHOT_EDGES)
     fed = [] if stored is None else plain_times(stored.to_arrow(where=f"operation = '{FORK_OPERATION}'")).to_pylist()
@@ -77,7 +77,7 @@ def fork_edges(catalog: Warehouse) -> pa.Table:
 
 
 def readable_forks(table: TableStore) -> Iterator[Edge]:
-    """The edges of the branches of a table. A branch that cannot be read has none, and is named as unreadable."""
+    """The edges of the branches of a table. A branch that cannot be read has none, and is reported as unreadable."""
     for branch in table.branch_names()[1:]:
         try:
             edge = fork_edge(table, branch)
@@ -89,7 +89,7 @@ def readable_forks(table: TableStore) -> Iterator[Edge]:
 
 
 def fork_key(edge: Edge) -> tuple[object, ...]:
-    """What the edge of a branch is known by."""
+    """The key of the edge of a branch."""
     return edge["sink_uuid"], edge["sink_branch"], edge["sink_snapshot"], edge["sink_commit"]
 
 
@@ -109,7 +109,7 @@ def _of_row(row: Edge) -> Edge:
 
 
 def fork_edge(table: TableStore, branch: str) -> Edge | None:
-    """The edge of a branch; None for one that began with nothing. Raises CorruptDataError and UnsupportedError."""
+    """The edge of a branch; None if it began empty. Raises CorruptDataError and UnsupportedError."""
     check_line_name(table, branch)
     began = beginning_of(table, branch)
     if began is None:
@@ -118,7 +118,7 @@ def fork_edge(table: TableStore, branch: str) -> Edge | None:
 
 
 def taken_edge(table: TableStore, branch: str, snapshot: Snapshot, *, taken_millis: int) -> Edge:
-    """The edge of a branch that its table has taken up to a snapshot, and that is not there any more."""
+    """The edge of a branch that its table has taken up to a snapshot, and that no longer exists."""
     version = TableVersion(snapshot_id=snapshot.id, commit=snapshot.uuid)
     return _edge_of(table, branch, Beginning(version=version, time_millis=taken_millis, has_taken=True))
 

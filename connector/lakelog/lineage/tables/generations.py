@@ -1,10 +1,10 @@
-"""Generations of a line: a rollback gives the numbers of snapshots again, to other commits.
+"""Generations of a line: after a rollback, other commits reuse the numbers of snapshots.
 
-A reader of a generation can read its snapshots, and those of the generations before it below the number where it began.
-A generation is known by a number that edges name with two commits, or that was written after a larger one.
+A reader of a generation can read its snapshots, and those of earlier generations below the number where it began. A
+generation is recognised by a number that edges name with two commits, or that was written after a larger one.
 
-The snapshots that live in the line are its last generation, wherever they came from: a branch that takes the place of
-its table brings snapshots that are older than those that give way.
+The snapshots that live in the line are its last generation, wherever they came from: a branch that replaces its table
+brings snapshots that may be older than the replaced ones.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ LivingTimes = Mapping[tuple[int, int], int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generations:
-    """The generations of one line: the number where each began, and when; `born` has the one of each (id, commit).
+    """The generations of one line: the number and the time at which each began; `born` has that of each (id, commit).
 
-    `living` are those that live, from the number on where the last generation began: what its readers can read below
-    that is what those of the `parent` can.
+    `living` has the living snapshots from the number on where the last generation began: below that number, its readers
+    can read what readers of the `parent` can.
     """
 
     first_ids: Sequence[int]
@@ -36,11 +36,11 @@ class Generations:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of generations."""
         return len(self.first_ids)
 
     def of(self, version: tuple[int, int], time: int | None) -> int:
-        """The generation of an id and a commit; where edges do not name them that of the time, by default the last."""
+        """The generation of an id and a commit; if edges do not name them, that of the time, by default the last."""
         if version in self.living:
             return self.count - 1
         found = self.born.get(version)
@@ -59,7 +59,7 @@ class Generations:
         return found if born == generation else [*self._readable_in(number, born), *found]
 
     def with_living(self, living: Mapping[int, int]) -> Generations:
-        """With the snapshots that live in the line, by number, as the last generation."""
+        """These generations, with the living snapshots of the line, by number, as the last one."""
         again = {number for number, commit in self.born if living.get(number, commit) != commit}
         if not living or not (again or self.count > 1):
             return self
@@ -85,7 +85,7 @@ class Generations:
 
     @property
     def _earlier(self) -> int:
-        """How many there are without the one of the living snapshots."""
+        """The number of generations without that of the living snapshots."""
         return self.count if self.parent is None else self.count - 1
 
 
@@ -99,12 +99,12 @@ def generations_of(
     brought: Mask,
     living: Callable[[int], LivingTimes],
 ) -> dict[int, Generations]:
-    """The generations of the lines that have several. -1 is an unknown commit.
+    """The generations of the lines that have several. -1 means an unknown commit.
 
-    `written` says where the time is that of the commit, and not of one that read it, `brought` which commits another
-    line has brought into this one: the times of these say nothing about this line. `living` gives the snapshots that
-    live in a line, by number and commit, with the times since when it has them at the latest. Lines without generations
-    are not asked for.
+    `written` says where the time is that of the commit, not that of a reader; `brought` says which commits another line
+    has brought into this one: their times say nothing about this line. `living` gives the snapshots that live in a
+    line, by number and commit, with the times since when, at the latest, the line has them. It is not asked for lines
+    without generations.
     """
     known = commits != NONE
     named, _ = unique_rows(lines[known], ids[known], commits[known])
@@ -123,7 +123,7 @@ def generations_of(
 
 
 def _since(ids: Ints, commits: Ints, times: Ints, living: LivingTimes) -> Ints:
-    """Since when snapshots are known to have been there: one that lives may be older than the first read of it."""
+    """Since when snapshots are known to exist: a living one may be older than its first read."""
     versions = zip(ids.tolist(), commits.tolist(), strict=True)
     found = [min(time, living.get(one, time)) for one, time in zip(versions, times.tolist(), strict=True)]
     return np.array(found, dtype=np.int64)
@@ -148,9 +148,9 @@ def _generations(ids: Ints, commits: Ints, times: Ints, written: Mask) -> Genera
 
 
 def _first_with(number: int, first_ids: Sequence[int]) -> int:
-    """The generation of a snapshot that the last one has: one that begins above its number has it from the one before.
+    """The generation of a snapshot of the last one: a generation that begins above its number has it from earlier.
 
-    A snapshot that was written begins a generation where it has to. One that was only read may be older.
+    A snapshot that was written begins a generation if it must. A snapshot that was only read may be older.
     """
     found = len(first_ids) - 1
     while number < first_ids[found]:
@@ -159,7 +159,7 @@ def _first_with(number: int, first_ids: Sequence[int]) -> int:
 
 
 class Copies:
-    """Nodes, those of lines with generations once for each in which they can be read: sorted by line and generation."""
+    """Nodes, sorted by line and generation; in lines with generations, one copy per generation that can read it."""
 
     def __init__(self, nodes: tuple[Ints, ...], generations: Mapping[int, Generations]) -> None:
         lines, ids, commits = nodes
@@ -182,7 +182,7 @@ class Copies:
 
 
 def unique_rows(*columns: Ints) -> tuple[tuple[Ints, ...], Ints]:
-    """The different rows of columns, in order, and for each row the number of its own."""
+    """The distinct rows of columns, in order, and for each row the number of its distinct row."""
     order = np.lexsort(columns[::-1])
     rows = [column[order] for column in columns]
     if not len(order):

@@ -13,13 +13,14 @@ from lakelog.warehouse.system_database import SystemDatabase
 
 logger = logging.getLogger("lakelog.lineage")
 
-_held: set[tuple[object, ...]] = set()  # lines that this process has held
+_held: set[tuple[object, ...]] = set()  # lines that this process has already held
 
 
 def hold_lineage(table: TableStore) -> None:
-    """Keep the snapshots that a writer is about to make until their lineage is fed, where lineage is recorded.
+    """If lineage is recorded, keep the snapshots that a writer is about to make until their lineage is fed.
 
-    Once per query or statement: it reads the options of the warehouse. Errors are logged: no write fails by lineage.
+    Call it once per query or statement: it reads the options of the warehouse. Errors are logged: lineage fails no
+    write.
     """
     try:
         if replace(SystemDatabase.beside(table, warehouse_of(table.path)), given={}).switches().is_on:
@@ -29,9 +30,10 @@ def hold_lineage(table: TableStore) -> None:
 
 
 def hold_once(table: TableStore) -> None:
-    """Keep the snapshots of a line whose handle switches lineage on, the first time in this process that it is named.
+    """Keep the snapshots of a line whose handle switches lineage on, at the first call for it in this process.
 
-    The consumer has the options, so that an expiry by another program feeds. Errors are logged, and it is tried again.
+    The consumer has the options, so that an expiry by another program feeds. After an error, which is logged, the next
+    call tries again.
     """
     key = (table.path, table.branch, table.uuid, *sorted(table.lineage_options.items()))
     if key in _held:

@@ -1,7 +1,7 @@
 """The jobs that write tables: listed, ended and deleted.
 
-A job is a name. The queries that have used it are all named: a name that another query takes over is refused by the
-sink until its user says otherwise, and recorded here.
+A job is a name. All queries that have used it are listed: a sink refuses a name that another query has, until its user
+allows the takeover, which is recorded here.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _NAMES_SHOWN = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A job by its batches that are known: the queries that ran it, the tables that it reads and writes.
+    """A job, according to its known batches: the queries that ran it, the tables that it reads and writes.
 
     `sources` and `sinks` are names, those of foreign sources such as `kafka:orders`. `last_barrier_id` is Spark's
-    number of the last micro-batch, None for batch writes. `has_ended` until the job commits again.
+    number of the last micro-batch, None for batch writes. `has_ended` stays true until the job commits again.
     """
 
     name: str
@@ -72,7 +72,7 @@ def jobs(catalog: Warehouse) -> list[Job]:
 def end_job(catalog: Warehouse, name: str) -> None:
     """Record that a job has ended: its tables leave `source_job_lineage` and `sink_job_lineage`, its snapshots stay.
 
-    When the job commits again, it is back. Raises NotFoundError, naming the jobs, and InvalidRequestError where no
+    When the job commits again, it is listed again. Raises NotFoundError, naming the jobs, and InvalidRequestError if no
     lineage is recorded.
     """
     database = _recorded(catalog)
@@ -84,9 +84,10 @@ def end_job(catalog: Warehouse, name: str) -> None:
 
 
 def delete_job(catalog: Warehouse, name: str) -> None:
-    """Delete all lineage of a job that is known until now; snapshots are not changed. It cannot be brought back.
+    """Delete all lineage of a job that is known so far; snapshots are not changed. It cannot be restored.
 
-    What the job commits afterwards is recorded again. Raises as `end_job`. After an error call it again: it continues.
+    What the job commits afterwards is recorded again. Raises like `end_job`. After an error call it again: it
+    continues.
     """
     database = _recorded(catalog)
     before = job_statuses(database).get(name)

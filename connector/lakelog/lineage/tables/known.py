@@ -1,4 +1,4 @@
-"""All edges that are known: those of the system tables, and those of snapshots that were not fed yet."""
+"""All known edges: those of the system tables, and those of snapshots that were not fed yet."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ _SNAPSHOT = ["sink_uuid", "sink_branch", "sink_snapshot", "sink_commit"]
 
 
 def known_edges(catalog: Warehouse) -> pa.Table:
-    """The edges of all batches of a warehouse's tables, of expired snapshots too where these were fed.
+    """The edges of all batches of a warehouse's tables, including expired snapshots that were fed.
 
     Without `data-lineage` they are those of the living snapshots. Tables have their present names. Edges of deleted
-    jobs are left out. Of a table that cannot be read only what was fed is known: it is named by a warning in the log,
+    jobs are left out. For a table that cannot be read, only what was fed is known: it is named by a warning in the log
     and by `unreadable_tables`. The columns are those of `lakelog.lineage.tables.edges.EDGE_SCHEMA`.
     """
     return known_frame(catalog).to_arrow().cast(EDGE_SCHEMA)
 
 
 def known_frame(catalog: Warehouse) -> pl.DataFrame:
-    """As `known_edges`, as a frame."""
+    """Like `known_edges`, as a frame."""
     database = SystemDatabase.of(catalog)
     has_data = database.find(SNAPSHOT_EDGES) is not None
     names: dict[str, str] = {}
@@ -68,7 +68,7 @@ def _stored(database: SystemDatabase) -> pl.DataFrame:
 
 
 def _present(names: Mapping[str, str]) -> list[pl.Expr]:
-    """The names of tables by their uuids, where they are in the warehouse."""
+    """The names of tables by their uuids, if they are in the warehouse."""
     return [
         pl.col(f"{side}_uuid")
         .replace_strict(names, default=pl.col(f"{side}_table"), return_dtype=pl.String)

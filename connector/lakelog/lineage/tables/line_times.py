@@ -1,8 +1,8 @@
-"""Since when a line has had the snapshots that live in it, as far as the beginnings of branches tell it.
+"""Since when a line has had its living snapshots, as far as the beginnings of branches show it.
 
-The time of its commit says so for a snapshot that was written to the line. A line gets others later: a branch those of
-its table up to the snapshot at which it begins, when it is made; a table those of a branch up to the snapshot up to
-which it takes the branch, when it does.
+For a snapshot that was written to the line, it is the time of the commit. A line gets other snapshots later: a branch
+gets those of its table up to its beginning when it is created; a table gets those of a branch, up to the snapshot that
+it takes, when it takes the branch.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ UNKNOWN = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineTimes:
-    """The lines that have got snapshots of another line, up to which number, and when: UNKNOWN is behind all times."""
+    """The lines that have got snapshots of another line, up to which number, and when: UNKNOWN is after all times."""
 
     lines: Ints
     numbers: Ints
@@ -32,7 +32,7 @@ class LineTimes:
 
     @classmethod
     def of(cls, edges: pa.Table, *, sinks: Ints, sources: Ints, numbers: Ints, times: Ints) -> LineTimes:
-        """What edges tell, with the numbers of their lines, and of the snapshots that they were written to."""
+        """The times that edges give, with the numbers of their lines and of the snapshots that they were written to."""
         begins, takes = beginnings(edges)
         when = np.where(truths(pc.equal(edges["why"], TAKEN_SOMETIME)), UNKNOWN, times)
         return cls(
@@ -42,18 +42,18 @@ class LineTimes:
         )
 
     def since(self, line: int, commits: Mapping[tuple[int, int], int]) -> dict[tuple[int, int], int]:
-        """Since when a line has had snapshots, by number and commit, at the latest. `commits` has their own times."""
+        """Since when, at the latest, a line has had snapshots, by number and commit. `commits` has their own times."""
         of_line = self.lines == line
         numbers, times = self.numbers[of_line], self.times[of_line]
         return {one: max([time, *times[numbers >= one[0]].tolist()]) for one, time in commits.items()}
 
 
 def beginnings(edges: pa.Table) -> tuple[Mask, Mask]:
-    """Which edges are beginnings of branches, and which of these of branches that their tables have taken."""
+    """Which edges are beginnings of branches, and which of these are of branches that their tables have taken."""
     begins = truths(pc.equal(edges["operation"], FORK_OPERATION))
     return begins, begins & truths(pc.starts_with(edges["why"], TAKEN))
 
 
 def truths(column: pa.ChunkedArray) -> Mask:
-    """A column of truths, with null as False."""
+    """A boolean column, with null as False."""
     return np.asarray(pc.fill_null(column, False).to_numpy(), dtype=np.bool_)

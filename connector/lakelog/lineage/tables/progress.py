@@ -1,9 +1,9 @@
-"""How far the lineage of a line was fed: two consumers of the line, which hold what was not.
+"""How far the lineage of a line was fed: two consumers of the line hold what was not fed.
 
 `lakelog-lineage` names the first snapshot that was not fed, with the uuid of the commit before it: after a rollback
-numbers are given again, and the line is fed from its oldest snapshot. While the ledger of the newest snapshot names
-batches whose parts are in older ones, a lease holds these: their sources belong to the batch, once it is whole. A lease
-ends after a day, so that a writer that never comes back does not hold snapshots forever.
+numbers are reused, and the line is fed from its oldest snapshot. While the ledger of the newest snapshot names batches
+whose parts are in older snapshots, a lease holds those snapshots: their sources belong to the batch once it is whole. A
+lease ends after a day, so that a writer that never comes back does not hold snapshots forever.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PARTS_LEASE = f"{LEASE_PREFIX}lineage-parts"
 class Unfed:
     """Edges of batches that were not fed, and the snapshot up to which they go.
 
-    `parts_from` is the oldest snapshot with a part of a batch that is not whole.
+    `parts_from` is the oldest snapshot with a part of an unfinished batch.
     """
 
     edges: list[Edge]
@@ -45,15 +45,15 @@ class FedLine:
 
     @property
     def consumers(self) -> ConsumerManager:
-        """Its consumers."""
+        """The consumers of the line."""
         return ConsumerManager(self.table.file_io, TablePaths(self.table.path, self.branch))
 
     def start(self) -> int:
-        """The first snapshot that was not fed; 1 where the line was not fed, or was rolled back or replaced since."""
+        """The first snapshot that was not fed; 1 if the line was never fed, or was rolled back or replaced since."""
         return unfed_from(replace(self.table, branch=self.branch)) or 1
 
     def unfed(self, *, start: int | None = None, edges_max: int | None = None) -> Iterator[Unfed]:
-        """What was not fed, oldest first, in pieces of about `edges_max` edges; with `start` what is from there on."""
+        """What was not fed, oldest first, in pieces of about `edges_max` edges; with `start`, all from there on."""
         first = self.start() if start is None else start
         lease = self.consumers.find(PARTS_LEASE) if start is None else None
         batches, edges, count, log = LineBatches(), list[Edge](), 0, ""
@@ -71,7 +71,7 @@ class FedLine:
             yield Unfed(edges=edges, batch_count=count, last=last, parts_from=_parts_from(batches, log))
 
     def move(self, fed: Unfed) -> None:
-        """Record that this was fed; on a line without lineage nothing. The lease comes first: it holds more."""
+        """Record that this was fed; does nothing on a line without lineage. The lease comes first: it holds more."""
         consumers = self.consumers
         held = consumers.consumer(LINEAGE_CONSUMER)
         if held is None and not fed.edges and fed.parts_from is None:
@@ -84,13 +84,13 @@ class FedLine:
         consumers.put(LINEAGE_CONSUMER, fed.last.id + 1, commit=fed.last.uuid)
 
     def is_held(self) -> bool:
-        """Whether the consumer is there."""
+        """Whether the consumer exists."""
         return self.consumers.find(LINEAGE_CONSUMER) is not None
 
     def hold(self, options: Mapping[str, str] | None = None) -> None:
         """Keep the snapshots of the line until they are fed, unless they are kept already.
 
-        `options` are those that a catalog was given to switch lineage on.
+        `options` are those with which a catalog switches lineage on.
         """
         if not self.is_held():
             snapshots = SnapshotManager(self.table.file_io, TablePaths(self.table.path, self.branch))
@@ -102,7 +102,7 @@ class FedLine:
         return {} if held is None else held.lineage_options
 
     def release(self) -> None:
-        """Hold nothing any more."""
+        """Release everything."""
         for consumer_id in (LINEAGE_CONSUMER, PARTS_LEASE):
             self.consumers.delete(consumer_id)
 
@@ -113,7 +113,7 @@ def lines_of(table: TableStore) -> list[FedLine]:
 
 
 def _parts_from(batches: LineBatches, log: str) -> int | None:
-    """The oldest snapshot with a part of an unfinished batch; what is no batch of a writer is never whole."""
+    """The oldest snapshot with a part of an unfinished batch; what is not a writer's batch never becomes whole."""
     if not batches.parts or not log:
         return None
     unfinished = unfinished_batches(LogState.from_json(log, where="a snapshot with parts of batches"))

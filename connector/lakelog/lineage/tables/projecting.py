@@ -1,8 +1,8 @@
 """The rows of the system tables that follow from edges. Pure.
 
-`barrier_id` is Spark's number of the micro-batch; of a batch write, which has none, the commit time of its snapshot in
-milliseconds, so that the runs of a nightly job differ. Batches without a job are edges alone. A branch is named as
-other engines name it, `t$branch_b`. Times are milliseconds since 1970.
+`barrier_id` is Spark's number of the micro-batch; for a batch write, which has none, it is the commit time of its
+snapshot in milliseconds, so that the runs of a nightly job differ. Batches without a job are only in edges. A branch is
+named as in other engines, `t$branch_b`. Times are milliseconds since 1970.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _BATCH = ("sink_uuid", "sink_branch", "sink_snapshot", "sink_commit", "user", "i
 
 
 def numbered(edges: Iterable[Edge]) -> list[Row]:
-    """Edges as rows of `snapshot_edges`: those of a batch stand one behind the other and get numbers from 0."""
+    """Edges as rows of `snapshot_edges`: those of a batch follow each other and are numbered from 0."""
     rows: list[Row] = []
     before: Key = ()
     for edge in edges:
@@ -45,7 +45,7 @@ def numbered(edges: Iterable[Edge]) -> list[Row]:
 
 
 def job_rows(edges: Iterable[Edge]) -> dict[StoredTable, list[Row]]:
-    """The rows of `source_job_lineage` and `sink_job_lineage`: `create_time` is the first commit of these."""
+    """The rows of `source_job_lineage` and `sink_job_lineage`: `create_time` is the first commit of these edges."""
     found: dict[str, dict[Key, Row]] = {table.name: {} for table in OF_JOBS}
     for edge in edges:
         if edge.get("job") is None:
@@ -63,7 +63,7 @@ def job_rows(edges: Iterable[Edge]) -> dict[StoredTable, list[Row]]:
 
 
 def keep_first(rows: dict[Key, Row], table: StoredTable, row: Row) -> None:
-    """Put a row of a job under its key: the newest counts, with the first time."""
+    """Put a row of a job under its key: the newest row counts, with the earliest time."""
     key = key_of(table, row)
     before = rows.get(key)
     if before is None:
@@ -76,7 +76,7 @@ def keep_first(rows: dict[Key, Row], table: StoredTable, row: Row) -> None:
 def snapshot_rows(edges: Iterable[Edge]) -> dict[StoredTable, list[Row]]:
     """The rows of `source_snapshot_lineage` and `sink_snapshot_lineage`.
 
-    Of several edges with one key, as of a self-join, the stream counts, then the newest snapshot.
+    Of several edges with one key, for example from a self-join, the stream counts, then the newest snapshot.
     """
     sources: dict[Key, tuple[Key, Row]] = {}
     sinks: dict[Key, Row] = {}
@@ -137,7 +137,7 @@ def _named(edge: Edge, side: str) -> Row:
 
 
 def name_parts(name: str) -> tuple[str, str]:
-    """Database and table of a name; the database of a table outside of a warehouse is empty."""
+    """The database and the table in a name; the database of a table outside a warehouse is empty."""
     database, _, table = name.rpartition(".")
     return database, table
 

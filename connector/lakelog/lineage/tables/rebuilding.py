@@ -1,4 +1,4 @@
-"""The system tables made again from the snapshots that live; what they cannot bring back stays as it is."""
+"""Rebuilds the system tables from living snapshots; what these cannot restore stays unchanged."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _SNAPSHOT = ("sink_uuid", "sink_line", "sink_snapshot", "sink_commit")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebuildResult:
-    """What a rebuild read from snapshots, and what it left as it was.
+    """What a rebuild read from snapshots, and what it left unchanged.
 
-    `kept` are the tables with batches whose snapshots were expired, rolled back or dropped with their branch, and how
-    many: the system tables alone have their lineage.
+    `kept` has the tables with batches whose snapshots expired, were rolled back or were dropped with their branch, and
+    their numbers: only the system tables have their lineage.
     """
 
     tables: int
@@ -38,19 +38,19 @@ class RebuildResult:
 
 
 def rebuild(catalog: Warehouse) -> RebuildResult:
-    """Read the lineage of all living snapshots again into the system tables, as if none was fed.
+    """Read the lineage of all living snapshots into the system tables again, as if none had been fed.
 
-    Lineage of snapshots that do not live any more is kept, and reported. What is recorded say the options, as for
-    `feed`. Raises InvalidRequestError where neither is on.
+    Lineage of snapshots that no longer live is kept and reported. The options say what is recorded, as for `feed`.
+    Raises InvalidRequestError if neither is on.
     """
     return rebuild_catalog(catalog)
 
 
 def rebuild_catalog(catalog: Warehouse, on_step: Callable[[str], None] = lambda _: None) -> RebuildResult:
-    """As `rebuild`; `on_step` is called after each step, with its name."""
+    """Like `rebuild`; `on_step` is called after each step, with the name of the step."""
     database = SystemDatabase.of(catalog)
     fed = feed_tables(catalog, database, on_step, start=1).fed
-    unreadable: set[tuple[object, ...]] = set()  # lines of which it is not known what lives
+    unreadable: set[tuple[object, ...]] = set()  # lines whose living snapshots are not known
     living: dict[tuple[object, ...], set[tuple[object, ...]]] = {}
     for _, _, table in catalog.stores():
         for line in lines_of(table):

@@ -1,4 +1,4 @@
-"""The log of a table as it is reached: Kafka servers, settings of clients, topics, and the place of the table."""
+"""Access to the log of a table: Kafka servers, settings of clients, topics, and the place of the table."""
 
 from lakelog.common.faces import face
 

@@ -10,7 +10,8 @@ that LAKELOG_KAFKA_PROFILES names), with the settings of librdkafka:
     sasl.username = "lake"
     sasl.password = "..."
 
-Variables are LAKELOG_KAFKA_SASL_PASSWORD for `sasl.password`, and so on. No value of any of these is in a message.
+Environment variables are LAKELOG_KAFKA_SASL_PASSWORD for `sasl.password`, and so on. No message has any of these
+values.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any  # Any: parsed TOML is untyped until it is looked at here
+from typing import Any  # Any: parsed TOML is untyped until it is checked here
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError, OptionError
 from lakelog.common.quoting import listed
@@ -40,11 +41,11 @@ logger = logging.getLogger("lakelog.kafka")
 
 
 def user_settings(given: Mapping[str, str], *, named: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """The user's own settings: those of the call override variables, which override the profile's.
+    """The user's own settings: those of the call override variables, which override those of the profile.
 
-    The profile is the one that the call names, else LAKELOG_KAFKA_PROFILE, else `named` by the table. Servers that only
-    a variable names are left out where it is the only variable: they are for tables that name none. Raises
-    NotFoundError for a missing profile, OptionError and InvalidRequestError for an invalid one.
+    The profile is the one that the call names, else LAKELOG_KAFKA_PROFILE, else `named` by the table. If the only
+    variable is the one that names servers, it is ignored: it is for tables that name none. Raises NotFoundError for a
+    missing profile, OptionError and InvalidRequestError for an invalid one.
     """
     profile = given.get(PROFILE) or environ.get(PROFILE_KEY) or named
     settings = {} if not profile else _profile(profile, environ)
@@ -63,9 +64,9 @@ def user_settings(given: Mapping[str, str], *, named: str, environ: Mapping[str,
 
 
 def call_settings(options: Mapping[str, str]) -> dict[str, str]:
-    """The settings among the options of a call, `kafka.<setting>`, also spelled `log.kafka.<setting>` as of a table.
+    """The settings among the options of a call, `kafka.<setting>` or, as in table options, `log.kafka.<setting>`.
 
-    Raises OptionError for those of lakelog itself.
+    Raises OptionError for settings that lakelog itself sets.
     """
     found: dict[str, str] = {}
     for prefix in _CALL_PREFIXES:
@@ -90,7 +91,7 @@ def profiles_file(environ: Mapping[str, str]) -> Path:
 
 
 def profile_defaults(environ: Mapping[str, str], *, name: str) -> dict[str, str]:
-    """The table `name` of the file with the profiles, by whole keys; empty where it has none."""
+    """The table `name` of the file with the profiles, with full keys; empty if the file has no such table."""
     path = profiles_file(environ)
     found = _read(path).get(name, {})
     if not isinstance(found, dict):
@@ -142,7 +143,7 @@ def _warn_if_open(path: Path) -> None:
 
 
 def _flat(fields: Mapping[str, Any], where: str, before: str = "") -> Iterator[tuple[str, str]]:
-    """The settings of a profile by their whole names: TOML takes the dots of `sasl.password` for tables."""
+    """The settings of a profile with their full names: TOML reads the dots in `sasl.password` as nested tables."""
     for key, value in fields.items():
         name = f"{before}{key}"
         if isinstance(value, dict):

@@ -2,7 +2,7 @@
 
 A table with a log records its folder, in its first schema (`lakelog.place`) and in every snapshot that a stream makes.
 A writer of the table in another folder checks whether the recorded folder, or one that the table was renamed to since,
-still holds a table of the same uuid. Then this is a copy; else the table was moved, and the next snapshot records its
+still holds a table of the same uuid. If so, this is a copy; else the table was moved, and the next snapshot records its
 new place.
 """
 
@@ -25,7 +25,7 @@ logger = logging.getLogger("lakelog.protocol")
 
 
 def recorded_place(table: TableStore) -> str | None:
-    """The folder that the newest snapshot, or before the first the schema, names; None for a table without a log."""
+    """The folder that the newest snapshot names, or the schema if there is no snapshot; None without a log."""
     if not table.has_log:
         return None
     carried = carried_properties(table.snapshots.latest(), table.snapshots).properties
@@ -33,14 +33,14 @@ def recorded_place(table: TableStore) -> str | None:
 
 
 def record_place(table: TableStore) -> None:
-    """Record the new place of a table with a log after a rename, with a snapshot without files.
+    """Record the new place of a table with a log after a rename, by a snapshot without files.
 
-    After an error, which is only logged, the next writer records it. Only for an original: a copy would take the log
-    of its original.
+    After an error, which is only logged, the next writer records it. Call it only for an original: a copy would take
+    the log of its original.
     """
     if not table.has_log or recorded_place(table) in (None, table.path):
         return
-    from lakelog.filestore.commit import CommitRequest, TableCommit  # noqa: PLC0415  # opening needs no commits
+    from lakelog.filestore.commit import CommitRequest, TableCommit  # noqa: PLC0415  # opening a table needs no commits
 
     request = CommitRequest(
         commit_user=str(uuid.uuid4()),
@@ -59,10 +59,10 @@ def record_place(table: TableStore) -> None:
 
 
 def original_of(table: TableStore, place: str | None) -> str | None:
-    """The folder of the table that this one is a copy of; None for an original, and for a table that was moved.
+    """The folder of the table that this one is a copy of; None for an original or a moved table.
 
-    `place` is the folder that the table has recorded; no I/O where it is its own. Raises InvalidRequestError when the
-    recorded folder cannot be read.
+    `place` is the folder that the table has recorded; no I/O if it is the table's own folder. Raises
+    InvalidRequestError when the recorded folder cannot be read.
     """
     if place is None or place == table.path:
         return None
@@ -82,7 +82,7 @@ def original_of(table: TableStore, place: str | None) -> str | None:
 
 
 def _places_since(table: TableStore, place: str) -> Iterator[str]:
-    """The folders where the table may be that was at `place`: those that it was renamed to, the newest first."""
+    """The folders where the table that was at `place` may be now: those that it was renamed to, the newest first."""
     renames = _files_at(table, renames_folder(place))
     yield from reversed(read_renames(renames, place, table.uuid))
     yield place
@@ -113,7 +113,7 @@ _WAY_OUT = (
 
 
 def _files_at(table: TableStore, place: str) -> FileIO:
-    """The FileIO for the recorded folder alone."""
+    """The FileIO for only the recorded folder."""
     if is_local(place) and place.startswith("/") and "\0" not in place:
         return bounded_io(LocalFileIO(), place, ())
     own, own_root = table.file_io, table.path
@@ -127,7 +127,7 @@ def _files_at(table: TableStore, place: str) -> FileIO:
 
 
 def _is_same_folder(table: TableStore, there: FileIO, place: str) -> bool:
-    """Whether two names are of one folder, by links or mounts: a file written to one is found in the other."""
+    """Whether two paths are the same folder, by links or mounts: a file written to one is found in the other."""
     name = f"lakelog/probe-{uuid.uuid4()}.tmp"
     own = f"{table.path}/{name}"
     try:

@@ -1,8 +1,8 @@
-"""What tables with a log were renamed to: a copy that was made before finds its original by it.
+"""The renames of tables with a log: by them, a copy that was made before a rename finds its original.
 
 A copy names the folder of its original as its place. Once `rename_table` has renamed the original, that folder holds no
-table of this uuid, as after a move by hand. So the warehouse records it: `<warehouse>/.lakelog/renamed/<table uuid>` is
-the JSON object {"places": [folder, ...]}, the newest last.
+table of this uuid, just as after a move by hand. So the warehouse records the rename:
+`<warehouse>/.lakelog/renamed/<table uuid>` is the JSON object {"places": [folder, ...]}, the newest last.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ PLACES_MAX = 20  # of the renames of one table
 
 
 def renames_folder(place: str) -> str:
-    """The folder of the warehouse that a table is in where its renames are recorded."""
+    """The folder in a table's warehouse that records renames."""
     return f"{warehouse_of(place).rstrip('/')}/.lakelog/renamed"
 
 
 def record_rename(file_io: FileIO, source: str, target: str, table_uuid: str) -> None:
-    """Record the rename of a table, before it is done. One that fails afterwards is found out by a look at `target`.
+    """Record the rename of a table before it is done. If it then fails, a check of `target` shows that.
 
     Raises UnavailableError, and CorruptDataError for a record that is not readable.
     """
@@ -37,20 +37,20 @@ def record_rename(file_io: FileIO, source: str, target: str, table_uuid: str) ->
 
 
 def forget_renames(file_io: FileIO, place: str, table_uuid: str) -> None:
-    """Delete the record of a table that is dropped; one that is not there is fine. Raises UnavailableError."""
+    """Delete the record of a dropped table; a missing record is fine. Raises UnavailableError."""
     folder = renames_folder(place)
     _warehouse_files(file_io, place).delete(f"{folder}/{table_uuid}")
 
 
 def _warehouse_files(file_io: FileIO, place: str) -> FileIO:
-    """The files of the warehouse alone: a link in `.lakelog` that leads out of it is not followed."""
+    """Only the files of the warehouse: a link in `.lakelog` that leads out of it is not followed."""
     return bounded_io(file_io, warehouse_of(place).rstrip("/"), ())
 
 
 def read_renames(files: FileIO, place: str, table_uuid: str) -> Sequence[str]:
     """The folders that a table was renamed to, the newest last; none for a table that was not renamed.
 
-    `files` reach the folder of renames of the warehouse of `place`. Raises UnavailableError, CorruptDataError.
+    `files` must reach the folder of renames in the warehouse of `place`. Raises UnavailableError, CorruptDataError.
     """
     path = f"{renames_folder(place)}/{table_uuid}"
     try:

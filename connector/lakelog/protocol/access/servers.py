@@ -14,7 +14,7 @@ from lakelog.protocol.access.kafka_profiles import BOOTSTRAP_KEY, user_settings
 
 
 class BrokerStoppedError(UnavailableError):
-    """The embedded broker of a warehouse does not run, and who asks does not start it."""
+    """The embedded broker of a warehouse does not run, and the caller does not start it."""
 
 
 def client_config_of(
@@ -27,11 +27,11 @@ def client_config_of(
 ) -> dict[str, str]:
     """The Kafka client configuration of a table with these options; `given` are settings that came with the call.
 
-    The user's own settings override the table's, see `lakelog.protocol.access.kafka_profiles`. Where neither names
+    The user's own settings override the table's, see `lakelog.protocol.access.kafka_profiles`. If neither names
     servers, those of the environment variable are used, else the embedded broker of the warehouse, started if it does
-    not run. Raises UnavailableError when it does not start, BrokerStoppedError where it is not to be started, and
+    not run. Raises UnavailableError when it does not start, BrokerStoppedError if it must not be started, and
     InvalidRequestError for a warehouse in an object store, which has no embedded broker; OptionError for servers that
-    name a user.
+    include a user.
     """
     environ = os.environ if environ is None else environ
     config = client_config(options)
@@ -45,7 +45,7 @@ def client_config_of(
 
 
 def require_kafka_client() -> None:
-    """Raise InvalidRequestError where Kafka's client, an extra of lakelog, is not installed."""
+    """Raise InvalidRequestError if Kafka's client, an extra of lakelog, is not installed."""
     try:
         from lakelog.logstore.kafka.clients import topic  # noqa: F401, PLC0415  # it needs the extra
     except ModuleNotFoundError as error:

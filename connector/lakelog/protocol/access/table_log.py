@@ -1,4 +1,4 @@
-"""The log of one table: its topic, and the settings of its clients."""
+"""The log of one table: its topic and the settings of its clients."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class TableLog:
 
     @cached_property
     def client_config(self) -> Mapping[str, str]:
-        """The configuration of Kafka clients. Starts the embedded broker when the log is in it and it does not run."""
+        """The configuration of Kafka clients. Starts the embedded broker if it has the log and does not run."""
         return client_config_of(self._options, self.warehouse, given=self._kafka)
 
     @property
@@ -72,11 +72,11 @@ class TableLog:
         return self.client_config["bootstrap.servers"]
 
     def patience(self) -> Patience:
-        """How long a question to Kafka is asked again, by `log.unavailable-timeout`."""
+        """How long a request to Kafka is retried, by `log.unavailable-timeout`."""
         return Patience(self.unavailable_seconds)
 
     def check_topic(self) -> None:
-        """Compare the topic with the table: its id, its partitions, and what Kafka deletes and compacts in it.
+        """Compare the topic with the table: its id, its partitions, and its deletion and compaction by Kafka.
 
         Raises CorruptDataError for another topic of the same name and for a topic that has fewer partitions than the
         table has buckets, NotFoundError when the topic does not exist. Settings by which Kafka deletes records, and
@@ -121,12 +121,12 @@ class TableLog:
 
 
 def kafka_topic(log: TableLog) -> KafkaTopic:
-    """The topic of a log, with how it is reached. Starts the embedded broker as `TableLog.client_config` does."""
+    """The topic of a log, with the settings to reach it. Starts the embedded broker like `TableLog.client_config`."""
     return KafkaTopic(client_config=log.client_config, name=log.topic, is_transactional=not log.is_eventual)
 
 
 def await_topic(log: TableLog) -> None:
-    """As `check_topic`, retried for `log.unavailable-timeout` while Kafka does not answer. Streams start with it.
+    """Like `check_topic`, but retried for `log.unavailable-timeout` while Kafka does not answer. Streams start with it.
 
     An embedded broker that does not start is not waited for.
     """
@@ -148,9 +148,9 @@ def await_topic(log: TableLog) -> None:
 def log_of(
     schema: TableSchema, warehouse: str, *, path: str, kafka: Mapping[str, str] | None = None
 ) -> TableLog | None:
-    """The log of a table with this schema; None for a table without one.
+    """The log of a table with this schema; None for a table without a log.
 
-    Raises OptionError for a table that holds settings of Kafka clients which no table may hold.
+    Raises OptionError for a table with settings of Kafka clients that a table must not hold.
     """
     _check_settings(schema, path)
     if LOG_SYSTEM.of(schema.options) is LogSystem.NONE:

@@ -1,4 +1,4 @@
-"""The topics of a table: of its log, created and deleted with it, and of its progress. Needs Kafka's client."""
+"""The topics of a table: that of its log, created and deleted with it, and its progress topic. Needs Kafka's client."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def new_topic(
     kafka: Mapping[str, str] | None = None,
     is_named: Callable[[TableSchema], bool] = lambda _made: False,
 ) -> Iterator[TableSchema]:
-    """Create the topic `topic` of a table, and give the schema that names it; an error inside deletes the topic again.
+    """Create the topic `topic` of a table; gives the schema that names it. An error in the block deletes the topic.
 
-    Not so where `is_named`, which is given the schema, says that it was created all the same. The table's progress
-    topic is created before, where it is missing, and stays: other tables may share it. `kafka` are the user's own
+    The topic is kept if `is_named`, called with the schema, says that the schema was created all the same. The table's
+    progress topic is created before, if it is missing, and stays: other tables may share it. `kafka` are the user's own
     settings of Kafka clients.
     """
     new = KafkaTopic(client_config=client_config_of(schema.options, warehouse, given=kafka), name=topic)

@@ -1,4 +1,4 @@
-"""The generations of a log: added, rescaled, renewed, removed, broken by other engines, given a new identity."""
+"""The life of a log: adding, rescaling, renewing and removing it, breaks by other engines, and new identities."""
 
 from lakelog.common.faces import face
 

@@ -1,4 +1,4 @@
-"""The topics of logs that have ended: a rescale leaves one for readers, and a log that was renewed or removed may."""
+"""The topics of logs that have ended: a rescale leaves one for readers; renewing or removing a log may too."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from lakelog.protocol.state.log_leases import LogLeases
 
 
 def older_logs(table: FileStoreTable, kafka: Mapping[str, str] | None) -> list[TableLog]:
-    """The logs that schemas of the table name, but for the one that it has now, the oldest first. Asks no Kafka.
+    """The logs that schemas of the table name, except the present one, the oldest first. Does not ask Kafka.
 
-    Those of a table that this one was copied from are left out.
+    Logs of a table that this one was copied from are left out.
     """
     found: dict[str, TableSchema] = {}
     for number in table.schemas.list_ids():
@@ -41,10 +41,10 @@ def older_logs(table: FileStoreTable, kafka: Mapping[str, str] | None) -> list[T
 def drop_ended_logs(
     table: FileStoreTable, *, age_millis: int, now_millis: int, kafka: Mapping[str, str] | None = None
 ) -> list[str]:
-    """Delete the topics of logs that ended at least so long ago, and that no running stream reads; gives their names.
+    """Delete the topics of logs that ended at least that long ago and that no running stream reads; returns the names.
 
-    A log without a known end has been another one's predecessor for more generations than are kept: it is old. Raises
-    InvalidRequestError where a log is half ended, and for a copy; UnavailableError.
+    A log without a known end is older than the generations that are kept, so it counts as old. Raises
+    InvalidRequestError if a log is half ended, and for a copy; UnavailableError.
     """
     newest = newest_of(table)
     check_not_cut_off(newest)
@@ -63,7 +63,7 @@ def drop_ended_logs(
 
 
 def _ends(table: TableStore) -> dict[str, tuple[int, Mapping[int, int]]]:
-    """Topic id -> when its log ended, at the latest, in milliseconds, and its end offsets."""
+    """Topic id -> the latest time at which its log can have ended, in milliseconds, and its end offsets."""
     latest = table.snapshots.latest()
     if latest is None:
         return {}
@@ -76,5 +76,5 @@ def _ends(table: TableStore) -> dict[str, tuple[int, Mapping[int, int]]]:
 
 
 def _is_read(leases: Sequence[Mapping[int, int]], ends: Mapping[int, int]) -> bool:
-    """Whether a stream has records of an ended log left. Behind the last one there is an end marker."""
+    """Whether a stream has records of an ended log left to read. The last record is followed by a control record."""
     return any(at < ends.get(bucket, 0) - 1 for lease in leases for bucket, at in lease.items())

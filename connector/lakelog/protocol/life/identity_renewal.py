@@ -1,8 +1,8 @@
-"""A new identity for a table: a new uuid and, where it has a log, a new topic; the files stay as they are.
+"""A new identity for a table: a new uuid and, if it has a log, a new topic; the files do not change.
 
-For a copied folder, and for a table that has lost lakelog's state of its writers. A schema with the new uuid and topic
-is created first, then a snapshot whose log begins with the new topic. After a crash between the two, a table with a log
-is refused until the command is run again.
+It is for a copied folder, and for a table that has lost lakelog's state of its writers. A schema with the new uuid and
+topic is created first, then a snapshot whose log begins with the new topic. After a crash between the two, a table with
+a log is refused until the command is run again.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from lakelog.protocol.state.state import LogPosition, LogState
 def new_identity(
     table: FileStoreTable, *, topic_of: Callable[[str], str], kafka: Mapping[str, str] | None = None
 ) -> FileStoreTable:
-    """Give a table a new uuid and a new log, and give the changed table. Its rows stay as they are.
+    """Give a table a new uuid and a new log; returns the changed table. Its rows do not change.
 
     `topic_of` names the topic of a table with this uuid, `kafka` are the user's own settings of Kafka clients.
-    Records of its older log behind its newest snapshot are left out. Streams that write it can continue with their
-    checkpoints; where lakelog's state was lost, those in the middle of their batches are refused. Streams that read it
-    need new checkpoint locations. Raises UnavailableError when Kafka does not answer; then nothing was changed.
+    Records of its older log after its newest snapshot are left out. Streams that write the table can continue with
+    their checkpoints; if lakelog's state was lost, streams in the middle of a batch are refused. Streams that read the
+    table need new checkpoint locations. Raises UnavailableError when Kafka does not answer; then nothing was changed.
     """
     if table.branch != MAIN_BRANCH:
         raise UnsupportedError(f"branch {table.branch!r} of table {table.name} has no identity of its own")
@@ -86,7 +86,7 @@ def _record(table: FileStoreTable, *, had_snapshots: bool) -> None:
         if table.has_log:
             state = restarted_state(table, latest, carried, file_sequences(table, latest))
             properties |= {LOG_STATE_KEY: state.to_json(), PLACE_KEY: table.path}
-            # Another table may write on in the older topic: what it had for this one is in the files.
+            # Another table may continue to write the older topic: what the topic had for this table is in the files.
             properties |= with_ended(table, carried, latest=latest, is_lost=True)
         return CommitRequest(
             commit_user=str(uuid.uuid4()),
@@ -102,14 +102,14 @@ def _record(table: FileStoreTable, *, had_snapshots: bool) -> None:
 def restarted_state(
     table: FileStoreTable, latest: Snapshot | None, carried: Mapping[str, str], sequences: Mapping[int, int]
 ) -> LogState:
-    """The beginning of the new log after a snapshot; `sequences` are the numbers after those of each bucket's files."""
+    """The beginning of the new log after a snapshot; `sequences` has the numbers after those of each bucket's files."""
     older = state_of_log(carried, where=f"table {table.path}, snapshot {latest.id if latest else 0}")
     after = {**dict.fromkeys(range(table.bucket_count), 0), **sequences}
     return restarted_log(older or LogState(topic_id=""), after, topic_id=TOPIC_ID.of(table.schema.options))
 
 
 def file_sequences(table: FileStoreTable, snapshot: Snapshot | None) -> dict[int, int]:
-    """Bucket -> the sequence number after those of its files in a snapshot."""
+    """Bucket -> the sequence number after those of the bucket's files in a snapshot."""
     live = table.live_files.of(snapshot)
     sequences: dict[int, int] = {}
     for bucket in live.buckets:

@@ -1,9 +1,9 @@
 """The beginning of a generation of a table's log: the next schema, with a topic or none, then the snapshot that begins
 it.
 
-The snapshot changes no row. Where the schema has another number of buckets than the files, it holds the rows in new
-files. Between the two writers and streams are refused, and so they are after a crash until the call is made again,
-which continues. Source: docs/rfcs/0028-life-of-a-log.md, "Generations".
+The snapshot changes no row. If the schema has another number of buckets than the files, the snapshot holds the rows in
+new files. Between the two, and after a crash there, writers and streams are refused until the call is made again, which
+continues. Source: docs/rfcs/0028-life-of-a-log.md, "Generations".
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def is_cut_off(table: FileStoreTable) -> bool:
 
 
 def check_not_cut_off(table: FileStoreTable) -> None:
-    """Raise InvalidRequestError where a generation has a schema and no snapshot."""
+    """Raise InvalidRequestError if a generation has a schema but no snapshot."""
     if is_cut_off(table):
         raise InvalidRequestError(
             f"table {table.name} gets another log by a call that was cut off: finish it with `lakelog log add`, "
@@ -84,7 +84,7 @@ def next_schema(table: FileStoreTable, options: Mapping[str, str]) -> TableSchem
 def create_next(
     table: FileStoreTable, wanted: TableSchema, topic_of: NameTopic, kafka: Mapping[str, str] | None
 ) -> FileStoreTable:
-    """Create a topic and the schema that names it; gives the table with that schema. No topic of it had the name."""
+    """Create a topic and the schema that names it; returns the table with that schema. The topic's name must be new."""
     name = f"{TABLE_UUID.of(wanted.options)}.{wanted.id}"
     for number in itertools.count(1):
         topic, is_created = topic_of(name if number == 1 else f"{name}-{number}"), False
@@ -109,7 +109,7 @@ def create_next(
 
 
 def _is_created(table: FileStoreTable, schema: TableSchema) -> bool:
-    """Whether a schema file names the topic of a schema, whatever its creation has ended with. Raises LakelogError."""
+    """Whether a schema file names the topic of a schema, however its creation ended. Raises LakelogError."""
     try:
         return TOPIC_ID.of(table.schemas.get(schema.id).options) == TOPIC_ID.of(schema.options)
     except NotFoundError:
@@ -117,9 +117,9 @@ def _is_created(table: FileStoreTable, schema: TableSchema) -> bool:
 
 
 def finish(table: FileStoreTable, topic_of: NameTopic, kafka: Mapping[str, str] | None) -> FileStoreTable:
-    """Begin the generation of the table's schema, the newest one, where a call was cut off; gives the table.
+    """Begin the generation of the table's newest schema, if a call was cut off; returns the table.
 
-    A topic that does not exist any more is made anew: nothing was in it.
+    A topic that no longer exists is created again: nothing was in it.
     """
     end = LogEnd.of(table, older_log(table, kafka))
     if is_lost(present_log(table, kafka)):
@@ -130,7 +130,7 @@ def finish(table: FileStoreTable, topic_of: NameTopic, kafka: Mapping[str, str] 
 def begin(table: FileStoreTable, end: LogEnd) -> FileStoreTable:
     """Commit the snapshot that begins the generation of the table's schema, unless there is one.
 
-    `end` is that of the log before. Rows move where files have another number of buckets than the schema.
+    `end` is the end of the previous log. Rows move if files have another number of buckets than the schema.
     """
     topic_id = TOPIC_ID.of(table.schema.options) if table.has_log else ""
 
@@ -172,7 +172,7 @@ def begin(table: FileStoreTable, end: LogEnd) -> FileStoreTable:
 
 
 def older_log(table: FileStoreTable, kafka: Mapping[str, str] | None) -> TableLog | None:
-    """The log of the newest snapshot, which the newest schema does not have any more; None for a time without one."""
+    """The log of the newest snapshot, which the newest schema no longer has; None for a time without a log."""
     _, state, where = _state(table, table.snapshots.latest())
     if state is None:
         return None
@@ -190,7 +190,7 @@ def present_log(table: FileStoreTable, kafka: Mapping[str, str] | None) -> Table
 
 
 def _state(table: FileStoreTable, latest: Snapshot | None) -> tuple[Mapping[str, str], LogState | None, str]:
-    """The properties of lakelog as of a snapshot, the state of the log in them, and the snapshot's name in errors."""
+    """The properties of lakelog at a snapshot, the state of the log in them, and the snapshot's name in errors."""
     carried = carried_properties(latest, table.snapshots).properties
     where = f"table {table.path}, snapshot {latest.id if latest else 0}"
     return carried, state_of_log(carried, where=where), where

@@ -1,10 +1,11 @@
 """Breaks of a log: another engine has written rows into the files of a table with a log.
 
-A stream that writes records the break before its first batch: each bucket is fenced, its tail read, a header record
-with the mark `break` logged behind it, and one snapshot takes it all in. From that snapshot on log and files agree
-again: the positions lie behind the marks, and sequence numbers go on after those of the files, the other engine's too.
-Streams that read reach the mark at its place, see `lakelog.protocol.state.change_tracking`. A call that was cut off is
-continued by the next one. Source: docs/rfcs/0028-life-of-a-log.md, "Breaks".
+A stream that writes the table records the break before its first batch: each bucket is fenced, its tail is read, a
+header record with the mark `break` is logged after it, and one snapshot takes everything in. From that snapshot on log
+and files agree again: the positions are after the marks, and sequence numbers continue after those of all files,
+including the other engine's. Streams that read the table reach the mark at its place, see
+`lakelog.protocol.state.change_tracking`. A call that was cut off is continued by the next one. Source:
+docs/rfcs/0028-life-of-a-log.md, "Breaks".
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ _TRIES_MAX = 10
 
 
 def record_break(table: FileStoreTable, target: LogTarget) -> int | None:
-    """Record what another engine wrote behind lakelog's newest snapshot; gives the new snapshot, None without such
+    """Record what another engine wrote after lakelog's newest snapshot; returns the new snapshot, None without such
     rows.
 
-    Raises ConflictError when another commit comes first all the time, and as `fenced_buckets`.
+    Raises ConflictError when another commit comes first every time, and like `fenced_buckets`.
     """
     for _ in range(_TRIES_MAX):
         found = foreign_snapshot(table)
@@ -54,7 +55,7 @@ def record_break(table: FileStoreTable, target: LogTarget) -> int | None:
 
 
 def foreign_snapshot(table: FileStoreTable) -> Snapshot | None:
-    """The newest snapshot of another engine with rows behind lakelog's newest one; None without one."""
+    """The newest snapshot of another engine with rows after lakelog's newest snapshot; None without one."""
     return snapshot_with_rows(table, carried_by(table, table.snapshots.latest()).foreign)
 
 
@@ -79,7 +80,7 @@ def _record(table: FileStoreTable, target: LogTarget, found: Snapshot) -> int | 
 
 
 def _marked(table: FileStoreTable, state: TableState, batch: Batch, bucket: FencedBucket) -> BucketAnswer:
-    """What a snapshot takes in of a bucket, the mark too, which a call that was cut off may have logged."""
+    """What a snapshot takes in from a bucket, including the mark, which an interrupted call may have logged."""
     if any(_is_mark_of(one.header, batch) for one in bucket.tail.transactions):
         return bucket.answer
     header = mark_header(table, state, batch, LogMark.BREAK)

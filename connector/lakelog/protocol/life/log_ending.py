@@ -1,7 +1,7 @@
-"""The end of a log, in the log: each bucket is fenced, its tail is read, and a mark behind it refuses every writer.
+"""The end of a log, in the log itself: each bucket is fenced, its tail is read, and a mark then refuses all writers.
 
-What lies before the mark is taken into a snapshot; the position of the snapshot stays before the mark, so that every
-writer finds it. Source: docs/rfcs/0028-life-of-a-log.md, "Generations".
+What is before the mark is taken into a snapshot; the position of the snapshot stays before the mark, so that every
+writer finds the mark. Source: docs/rfcs/0028-life-of-a-log.md, "Generations".
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ def end_log(
     without: Collection[int] = (),
     skips_unreadable: bool = False,
 ) -> None:
-    """End the log of a table, and take all of it into a snapshot; of buckets in `without` nothing can be read.
+    """End the log of a table, and take all of it into a snapshot; nothing can be read from buckets in `without`.
 
     A table without a snapshot gets one.
 
-    With `takes_parts` batches may be in a part of the buckets alone. Otherwise they raise InvalidRequestError, and the
-    log goes on. With `skips_unreadable` what cannot be taken in is left out, and reported as a warning. Raises
-    ConflictError for a writer that logs meanwhile; then the log goes on too.
+    With `takes_parts`, batches may be in only a part of the buckets. Otherwise such a batch raises InvalidRequestError,
+    and the log continues. With `skips_unreadable`, what cannot be taken in is left out and reported as a warning.
+    Raises ConflictError for a writer that logs meanwhile; then the log continues too.
     """
     _let_it_be_written(target)
     for _ in range(_TRIES_MAX):
@@ -84,7 +84,7 @@ def end_log(
 
 
 def _let_it_be_written(target: LogTarget) -> None:
-    """Take back that Kafka compacts the topic: it refuses records without a key then, as marks are."""
+    """Switch off Kafka's compaction of the topic: with it, Kafka refuses records without a key, such as marks."""
     if COMPACTION in describe_topic(target.topic).deletes_by:
         keep_all_records(target.topic)
 
@@ -96,9 +96,9 @@ def _warn_of_left(table: FileStoreTable, buckets: Sequence[FencedBucket]) -> Non
 
 
 def adopt(table: FileStoreTable, target: LogTarget, batch: Batch, answers: Sequence[BucketAnswer]) -> int | None:
-    """Make a snapshot of what the tails of buckets hold, under no user of its own; gives its id.
+    """Make a snapshot of what the tails of buckets hold, without a user of its own; returns its id.
 
-    Raises BucketConflictError where another writer has taken in a part of it.
+    Raises BucketConflictError if another writer has taken in a part of it.
     """
 
     def decide(state: TableState) -> SnapshotChange:
@@ -111,7 +111,7 @@ def adopt(table: FileStoreTable, target: LogTarget, batch: Batch, answers: Seque
 def _check_whole(
     table: FileStoreTable, target: LogTarget, state: TableState, batch: Batch, buckets: Sequence[FencedBucket]
 ) -> None:
-    """Raise InvalidRequestError while a batch is in a part of the log alone; its stream must be able to finish it."""
+    """Raise InvalidRequestError while a batch is in only a part of the log; its stream must be able to finish it."""
     after = take_answers(state, batch, [bucket.answer for bucket in buckets], now_millis=system_millis())
     assert after.log is not None
     left = sorted({(user, taken.identifier) for user, taken in after.log.taken()})
@@ -132,7 +132,7 @@ def _end(
     """Log the mark in every bucket that lacks it."""
     ended = [bucket for bucket in buckets if bucket.is_ended]
     for bucket in buckets:
-        if bucket.is_ended or bucket.left is not None:  # which refuses every writer too
+        if bucket.is_ended or bucket.left is not None:  # an unreadable part refuses every writer too
             continue
         try:
             log_mark(bucket.producer, mark_header(table, state, batch, LogMark.END))
@@ -148,7 +148,7 @@ def _end(
 def _open_again(
     table: FileStoreTable, target: LogTarget, state: TableState, batch: Batch, buckets: Sequence[FencedBucket]
 ) -> None:
-    """Log that an end does not count, by new producers: a writer that was refused has fenced those that there are."""
+    """Log that an end does not count, with new producers: a refused writer has fenced the present ones."""
     for bucket in buckets:
         try:
             producer = TaskLog(table, target).fence(bucket.number, patience=0)
@@ -185,7 +185,7 @@ def mark_header(
 
 
 def log_mark(producer: TaskProducer, header: CommitHeader) -> int:
-    """Log a header record in a transaction of its own, and give its end. Raises FencedError, UnknownOutcomeError."""
+    """Log a header record in a transaction of its own; returns its end. Raises FencedError, UnknownOutcomeError."""
     assert header.mark is not None
     producer.begin(HEADER_ONLY, header)
     producer.produce()

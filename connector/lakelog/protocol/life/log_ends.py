@@ -1,4 +1,4 @@
-"""Where a log ended, and which of its buckets have lost records that snapshots hold."""
+"""Where a log ended, and which buckets have lost records that snapshots hold."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LOOK_AGAIN_SECONDS = 0.3
 
 
 def is_there(log: TableLog) -> bool:
-    """Whether the topic exists, and is the table's."""
+    """Whether the topic exists and belongs to the table."""
     try:
         log.check_topic()
     except (NotFoundError, CorruptDataError):
@@ -31,7 +31,7 @@ def is_there(log: TableLog) -> bool:
 
 
 def is_lost(log: TableLog) -> bool:
-    """Whether the topic does not exist, or is another's, at several looks: one broker may not know it for a while."""
+    """Whether the topic is missing or another table's; checked several times, as a broker may not know it yet."""
     for _ in range(_LOOKS - 1):
         if is_there(log):
             return False
@@ -40,10 +40,10 @@ def is_lost(log: TableLog) -> bool:
 
 
 def cut_buckets(table: FileStoreTable, log: TableLog) -> frozenset[int]:
-    """The buckets of the newest snapshot's log that have lost records which it holds: all of them without the topic."""
+    """The buckets of the newest snapshot's log that have lost records that it holds; all, without the topic."""
     if is_lost(log):
         return frozenset(range(log.bucket_count))
-    schema = older_schema(table, log.topic_id)  # the newest one may have another number of buckets
+    schema = older_schema(table, log.topic_id)  # the newest schema may have another number of buckets
     found = check_log(table if schema is None else replace(table, schema=schema), log).buckets
     return frozenset(one.bucket for one in found if one.missing is not None or one.is_rewritten)
 
@@ -55,8 +55,8 @@ def _is_taken_in(table: FileStoreTable, log: TableLog, bucket: int, at: LogPosit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogEnd:
-    """Where a log ended: its high watermarks; where it lost records, or holds some that the newest snapshot does not,
-    the offsets of that snapshot.
+    """Where a log ended: its high watermarks; or the offsets of the newest snapshot, where the log lost records or
+    holds some that the snapshot lacks.
 
     A time without a log has no offsets.
     """
@@ -66,7 +66,7 @@ class LogEnd:
 
     @classmethod
     def of(cls, table: FileStoreTable, log: TableLog | None) -> LogEnd:
-        """The end of a log that the newest snapshot has still; asked again as `TableLog.patience` allows.
+        """The end of a log that the newest snapshot still has; retried as `TableLog.patience` allows.
 
         Raises UnavailableError.
         """

@@ -1,7 +1,7 @@
-"""A table gets a log, loses it, or gets another one, from its newest snapshot on.
+"""Gives a table a log, removes its log, or gives it another one, from its newest snapshot on.
 
-The next schema is created first, then a snapshot that changes no row and begins the next generation. Between the two
-writers and streams are refused, and so they are after a crash until the call is made again, which continues. Source:
+The next schema is created first, then a snapshot that changes no row and begins the next generation. Between the two,
+and after a crash there, writers and streams are refused until the call is made again, which continues. Source:
 docs/rfcs/0028-life-of-a-log.md, "Generations".
 """
 
@@ -52,11 +52,12 @@ def add_log(
     topic_of: NameTopic,
     kafka: Mapping[str, str] | None = None,
 ) -> FileStoreTable:
-    """Give a table without a log one, which begins at its newest snapshot; gives the changed table.
+    """Give a table a log that begins at its newest snapshot; returns the changed table.
 
-    `options` are those of the log, `check` raises for a schema that cannot be, `topic_of` names a topic by what follows
-    the table's name in it, and `kafka` are the user's own settings of Kafka clients. Raises InvalidRequestError for a
-    table that has a log, UnsupportedError for one that cannot get one, UnavailableError when Kafka does not answer.
+    `options` are those of the log, `check` raises for an impossible schema, `topic_of` gives the name of a topic from
+    what follows the table's name in it, and `kafka` are the user's own settings of Kafka clients. Raises
+    InvalidRequestError for a table that has a log, UnsupportedError for a table that cannot get one, UnavailableError
+    when Kafka does not answer.
     """
     newest = newest_of(table)
     if newest.has_log:
@@ -76,7 +77,7 @@ def add_log(
 
 
 def _own_identity(table: FileStoreTable) -> dict[str, str]:
-    """The options by which a branch's log is told from its table's: a uuid for its transactions and headers."""
+    """The options that distinguish a branch's log from its table's: a uuid for its transactions and headers."""
     if table.branch == MAIN_BRANCH:
         return {}
     fork = read_fork(table, table.branch)
@@ -91,9 +92,9 @@ def remove_log(
     skip_unreadable: bool = False,
     kafka: Mapping[str, str] | None = None,
 ) -> FileStoreTable:
-    """End the log of a table and take it into the files; gives the changed table. `keep_topic` leaves its topic.
+    """End the log of a table and take it into the files; returns the changed table. `keep_topic` keeps its topic.
 
-    With `skip_unreadable` records that cannot be taken in are left out, all of them where the topic is lost.
+    With `skip_unreadable`, records that cannot be taken in are left out; if the topic is lost, all records.
 
     Raises InvalidRequestError for a table without a log, and for one with a batch that only its stream can finish;
     ConflictError while a stream writes the table; NotFoundError without the topic; UnavailableError.
@@ -134,12 +135,12 @@ def renew_log(
     skip_unreadable: bool = False,
     kafka: Mapping[str, str] | None = None,
 ) -> FileStoreTable:
-    """Give a table with a log a new topic, which begins at its newest snapshot; gives the changed table.
+    """Give a table with a log a new topic, which begins at its newest snapshot; returns the changed table.
 
-    The older topic is taken in first, and deleted unless `keep_topic`. Where it does not exist, or a bucket has lost
-    records that snapshots hold, batches that were logged there and in no snapshot are written again by their streams,
-    and streams that had not read what snapshots hold read it from the files. With `skip_unreadable` the same holds for
-    records that cannot be taken in, and for those behind them. Raises InvalidRequestError for a table
+    The older topic is taken in first, and deleted unless `keep_topic`. If it does not exist, or a bucket has lost
+    records that snapshots hold, streams write batches again that were logged there but are in no snapshot, and streams
+    that had not read what snapshots hold read it from the files. With `skip_unreadable` the same holds for records that
+    cannot be taken in, and for the records after them. Raises InvalidRequestError for a table
     without a log, ConflictError while a stream writes the table, UnavailableError.
     """
     newest = newest_of(table)
@@ -173,7 +174,7 @@ def renew_log(
 
 
 def _end(table: FileStoreTable, log: TableLog, *, takes_parts: bool, skip_unreadable: bool) -> None:
-    """End a log, of which nothing needs to be left with `skip_unreadable`. Raises as `end_log` and `check_topic`."""
+    """End a log; with `skip_unreadable` the topic may be missing. Raises like `end_log` and `check_topic`."""
     if not skip_unreadable:
         log.check_topic()
         end_log(table, target_of(log), takes_parts=takes_parts)

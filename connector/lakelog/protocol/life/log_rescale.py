@@ -1,8 +1,9 @@
-"""Another number of buckets for a table with a log: the next generation of its log, with its rows in new files.
+"""Changes the number of buckets of a table with a log: the next generation of its log, with its rows in new files.
 
-The log is ended and taken into the files, a topic with a partition a bucket and a schema that names both are created,
-and one snapshot holds the rows in their new buckets, the beginning of the new log, and where the older one ended. The
-older topic stays for readers that have not read it to its end. Source: docs/rfcs/0033-buckets-of-a-log.md.
+The log is ended and taken into the files; a topic with one partition per bucket is created, and a schema that names
+topic and buckets; then one snapshot holds the rows in their new buckets, the beginning of the new log, and the end of
+the older one. The older topic stays for readers that have not read it to its end. Source:
+docs/rfcs/0033-buckets-of-a-log.md.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ from lakelog.protocol.writing.eventual import check_transactional
 def rescale_log(
     table: FileStoreTable, bucket_count: int, *, topic_of: NameTopic, kafka: Mapping[str, str] | None = None
 ) -> FileStoreTable:
-    """Give a table with a log another number of buckets, and a topic with as many partitions; gives the changed table.
+    """Give a table with a log another number of buckets and a topic with as many partitions; returns the changed table.
 
     A call that was cut off is finished first. A batch that is in a part of the buckets stays so: its stream writes the
-    other rows in the new buckets. `topic_of` names a topic by what follows the table's name in it, `kafka`
-    are the user's own settings of Kafka clients. Raises InvalidRequestError for a number below 1, for a table that lost
-    its log; UnsupportedError for an eventual log; ConflictError while a stream writes the table; NotFoundError without
-    the topic; UnavailableError.
+    other rows into the new buckets. `topic_of` gives the name of a topic from what follows the table's name in it,
+    `kafka` are the user's own settings of Kafka clients. Raises InvalidRequestError for a number below 1 and for a
+    table that lost its log; UnsupportedError for an eventual log; ConflictError while a stream writes the table;
+    NotFoundError without the topic; UnavailableError.
     """
     newest = newest_of(table)
     if not newest.has_log:

@@ -23,9 +23,9 @@ def names_in_log(table: FileStoreTable, log: TableLog) -> NamedElsewhere:
     """The argument `named_elsewhere` of `FileStoreTable.remove_orphan_files` for a table with a log."""
 
     def named() -> set[str]:
-        # In this order: what a prepared commit lists gets into the log next, then into a snapshot.
+        # The order matters: what a prepared commit lists gets into the log next, then into a snapshot.
         prepared = names_of(table)
-        if is_cut_off(newest_of(table)):  # no snapshot has begun this log, so it is empty; the older one was taken in
+        if is_cut_off(newest_of(table)):  # no snapshot has begun this log, so it is empty; the older log was taken in
             return prepared
         return prepared | set(files_in_log(table, log))
 
@@ -35,9 +35,9 @@ def names_in_log(table: FileStoreTable, log: TableLog) -> NamedElsewhere:
 def files_in_log(table: TableStore, log: TableLog) -> Iterator[str]:
     """The names of files in the headers that the newest snapshot has not taken in.
 
-    Must be read before the snapshots: then a transaction that is taken in meanwhile is in one of the two. A transaction
-    that is not committed yet is not found; its files are as young as it is. The records of an eventual log name no
-    files. Raises StalledError, LogTruncatedError, UnavailableError and CorruptDataError.
+    The log must be read before the snapshots: then a transaction that is taken in meanwhile is in one of the two. A
+    transaction that is not committed yet is not found; its files are as young as the transaction. The records of an
+    eventual log name no files. Raises StalledError, LogTruncatedError, UnavailableError and CorruptDataError.
     """
     log.check_topic()
     if log.is_eventual:

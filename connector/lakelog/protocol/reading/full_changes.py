@@ -1,4 +1,4 @@
-"""Records of an upsert log, and the rows before them, to a full changelog. Pure.
+"""Makes a full changelog from the records of an upsert log and the rows before them. Pure.
 
 Source: FLIP-188, "Changelog Mode"; Flink's ChangelogNormalize.
 """
@@ -24,10 +24,10 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """What is known of keys: rows, those of one key in their order.
+    """What is known about keys: rows, with those of one key in order.
 
-    `exists` says of each whether the key has this row from there on: False for a delete. `is_new` says of each whether
-    it is to be given as a change; others are the state before those.
+    For each row, `exists` says whether the key has this row from there on: False for a delete; `is_new` says whether
+    the row is to be given as a change; the other rows are the state before.
     """
 
     rows: pa.Table
@@ -36,11 +36,11 @@ class History:
 
     @classmethod
     def of(cls, rows: pa.Table, *, is_new: bool) -> History:
-        """Rows that exist, of different keys."""
+        """A history of existing rows with different keys."""
         return cls(rows=rows, exists=np.ones(rows.num_rows, np.bool_), is_new=np.full(rows.num_rows, is_new))
 
     def then(self, later: History) -> History:
-        """This history with what came later."""
+        """This history, followed by a later one."""
         return History(
             rows=pa.concat_tables([self.rows.select(later.rows.column_names).cast(later.rows.schema), later.rows]),
             exists=np.concatenate([self.exists, later.exists]),
@@ -50,7 +50,7 @@ class History:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FullChanges:
-    """Changes in key order, those of one key in their order, -U directly before its +U.
+    """Changes in key order; those of one key in their order, with -U directly before its +U.
 
     Change i is the row `places[i]` of `rows` with the row kind `kinds[i]`.
     """
@@ -60,7 +60,7 @@ class FullChanges:
     kinds: npt.NDArray[np.int8]
 
     def pieces(self, batch_rows: int) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
-        """The changes in batches of about `batch_rows` rows with their kinds (int8); no pair is in two batches."""
+        """The changes in batches of about `batch_rows` rows, with their kinds (int8); no pair is split."""
         start = 0
         while start < len(self.places):
             end = min(start + batch_rows, len(self.places))
@@ -81,15 +81,15 @@ def full_changes(
 ) -> FullChanges:
     """The changes that the new rows of a history make.
 
-    An update that leaves the columns `shown` as they were is no change. Rows that do not pass `passes` do not exist.
+    An update that does not change the columns `shown` is no change. Rows that do not pass `passes` do not exist.
     """
-    rows = history.rows.combine_chunks()  # taken from more than once
+    rows = history.rows.combine_chunks()  # rows are taken from it more than once
     exists = history.exists if passes is None else history.exists & passes(rows)
     keys = key_frame(rows, key_fields)
     ordered = keys.with_row_index(_ROW).sort(keys.columns, maintain_order=True)
     after = ordered[_ROW].to_numpy().astype(np.int64)
     before = np.roll(after, 1)
-    is_first = np.roll(is_last_of_key(ordered, keys.columns).to_numpy(), 1)  # what follows a key's last row
+    is_first = np.roll(is_last_of_key(ordered, keys.columns).to_numpy(), 1)  # the row after a key's last row
     had, has = exists[before] & ~is_first, exists[after]
     is_change = history.is_new[after]
     pairs = np.flatnonzero(is_change & had & has)
@@ -106,7 +106,7 @@ def full_changes(
 
 
 def _are_equal(rows: pa.Table, left: Indexes, right: Indexes, fields: Sequence[DataField]) -> Flags:
-    """For each pair of rows whether the columns are equal: nulls and NaN to themselves, 0.0 not to -0.0."""
+    """For each pair of rows, whether the columns are equal: nulls and NaN equal themselves, 0.0 differs from -0.0."""
     equal = np.ones(len(left), np.bool_)
     if not len(left):
         return equal

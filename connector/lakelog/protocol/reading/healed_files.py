@@ -1,8 +1,8 @@
 """The files that hold the changes of a bucket between two positions of its log.
 
-They have what the log had: the last change of each key that a transaction made (`upsert`), with the old rows (`all`,
-in changelog files), every row without key. Where they do not, because rows are in the files alone, were taken out of
-files, or were lost with records, it is an error. Source: docs/rfcs/0031-healing.md.
+They have what the log had: the last change of each key in a transaction (`upsert`), with old rows (`all`, in changelog
+files), or without a key every row. It is an error if they do not, because rows are only in the files, were taken out of
+files, or were lost with records. Source: docs/rfcs/0031-healing.md.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ChangeFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Changes:
-    """What a snapshot changed: files by bucket, buckets of which it took files out, and marks by bucket."""
+    """What a snapshot changed: files by bucket, buckets from which it took files out, and marks by bucket."""
 
     snapshot: Snapshot
     added: Mapping[int, Sequence[ManifestEntry]]
@@ -67,7 +67,7 @@ class HealedFiles:
         return has_key and changelog_mode(self.schema.options, has_primary_key=True) is ChangelogMode.UPSERT
 
     def check(self) -> None:
-        """Raise UnsupportedError where the files of the table do not have the changes that its log has."""
+        """Raise UnsupportedError if the files of the table do not have the changes that its log has."""
         check_followable(self.table)
         if self.schema.primary_keys and not self.is_upsert and not self.schema.has_changelog_at_write:
             raise UnsupportedError(
@@ -80,12 +80,12 @@ class HealedFiles:
         """The files of a bucket from the first of `places` to the last, in the order of the log.
 
         Raises NotFoundError for changes that have expired, UntrackedChangesError, LogTruncatedError for records that a
-        repair has passed over, UnsupportedError for rows that were taken out of files, and as `stops`.
+        repair has skipped, UnsupportedError for rows that were taken out of files, and like `stops`.
         """
         for before, place in pairwise(places):
             was, now = before.log.position(bucket), place.log.position(bucket)
             if place.snapshot_id == before.snapshot_id or (was.offset, was.records) == (now.offset, now.records):
-                continue  # its rows, if it has any, are those of another bucket or another engine
+                continue  # its rows, if any, belong to another bucket or another engine
             changes = self._changes(place.snapshot_id)
             if self._has_logged_rows(bucket, changes, now.records - was.records):
                 yield from (
@@ -99,7 +99,7 @@ class HealedFiles:
                 )
 
     def _has_logged_rows(self, bucket: int, changes: _Changes, records: int) -> bool:
-        """Whether the files of a bucket are the `records` of a snapshot; False where those are header records."""
+        """Whether the files of a bucket have the `records` of a snapshot; False if those are header records."""
         snapshot, name = changes.snapshot, self.table.name
         if snapshot.commit_user.startswith(REPAIR_USER) and not self.accepts_loss:
             raise LogTruncatedError(

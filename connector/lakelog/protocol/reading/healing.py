@@ -1,8 +1,8 @@
-"""Ranges of a log that Kafka does not hold any more, found in the files: which changes of which snapshots they are.
+"""Ranges of a log that Kafka no longer holds, found in the files: which changes of which snapshots they are.
 
 A snapshot names its position in each bucket of the log, and its files have the changes between its position and the
-one before. So an offset that is exactly a snapshot's position in its bucket is matched, each bucket by itself: a
-reader that was ahead of the newest snapshot in one bucket and not in another has two snapshots, one for each.
+previous one. So an offset is matched to a snapshot with exactly this position in the bucket, separately for each
+bucket: a reader that was ahead of the newest snapshot in only one of two buckets has two snapshots, one for each.
 Source: docs/rfcs/0031-healing.md.
 """
 
@@ -34,8 +34,8 @@ class FilePlace:
 class HealedRange:
     """How the offsets [start, end) of a bucket are read: changes of snapshots, then the log.
 
-    The changes are those of the snapshots behind `after` up to and with `up_to`; the log is read from `log_from` on,
-    which is the end where it is not read. `lost` are offsets that neither has.
+    The changes are those of the snapshots after `after` up to and including `up_to`; the log is read from `log_from`
+    on, which is the end if it is not read. `lost` has the offsets that are in neither.
     """
 
     after: int
@@ -52,10 +52,10 @@ class HealedRange:
 def file_places(
     table: TableStore, topic_id: str, *, consumed: int, before: int | None, ends: Mapping[int, int] | None = None
 ) -> list[FilePlace]:
-    """The snapshots of a log from `consumed` on, and before `before`, from which the files can be followed.
+    """The snapshots of a log from `consumed` on and before `before`, from which the files can be followed.
 
-    Oldest first. Those before a snapshot whose changes have expired are left out. With `ends`, those of a log that
-    ended, the last one is behind its end too: what a log holds when it ends is taken into a snapshot.
+    They come oldest first. Those before a snapshot whose changes have expired are left out. With `ends`, the ends of a
+    log that ended, the last snapshot is after its end: what a log holds when it ends is taken into a snapshot.
     """
     newest = table.snapshots.latest_id() or 0
     last = newest if before is None else min(newest, before - 1)
@@ -80,29 +80,29 @@ def _log_of(table: TableStore, snapshot: Snapshot | None, topic_id: str) -> LogS
         return None
     try:
         return read_state(table, snapshot, topic_id=topic_id, allows_foreign=True).logged
-    except NotFoundError:  # of another log, or what it carried on has expired
+    except NotFoundError:  # it has another log, or what it carries on has expired
         return None
 
 
 def is_held(start: int, log_start: int) -> bool:
-    """Whether a log that begins at `log_start` holds all behind `start`: an end marker there is no record. Pure."""
+    """Whether a log that begins at `log_start` holds all records from `start` on, apart from control records. Pure."""
     return log_start <= start + (1 if start else 0)
 
 
 def heal_range(
     places: Sequence[tuple[int, int]], start: int, end: int, log_start: int | None, *, accepts_loss: bool = False
 ) -> HealedRange | None:
-    """How [`start`, `end`) of a bucket is read where its log begins behind `start`; None where it cannot be. Pure.
+    """How [`start`, `end`) of a bucket is read if its log begins after `start`; None if it cannot be read. Pure.
 
     `places` are (snapshot, its position in the bucket), oldest first; `log_start` is None without a topic. With
-    `accepts_loss` it goes on from the first offset that files or log have, and there is always an answer.
+    `accepts_loss` reading continues from the first offset that files or log have, so there is always an answer.
     """
     found = _exactly(places, start, end, log_start)
     return _with_losses(places, start, end, log_start) if found is None and accepts_loss else found
 
 
 def _exactly(places: Sequence[tuple[int, int]], start: int, end: int, log_start: int | None) -> HealedRange | None:
-    """The range from a snapshot at `start` to one at `end`, or to one behind which the log holds everything."""
+    """The range from a snapshot at `start` to one at `end`, or to one after which the log holds everything."""
     begun = [at for at, (_, offset) in enumerate(places) if _is_at(offset, start)]
     followed = places[begun[-1] :] if begun else ()
     if any(one[1] > other[1] for one, other in pairwise(followed)):
@@ -116,7 +116,7 @@ def _exactly(places: Sequence[tuple[int, int]], start: int, end: int, log_start:
 
 
 def _with_losses(places: Sequence[tuple[int, int]], start: int, end: int, log_start: int | None) -> HealedRange:
-    """What files and log have of [`start`, `end`), and what neither has."""
+    """What files and log have of [`start`, `end`), and what is in neither."""
     log_first = end if log_start is None else min(max(log_start, start), end)
     for at, (_, offset) in enumerate(places):
         if not start <= offset < log_first:
@@ -134,5 +134,5 @@ def _with_losses(places: Sequence[tuple[int, int]], start: int, end: int, log_st
 
 
 def _is_at(position: int, offset: int) -> bool:
-    """Whether an offset is the position of a snapshot; behind the last record there may be an end marker."""
+    """Whether an offset is the position of a snapshot; a control record may follow the last record."""
     return offset == position or (position > 0 and offset == position + 1)

@@ -1,8 +1,8 @@
 """The changes in the log of a table as they are committed, for people and for programs that watch a table.
 
-A batch of them has the columns `_row_kind`, `_bucket`, `_offset`, `_timestamp` (when the writer made the record),
-`_user` and `_batch_id` of the micro-batch, and the table's own; one that the table has itself is left out. User and
-batch are null for records before the first whole transaction, and where the header was a file that was deleted.
+A batch of changes has the columns `_row_kind`, `_bucket`, `_offset`, `_timestamp` (when the writer made the record),
+`_user` and `_batch_id` of the micro-batch, and the table's own; a name that the table itself has is left out. User and
+batch are null for records before the first whole transaction, and if the header was in a file that was deleted.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _METADATA = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Key:
-    """The key whose records are wanted: its bytes in a record, and the one bucket that has them where it is known."""
+    """The key whose records are wanted: its bytes in a record, and the bucket that has them, if it is known."""
 
     encoded: bytes
     bucket: int | None
@@ -60,7 +60,7 @@ class _Key:
 
 @dataclass(slots=True, kw_only=True)
 class LogTail:
-    """A read of a log that goes on: `batches` of changes; None where there was none for half a second."""
+    """A continuous read of a log: `batches` of changes, and None after half a second without changes."""
 
     table: FileStoreTable
     log: TableLog
@@ -77,7 +77,7 @@ class LogTail:
         return [*metadata, *self.table.schema.fields]
 
     def batches(self) -> Iterator[pa.RecordBatch | None]:
-        """The changes. Raises as `follow`, and CorruptDataError for records that are no changes of the table."""
+        """The changes. Raises like `follow`, and CorruptDataError for records that are not changes of the table."""
         for records in follow(kafka_topic(self.log), self.starts, until_end=self.until_end):
             batches = [self._batch_of(records, place) for place in range(len(records))]
             wanted = [place for place in range(len(records)) if self._is_wanted(records, place)]
@@ -87,7 +87,7 @@ class LogTail:
         return records.values[place] is not None and (self.key is None or records.keys[place] == self.key.encoded)
 
     def _batch_of(self, records: LogRecords, place: int) -> tuple[str, int] | None:
-        """User and number of the batch of a record: its own header names them, or that of a record before."""
+        """The user and number of the batch of a record: its own header names them, or that of an earlier record."""
         bucket, header = records.partitions[place], records.headers[place]
         if header is not None:
             mark = HeaderFiles(self.table).read_mark(header, where=self._place(records, place))
@@ -127,10 +127,10 @@ def tail_of(
 ) -> LogTail:
     """A read of the log of a table from `start` on.
 
-    `start` is `now`, `earliest`, `snapshot` (behind the newest snapshot), a timestamp, or bucket -> offset for those
-    buckets alone. `key` has the value of each primary key column: only its changes are given, and its bucket alone is
-    read. Raises InvalidRequestError for a key or bucket that the table does not have, NotFoundError without the topic,
-    CorruptDataError for another topic of its name, UnavailableError.
+    `start` is `now`, `earliest`, `snapshot` (after the newest snapshot), a timestamp, or bucket -> offset for only
+    those buckets. `key` has the value of each primary key column: then only changes of that key are given, and only its
+    bucket is read. Raises InvalidRequestError for a key or bucket that the table does not have, NotFoundError without
+    the topic, CorruptDataError for another topic of its name, UnavailableError.
     """
     wanted = None if key is None else _key_of(table, key)
     log.check_topic()

@@ -1,7 +1,7 @@
-"""Ranges of an upsert log as full changelogs: old rows are looked up in the table as it was before the range.
+"""Ranges of an upsert log as full changelogs: old rows are looked up in the state of the table before the range.
 
-The state before a range is the files of a snapshot that is not ahead of it, and the log from there to the range. Every
-such snapshot gives the same state, so what a range holds follows from its offsets alone.
+The state before a range consists of the files of a snapshot that is not ahead of it, and the log from there to the
+range. Every such snapshot gives the same state, so the result for a range depends only on its offsets.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from lakelog.protocol.state.log_gaps import gap_test
 from lakelog.protocol.state.resolving import CACHE
 from lakelog.protocol.state.stores import LogTarget
 
-_COPIES = 3  # of the rows of a part in memory: as read, with their old rows, as given
+_COPIES = 3  # copies of a part's rows in memory: as read, with old rows, as given
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class NormalizedRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Normalizer:
-    """Reads ranges of a table's log as full changelogs, in the columns `shown` and the others that it needs."""
+    """Reads ranges of a table's log as full changelogs, in the columns `shown` and others that it needs."""
 
     table: TableStore
     target: LogTarget
@@ -62,9 +62,9 @@ class Normalizer:
     batch_rows: int = 65_536
 
     def changes(self, given: NormalizedRange) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
-        """The changes of a range in batches with their row kinds (int8): in key order, those of a key in log order.
+        """The changes of a range in batches, with their row kinds (int8): in key order, those of one key in log order.
 
-        Raises as `read_range` and `stops`, and NotFoundError for files of the base that have expired.
+        Raises like `read_range` and `stops`, and NotFoundError for files of the base that have expired.
         """
         passes = None if self.where is None else _test(RowTest(self.where, self.table.schema.fields))
         budget = READ_MEMORY_BUDGET.of(self.table.schema.options) // _COPIES
@@ -79,13 +79,13 @@ class Normalizer:
 
     @property
     def _key_fields(self) -> tuple[DataField, ...]:
-        """The primary key with the partition columns, which a bucket's number does not have."""
+        """The primary key with the partition columns, which the bucket number does not determine."""
         schema = self.table.schema
         return (*schema.partition_fields, *schema.key_fields)
 
     @property
     def _fields(self) -> list[DataField]:
-        """The columns to read: those shown, of the filter, and of the key."""
+        """The columns to read: those that are shown, those of the filter and those of the key."""
         filtered = () if self.where is None else resolved_columns(self.where, self.table.schema.fields)
         names = dict.fromkeys(field.name for field in (*self.shown, *filtered, *self._key_fields))
         return list(self.table.schema.select(names))
@@ -105,7 +105,7 @@ class Normalizer:
         )
 
     def _history(self, given: NormalizedRange, records: pa.Table) -> History | None:
-        """What is known of the keys that have records in the range; None when none has."""
+        """What is known about the keys with records in the range; None if there are no records."""
         is_new = records.column(OFFSET_COLUMN).to_numpy() >= given.start
         if not is_new.any():
             return None
@@ -120,7 +120,7 @@ class Normalizer:
         return history if old is None else History.of(old, is_new=False).then(history)
 
     def _unknown(self, history: History) -> pa.Table:
-        """One row of each key whose first record is in the range: the state before it is in the base."""
+        """One row of each key whose first record is in the range: its earlier state is in the base."""
         if not history.rows.num_rows:
             return history.rows
         keys = key_frame(history.rows, self._key_fields).with_row_index("row")

@@ -1,7 +1,7 @@
-"""Operations at which a stream stops where its options say so: restores, and rows that come from a branch.
+"""Operations at which a stream stops if its options say so: restores, and rows that come from a branch.
 
-In files they are the operation of a snapshot. Through a log they are batch statements, which the header of each of
-their transactions names, and the lineage of the snapshot that takes them in.
+In files such an operation is that of a snapshot. Through a log it is a batch statement, named in the header of each of
+its transactions and in the lineage of the snapshot that takes it in.
 Source: docs/rfcs/0037-restore-and-rollback.md, "Followers".
 """
 
@@ -27,7 +27,7 @@ _WAY_OUT = (
 _LOGGED = {RESTORE_OPERATION: "an older state was restored", MERGE_OPERATION: "a branch was merged into it"} | {
     verb.value: "it got the rows of a branch" for verb in BranchVerb
 }
-# A table whose log has ended for it gets the rows of a branch as those of an older state.
+# A table whose log was ended for this gets the rows of a branch like those of an older state.
 _IN_FILES = {
     RESTORE_OPERATION: "restored an older state, or has the rows of a branch",
     MERGE_OPERATION: "merged a branch into it",
@@ -42,7 +42,7 @@ class OperationStops:
     options: Mapping[str, str] = field(default_factory=dict)
 
     def check_snapshot(self, snapshot: Snapshot) -> None:
-        """Raise ConflictError for a snapshot of such an operation, or that took in a batch statement of one."""
+        """Raise ConflictError for a snapshot of such an operation, or one that took in a batch statement with one."""
         if not self.options:
             return
         for operation in (snapshot.operation_name, *recorded_operations(snapshot)):
@@ -54,9 +54,9 @@ class OperationStops:
                 )
 
     def on_header(self, source: str, *, start: int) -> Callable[[int, bytes], None] | None:
-        """What raises ConflictError for the header of such a transaction at or behind the offset `start` of `source`.
+        """A function that raises ConflictError for a header of such a transaction, from offset `start` of `source` on.
 
-        None where nothing is to be checked.
+        None if nothing is to be checked.
         """
         if not self.options:
             return None

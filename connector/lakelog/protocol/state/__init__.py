@@ -1,4 +1,4 @@
-"""What commits and records say: headers of transactions, the state of the log in a snapshot, ports to both stores."""
+"""The contents of commits and records: transaction headers, the log state in a snapshot; ports to both stores."""
 
 from lakelog.common.faces import face
 

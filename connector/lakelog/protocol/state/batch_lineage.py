@@ -1,4 +1,4 @@
-"""What a snapshot records of where the rows of its batches come from: the entries in `lakelog.lineage`."""
+"""What a snapshot records about where the rows of its batches come from: the entries in `lakelog.lineage`."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Mapping, Sequence
 
 
 def lineage_of(user: str, identifier: int, lineage: Mapping[str, object]) -> Mapping[str, object]:
-    """What a snapshot records of the sources of one batch."""
+    """What a snapshot records about the sources of one batch."""
     return {"user": user, "identifier": identifier, **lineage}
 
 
 def of_parts(
     lineage: Mapping[str, object], parts: Sequence[Mapping[str, object]], *, has_others: bool = False
 ) -> Mapping[str, object]:
-    """What a batch was made from, by the `parts` that are in the log, else by its `lineage`.
+    """What a batch was made from, according to the `parts` that are in the log, else to its `lineage`.
 
-    A batch without parts here of which snapshots before have some (`has_others`) has all its rows there: of what it
-    was planned to read only the ranges of its streams are so, which are the same in each of its plans.
+    A batch without parts here, but with parts in earlier snapshots (`has_others`), has all its rows there: of its
+    planned reads only the ranges of its streams are certain, as they are the same in each of its plans.
 
-    A batch that was killed between two buckets is planned again for the others: what it reads beside its streams may
-    have changed meanwhile. Then the sources of both are its sources.
+    A batch that was killed between two buckets is planned again for the other buckets: what it reads beside its streams
+    may have changed meanwhile. Then the sources of both plans are its sources.
     """
     if has_others and not parts:
         planned = lineage.get("sources")
@@ -34,12 +34,12 @@ def of_parts(
 
 
 def _is_state(source: object) -> bool:
-    """Whether a source is one state of a table, and not a range of its stream."""
+    """Whether a source is one state of a table, not a range of its stream."""
     return isinstance(source, Mapping) and source.get("kind") == "table" and source.get("mode") == "batch"
 
 
 def unique_batches(lineage: Sequence[Mapping[str, object]]) -> list[Mapping[str, object]]:
-    """One entry a batch: a batch taken in bucket by bucket is named once."""
+    """One entry per batch: a batch that was taken in bucket by bucket is named once."""
     seen: dict[tuple[object, object], Mapping[str, object]] = {}
     for entry in lineage:
         seen.setdefault((entry["user"], entry["identifier"]), entry)

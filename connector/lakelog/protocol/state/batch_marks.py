@@ -1,4 +1,4 @@
-"""The batch that wrote a transaction, as readers of the log show it: a few members of the commit header."""
+"""The batch that wrote a transaction, as readers of the log show it: some members of the commit header."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class BatchMark:
 
     @classmethod
     def from_bytes(cls, data: bytes, *, where: str) -> BatchMark | None:
-        """The batch of what a record carries; None where it only names a file. Raises CorruptDataError."""
+        """The batch in what a record carries; None if the record only names a file. Raises CorruptDataError."""
         try:
             fields = parse_object(data)
             if "user" not in fields and "file" in fields:

@@ -1,8 +1,8 @@
-"""Which changes of a table with a log are logged, and what a reader does where some are not. Source: FLIP-188.
+"""Which changes of a table with a log are logged, and what a reader does if some are not. Source: FLIP-188.
 
-A change that is not tracked is in the files alone. The log has a header record with the mark `untracked` in the place
-of its records, and the snapshot that takes it in has the property `lakelog.untracked`. Changes of another engine have
-the mark `break`. Source: docs/rfcs/0028-life-of-a-log.md, "Marks".
+A change that is not tracked is only in the files. Instead of its records, the log has a header record with the mark
+`untracked`, and the snapshot that takes it in has the property `lakelog.untracked`. Changes of another engine have the
+mark `break`. Source: docs/rfcs/0028-life-of-a-log.md, "Marks".
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ logger = logging.getLogger("lakelog.log")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeTracking:
-    """Which changes of a write are logged: none unless `is_on`, and none of partitions that meet `off_where`."""
+    """Which changes of a write are logged: none unless `is_on`, and none in partitions that meet `off_where`."""
 
     is_on: bool = True
     off_where: str = ""
 
     @classmethod
     def of(cls, options: Mapping[str, str], *, given: bool | None = None) -> ChangeTracking:
-        """That of a table with these options; `given` is what a write asks for."""
+        """The change tracking of a table with these options; `given` is what a write asks for."""
         is_on = CHANGE_TRACKING.of(options) if given is None else given
         return cls(is_on=is_on, off_where=UNTRACKED_PARTITIONS.of(options))
 
     def logged(self, rows: pa.Table, schema: TableSchema) -> pa.Array | None:
-        """For each row whether it is logged; None where all are."""
+        """For each row, whether it is logged; None if all are."""
         if not rows.num_rows or (self.is_on and not self.off_where):
             return None
         if not self.is_on:
@@ -82,13 +82,13 @@ class UntrackedChangesError(NotFoundError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkCheck:
-    """What a reader does with a header record that says that the log lacks changes."""
+    """What a reader does at a header record that says that the log lacks changes."""
 
     table_name: str
     on_untracked: OnUntracked
 
     def __call__(self, header: bytes, where: str) -> None:
-        """Raise UntrackedChangesError, or go on, as the table or the read says. Raises CorruptDataError."""
+        """Raise UntrackedChangesError or continue, as the table or the read says. Raises CorruptDataError."""
         found = marked_header(header, where=where)
         if found is None or not found.mark.hides_changes:
             return

@@ -1,4 +1,4 @@
-"""The header `lakelog-commit` of the first record of a transaction: its batch and its files."""
+"""The header `lakelog-commit` of the first record of a transaction, with its batch and its files."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ HEADER_VERSION = 1
 
 
 class LogMark(StrEnum):
-    """What a header record says of the log itself. Source: docs/rfcs/0028-life-of-a-log.md, "Marks"."""
+    """What a header record says about the log itself. Source: docs/rfcs/0028-life-of-a-log.md, "Marks"."""
 
     UNTRACKED = "untracked"  # files of the transaction have rows without records
     BREAK = "break"  # another engine has changed the files
     END = "end"  # the log ends here
-    OPEN = "open"  # an end before it does not count
+    OPEN = "open"  # an earlier end does not count
 
     @property
     def hides_changes(self) -> bool:
@@ -45,7 +45,7 @@ class LostFilesError(CorruptDataError):
 
 
 def unreadable_header(where: str, error: Exception) -> CorruptDataError:
-    """The error for a header, or the name of its file, in a record at `where` that is not as lakelog writes it."""
+    """The error for a header, or the name of its file, that lakelog did not write, in a record at `where`."""
     return CorruptDataError(
         f"the commit header at {where} is not readable: {cause(error)}; the topic must only be written by lakelog. "
         f"{SKIP_UNREADABLE}"
@@ -60,19 +60,19 @@ GOES_WITH_ANOTHER_FOLDER = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketFile:
-    """A data file and the partition it belongs to (serialized BinaryRow); the bucket is that of the transaction."""
+    """A data file and its partition (serialized BinaryRow); the bucket is that of the transaction."""
 
     partition: bytes
     meta: DataFileMeta
 
     def bucket_id(self, number: int) -> BucketId:
-        """The bucket of the file, when its transaction is one of the bucket with this number."""
+        """The bucket of the file, if its transaction is in the bucket with this number."""
         return BucketId(self.partition, number)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitHeader:
-    """All that any writer needs to take a transaction into a snapshot.
+    """Everything that any writer needs to take a transaction into a snapshot.
 
     JSON keys: v version, table uuid, user, id identifier, digest, schema id, base snapshot id (0 before the first),
     records in the transaction, bytes of their keys and values, files and changelog [[partition base64, file meta]],
@@ -110,7 +110,7 @@ class CommitHeader:
         return max((file.meta.max_sequence_number + 1 for file in self.files), default=0)
 
     def to_bytes(self) -> bytes:
-        """The header's value on the wire."""
+        """The header's value in a record."""
         fields: dict[str, object] = {
             "v": HEADER_VERSION,
             "table": self.table_uuid,
@@ -184,7 +184,7 @@ def parse_file(given: object) -> BucketFile:
 
 
 def _check_file(meta: DataFileMeta) -> None:
-    """Raise ValueError for metadata that no file of lakelog has, and sequence numbers that leave none after them."""
+    """Raise ValueError for metadata that no lakelog file has, and for sequence numbers that leave none after them."""
     if meta.external_path is not None:  # lakelog writes none, and a snapshot would make it a file of the table
         raise ValueError(f"file {shown(meta.file_name)} is at {shown(meta.external_path)}, outside of the table")
     counts = (

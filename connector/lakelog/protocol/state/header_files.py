@@ -3,15 +3,15 @@
 A header describes each file of its bucket, so it grows with the partitions of a batch, and with the keys and values in
 the statistics of its files. Its size has no limit, and the first transaction of a batch is logged before the others are
 known: a header that the topic refuses would leave the batch half in the log forever. So before a transaction begins, a
-large header becomes a file in the table's `manifest` folder, and the record carries in its place
+large header becomes a file in the table's `manifest` folder, and in its place the record carries
 
     {"v": 2, "table": <uuid of the table>, "file": "header-<uuid>-0-blake2b-<digest>", "user": <user>,
      "id": <identifier>, "watermark": <milliseconds, where the batch has one>,
      "operation": <of a batch statement>}
 
-Behind the name stands what readers of the log show of a batch, where there is room for it: the file is deleted one day;
-and always the `mark` of a header that has one, and the operation of a statement. The file holds the header as it would
-be in the record. It is younger than the data files that it names, the log names it as it names them, and it is an
+If there is room, the name is followed by what readers of the log show of a batch, since the file is deleted some day;
+and always by the `mark` of a header that has one and the operation of a statement. The file holds the header as it
+would be in the record. It is younger than the data files that it names, the log names it as it names them, and it is an
 orphan once a snapshot has taken the transaction in.
 """
 
@@ -33,7 +33,7 @@ from lakelog.protocol.state.header import CommitHeader, LogMark, LostFilesError,
 
 RECORD_BYTES_MAX = (
     256 << 10
-)  # a larger header is a file even where it fits: every reader of the topic reads its records
+)  # a larger header becomes a file even if it fits: every reader of the topic reads its records
 _MARKED_BYTES_MAX = 512
 _VERSION = 2
 _START = b'{"v":2,'
@@ -42,7 +42,7 @@ _NAME = re.compile(r"header-[0-9a-f-]{36}-0-blake2b-[0-9a-f]{32}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkedHeader:
-    """What a reader needs of a header with a mark. `user` and `identifier` are None where a file has the header."""
+    """What a reader needs of a header with a mark. `user` and `identifier` are None if a file has the header."""
 
     mark: LogMark
     user: str | None
@@ -51,7 +51,7 @@ class MarkedHeader:
 
 
 def marked_header(data: bytes, *, where: str) -> MarkedHeader | None:
-    """What a header record says of the log; None without a mark. Opens no file. Raises CorruptDataError."""
+    """What a header record says about the log; None without a mark. Opens no file. Raises CorruptDataError."""
     try:
         fields = parse_object(data)
         mark = mark_of(fields)
@@ -69,7 +69,7 @@ def marked_header(data: bytes, *, where: str) -> MarkedHeader | None:
 
 
 def operation_in(data: bytes, *, where: str) -> str | None:
-    """The operation of the batch statement that wrote a header or the name of its file; None of a stream's batch.
+    """The operation of the batch statement that wrote a header or the name of its file; None for a stream's batch.
 
     Opens no file. Raises CorruptDataError.
     """
@@ -91,7 +91,7 @@ class HeaderFiles:
     table: TableStore
 
     def write(self, header: CommitHeader, room_bytes: int) -> bytes:
-        """The header of a record, in at most `room_bytes`: itself, or the name of a new file with it."""
+        """What a record carries, in at most `room_bytes`: the header itself, or the name of a new file with it."""
         whole = header.to_bytes()
         if len(whole) <= min(room_bytes, RECORD_BYTES_MAX):
             return whole
@@ -110,7 +110,7 @@ class HeaderFiles:
         return json.dumps(fields, separators=(",", ":")).encode()
 
     def read_mark(self, data: bytes, *, where: str) -> BatchMark | None:
-        """The batch of a header; None for one in a file that was deleted. Raises CorruptDataError."""
+        """The batch of a header; None for a header in a file that was deleted. Raises CorruptDataError."""
         mark = BatchMark.from_bytes(data, where=where)
         if mark is not None:
             return mark

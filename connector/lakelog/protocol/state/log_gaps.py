@@ -1,4 +1,4 @@
-"""Deleted offsets of a log that held no record, as the table's snapshots show."""
+"""Which deleted offsets of a log held no record, as the table's snapshots show."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def held_nothing(
 ) -> bool:
     """Whether no committed record was in [`start`, `log_start`), by the positions of snapshots. Pure.
 
-    A snapshot's `records` count all before its offset, and at its offset is a control record, except at the log's
-    beginning, where a record is, and in a log without control records. So between two snapshots with the same count,
-    one at or before `start` and one that reaches `log_start`, there is no record.
+    A snapshot's `records` count all records before its offset. At its offset is a control record, except at the log's
+    beginning and in a log without control records. So there is no record between two snapshots with the same count, one
+    at or before `start` and one that reaches `log_start`.
     """
     known = [_BEGINNING, *positions]
     before = [at.records for at in known if at.offset <= start]
@@ -46,6 +46,6 @@ def _test(table: TableStore, topic_id: str, bucket: int, start: int, log_start: 
 
 def _positions(table: TableStore, topic_id: str, bucket: int) -> Iterator[LogPosition]:
     for snapshot_id in table.snapshots.ids():
-        with suppress(NotFoundError):  # expired meanwhile, or another engine's, and the one before it has expired
+        with suppress(NotFoundError):  # expired meanwhile, or it is another engine's and the one before it has expired
             snapshot = table.snapshots.get(snapshot_id)
             yield read_state(table, snapshot, topic_id=topic_id).logged.position(bucket)

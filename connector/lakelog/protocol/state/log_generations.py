@@ -1,13 +1,13 @@
 """The generations of a table's log: one topic each, or a time without a log, in which streams follow the files.
 
-The snapshot property `lakelog.log-generations`, carried from snapshot to snapshot, is a JSON list of those that ended,
-the oldest first:
+The snapshot property `lakelog.log-generations`, carried from snapshot to snapshot, is a JSON list of the ended
+generations, the oldest first:
 
     [{"topicId": string, "topic": string, "ends": {bucket: offset}, "snapshot": id, "lost": true}]
 
-`snapshot` is the first one of the next generation, which changes no row: a log begins there with offset 0 in each
-bucket. `ends` are the offsets after the last records of each bucket. A time without a log has an empty topic id.
-`lost` is there for a log that was deleted or cut before it ended: its records are those of the files.
+`snapshot` is the first snapshot of the next generation, which changes no row: a log begins there with offset 0 in each
+bucket. `ends` has the offsets after the last record of each bucket. A time without a log has an empty topic id. `lost`
+is present for a log that was deleted or cut before it ended: its records are those of the files.
 Source: docs/rfcs/0028-life-of-a-log.md.
 """
 
@@ -28,7 +28,7 @@ from lakelog.protocol.state.header import CommitHeader, LogMark
 from lakelog.protocol.state.state import LogState
 
 GENERATIONS_KEY = "lakelog.log-generations"
-NO_LOG_STATE = ""  # of the property `lakelog.log` in a table whose log was removed
+NO_LOG_STATE = ""  # the value of the property `lakelog.log` in a table whose log was removed
 KEPT_MAX = 20
 
 
@@ -36,7 +36,7 @@ KEPT_MAX = 20
 class EndedGeneration:
     """A generation that ended. `topic_id` and `topic` are empty, and so are `ends`, for a time without a log.
 
-    `is_lost` says that its topic, where there is one, may hold other records than those that were read from it.
+    `is_lost` says that its topic, if it exists, may hold other records than those that were read from it.
     """
 
     topic_id: str
@@ -46,16 +46,16 @@ class EndedGeneration:
     is_lost: bool = False
 
     def is_read_to_its_end(self, offsets: Mapping[int, int]) -> bool:
-        """Whether nothing is left behind offsets. Behind its last record there is an end marker, which is no record."""
+        """Whether no record is left after the offsets. The last record is followed by a control record."""
         return all(offsets.get(bucket, 0) >= end - 1 for bucket, end in self.ends.items())
 
     def read_beyond(self, offsets: Mapping[int, int]) -> dict[int, int]:
-        """Bucket -> the offset that was read, where that is behind the end: records that were lost with the log."""
+        """Bucket -> the offset that was read, if it is after the end: those records were lost with the log."""
         return {bucket: at for bucket, at in offsets.items() if at > self.ends.get(bucket, 0) + 1}
 
 
 def ended_generations(properties: Mapping[str, str], *, where: str) -> list[EndedGeneration]:
-    """The generations that ended before a snapshot, the oldest first, by its properties. Raises CorruptDataError.
+    """The generations that ended before a snapshot, the oldest first, from its properties. Raises CorruptDataError.
 
     `where` names the snapshot in errors.
     """
@@ -94,9 +94,9 @@ def with_ended(
     ends: Mapping[int, int] | None = None,
     is_lost: bool,
 ) -> dict[str, str]:
-    """The property of a snapshot that begins another generation behind `latest`, whose properties are `carried`.
+    """The property of a snapshot that begins another generation after `latest`, whose properties are `carried`.
 
-    `ends` are where the log of `latest` ends; None for the offsets that it holds.
+    `ends` has the ends of the log of `latest`; None stands for the offsets that `latest` holds.
     """
     number = 0 if latest is None else latest.id
     where = f"table {table.path}, snapshot {number}"
@@ -117,7 +117,7 @@ def with_ended(
 
 
 def generations_to_json(ended: Sequence[EndedGeneration]) -> str:
-    """The JSON of the snapshot property: the last `KEPT_MAX` of them."""
+    """The JSON of the snapshot property, with the last `KEPT_MAX` generations."""
     return json.dumps(
         [
             {
@@ -134,19 +134,19 @@ def generations_to_json(ended: Sequence[EndedGeneration]) -> str:
 
 
 def state_of_log(properties: Mapping[str, str], *, where: str) -> LogState | None:
-    """The state of the log in the properties of a snapshot; None in a table without one. Raises CorruptDataError."""
+    """The state of the log in the properties of a snapshot; None for a table without a log. Raises CorruptDataError."""
     text = properties.get(LOG_STATE_KEY)
     return LogState.from_json(text, where=where) if text else None
 
 
 def is_ended(headers: Iterable[CommitHeader]) -> bool:
-    """Whether a tail with these headers, in log order, is that of a log that ended: the last mark counts."""
+    """Whether a tail with these headers, in log order, belongs to a log that ended: the last mark counts."""
     marks = [header.mark for header in headers if header.mark in (LogMark.END, LogMark.OPEN)]
     return bool(marks) and marks[-1] is LogMark.END
 
 
 def check_goes_on(headers: Iterable[CommitHeader], *, where: str) -> None:
-    """Raise ConflictError behind the end of a log; `where` names the bucket."""
+    """Raise ConflictError if these headers end the log; `where` names the bucket."""
     if is_ended(headers):
         raise ConflictError(
             f"{where} has ended: the table loses its log, or gets another one. Nothing was written behind the end: "

@@ -1,8 +1,8 @@
-"""Leases on a log: the progress of running streams, so that records which they still have to read stay.
+"""Leases on a log: the progress of running streams, so that records that they still have to read are kept.
 
 A lease is the JSON object {"topicId": string, "offsets": {bucket: next offset}} in `consumer/log-lease-<id>`, beside
-the consumers of the format, whose names begin otherwise: it keeps records of the log and no snapshots. A lease that was
-not renewed for a day belongs to a run that has ended.
+the consumers of the format, whose names begin differently: it keeps records of the log, but no snapshots. A lease that
+was not renewed for a day belongs to a run that has ended.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class LogLeases:
         self._file_io.delete(self._path(lease_id))
 
     def held(self, *, now_millis: int) -> list[Mapping[int, int]]:
-        """The offsets of the leases: bucket -> offset for each. Deletes expired leases. Raises CorruptDataError."""
+        """The offsets of each lease: bucket -> offset. Deletes expired leases. Raises CorruptDataError."""
         for lease_id, age_millis in self._ages(now_millis):
             if age_millis > LEASE_MILLIS:
                 self.delete(lease_id)

@@ -1,4 +1,4 @@
-"""Rows of a table with a log: the rows that stay of a bucket's part of a batch, and its level-0 files.
+"""Rows of a table with a log: the rows of a bucket's part of a batch that stay, and its level-0 files.
 
 The table does not change before a record in the log names the files.
 """
@@ -22,9 +22,9 @@ from lakelog.filestore.write import parts_of, places_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StayingRows:
-    """What level 0 holds of rows of one bucket, in the columns and the order of its files, deletes too.
+    """What level 0 holds of the rows of one bucket, including deletes, in the columns and the order of its files.
 
-    `kinds` are row kinds (int8), `positions` their indexes in the `given_count` rows (uint32).
+    `kinds` are the row kinds (int8), `positions` the indexes of the rows in the `given_count` rows (uint32).
     """
 
     rows: pa.Table
@@ -35,10 +35,10 @@ class StayingRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedRows:
-    """What rows of one partition of a bucket change: `changes` in key order, -U before its +U, with `kinds` (int8).
+    """The changes by rows of one partition of a bucket: `changes` in key order, -U before its +U, with `kinds` (int8).
 
-    `positions` (uint32) are, for each change, the index of the last given row of its key. `staying` is what level 0
-    holds of the rows: those after the changes, and deletes.
+    `positions` (uint32) has, for each change, the index of the last given row of its key. `staying` is what level 0
+    holds of the rows: the rows after the changes, and deletes.
     """
 
     changes: pa.Table
@@ -57,10 +57,10 @@ class BucketRows:
 
 
 def staying_rows(table: TableStore, rows: pa.Table, kinds: pa.Array) -> StayingRows:
-    """The rows that stay of checked rows of one bucket in arrival order. `kinds` are their kinds as int8.
+    """Of checked rows of one bucket in arrival order, those that stay. `kinds` are their kinds as int8.
 
-    With a primary key it is the last row of each key, in key order; in a value-count table each row once, with how
-    often the rows add it, unless that is 0; in an append-only table every row.
+    With a primary key, these are the last rows of each key, in key order; in a value-count table, each row once, with
+    how often the rows add it, unless that is 0; in an append-only table, every row.
     """
     if table.schema.is_change_log:
         return _counted(table.stored, rows, kinds)
@@ -99,7 +99,7 @@ def write_level0(
     first_sequence: int,
     names: FileNames | None = None,
 ) -> tuple[DataFileMeta, ...]:
-    """Write the rows of one bucket to level-0 files: one, or more above the target file size; none without rows.
+    """Write the rows of one bucket to level-0 files: one file, or more above the target file size; none without rows.
 
     A row's sequence number is `first_sequence` plus its position.
     """
@@ -114,7 +114,7 @@ def write_changelog(
 ) -> tuple[DataFileMeta, ...]:
     """Write the changes of one bucket to changelog files; none without changes.
 
-    Both halves of an update have the sequence number of the row after it: `first_sequence` plus its position.
+    Both halves of an update have the sequence number of its new row: `first_sequence` plus its position.
     """
     sequences = pa.array(resolved.positions.astype(np.int64) + first_sequence)
     pieces = [StoredRows(rows=resolved.changes, sequences=sequences, kinds=resolved.kinds)]

@@ -1,6 +1,6 @@
-"""Tables that keep the last row of each key, with a log of all changes: what a batch changes of the rows before. Pure.
+"""Tables that keep the last row of each key, with a log of all changes: how a batch changes the old rows. Pure.
 
-What a writer says of the rows before it is not used: a -U or -D says that its key has no row any more.
+A writer's statements about old rows are not used: a -U or -D says only that its key no longer has a row.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ Flags = npt.NDArray[np.bool_]
 
 
 def compared_columns(schema: TableSchema) -> tuple[str, ...] | None:
-    """The columns by which an update that changes nothing is found and left out; None where it is a change too."""
+    """The columns by which an update that changes nothing is found and left out; None if it counts as a change."""
     if not CHANGELOG_ROW_DEDUPLICATE.of(schema.options):
         return None
     return tuple(name for name in schema.field_names if name not in schema.primary_keys)
 
 
 def changed_rows(schema: TableSchema, newest: StayingRows, old: pa.Table | None) -> ResolvedRows:
-    """What the last rows of their keys, `newest`, in key order, change of the rows that these keys have, `old`.
+    """The changes that `newest`, the last row of each key in key order, makes to `old`, the rows of these keys.
 
-    `old` has each key once, in any order, with row kinds; None is no row. See the table in
+    `old` has each key once, in any order, with row kinds; None means no rows. See the table in
     docs/rfcs/0025-old-values-in-the-log.md.
     """
     before = newest.rows.slice(0, 0) if old is None else without_deletes(old).select(newest.rows.column_names)
@@ -63,7 +63,7 @@ def changed_rows(schema: TableSchema, newest: StayingRows, old: pa.Table | None)
 
 
 def _positions_of(keys: pl.DataFrame, others: pl.DataFrame) -> npt.NDArray[np.int64]:
-    """For each key its row in `others`, -1 for none."""
+    """For each key, its row in `others`, or -1."""
     numbered = others.with_row_index(_ROW)
     found = keys.join(numbered, on=keys.columns, how="left", nulls_equal=True, maintain_order="left")[_ROW]
     return found.cast(pl.Int64).fill_null(-1).to_numpy()
@@ -72,7 +72,7 @@ def _positions_of(keys: pl.DataFrame, others: pl.DataFrame) -> npt.NDArray[np.in
 def _equal(
     before: pa.Table, after: pa.Table, old_at: npt.NDArray[np.int64], pairs: Flags, names: Sequence[str]
 ) -> Flags:
-    """For each row of `after` in `pairs`: whether its columns `names` are those of the row before it."""
+    """For each row of `after` in `pairs`, whether its columns `names` equal those of its old row."""
     places = np.flatnonzero(pairs)
     equal = np.ones(len(places), np.bool_)
     for name in names:

@@ -1,6 +1,6 @@
-"""The ports of the protocol to the two stores, which a simulation can implement too.
+"""The ports of the protocol to the two stores; a simulation can implement them too.
 
-Errors that the ports raise and the protocol acts on: FencedError (another producer owns the bucket),
+Errors that the ports raise and that the protocol handles: FencedError (another producer owns the bucket),
 UnknownOutcomeError (a transaction may or may not be committed), TransactionTimeoutError (the broker has aborted a
 transaction that was too slow), StalledError (an open transaction hides the end of the tail), ConflictError (a COMPACT's
 inputs were replaced). Everything else ends the attempt.
@@ -25,11 +25,11 @@ Payload_contra = TypeVar("Payload_contra", contravariant=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartBase:
-    """What a bucket is when its part of a batch is made: a snapshot, 0 before the first, and behind it the tail.
+    """The state of a bucket when its part of a batch is made: a snapshot, 0 before the first, and the tail after it.
 
-    `tail` are headers in log order. The part's rows have sequence numbers from `first_sequence` on: where it stays, the
-    rows of the bucket do. `written` has the rows of the batch that are in the table already, from before it got other
-    buckets: a number of buckets, and those of them whose rows are left out.
+    `tail` has headers in log order. The part's rows have sequence numbers from `first_sequence` on: while this stays,
+    the rows of the bucket stay too. `written` says which rows of the batch are in the table already, from before a
+    rescale: numbers of buckets, each with the buckets whose rows are left out.
     """
 
     first_sequence: int
@@ -40,11 +40,11 @@ class PartBase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedBucket(Generic[Payload]):
-    """A bucket's part of a batch, ready to be logged: files are written, records are encoded.
+    """A bucket's part of a batch, ready to be logged: its files are written, its records are encoded.
 
-    `record_count` is 1 for a part with files and no changes to log: its header record. `age_seconds` gives the time
-    since the first file was begun. `removed` are files with rows that a batch statement takes out of the table.
-    `mark` says that files have changes which are not in the records.
+    `record_count` is 1 for a part with files but no changes to log: its header record. `age_seconds` gives the time
+    since the first file was begun. `removed` are files with rows that a batch statement takes out of the table. `mark`
+    says that files have changes that are not in the records.
     """
 
     files: tuple[BucketFile, ...]
@@ -89,7 +89,7 @@ class Producer(Protocol[Payload_contra]):
     """The transactional producer that owns one bucket until another one fences it."""
 
     def begin(self, payload: Payload_contra, header: CommitHeader) -> None:
-        """Open a transaction for these records, the first of which is to carry the header.
+        """Open a transaction for these records; the first one is to carry the header.
 
         Invalid records are refused here, before anything is logged.
         """
@@ -100,15 +100,15 @@ class Producer(Protocol[Payload_contra]):
         ...
 
     def flush(self) -> None:
-        """Wait until the broker has all records, in a transaction that it aborts if it stays open for too long."""
+        """Wait until the broker has all records; it aborts a transaction that stays open for too long."""
         ...
 
     def commit(self) -> int:
-        """Commit, and give the last record's offset plus one."""
+        """Commit; returns the last record's offset plus one."""
         ...
 
     def close(self) -> None:
-        """Give the producer up; an open transaction stays for the next owner to abort."""
+        """Close the producer; an open transaction is left for the next owner to abort."""
         ...
 
 
@@ -116,10 +116,10 @@ class BucketLog(Protocol[Payload]):
     """The log of one table."""
 
     def fence(self, bucket: int, *, patience: int) -> Producer[Payload]:
-        """A new producer for `bucket`: aborts the open transaction of the older one, and fences it.
+        """A new producer for `bucket`: it aborts the open transaction of the older producer, and fences that one.
 
-        `patience` is the number of transactions of this part that were too slow for the broker: each lets the next one
-        take longer.
+        `patience` is the number of transactions of this part that were too slow for the broker: the next one may take
+        longer.
         """
         ...
 
@@ -133,37 +133,37 @@ class BucketLog(Protocol[Payload]):
 
 
 class TableFiles(Protocol):
-    """The file store as everyone who reads a tail sees it."""
+    """The file store for all that read a tail."""
 
     def newest(self) -> TableState:
         """The newest snapshot, read now."""
         ...
 
     def first_missing(self, bucket: int, files: Iterable[BucketFile]) -> str | None:
-        """The path of the first missing one of these files; None without any."""
+        """The path of the first of these files that is missing; None if none is."""
         ...
 
 
 class BucketFiles(TableFiles, Protocol[Rows_contra, Payload]):
-    """The file store as a task of a batch sees it."""
+    """The file store for a task of a batch."""
 
     def prepare(self, bucket: int, rows: Rows_contra, base: PartBase) -> PreparedBucket[Payload]:
         """Validate, sort and write level-0 files, and encode the log records. Logs nothing.
 
-        Raises NotFoundError where old rows are looked up in files that have expired.
+        Raises NotFoundError if old rows are looked up in files that have expired.
         """
         ...
 
 
 class StatementFiles(TableFiles, Protocol[Payload]):
-    """The file store as a task of batch statements sees it."""
+    """The file store for a task of batch statements."""
 
     def prepare_staged(
         self, bucket: int, part: StagedPart, base: PartBase, *, has_moved: bool
     ) -> PreparedBucket[Payload]:
-        """Encode the log records of a staged part; where the bucket has moved since, write its files again.
+        """Encode the log records of a staged part; if the bucket has moved since, write its files again.
 
-        Raises as `BucketFiles.prepare`.
+        Raises like `BucketFiles.prepare`.
         """
         ...
 
@@ -172,7 +172,7 @@ class StatementList(Protocol):
     """The prepared commits of one table. See `prepared.PreparedCommits`."""
 
     def names(self) -> list[str]:
-        """The names of all."""
+        """The names of all prepared commits."""
         ...
 
     def read(self, name: str) -> PreparedCommit:
@@ -180,15 +180,15 @@ class StatementList(Protocol):
         ...
 
     def mark_cancelled(self, name: str) -> None:
-        """From now on its own driver logs nothing more."""
+        """Mark a statement as cancelled: from now on its own driver logs nothing more."""
         ...
 
     def is_marked(self, name: str) -> bool:
-        """Whether somebody cancels it."""
+        """Whether a statement is being cancelled."""
         ...
 
     def exists(self, name: str) -> bool:
-        """Whether it is not deleted."""
+        """Whether the prepared commit still exists."""
         ...
 
     def delete(self, name: str) -> None:
@@ -201,9 +201,8 @@ class SnapshotChange:
     """What an APPEND snapshot adds. `files` and `changelog` are (bucket, file) in log order.
 
     `watermark_millis` is the latest watermark of its batches; None without one.
-    The rows of the files `removed` are taken out of the table, and of `files`.
-    `untracked` names what of it is in no record of the log: user, identifier, bucket and mark. `properties` are more
-    properties of the snapshot.
+    The rows of the files `removed` are taken out of the table and of `files`. `untracked` names the changes that are in
+    no record of the log: user, identifier, bucket and mark. `properties` are more properties of the snapshot.
     """
 
     files: Sequence[tuple[int, BucketFile]]
@@ -221,20 +220,20 @@ Decide = Callable[[TableState], SnapshotChange | None]
 
 
 class Snapshots(Protocol):
-    """The file store as the driver sees it."""
+    """The file store for the driver."""
 
     def newest(self) -> TableState:
         """The newest snapshot, read now."""
         ...
 
     def append(self, batch: Batch, decide: Decide) -> int | None:
-        """Make an APPEND snapshot and give its id.
+        """Make an APPEND snapshot; returns its id.
 
-        `decide` is called at every attempt with the newest state; None from it means that there is nothing to commit.
-        Its errors are raised as they are.
+        `decide` is called at every attempt with the newest state; if it returns None, there is nothing to commit. Its
+        errors are raised unchanged.
         """
         ...
 
     def compact(self, batch: Batch, buckets: Sequence[CompactResult]) -> int:
-        """Make a COMPACT snapshot and give its id. Raises ConflictError when an input was replaced."""
+        """Make a COMPACT snapshot; returns its id. Raises ConflictError when an input was replaced."""
         ...

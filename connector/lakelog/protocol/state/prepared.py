@@ -3,14 +3,14 @@
 The file `lakelog/statements/<name>` of the table is JSON; its name ends with the digest of its bytes:
 
     {"v": 1, "table": uuid of the table, "topic": topic id, "user": user, "operation": such as "DELETE",
-     "schema": schema id, "base": id of the snapshot that it was worked out on, 0 before the first, "time": epoch ms,
+     "schema": schema id, "base": id of the snapshot that it was planned on, 0 before the first, "time": epoch ms,
      "rows": number of changes, "lineage": object,
-     "properties": {key: value} that its snapshot gets, left out without any,
+     "properties": {key: value} that its snapshot gets, absent without any,
      "buckets": {bucket: {"offset": log offset, "files": [[partition base64, file meta]],
-                 "removed": files with rows that are taken out, left out without}}}
+                 "removed": files with rows that are taken out, absent without any}}}
 
-`<name>.cancelled` beside it is the mark of a statement that is being cancelled. Whoever deletes the two deletes the
-prepared commit first: where it is deleted, nobody logs it any more, and where it is marked, its own driver does not.
+`<name>.cancelled` beside it is the mark of a statement that is being cancelled. The prepared commit is deleted before
+its mark: a deleted one is not logged by any process, a marked one not by its own driver.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ from lakelog.protocol.state.header import BucketFile, file_json, parse_file
 from lakelog.protocol.state.state import Batch
 
 USER_PREFIX = "statement-"
-# How long the table knows that a statement is in it. It is for the statement's own driver, which may sleep; others ask
-# whether its prepared commit is there. Each entry is in every snapshot until then.
+# How long the table records that a statement is in it. It is for the statement's own driver, which may sleep; others
+# check whether its prepared commit exists. Until then each entry is in every snapshot.
 STATEMENT_RETAINED_MILLIS = 3_600_000
-ADDED_USERS_KEY = "lakelog.added-users"  # a property by which a statement adds users to its snapshot, not kept in it
+ADDED_USERS_KEY = "lakelog.added-users"  # a property by which a statement adds users to its snapshot; it is not stored
 _VERSION = 1
 _MARK_SUFFIX = ".cancelled"
 _WAY_OUT = (
@@ -58,8 +58,8 @@ _NAME = re.compile(r"(statement-[0-9a-f-]{36})-blake2b-[0-9a-f]{32}")
 class StagedPart:
     """The changes of a statement in one bucket, in files that no log and no snapshot names yet.
 
-    They were worked out, and their rows are numbered, where the bucket's log offset was `offset`. `removed` are files
-    with rows that are taken out of the table as they are.
+    They were planned, and their rows are numbered, when the bucket's log offset was `offset`. `removed` are files with
+    exactly the rows that are taken out of the table.
     """
 
     offset: int
@@ -69,7 +69,7 @@ class StagedPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedCommit:
-    """A batch statement that is ready to be logged. See the module for its keys in JSON."""
+    """A batch statement that is ready to be logged. See the module for its JSON keys."""
 
     table_uuid: str
     topic_id: str
@@ -157,7 +157,7 @@ def _parse_part(fields: Mapping[str, Any]) -> StagedPart:
 def user_of(name: str) -> str:
     """The user of the statement whose prepared commit has this name. Raises CorruptDataError for other names.
 
-    A name may come from a header in the log: one that passes is no path.
+    A name may come from a header in the log: a name that passes is not a path.
     """
     found = _NAME.fullmatch(name)
     if found is None:
@@ -173,11 +173,11 @@ class PreparedCommits:
 
     @property
     def folder(self) -> str:
-        """Where they are."""
+        """The folder of the prepared commits."""
         return f"{self.table.paths.own_root}/lakelog/statements"
 
     def names(self) -> list[str]:
-        """The names of all, in an order that every process finds. One listing."""
+        """The names of all prepared commits, in the same order in every process. One listing."""
         return sorted(name for name in self.table.file_io.list_names(self.folder) if _NAME.fullmatch(name))
 
     def read(self, name: str) -> PreparedCommit:
@@ -196,7 +196,7 @@ class PreparedCommits:
         return found
 
     def problem_of(self, name: str) -> str | None:
-        """Why nobody can finish a statement that is in the log; None where its prepared commit is in order."""
+        """Why no process can finish a statement that is in the log; None if its prepared commit is valid."""
         try:
             self.check_buckets(self.read(name).parts)
         except NotFoundError:
@@ -206,7 +206,7 @@ class PreparedCommits:
         return None
 
     def problems(self, *, topic_id: str) -> list[str]:
-        """Why writers of the table refuse to go on, of each prepared commit that they cannot finish or cancel."""
+        """For each prepared commit that writers cannot finish or cancel, why they refuse to continue."""
         found = []
         for name in self.names():
             try:
@@ -220,7 +220,7 @@ class PreparedCommits:
         return found
 
     def check_buckets(self, buckets: Collection[int]) -> None:
-        """Raise CorruptDataError for buckets that the table has not: no log answers for these, however long one waits.
+        """Raise CorruptDataError for buckets that the table lacks: no log answers for them, however long one waits.
 
         It names the first prepared commit that lists one.
         """
@@ -243,24 +243,24 @@ class PreparedCommits:
             return ()
 
     def write(self, prepared: PreparedCommit) -> str:
-        """Create the file of a prepared commit, and give its name. Raises ValueError for one that is too large."""
+        """Create the file of a prepared commit; returns its name. Raises ValueError if it is too large."""
         data = prepared.to_bytes()
         name = name_with_digest(prepared.user, data)
-        parse_object(data)  # what is not read again would be lost
+        parse_object(data)  # what cannot be read again would be lost
         if not self.table.file_io.create_new(f"{self.folder}/{name}", data):
             raise ConflictError(f"{self.folder}/{name} is there already, with a name that is new")
         return name
 
     def mark_cancelled(self, name: str) -> None:
-        """From now on its own driver logs nothing more."""
+        """Mark a statement as cancelled: from now on its own driver logs nothing more."""
         self.table.file_io.write_bytes(f"{self.folder}/{name}{_MARK_SUFFIX}", b"")
 
     def is_marked(self, name: str) -> bool:
-        """Whether somebody cancels it."""
+        """Whether a statement is being cancelled."""
         return self.table.file_io.exists(f"{self.folder}/{name}{_MARK_SUFFIX}")
 
     def exists(self, name: str) -> bool:
-        """Whether it is not deleted."""
+        """Whether the prepared commit still exists."""
         return self.table.file_io.exists(f"{self.folder}/{name}")
 
     def delete(self, name: str) -> None:
@@ -269,12 +269,12 @@ class PreparedCommits:
             self.table.file_io.delete(path)
 
     def is_foreign(self, prepared: PreparedCommit, *, topic_id: str) -> bool:
-        """Whether it is of another identity of the table, whose log nobody writes any more."""
+        """Whether it belongs to another identity of the table, whose log is no longer written."""
         return prepared.table_uuid != self.table.uuid or prepared.topic_id != topic_id
 
 
 def names_of(table: TableStore) -> set[str]:
-    """The names of all files that prepared commits list; one that is deleted meanwhile is left out."""
+    """The names of all files that prepared commits list; a commit that is deleted meanwhile is left out."""
     commits = PreparedCommits(table)
     found: set[str] = set()
     for name in commits.names():
@@ -288,10 +288,10 @@ def names_of(table: TableStore) -> set[str]:
 def without_old_statements(
     users: Mapping[str, CommitUser], *, before_millis: int, held: Callable[[], Collection[str]]
 ) -> tuple[dict[str, CommitUser], set[str]]:
-    """The users but for statements that committed before; and those of these that stay, because they are held.
+    """The users without old statements that are not held, and the old statements that are held and stay.
 
-    `held` gives the users whose prepared commits are there: a late finder would take such a statement for unfinished.
-    It is asked only where a statement is old.
+    `held` gives the users whose prepared commits exist: a process that finds one later would take the statement for
+    unfinished. It is called only if a statement is old.
     """
     old = {user for user, last in users.items() if user.startswith(USER_PREFIX) and last.time_millis < before_millis}
     staying = old & set(held()) if old else set()

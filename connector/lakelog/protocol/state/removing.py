@@ -1,7 +1,7 @@
-"""Rows that batch statements take out of append-only tables: found in the files again, and left out of new ones.
+"""Rows that batch statements take out of append-only tables: they are found in the files, and left out of new files.
 
 The files of such a table hold no deletes. So the snapshot that takes a statement in replaces the files that hold its
-rows by files with the others. Rows are equal when their JSON in the log is.
+rows with files that have the other rows. Rows are equal if their JSON in the log is.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PIECE_BYTES = 32 << 20
 
 
 def still_there(table: TableStore, bucket: int, base: PartBase, rows: pa.Table) -> pa.Table:
-    """Those of the rows that a bucket has in a snapshot and the tail behind it, as often as it has them.
+    """Those of the rows that a bucket has in a snapshot and the tail after it, as often as it has them.
 
     Raises NotFoundError for files that have expired.
     """
@@ -51,9 +51,9 @@ def without_removed(
     files: Sequence[tuple[int, BucketFile]],
     removed: Sequence[tuple[int, BucketFile]],
 ) -> list[ManifestEntry]:
-    """The entries of a commit that adds `files` and takes the rows of the files `removed` out, both (bucket, file).
+    """The entries of a commit that adds `files` and takes out the rows of the files `removed`, both (bucket, file).
 
-    Writes new files. Raises CorruptDataError when a row is not there.
+    Writes new files. Raises CorruptDataError when a row is missing.
     """
     live = table.live_files.of(latest)
     entries: list[ManifestEntry] = []
@@ -88,12 +88,12 @@ def without_removed(
 def _without(
     table: TableStore, bucket_id: BucketId, meta: DataFileMeta, wanted: WantedRows
 ) -> list[DataFileMeta] | None:
-    """The files in the place of one that held wanted rows; None for the file as it is."""
+    """The files that replace one with wanted rows, empty if no row stays; None if the file is kept unchanged."""
     return files_without(table, bucket_id, meta, _tables(table, [(bucket_id, meta)]), wanted) if wanted.count else None
 
 
 def _wanted(table: TableStore, files: Iterable[tuple[BucketId, DataFileMeta]]) -> WantedRows:
-    """The rows of files; rows are equal when their JSON in the log is."""
+    """The rows of files; rows are equal if their JSON in the log is."""
     rows = _tables(table, files)
     return WantedRows([table.schema.arrow_schema.empty_table(), *rows], partial(_texts, fields=table.schema.fields))
 

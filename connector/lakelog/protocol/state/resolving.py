@@ -1,7 +1,7 @@
-"""Tables that look old rows up when they are written: to merge the new ones with them, or to log what they replace.
+"""Tables that look up old rows when they are written: to merge new rows with them, or to log what is replaced.
 
-What comes of it goes to both stores: the changes to the log, the rows after them to the files. It is right only behind
-the fence, on the newest snapshot and the tail: nobody else can change the bucket then, until the part is logged.
+The result goes to both stores: the changes to the log, the new rows to the files. It is right only after the fence, on
+the newest snapshot and the tail: then no other writer can change the bucket until the part is logged.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ CACHE = GroupCache()  # of this process
 
 
 def resolve(table: TableStore, part: BucketRows, base: PartBase) -> ResolvedRows:
-    """What rows of one partition of a bucket change, by the rows that their keys have before the part.
+    """The changes by rows of one partition of a bucket, given the rows that their keys had before the part.
 
-    Raises as `old_rows`.
+    Raises like `old_rows`.
     """
     merge = row_merge(table.schema)
     if merge is not None:
@@ -57,11 +57,11 @@ def resolve(table: TableStore, part: BucketRows, base: PartBase) -> ResolvedRows
 def old_rows(
     table: TableStore, bucket_id: BucketId, base: PartBase, keys: pl.DataFrame, *, also: Sequence[DataField] = ()
 ) -> pa.Table | None:
-    """The rows that keys have in a bucket before the part, deletes too, with kinds and the columns `also`.
+    """The rows that keys had in a bucket before the part, including deletes, with kinds and the columns `also`.
 
-    `keys` is a key frame in key order, each key once; None when no key has a row. What is read stays in the cache of
-    the process. Raises NotFoundError for files that have expired, and InvalidRequestError when the files have columns
-    that the table did not have when it was opened.
+    `keys` is a key frame in key order, each key once. Returns None when no key has a row. What is read stays in the
+    cache of the process. Raises NotFoundError for files that have expired, and InvalidRequestError when the files have
+    columns that the table did not have when it was opened.
     """
     files = _files(table, bucket_id, base)
     _check_columns(table, files)
@@ -106,9 +106,9 @@ def distinct_keys(table: TableStore, rows: pa.Table) -> pl.DataFrame:
 
 
 def resolved(table: TableStore, merge: RowMerge, part: BucketRows, old: pa.Table | None) -> ResolvedRows:
-    """Fold rows in the order of arrival onto the old rows of their keys. Pure.
+    """Fold rows, in arrival order, onto the old rows of their keys. Pure.
 
-    `old` is as `old_rows` gives it.
+    `old` is the result of `old_rows`.
     """
     given = part.rows.append_column(SEQUENCE_NUMBER, _after(old, part.rows.num_rows))
     given = given.append_column(VALUE_KIND, part.kinds)
@@ -124,7 +124,7 @@ def resolved(table: TableStore, merge: RowMerge, part: BucketRows, old: pa.Table
     merged = merge.merge(slices, keeps_deletes=True)
     values = [name for name in table.schema.field_names if name not in table.schema.primary_keys]
     told = changes_between(without_deletes(old), without_deletes(merged), key_fields, compared=values)
-    # A delete that differs from the one before is kept: later rows may have to lose against it.
+    # A delete that differs from the previous one is kept: later rows may have to lose against it.
     deletes = changes_between(_deletes(old), _deletes(merged), key_fields, compared=values)
     return ResolvedRows(
         changes=told.rows.drop_columns([SEQUENCE_NUMBER, VALUE_KIND]),
@@ -137,7 +137,7 @@ def resolved(table: TableStore, merge: RowMerge, part: BucketRows, old: pa.Table
 def _keeps_deletes(merge: RowMerge) -> bool:
     """Whether later rows of a key may lose against its delete, by a sequence field.
 
-    Elsewhere a row that was deleted is none: an aggregation would take the values of the delete off the next row.
+    In other tables a deleted row no longer exists: an aggregation would subtract its values from the next row.
     """
     return merge.engine is MergeEngine.DEDUPLICATE or bool(merge.removal_groups)
 
@@ -153,7 +153,7 @@ def _deletes(rows: pa.Table) -> pa.Table:
 
 
 def _staying(table: TableStore, part: BucketRows, parts: Sequence[tuple[pa.Table, pa.Array]]) -> StayingRows:
-    """The rows after changes of rows (first) and of deletes (second), in key order, as level 0 holds them."""
+    """What level 0 holds in key order: the rows after changes (first part) and deletes (second part)."""
     kinds = (RowKind.INSERT, RowKind.DELETE)
     after = [rows.filter(are_adds(to_series(found)).to_arrow()) for rows, found in parts]
     counts = [rows.num_rows for rows in after]
@@ -169,7 +169,7 @@ def _staying(table: TableStore, part: BucketRows, parts: Sequence[tuple[pa.Table
 
 
 def _last_positions(table: TableStore, part: BucketRows, keys: pl.DataFrame) -> npt.NDArray[np.uint32]:
-    """For each of `keys` the index of its last row in the part."""
+    """For each of `keys`, the index of its last row in the part."""
     given = key_frame(part.rows, table.schema.key_fields)
     last = newest_rows(given)
     positions = keys.join(

@@ -19,9 +19,9 @@ from lakelog.filestore.metadata.snapshots import LOG_STATE_KEY, CommitUser, Name
 class LogPosition:
     """The position of a snapshot in one bucket of the log.
 
-    `offset` is the next record to read. `records` and `size_bytes` count everything before it since the topic was made:
-    offsets have gaps (control records, aborted transactions) and must not be subtracted. `sequence` is the next
-    sequence number of the bucket's files. The log had reached `epoch_offset` in `leader_epoch`: it is the same
+    `offset` is the next record to read. `records` and `size_bytes` count everything before it since the topic was
+    created: offsets have gaps (control records, aborted transactions) and must not be subtracted. `sequence` is the
+    next sequence number of the bucket's files. The log had reached `epoch_offset` in `leader_epoch`: it is the same
     log as long as that epoch does not end before.
     """
 
@@ -39,7 +39,7 @@ _BUCKETS = range(1, 1 << 31)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakenBatch:
-    """A batch that another writer took in, before its own snapshot. `digest` is that of its header."""
+    """A batch that another writer took in before the batch's own snapshot. `digest` is that of its header."""
 
     identifier: int
     digest: str | None = None
@@ -47,9 +47,9 @@ class TakenBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovedParts:
-    """Parts of unfinished batches that were in a table when it got other buckets.
+    """Parts of unfinished batches that were in a table when it was rescaled.
 
-    `ledger` is that of its log state then, by the buckets of which it had `bucket_count`: of such a batch the rows in
+    `ledger` is that of its log state at that time, when it had `bucket_count` buckets: the rows of such a batch in
     these buckets are in the table.
     """
 
@@ -65,11 +65,11 @@ class LogState:
      "ledger": {bucket: {user: [identifier, digest or null]}}, "abandoned": {user: identifier},
      "moved": [{"buckets": number, "ledger": as above}]}
 
-    The ledger names transactions in the snapshot that belong to a batch whose own snapshot is still to come; of those,
-    `abandoned` are the batches for which readers do not wait, see `lakelog.protocol.statements.unfinished`. `moved` are
-    the parts that were in the table before it got its present buckets, the oldest first. Ledgers of older snapshots
-    have the identifier alone, and their positions no epoch offset; without abandoned batches or moved parts the key is
-    absent.
+    The ledger names transactions in the snapshot that belong to a batch whose own snapshot is still to come;
+    `abandoned` names those of these batches for which readers do not wait, see
+    `lakelog.protocol.statements.unfinished`. `moved` has the parts that were in the table before it got its present
+    buckets, the oldest first. Ledgers of older snapshots have only the identifier, and their positions have no epoch
+    offset; without abandoned batches or moved parts the key is absent.
     """
 
     topic_id: str
@@ -79,7 +79,7 @@ class LogState:
     moved: tuple[MovedParts, ...] = ()
 
     def position(self, bucket: int) -> LogPosition:
-        """The position of `bucket`; the start of the log for a bucket without one."""
+        """The position of `bucket`; the start of the log if the bucket has none."""
         return self.positions.get(bucket, _START)
 
     def to_json(self) -> str:
@@ -117,7 +117,7 @@ class LogState:
             raise CorruptDataError(f"property {LOG_STATE_KEY} of {where} is not readable: {cause(error)}") from error
 
     def is_whole(self) -> bool:
-        """True when no other writer's unfinished batch is in the snapshot in part."""
+        """True when the snapshot holds no part of another writer's unfinished batch."""
         return not any(self.ledger.values()) and not self.moved
 
     def taken(self) -> list[tuple[str, TakenBatch]]:
@@ -126,7 +126,7 @@ class LogState:
         return [(user, one) for ledger in ledgers for users in ledger.values() for user, one in users.items()]
 
     def pruned(self, users: Mapping[str, CommitUser]) -> LogState:
-        """The state without the batches whose own snapshot exists, by the users of a snapshot."""
+        """The state without the batches whose own snapshot exists, according to the users of a snapshot."""
         ledgers = [(one, prune_ledger(one.ledger, users)) for one in self.moved]
         left = replace(
             self,
@@ -184,10 +184,10 @@ def _parse_taken(users: Mapping[str, Any], user: str) -> TakenBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableState:
-    """The newest snapshot as the protocol sees it; `snapshot_id` 0 is the state before the first snapshot.
+    """What the protocol knows of the newest snapshot; `snapshot_id` 0 is the state before the first snapshot.
 
-    `log` is None for a table without a log. `forgotten_millis` is the last commit of the youngest user that was
-    dropped; None when no user was dropped. `place` is the folder that a table with a log has recorded as its own.
+    `log` is None for a table without a log. `forgotten_millis` is the latest commit of any user that was dropped; None
+    when no user was dropped. `place` is the folder that a table with a log has recorded as its own.
     """
 
     snapshot_id: int
@@ -210,7 +210,7 @@ class Batch:
     `user` is stable for (query, table), `identifier` is Spark's batch id. `source_digest` distinguishes a replay
     (same source offsets) from a reset checkpoint (same id, other data); None when it cannot be known.
     `watermark_millis` is the event-time watermark in force, milliseconds since 1970; None without one. `job` is None
-    for one without a name.
+    for a batch whose job has no name.
     """
 
     user: str

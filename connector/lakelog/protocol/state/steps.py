@@ -2,8 +2,8 @@
 
 Two environment variables, read once per process, make the steps visible from outside:
 
-`LAKELOG_STEP_LOG=path`               one JSON line per step, appended (what the demo reads after a kill)
-`LAKELOG_STEP_OBSERVER=module:name`   a callable that is called with every step (what the crash tests use)
+`LAKELOG_STEP_LOG=path`               appends one JSON line per step to a file (the demo reads it after a kill)
+`LAKELOG_STEP_OBSERVER=module:name`   a callable that is called with every step (for the crash tests)
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ logger = logging.getLogger("lakelog.steps")
 class Step(StrEnum):
     """A point of the protocol at which a process may die; observed just before the step is taken.
 
-    The AFTER_ steps are observed just after.
+    The AFTER_ steps are observed just after it.
     """
 
     FENCE = "fence"

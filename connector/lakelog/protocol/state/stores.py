@@ -1,4 +1,4 @@
-"""The ports over the real stores: a Paimon table's files and its Kafka topic."""
+"""The ports, implemented for the real stores: a Paimon table's files and its Kafka topic."""
 
 from __future__ import annotations
 
@@ -77,14 +77,14 @@ from lakelog.protocol.state.removing import without_removed
 from lakelog.protocol.state.resolving import resolve
 from lakelog.protocol.state.state import Batch, LogPosition, LogState, TableState
 
-# The buckets of a task have a thread each, to wait for the broker in parallel. Computations take turns: threads that
+# Each bucket of a task has its own thread, to wait for the broker in parallel. Computations take turns: threads that
 # compete for the interpreter take a third more time for the same work.
 _turn = Lock()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogTarget:
-    """The settings with which a task opens a table's log. Small when pickled; holds secrets, so it is never printed.
+    """The settings with which a task opens a table's log: small when pickled, and with secrets, so never printed.
 
     `unavailable_seconds` is how long a task retries when the log does not answer, `tracking` which changes are logged.
     """
@@ -100,7 +100,7 @@ class LogTarget:
 class ChangeRows:
     """Checked rows of one bucket in arrival order, in the table's columns.
 
-    `kinds` are RowKind values as int8; None makes all +I.
+    `kinds` are RowKind values as int8; None means that all are +I.
     """
 
     rows: pa.Table
@@ -108,16 +108,16 @@ class ChangeRows:
 
 
 class OtherLogError(NotFoundError):
-    """A snapshot belongs to another log than the table has, or had when it was opened."""
+    """A snapshot belongs to another log than the one that the table has, or had when it was opened."""
 
 
 def read_state(
     table: TableStore, snapshot: Snapshot | None, *, topic_id: str | None, allows_foreign: bool = False
 ) -> TableState:
-    """The users and the log state of `snapshot`; None is the state before the first. `topic_id` None: no log.
+    """The users and the log state of `snapshot`; None is the state before the first. `topic_id` None means no log.
 
-    COMPACT snapshots of other engines have no state of lakelog: it is read from the newest one before them. Raises
-    OtherLogError, and UnsupportedError for rows of another engine in a logged table, unless `allows_foreign`: they are
+    COMPACT snapshots of other engines have no state of lakelog: it is read from the newest snapshot before them. Raises
+    OtherLogError, and unless `allows_foreign`, UnsupportedError for rows of another engine in a logged table, which are
     not in the log.
     """
     carried = carried_by(table, snapshot)
@@ -149,12 +149,12 @@ def read_state(
 
 
 def newest_state(table: TableStore, *, topic_id: str | None, allows_foreign: bool = False) -> TableState:
-    """The users and the log state of the newest snapshot, read now. Raises as `read_state`."""
+    """The users and the log state of the newest snapshot, read now. Raises like `read_state`."""
     while True:
         try:
             latest = table.snapshots.latest()
             return read_state(table, latest, topic_id=topic_id, allows_foreign=allows_foreign)
-        except OutdatedSnapshotError:  # there is a newer one since
+        except OutdatedSnapshotError:  # there is a newer one now
             continue
 
 
@@ -173,9 +173,9 @@ def states_of(table: TableStore, *, topic_id: str | None) -> Iterator[tuple[Snap
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncodedChanges:
-    """A bucket's part of a batch before it has sequence numbers: the rows that stay, by partition, and its records.
+    """A bucket's part of a batch before it has sequence numbers: the staying rows, by partition, and its records.
 
-    `changes` are those of the same partitions where they go to changelog files too; else there are none.
+    `changes` has those of the same partitions if they also go to changelog files; else there are none.
     """
 
     parts: tuple[tuple[BucketId, StayingRows], ...]
@@ -189,9 +189,9 @@ Encoded = Callable[[PartBase], EncodedChanges]
 
 
 def encode_part(table: TableStore, target: LogTarget, bucket: int, rows: ChangeRows, base: PartBase) -> EncodedChanges:
-    """Make the part of rows that `validate_rows` has checked, without those that `base` has.
+    """Make the part from rows that `validate_rows` has checked, without rows that `base` has.
 
-    Raises as `encode_bucket`, and NotFoundError.
+    Raises like `encode_bucket`, and NotFoundError.
     """
     if base.written:
         left = rows_left(table.schema, rows.rows, base.written)
@@ -206,9 +206,9 @@ def encode_part(table: TableStore, target: LogTarget, bucket: int, rows: ChangeR
 def resolve_bucket(
     table: TableStore, target: LogTarget, bucket: int, rows: ChangeRows, base: PartBase
 ) -> EncodedChanges:
-    """Look up the rows that the keys of rows have, and encode what changes; for tables that look up at each write.
+    """Look up the rows that the keys have, and encode what changes; for tables that look up rows at each write.
 
-    Raises NotFoundError for files that have expired, and as `encode_bucket`.
+    Raises NotFoundError for files that have expired, and like `encode_bucket`.
     """
     check_table_writable(table)
     check_loggable(table.schema, table_name=table.name)
@@ -245,7 +245,7 @@ def encode_bucket(table: TableStore, target: LogTarget, bucket: int, rows: Chang
 def records_of(
     table: TableStore, target: LogTarget, rows: pa.Table, kinds: pa.Array | pa.ChunkedArray | None
 ) -> EncodedRecords:
-    """The records of changes in the table's columns, in their order; `kinds` None makes all +I."""
+    """The records of changes in the table's columns, in order; `kinds` None means that all are +I."""
     limit = record_limit(target.topic)
     return encode_changes(
         rows,
@@ -260,7 +260,7 @@ def records_of(
 def _tracked_records(
     table: TableStore, target: LogTarget, rows: pa.Table, kinds: pa.Array | pa.ChunkedArray
 ) -> EncodedRecords:
-    """The records of those changes that are tracked, behind a header record where some are not."""
+    """The records of the tracked changes, after a header record if some changes are not tracked."""
     is_logged = target.tracking.logged(rows, table.schema)
     if is_logged is None:
         return records_of(table, target, rows, kinds)
@@ -269,7 +269,7 @@ def _tracked_records(
 
 
 def _kinds(table: TableStore, rows: ChangeRows) -> pa.Array:
-    """The kinds of rows (int8), as the table takes them."""
+    """The kinds of rows (int8), checked for the table."""
     kinds = written_kinds(table.schema, rows.rows, rows.kinds, table_name=table.name)
     check_kinds_taken(table, kinds)
     return kinds
@@ -293,7 +293,7 @@ def _last_changes(parts: Sequence[tuple[BucketId, StayingRows]]) -> tuple[pa.Tab
 
 @dataclass(frozen=True, slots=True)
 class TaskFiles:
-    """The file store as a task sees it."""
+    """The file store for a task."""
 
     table: TableStore
     target: LogTarget
@@ -308,9 +308,9 @@ class TaskFiles:
         return next((path for path in paths if not self.table.file_io.exists(path)), None)
 
     def prepare(self, bucket: int, rows: Encoded, base: PartBase) -> PreparedBucket[EncodedRecords]:
-        """Write level-0 files and changelog files, one set a partition. `rows` may still be in preparation.
+        """Write level-0 files and changelog files, one set per partition. `rows` may still be in preparation.
 
-        Files without a record get a header record, see `TransactionalProducer.produce`.
+        Files without records get a header record, see `TransactionalProducer.produce`.
         """
         encoded = rows(base)
         first_sequence = base.first_sequence
@@ -339,7 +339,7 @@ class TaskFiles:
 
 
 class TaskProducer:
-    """A bucket's transactional producer, in the protocol's terms. Its transactions may take `timeout_millis`."""
+    """A bucket's transactional producer, as the protocol's port. Its transactions may take `timeout_millis`."""
 
     def __init__(self, producer: TransactionalProducer, headers: HeaderFiles) -> None:
         self._producer = producer
@@ -351,7 +351,7 @@ class TaskProducer:
         self.close = producer.close
 
     def begin(self, payload: EncodedRecords, header: CommitHeader) -> None:
-        """Open a transaction; a header that does not fit into the first record becomes a file before.
+        """Open a transaction; a header that does not fit into the first record first becomes a file.
 
         Raises InvalidRequestError for a record that the topic would refuse.
         """
@@ -371,10 +371,10 @@ class TaskProducer:
 
 @dataclass(frozen=True, slots=True)
 class TaskLog:
-    """The log of one table as a task sees it.
+    """The log of one table for a task.
 
-    `size_bytes` is the memory of the rows of all its buckets: they share the connection to the broker, so a transaction
-    may take as long as all of them.
+    `size_bytes` is the memory of the rows of all its buckets: they share the connection to the broker, so one
+    transaction may take as long as all together.
     """
 
     table: TableStore
@@ -422,7 +422,7 @@ class TaskLog:
 
 @dataclass(frozen=True, slots=True)
 class DriverSnapshots:
-    """The file store as the driver sees it. `topic_id` None: a table without a log.
+    """The file store for the driver. `topic_id` None means a table without a log.
 
     `kafka` are the user's own settings of Kafka clients, for the expiry of the log. `allows_foreign` is that of
     `read_state`.
@@ -438,7 +438,7 @@ class DriverSnapshots:
         return newest_state(self.table, topic_id=self.topic_id, allows_foreign=self.allows_foreign)
 
     def append(self, batch: Batch, decide: Decide) -> int | None:
-        """Make an APPEND snapshot of the change that `decide` gives, at every attempt again."""
+        """Make an APPEND snapshot of the change that `decide` gives; it is called again at every attempt."""
 
         def resolve(latest: Snapshot | None) -> CommitRequest | None:
             change = decide(self._state(latest))
@@ -492,9 +492,9 @@ class DriverSnapshots:
     def _statements_kept(
         self, users: Mapping[str, CommitUser], latest: Snapshot | None
     ) -> tuple[Mapping[str, CommitUser], Collection[str]]:
-        """The users but for old batch statements whose prepared commits are deleted; and the old ones that stay.
+        """The users without old batch statements whose prepared commits are deleted, and the old statements that stay.
 
-        A statement is old after STATEMENT_RETAINED_MILLIS, or after `users.time-retained` where that is shorter.
+        A statement is old after STATEMENT_RETAINED_MILLIS, or after `users.time-retained` if that is shorter.
         """
         if latest is None:
             return users, ()

@@ -1,4 +1,4 @@
-"""Batch statements on tables with a log: staged, prepared, logged and finished; and what is left of unfinished ones."""
+"""Batch statements on tables with a log: staging, preparing, logging and finishing them; and unfinished batches."""
 
 from lakelog.common.faces import face
 

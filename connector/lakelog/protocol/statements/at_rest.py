@@ -1,4 +1,4 @@
-"""Whether nobody writes a table with a log: for what must not come between the parts of a batch."""
+"""Checks that no writer writes a table with a log: for what must not come between the parts of a batch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lakelog.protocol.statements.unfinished import unfinished_batches
 
 
 def check_at_rest(logged: LoggedTable) -> None:
-    """Raise ConflictError while a writer is at work: where a batch is in the log and in no snapshot, or in part."""
+    """Raise ConflictError while a writer works: a batch is in the log but in no snapshot, or in a snapshot in part."""
     found = ", ".join(map(str, unfinished_batches(logged.snapshots.newest().logged)))
     if not found:
         try:

@@ -1,11 +1,11 @@
-"""A three-way merge of a branch into a table with a log: one batch statement, worked out on the newest snapshot.
+"""A three-way merge of a branch into a table with a log: one batch statement, planned on the newest snapshot.
 
-Its prepared commit holds the record of the merge, so that whoever finishes the statement writes it into the very
-snapshot that takes the merge in. Between the plan and the log another writer may have come first: when the table has
-moved on in what the merge depends on, the statement is cancelled and worked out again.
+Its prepared commit holds the record of the merge, so that any process that finishes the statement writes it into the
+snapshot that takes the merge in. Another writer may commit between the plan and the log: if the table has changed in
+what the merge depends on, the statement is cancelled and planned again.
 
-What a stream logs while the merge itself is being logged, some moments, is older than the merge, as with every
-statement: where both write a key, the merge's row stays.
+What a stream logs in the short time while the merge itself is being logged is older than the merge, as with every
+statement: if both write a key, the merge's row stays.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ _ATTEMPTS_MAX = 10
 
 
 class MovedOnError(ConflictError):
-    """The table has changed since the merge was worked out: work it out again."""
+    """The table has changed since the merge was planned: plan it again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedMerge:
-    """A merge of a branch through the log of a table, or with a `WholeBranch` the whole branch, which no writer may
-    come between.
+    """A merge of a branch through the log of a table; or with a `WholeBranch`, the takeover of the whole branch, during
+    which no writer may commit.
     """
 
     logged: LoggedTable
     merger: BranchMerger | WholeBranch
 
     def run(self) -> tuple[MergePlan, Snapshot | None]:
-        """Merge; the snapshot is None where the branch has nothing new. Raises BranchConflictError, ConflictError."""
+        """Merge; the snapshot is None if the branch has nothing new. Raises BranchConflictError, ConflictError."""
         check_no_copy(self.logged.table, self.logged.snapshots.newest().place)
         began: Snapshot | None = None
         for attempt in range(_ATTEMPTS_MAX):
@@ -85,7 +85,7 @@ class LoggedMerge:
     def _check(self, name: str, plan: MergePlan, latest: Snapshot | None) -> None:
         """Raise ConflictError when another merge of the branch runs, MovedOnError when the plan is outdated.
 
-        Both merges have prepared before they look, so at least one sees the other, or its record.
+        Both merges have prepared before they check, so at least one sees the other, or its record.
         """
         others = [other for other in self._prepared() if other != name]
         if others:
@@ -106,26 +106,26 @@ class LoggedMerge:
         return self.merger.verb.value if isinstance(self.merger, WholeBranch) else MERGE_OPERATION
 
     def _added_users(self) -> dict[str, str]:
-        """The users of a whole branch: their batches are in its rows. Statements begin once alone."""
+        """The users of a whole branch: their batches are in its rows. Statements are left out: they begin only once."""
         if not isinstance(self.merger, WholeBranch):
             return {}
         users = {user: last for user, last in self.merger.users().items() if not user.startswith(USER_PREFIX)}
         return {ADDED_USERS_KEY: users_to_json(users)}
 
     def _check_writers(self, began: Snapshot | None, latest: Snapshot | None) -> None:
-        """Raise ConflictError where a writer is at work that a whole branch must not come between."""
+        """Raise ConflictError while a writer works whose batch a whole branch must not split."""
         if isinstance(self.merger, WholeBranch):
             self.merger.check_writers(began, latest)
             check_at_rest(self.logged)
 
     def _settle(self) -> None:
-        """Finish or cancel merges of the branch that were prepared and left."""
+        """Finish or cancel merges of the branch that were prepared but not finished."""
         for name, time_millis in self._prepared().items():
             if system_millis() - time_millis > GRACE_MILLIS:
                 self.logged.cancel(name)
 
     def _prepared(self) -> dict[str, int]:
-        """The prepared merges of the branch that are in no snapshot: name and time."""
+        """The prepared merges of the branch that are in no snapshot: name -> time."""
         found: dict[str, int] = {}
         users = self.logged.snapshots.newest().users
         for name in self.logged.prepared.names():

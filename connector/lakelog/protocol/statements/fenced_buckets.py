@@ -1,4 +1,4 @@
-"""The buckets of a log in the hands of one process: each is fenced, then its tail is read."""
+"""The buckets of a log, owned by one process: each is fenced, then its tail is read."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from lakelog.protocol.writing.task import BucketAnswer, unfinished
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FencedBucket:
-    """A bucket of which this process has the producer, and what the log has behind the newest snapshot.
+    """A bucket whose producer this process has, and what the log has after the newest snapshot.
 
-    `left` is what follows in the log and cannot be taken in.
+    `left` is what follows in the log but cannot be taken in.
     """
 
     number: int
@@ -43,7 +43,7 @@ class FencedBucket:
 
     @property
     def is_ended(self) -> bool:
-        """Whether the log has the mark already."""
+        """Whether the log already has the mark."""
         return is_ended(one.header for one in self.tail.transactions)
 
     @property
@@ -57,7 +57,7 @@ class FencedBucket:
 
     @property
     def answer(self) -> BucketAnswer:
-        """What a snapshot takes in of the tail."""
+        """What a snapshot takes in from the tail."""
         return BucketAnswer(
             bucket=self.number,
             base=self.base,
@@ -79,11 +79,11 @@ def fenced_buckets(
     without: Collection[int] = (),
     skips_unreadable: bool = False,
 ) -> Iterator[tuple[TableState, list[FencedBucket]]]:
-    """The newest state and every bucket, fenced before it is looked at. The producers are closed at the end.
+    """The newest state and every bucket; each is fenced before it is read. The producers are closed at the end.
 
     `allows_foreign` is that of `read_state`; buckets in `without` are left out. Raises UnavailableError, NotFoundError
-    without the topic, and CorruptDataError for a tail that no snapshot may take; with `skips_unreadable` the tail
-    ends before what no snapshot may take.
+    without the topic, and CorruptDataError for a tail that no snapshot may take in; with `skips_unreadable` the tail
+    ends before what no snapshot may take in.
     """
     log = TaskLog(table, target)
     numbers = [bucket for bucket in range(table.bucket_count) if bucket not in without]
@@ -109,7 +109,7 @@ def fenced_buckets(
             if newest.snapshot_id == state.snapshot_id:
                 found = without_statements(state, found)
                 break
-            state = newest  # a statement that was finished meanwhile has no prepared commit any more
+            state = newest  # a statement that was finished meanwhile no longer has a prepared commit
             found = list(threads.map(partial(look, state), numbers))
         if any(one.left is not None for one in found):
             found = without_statements(state, found)

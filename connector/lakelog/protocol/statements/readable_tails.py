@@ -1,5 +1,5 @@
-"""What of a log's tail writers can take in, where something else is in it: records of another program, a forged or
-damaged header, a transaction whose files are missing.
+"""Which part of a log's tail writers can take in if it has something unreadable: records of another program, a forged
+or damaged header, a transaction whose files are missing.
 
 Writers refuse such a tail as a whole. A log that is renewed or removed by an explicit call ends before the first part
 that cannot be taken in. Source: docs/rfcs/0028-life-of-a-log.md, "A log that cannot be read".
@@ -50,7 +50,7 @@ class UnreadablePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostStatement:
-    """Where a batch statement is in a log that nobody can finish, and why."""
+    """The place in a log of a batch statement that no process can finish, and why."""
 
     bucket: int
     offset: int
@@ -59,7 +59,7 @@ class LostStatement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadableTail:
-    """The transactions of a tail that every writer takes in, up to the first part that none does; None without one."""
+    """The transactions of a tail that every writer takes in, and the first part that none takes in, or None."""
 
     bucket: int
     tail: BucketTail
@@ -69,7 +69,7 @@ class ReadableTail:
 def visit_of(
     table: FileStoreTable, target: LogTarget, batch: Batch, bucket: int
 ) -> BucketTask[Encoded, EncodedRecords]:
-    """A task that looks at a bucket and writes no rows."""
+    """A task that reads a bucket and writes no rows."""
     return BucketTask(
         table_uuid=table.uuid,
         schema_id=table.schema.id,
@@ -84,7 +84,7 @@ def visit_of(
 
 
 def asked_again(target: LogTarget, call: Callable[[], Answer]) -> Answer:
-    """What `call` gives, repeated while Kafka does not answer; an open transaction is not waited for."""
+    """The result of `call`, repeated while Kafka does not answer; it does not wait for an open transaction."""
     patience = Patience(target.unavailable_seconds)
     while True:
         try:
@@ -96,7 +96,7 @@ def asked_again(target: LogTarget, call: Callable[[], Answer]) -> Answer:
 
 
 def whole_tail(state: TableState, task: TailReader) -> ReadableTail:
-    """As `readable_tail`; raises CorruptDataError for a tail that no snapshot may take."""
+    """Like `readable_tail`, but raises CorruptDataError for a tail that no snapshot may take in."""
     tail = task.log.read_tail(task.bucket, state.logged.position(task.bucket))
     check_tail(task, state, tail)
     check_files(task, tail)
@@ -104,7 +104,7 @@ def whole_tail(state: TableState, task: TailReader) -> ReadableTail:
 
 
 def readable_tail(log: TaskLog, state: TableState, task: TailReader) -> ReadableTail:
-    """The tail of a bucket behind a snapshot. Raises StalledError, LogTruncatedError, UnavailableError."""
+    """The tail of a bucket after a snapshot. Raises StalledError, LogTruncatedError, UnavailableError."""
     try:
         return whole_tail(state, task)
     except CorruptDataError as error:
@@ -112,7 +112,7 @@ def readable_tail(log: TaskLog, state: TableState, task: TailReader) -> Readable
 
 
 def _readable_part(log: TaskLog, state: TableState, task: TailReader, reason: str) -> ReadableTail:
-    """The transactions before the first one that is refused, one after the other."""
+    """The transactions before the first refused one, found one after the other."""
     position = state.logged.position(task.bucket)
     begun, newest = begun_transactions(log.target.topic.partition(task.bucket), position.offset)
     tail = BucketTail(
@@ -136,7 +136,7 @@ def _readable_part(log: TaskLog, state: TableState, task: TailReader, reason: st
 
 
 def _logged(log: TaskLog, bucket: int, found: TailTransaction) -> LoggedTransaction:
-    """A transaction, without the records behind it that its header does not count. Raises CorruptDataError."""
+    """A transaction, without the records after it that its header does not count. Raises CorruptDataError."""
     where = f"{log.target.topic.partition(bucket)}, offset {found.first_offset}"
     header = HeaderFiles(log.table).read(found.header, where=where)
     has_more = found.record_count > header.record_count
@@ -149,7 +149,7 @@ def _logged(log: TaskLog, bucket: int, found: TailTransaction) -> LoggedTransact
 
 
 def unreadable_part(table: FileStoreTable, log: TableLog, state: TableState, bucket: int) -> UnreadablePart | None:
-    """What writers of a bucket refuse behind a snapshot; None without it, and while an open transaction hides the tail.
+    """What writers of a bucket refuse after a snapshot; None if nothing, and while an open transaction hides the tail.
 
     Nothing is fenced. Raises LogTruncatedError, UnavailableError.
     """
@@ -169,7 +169,7 @@ def unreadable_part(table: FileStoreTable, log: TableLog, state: TableState, buc
 
 
 def _without_author(target: LogTarget, state: TableState, bucket: int) -> UnreadablePart | None:
-    """Records of an eventual log that are of no batch."""
+    """Records of an eventual log that belong to no batch."""
     partition, offset = target.topic.partition(bucket), state.logged.position(bucket).offset
     try:
         asked_again(target, lambda: authors_behind(partition, offset))
@@ -182,7 +182,7 @@ def _without_author(target: LogTarget, state: TableState, bucket: int) -> Unread
 
 
 def lost_statement(table: FileStoreTable, state: TableState, found: Sequence[ReadableTail]) -> LostStatement | None:
-    """The first batch statement in tails that nobody can finish, as its prepared commit is missing or damaged."""
+    """The first batch statement in tails that no process can finish: its prepared commit is missing or damaged."""
     commits = PreparedCommits(table)
     for one in found:
         for transaction in one.tail.transactions:
@@ -194,7 +194,7 @@ def lost_statement(table: FileStoreTable, state: TableState, found: Sequence[Rea
 
 
 def without_statements(state: TableState, found: Sequence[ReadableTail]) -> list[ReadableTail]:
-    """The tails up to the first transaction of a batch statement that cannot be finished, as a bucket cannot be read.
+    """The tails up to the first transaction of a batch statement that an unreadable bucket keeps unfinished.
 
     A statement is in the table whole or not at all. Pure.
     """
@@ -217,7 +217,7 @@ def without_statements(state: TableState, found: Sequence[ReadableTail]) -> list
 
 
 def is_taken_in(table: FileStoreTable, target: LogTarget, bucket: int, position: LogPosition) -> bool:
-    """Whether nothing is behind a position but marks. Raises StalledError, LogTruncatedError, UnavailableError."""
+    """Whether only marks follow a position. Raises StalledError, LogTruncatedError, UnavailableError."""
     try:
         tail = TaskLog(table, target).read_tail(bucket, position)
     except CorruptDataError:

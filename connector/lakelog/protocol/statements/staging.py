@@ -27,10 +27,10 @@ _PIECE_BYTES = 32 << 20
 def stage_statement(
     table: TableStore, rows: StatementChanges, state: TableState, *, skipped: int = 0
 ) -> dict[int, StagedPart]:
-    """Write the level-0 files of a statement that was worked out on a snapshot. The table does not change.
+    """Write the level-0 files of a statement that was planned on a snapshot. The table does not change.
 
-    Rows are numbered after the snapshot's and `skipped` numbers more. When it fails, the files written so far are
-    deleted.
+    Rows are numbered after those of the snapshot, with `skipped` numbers in between. When it fails, the files written
+    so far are deleted.
     """
     names = FileNames()
     done: list[tuple[BucketId, BucketFile]] = []
@@ -65,14 +65,14 @@ def stage_statement(
 def with_base(
     table: TableStore, state: TableState, clears: Clears | None, properties: Mapping[str, str]
 ) -> dict[str, str]:
-    """The properties of a statement's snapshot; of one that takes rows out as a whole, or restores, with its base."""
+    """The properties of a statement's snapshot, with the base if it takes rows out as a whole or restores."""
     if clears is None and RESTORES_KEY not in properties:
         return dict(properties)
     base = table.snapshots.find(state.snapshot_id) if state.snapshot_id else None
     return {**properties, **clears_properties(clears, base)}
 
 
-def write_staged(  # noqa: PLR0917  # what a part is written to
+def write_staged(  # noqa: PLR0917  # where a part is written
     table: TableStore,
     bucket_id: BucketId,
     staying: StayingRows,
@@ -88,7 +88,7 @@ def write_staged(  # noqa: PLR0917  # what a part is written to
 
 
 def every_row(table: TableStore, part: BucketRows) -> StayingRows:
-    """All rows of a part, each with its place in the order of arrival; in key order where there is a key."""
+    """All rows of a part, each with its position in arrival order; in key order if there is a key."""
     order = np.arange(part.rows.num_rows, dtype=np.uint32)
     if table.schema.primary_keys:
         keys = key_frame(part.rows, table.schema.key_fields)
@@ -102,7 +102,7 @@ def every_row(table: TableStore, part: BucketRows) -> StayingRows:
 
 
 def staged_rows(table: TableStore, bucket: int, files: Iterable[BucketFile]) -> tuple[pa.Table, pa.Array]:
-    """The changes in staged files of a bucket, in the order of arrival, and their kinds (int8).
+    """The changes in staged files of a bucket, in arrival order, and their kinds (int8).
 
     Raises NotFoundError, CorruptDataError.
     """
@@ -117,7 +117,7 @@ def staged_rows(table: TableStore, bucket: int, files: Iterable[BucketFile]) -> 
 
 
 def _rows_of(table: TableStore, bucket_id: BucketId, file: BucketFile) -> tuple[pa.Table, np.ndarray, pa.Array]:
-    """The changes in one staged file, their sequence numbers, 0 where it has none, and their kinds."""
+    """The changes in one staged file, their sequence numbers (0 if it has none), and their kinds."""
     schema = table.schema
     extra: tuple[DataField, ...] = ()
     if schema.is_change_log:

@@ -1,7 +1,7 @@
-"""The files of a batch statement: staged before it is prepared, read and maybe written again when it is logged.
+"""The files of a batch statement: staged before it is prepared, read and maybe rewritten when it is logged.
 
-Staged files are level-0 files of the table. Where nothing was logged in a bucket since, and its records need no old
-rows, they get into the table as they are. Otherwise the part is made again from them, on what the bucket has by then.
+Staged files are level-0 files of the table. If nothing was logged in a bucket since, and its records need no old rows,
+they get into the table unchanged. Otherwise the part is made again from them, on what the bucket has by then.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from lakelog.protocol.statements.staging import every_row, staged_rows, write_st
 
 @dataclass(frozen=True, slots=True)
 class StatementTaskFiles(TaskFiles):
-    """The file store as a task of batch statements sees it."""
+    """The file store for a task of batch statements."""
 
     def prepare_staged(
         self, bucket: int, part: StagedPart, base: PartBase, *, has_moved: bool
     ) -> PreparedBucket[EncodedRecords]:
-        """The records of a staged part on what the bucket has, and its files; these are new ones where they must be."""
+        """The records of a staged part on what the bucket has, and its files, which are new ones if they must be."""
         age = Stopwatch()
         made = _made(self.table, self.target, bucket, part, base, has_moved=has_moved)
         removed = part.removed if made.removed is None else made.removed
@@ -63,7 +63,7 @@ class StatementTaskFiles(TaskFiles):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Made:
-    """A part for the log. `is_new` says that its rows are not those of the staged files; `removed` are other files."""
+    """A part for the log. `is_new` says that its rows differ from the staged files' rows; `removed` are other files."""
 
     encoded: EncodedChanges
     is_new: bool
@@ -93,7 +93,7 @@ def _made(
 
 
 def _resolved(table: TableStore, target: LogTarget, bucket: int, part: StagedPart, base: PartBase) -> EncodedChanges:
-    """The part of a table that merges when it is written: removed rows are taken away, then the changes are folded."""
+    """The part for a table that merges when it is written: rows are removed, then the changes are folded."""
     rows, kinds = staged_rows(table, bucket, part.files)
     removed, _ = staged_rows(table, bucket, part.removed)
     deletes = _kinds(removed, RowKind.DELETE)
@@ -112,7 +112,7 @@ def _fold(
         return resolve(table, part, base)
     if part is None:
         return _replaced(table, taken, base)
-    # The rows of removed keys are folded without what the table has; those of other keys onto it.
+    # The rows of removed keys are folded without what the table has; those of other keys are folded onto it.
     merge = row_merge(table.schema)
     assert merge is not None, "a table merged at write has a merge"
     keys = key_frame(taken.rows, table.schema.key_fields)
@@ -136,7 +136,7 @@ def _filtered(part: BucketRows, mask: pa.Array) -> BucketRows:
 
 
 def joined(table: TableStore, one: ResolvedRows, other: ResolvedRows) -> ResolvedRows:
-    """The changes of two parts without a key in common, the rows of the second behind those of the first."""
+    """The changes of two parts without a common key; the rows of the second follow those of the first."""
     changes = pa.concat_tables([one.changes, other.changes])
     rows = pa.concat_tables([one.staying.rows, other.staying.rows])
     before = one.staying.given_count
@@ -174,9 +174,9 @@ def _encoded(table: TableStore, target: LogTarget, parts: Sequence[tuple[BucketI
 def _removals(
     table: TableStore, bucket: int, part: StagedPart, base: PartBase, *, has_moved: bool
 ) -> tuple[pa.Table, tuple[BucketFile, ...] | None]:
-    """The rows that a statement takes out of an append-only table, one `d` each: those that are still there.
+    """The rows that a statement takes out of an append-only table, one `d` each, if they are still there.
 
-    Beside them new files with them, None where all are there still.
+    Also gives new files with these rows; None if all rows are still there.
     """
     rows, _ = staged_rows(table, bucket, part.removed)
     left = still_there(table, bucket, base, rows) if has_moved else rows

@@ -1,6 +1,6 @@
 """Batch statements over the real stores: planned on a snapshot, staged, prepared and finished by this process.
 
-Everybody else who writes the table finishes, by the same ports, what a statement has left.
+Every other writer of the table finishes, by the same ports, what a statement has left.
 """
 
 from __future__ import annotations
@@ -43,27 +43,27 @@ from lakelog.protocol.writing.task import BucketAnswer
 
 logger = logging.getLogger("lakelog.protocol")
 
-_THREADS_MAX = 16  # of buckets that are logged at a time: each holds its records
-_BYTES_PER_STORED_BYTE = 8  # of rows in memory, at most, of a compressed file's
+_THREADS_MAX = 16  # buckets that are logged at a time: each holds its records
+_BYTES_PER_STORED_BYTE = 8  # at most: bytes of rows in memory per byte of a compressed file
 
 Answer = TypeVar("Answer")
 
 
 def target_of(log: TableLog) -> LogTarget:
-    """Where a log is. Starts the embedded broker when the log is in it and it is down."""
+    """Where a log is. Starts the embedded broker if it has the log and is down."""
     return LogTarget(
         topic=kafka_topic(log), topic_id=log.topic_id, mode=log.mode, unavailable_seconds=log.unavailable_seconds
     )
 
 
 def finish_statements(table: TableStore, target: LogTarget, *, kafka: Mapping[str, str]) -> bool:
-    """Finish or cancel what other processes have left, before a batch; whether there was any. One listing."""
+    """Finish or cancel what other processes have left, before a batch; returns whether there was any. One listing."""
     return bool(PreparedCommits(table).names()) and bool(LoggedTable.of(table, target, kafka=kafka).finish_left_over())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedTable:
-    """A table with a log as batch statements write it. `kafka` are the user's own settings, for its expiry."""
+    """A table with a log, for batch statements. `kafka` has the user's own settings, for the expiry of the log."""
 
     table: TableStore
     target: LogTarget
@@ -97,7 +97,7 @@ class LoggedTable:
 
     @property
     def ports(self) -> StatementPorts:
-        """What finishing and cancelling need."""
+        """The ports for finishing and cancelling."""
         return StatementPorts(
             snapshots=self.snapshots,
             prepared=self.prepared,
@@ -109,7 +109,7 @@ class LoggedTable:
         )
 
     def finish_left_over(self) -> dict[str, Fate]:
-        """Finish or cancel what other processes have left. One listing where there is nothing."""
+        """Finish or cancel what other processes have left. One listing if there is nothing."""
         is_foreign = partial(self.prepared.is_foreign, topic_id=self.target.topic_id)
         return finish_left_over(self.ports, is_foreign=is_foreign)
 
@@ -118,15 +118,15 @@ class LoggedTable:
         finish(names, self.ports)
 
     def resume(self, name: str) -> None:
-        """Finish a statement in the place of its own driver, begun or not. Raises CancelledError."""
+        """Finish a statement in place of its own driver, whether it has begun or not. Raises CancelledError."""
         finish([name], self.ports, own=name)
 
     def cancel(self, name: str) -> Fate:
-        """Cancel a statement that nobody has begun; one that was begun is finished."""
+        """Cancel a statement that has not begun; a statement that has begun is finished."""
         return cancel(name, self.ports)
 
     def unfinished(self) -> list[tuple[str, PreparedCommit, bool]]:
-        """The prepared statements that are in no snapshot: name, prepared commit, and whether one is in the log."""
+        """The prepared statements that are in no snapshot: name, prepared commit, and whether it is in the log."""
         found = []
         for name in self.prepared.names():
             try:
@@ -140,7 +140,7 @@ class LoggedTable:
         return found
 
     def headers_behind(self) -> list[CommitHeader]:
-        """What the log has and no snapshot. Raises StalledError while a transaction is open."""
+        """The headers in the log that no snapshot has. Raises StalledError while a transaction is open."""
         tails = self._in_threads(
             range(self.table.bucket_count), lambda bucket: headers_behind(self._task({}, bucket, None))
         )
@@ -154,11 +154,11 @@ class LoggedTable:
         commits_nothing: bool = False,
         properties: Mapping[str, str] | None = None,
     ) -> Snapshot | None:
-        """Run a statement, and give the snapshot that has it; None for one that changes nothing.
+        """Run a statement; returns the snapshot that has it, None if it changes nothing.
 
-        With `commits_nothing` that one makes a snapshot too. `properties` are further ones of its snapshot.
-        Raises CancelledError and OldFilesError when nothing of it is in the table, UnknownOutcomeError when it may get
-        there, and what `plan` and the checks of its rows raise.
+        With `commits_nothing`, a statement that changes nothing makes a snapshot too. `properties` are further
+        properties of the snapshot. Raises CancelledError and OldFilesError when nothing of the statement is in the
+        table, UnknownOutcomeError when it may still get there, and what `plan` and the checks of its rows raise.
         """
         check_no_copy(self.table, self.snapshots.newest().place)
         self.finish_left_over()
@@ -189,10 +189,10 @@ class LoggedTable:
         properties: Mapping[str, str] | None = None,
         check: Callable[[str], None] | None = None,
     ) -> Snapshot:
-        """Prepare and finish a statement whose files are staged. Raises as `run`.
+        """Prepare and finish a statement whose files are staged. Raises like `run`.
 
-        `properties` are further ones of its snapshot. `check` is called with the name of the prepared commit before
-        anything is logged; the statement is cancelled when it raises.
+        `properties` are further properties of its snapshot. `check` is called with the name of the prepared commit
+        before anything is logged; if it raises, the statement is cancelled.
         """
         prepared = PreparedCommit(
             table_uuid=self.table.uuid,
@@ -278,7 +278,7 @@ class LoggedTable:
         return dict(zip(asked, found, strict=True))
 
     def _in_threads(self, buckets: Iterable[int], work: Callable[[int], Answer]) -> list[Answer]:
-        """What `work` gives for each bucket. Raises the first error after all have ended."""
+        """The result of `work` for each bucket. Raises the first error after all have ended."""
         asked = list(buckets)
         if not asked:
             return []

@@ -1,6 +1,6 @@
-"""The part of a batch statement that runs per bucket: fence, look, log, answer.
+"""The part of a batch statement that runs per bucket: fence, read, log, answer.
 
-It logs the parts of all statements of a set that the bucket lacks, for whoever finishes them. See `statements`.
+It logs the parts of a set of statements that the bucket lacks, for the process that finishes them. See `statements`.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from lakelog.protocol.writing.task import (
 
 Payload = TypeVar("Payload")
 
-BACK_OFF_SECONDS_MAX = 60.0  # longer than a large transaction takes: two who log the same one fence each other
-FENCINGS_MAX = 20  # by streams and by others who finish the same statement: each of them comes to an end
+BACK_OFF_SECONDS_MAX = 60.0  # longer than a large transaction: two processes that log the same one fence each other
+FENCINGS_MAX = 20  # by streams and by other processes that finish the statement: each of them ends
 
 
 class CancelledError(ConflictError):
@@ -50,9 +50,9 @@ class CancelledError(ConflictError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementTask(Generic[Payload]):
-    """One bucket's part of statements, by their names. `own` is the name of the one that this process began, if any.
+    """One bucket's part of statements, by name. `own` is the name of the statement that this process began, if any.
 
-    `back_off` waits before a bucket is fenced again, for a time that differs from one process to another.
+    `back_off` waits before a bucket is fenced again, for a time that differs between processes.
     """
 
     table_uuid: str
@@ -76,10 +76,10 @@ class StatementTask(Generic[Payload]):
 
 
 def log_statements(task: StatementTask[Payload]) -> BucketAnswer:
-    """Log each statement's part that the bucket lacks, and give what to take in.
+    """Log each statement's part that the bucket lacks; returns what to take in.
 
     The answer names the unfinished statements that the task does not know; then nothing was logged. Raises
-    CancelledError when its own was cancelled, and as `write_bucket`.
+    CancelledError when its own statement was cancelled, and like `write_bucket`.
     """
     return retried(
         lambda slow: _log_with_new(task, slow),
@@ -97,7 +97,8 @@ def log_statements(task: StatementTask[Payload]) -> BucketAnswer:
 def look(task: StatementTask[Payload], *, fences: bool) -> tuple[str, ...]:
     """The unfinished statements in the tail of the task's bucket.
 
-    With `fences` nobody who has not fenced since can log there any more. Without, an open transaction may hide one.
+    With `fences`, no process can log there any more without fencing again. Without it, an open transaction may hide a
+    statement.
     """
     return task.patience.keep_trying(partial(_look, task, fences=fences))
 
@@ -118,7 +119,7 @@ def _look(task: StatementTask[Payload], *, fences: bool) -> tuple[str, ...]:
 
 
 def headers_behind(task: StatementTask[Payload]) -> tuple[CommitHeader, ...]:
-    """What the task's bucket has in its log and in no snapshot. Raises StalledError while a transaction is open."""
+    """The headers in the log of the task's bucket that are in no snapshot. Raises StalledError during a transaction."""
     while True:
         try:
             return tuple(one.header for one in checked_tail(task, task.files.newest()).transactions)
@@ -145,7 +146,7 @@ def _log_fenced(task: StatementTask[Payload], producer: Producer[Payload]) -> Bu
     if unknown:
         return replace(answer, end=answer.base, transactions=(), unfinished=unknown)
     for name in task.here:
-        if task.statements[name].user in state.users:  # and may be forgotten before the snapshot is made
+        if task.statements[name].user in state.users:  # the user may be forgotten before the snapshot is made
             raise CancelledError(f"the statement {name} was finished by another process meanwhile")
         if name not in left:
             check_may_log(task.prepared, name, is_own=name == task.own)
@@ -156,7 +157,7 @@ def _log_fenced(task: StatementTask[Payload], producer: Producer[Payload]) -> Bu
 def _log_one(
     task: StatementTask[Payload], producer: Producer[Payload], state: TableState, answer: BucketAnswer, name: str
 ) -> BucketAnswer:
-    """Log one statement behind what the answer has; gives the answer with it."""
+    """Log one statement after what the answer has; returns the answer with it."""
     prepared = task.statements[name]
     base = part_base(state, task.bucket, answer.transactions)
     staged = prepared.parts[task.bucket]
@@ -180,14 +181,14 @@ def _log_one(
 
 
 def part_base(state: TableState, bucket: int, headers: Sequence[CommitHeader]) -> PartBase:
-    """What the bucket is behind these transactions: what a part is compared with that was staged before."""
+    """The state of the bucket after these transactions, with which an earlier staged part is compared."""
     return PartBase(
         first_sequence=next_sequence(state, bucket, list(headers)), snapshot_id=state.snapshot_id, tail=tuple(headers)
     )
 
 
 def is_moved(staged: StagedPart, end: int) -> bool:
-    """Whether the log of a bucket has gone on since a part of a statement was staged: it must be prepared again."""
+    """Whether the log of a bucket has advanced since a part of a statement was staged, so that it is outdated."""
     return staged.offset != end
 
 
@@ -203,12 +204,12 @@ def _prepare(task: StatementTask[Payload], name: str, base: PartBase, *, has_mov
 
 
 def check_may_log(prepared: StatementList, name: str, *, is_own: bool) -> None:
-    """Raise CancelledError for a statement that was deleted, and in its own driver for one that somebody cancels.
+    """Raise CancelledError for a deleted statement, and in its own driver for one that is being cancelled.
 
-    Asked after the fence and the look. Who cancels puts a mark, then fences; who deletes has found it in a snapshot, or
-    has cancelled it. Its user may be forgotten since.
+    It is checked after the fence and the read. A process that cancels first puts a mark, then fences; a process that
+    deletes has found the statement in a snapshot, or has cancelled it. The statement's user may be forgotten since.
     """
-    # In this order: the prepared commit is deleted before its mark.
+    # The order matters: the prepared commit is deleted before its mark.
     if (is_own and prepared.is_marked(name)) or not prepared.exists(name):
         raise CancelledError(f"the statement {name} was finished or cancelled by another process meanwhile")
 
@@ -233,7 +234,7 @@ def _header(task: StatementTask[Payload], name: str, base: PartBase, part: Prepa
 
 
 def _answer(task: StatementTask[Payload], state: TableState, tail: BucketTail) -> BucketAnswer:
-    """What there is to take in before anything is logged."""
+    """What is to be taken in before anything is logged."""
     base = state.logged.position(task.bucket).offset
     return BucketAnswer(
         bucket=task.bucket,

@@ -1,4 +1,4 @@
-"""Batch statements on logged tables: rolled forward by whoever meets them, or cancelled before they begin.
+"""Batch statements on logged tables: any process that finds one finishes it, or cancels it before it begins.
 
 A statement is prepared: its files are written and listed in a prepared commit. Then it is finished: logged in every
 bucket that lacks it, and taken into one snapshot, all buckets or none. The first bucket that is logged decides that it
@@ -43,10 +43,10 @@ from lakelog.protocol.writing.task import FILES_AGE_SECONDS_MAX, BucketAnswer, O
 
 logger = logging.getLogger("lakelog.protocol")
 
-GRACE_MILLIS = 5_000  # how long others leave a prepared statement to its own driver
+GRACE_MILLIS = 5_000  # how long other processes leave a prepared statement to its own driver
 _POLL_SECONDS = 0.1
-ROUNDS_MAX = 200  # each begins because another writer's snapshot or statement came first
-ABANDONED_MILLIS = 3_600_000  # a prepared commit that nobody has begun for so long has no driver any more
+ROUNDS_MAX = 200  # each round begins because another writer's snapshot or statement came first
+ABANDONED_MILLIS = 3_600_000  # a prepared commit that has not begun for this long no longer has a driver
 
 LogIn = Callable[[Mapping[str, PreparedCommit], Iterable[int], str | None], Sequence[BucketAnswer]]
 """Logs statements, by their names, in buckets, by `statement_task.log_statements`; the third is the caller's own."""
@@ -64,7 +64,7 @@ class Fate(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementPorts:
-    """What finishing and cancelling need of one table."""
+    """The ports of one table for finishing and cancelling."""
 
     snapshots: Snapshots
     prepared: StatementList
@@ -77,12 +77,12 @@ class StatementPorts:
 
 
 def put_prepared(create: Callable[[], str], prepared: StatementList, *, age_seconds: Callable[[], float]) -> str:
-    """Create a prepared commit, whose name `create` gives, while its files cannot be taken for orphans.
+    """Create a prepared commit by `create`, which gives its name, while its files cannot be taken for orphans.
 
-    `age_seconds` is the time since the first of them was begun. Raises OldFilesError; then the statement is cancelled.
+    `age_seconds` gives the time since the first file was begun. Raises OldFilesError; then the statement is cancelled.
     """
     name = create()
-    if not is_young(age_seconds()):  # from here on they are listed; a removal that has not seen that began before
+    if not is_young(age_seconds()):  # now they are listed; a removal that has not seen that began earlier
         prepared.delete(name)
         raise OldFilesError(
             f"the first file of a batch statement was written {age_seconds():.0f} s before the last one, at most "
@@ -96,8 +96,8 @@ def put_prepared(create: Callable[[], str], prepared: StatementList, *, age_seco
 def finish(names: Iterable[str], ports: StatementPorts, *, own: str | None = None) -> None:
     """Log statements where they are missing, take them into a snapshot, and delete their prepared commits.
 
-    For the statement's own driver, which names it `own`, and for any driver that has met one in a tail. Raises
-    CancelledError when its own was cancelled by another process, and as `write_bucket`.
+    It is for the statement's own driver, which names it `own`, and for any driver that has found one in a tail. Raises
+    CancelledError when its own was cancelled by another process, and like `write_bucket`.
     """
     wanted = {name: user_of(name) for name in names}
     for _ in range(ROUNDS_MAX):
@@ -136,7 +136,7 @@ def finish(names: Iterable[str], ports: StatementPorts, *, own: str | None = Non
 
 
 def unfinished_in(answers: Iterable[BucketAnswer]) -> set[str]:
-    """The unfinished statements that tasks have met: they must be finished before the batch is run again."""
+    """The unfinished statements that tasks have found: they must be finished before the batch is run again."""
     return {name for answer in answers for name in answer.unfinished}
 
 
@@ -147,14 +147,14 @@ def _delete(names: Iterable[str], ports: StatementPorts) -> None:
 
 
 def _may_be_at_work(statements: Mapping[str, PreparedCommit], ports: StatementPorts) -> bool:
-    """Whether one was prepared so recently that its own driver is likely to be finishing it."""
+    """Whether a statement was prepared so recently that its own driver is probably finishing it."""
     return any(0 <= ports.clock() - one.time_millis < GRACE_MILLIS for one in statements.values())
 
 
 def _read(names: Sequence[str], ports: StatementPorts, own: str | None) -> dict[str, PreparedCommit]:
     """The prepared commits of unfinished statements, without those that were finished and deleted meanwhile.
 
-    Raises CancelledError for its own, and LostFilesError for one that the log names and the folder lacks.
+    Raises CancelledError for `own`, and LostFilesError for a commit that the log names but the folder lacks.
     """
     found: dict[str, PreparedCommit] = {}
     for name in names:
@@ -169,14 +169,14 @@ def _read(names: Sequence[str], ports: StatementPorts, own: str | None) -> dict[
                     f"slept for longer than {STATEMENT_RETAINED_MILLIS // 60_000} minutes: then look for its rows "
                     "before it is run again"
                 ) from error
-            # Finished long ago, and its user is forgotten; or the folder is older than the log.
+            # It was finished long ago and its user is forgotten, or the folder is older than the log.
             if any(name in tail for tail in ports.look(range(ports.bucket_count), False).values()):
                 raise LostFilesError.of(f"the prepared commit {name}", where="the tail of a bucket") from error
     return found
 
 
 def _commit(statements: Mapping[str, PreparedCommit], answers: Sequence[BucketAnswer], ports: StatementPorts) -> None:
-    """One snapshot with all tails, or none. Raises BucketConflictError to look again."""
+    """Make one snapshot with all tails, or none. Raises BucketConflictError to read again."""
     batch = statements[min(statements)].batch
 
     def decide(state: TableState) -> SnapshotChange | None:
@@ -190,9 +190,9 @@ def _commit(statements: Mapping[str, PreparedCommit], answers: Sequence[BucketAn
 def take_statements(
     state: TableState, statements: Mapping[str, PreparedCommit], answers: Sequence[BucketAnswer], *, now_millis: int
 ) -> SnapshotChange:
-    """The snapshot that takes statements in, with all that lies before them in the log. Pure.
+    """The snapshot that takes statements in, with everything before them in the log. Pure.
 
-    Raises BucketConflictError when another snapshot has moved one of the buckets: all of them or none.
+    All buckets are taken in, or none: raises BucketConflictError when another snapshot has moved one of them.
     """
     for answer in answers:
         decision = compare_and_set(state.logged.position(answer.bucket), answer)
@@ -210,7 +210,7 @@ def take_statements(
             lineage.append(lineage_of(batch.user, batch.identifier, batch.lineage))
     assert change.log is not None
     properties = {key: text for name in sorted(statements) for key, text in statements[name].properties.items()}
-    if len(statements) > 1 and BASE_KEY in properties:  # what another one of them has written may be left
+    if len(statements) > 1 and BASE_KEY in properties:  # rows that another of them has written may be left
         properties |= clears_properties(None, None)
     log = change.log.pruned(users)
     if properties.pop(ADDED_USERS_KEY, None) is not None:
@@ -220,15 +220,15 @@ def take_statements(
 
 
 def cancel(name: str, ports: StatementPorts) -> Fate:
-    """Cancel a statement that nobody has begun; one that was begun is finished.
+    """Cancel a statement that has not begun; a statement that has begun is finished.
 
-    Behind mark and fence its own driver cannot begin it any more.
+    After mark and fence, its own driver can no longer begin it.
     """
     user = user_of(name)
     try:
         prepared = ports.prepared.read(name)
     except NotFoundError:
-        ports.prepared.delete(name)  # its mark may be left
+        ports.prepared.delete(name)  # its mark may still exist
         return Fate.FINISHED if user in ports.snapshots.newest().users else Fate.DECIDED_BEFORE
     if user not in ports.snapshots.newest().users:
         ports.observe(Step.CANCEL, user, 0, None)
@@ -238,7 +238,7 @@ def cancel(name: str, ports: StatementPorts) -> Fate:
             finish([name], ports)
             return Fate.FINISHED
         if user not in ports.snapshots.newest().users:
-            # Its user is not forgotten while it exists: where it does, it was in no snapshot.
+            # Its user is not forgotten while the commit exists: if it does, the statement was in no snapshot.
             is_decided = not ports.prepared.exists(name)
             ports.observe(Step.DELETE_PREPARED, user, 0, None)
             ports.prepared.delete(name)
@@ -248,9 +248,10 @@ def cancel(name: str, ports: StatementPorts) -> Fate:
 
 
 def finish_left_over(ports: StatementPorts, *, is_foreign: Callable[[PreparedCommit], bool]) -> dict[str, Fate]:
-    """Finish the statements that other processes have left begun, and cancel those that nobody has begun for long.
+    """Finish statements that other processes have begun, and cancel those that have not begun for a long time.
 
-    For every driver, before a batch: one listing where there are none. One of another identity of the table is deleted.
+    Every driver calls it before a batch: one listing if there are none. A statement of another identity of the table is
+    deleted.
     """
     fates: dict[str, Fate] = {}
     begun: list[str] = []

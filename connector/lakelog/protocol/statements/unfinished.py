@@ -1,9 +1,9 @@
-"""Batches that a snapshot holds in part: what aligned readers wait for, and how they stop to wait for one.
+"""Batches that a snapshot holds in part: what aligned readers wait for, and how they stop waiting for one.
 
 A snapshot that took in another writer's transactions holds that writer's batch in part until the writer makes its own
-snapshot. A reader that ends its batches at whole snapshots waits for that. Where the writer does not come back, its
-batch is abandoned: a snapshot without rows lists it in the log state. Nothing is dropped. The parts stay in log and
-files, and a writer that comes back completes its batch, whose other parts are in a later snapshot then.
+snapshot. A reader that ends its batches at whole snapshots waits for that. If the writer does not come back, its batch
+can be abandoned: a snapshot without rows lists it in the log state. Nothing is dropped. The parts stay in log and
+files, and a writer that comes back completes its batch, whose other parts are then in a later snapshot.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ABANDONING_USER = "lakelog-log-abandon"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnfinishedBatch:
-    """A batch of which a snapshot holds the transactions of `buckets`, and maybe not all."""
+    """A batch from which a snapshot holds the transactions of `buckets`, maybe not all."""
 
     user: str
     identifier: int
@@ -55,9 +55,9 @@ def unfinished_batches(log: LogState) -> tuple[UnfinishedBatch, ...]:
 
 
 def abandon_writer(table: TableStore, topic_id: str, user: str) -> Snapshot:
-    """Make a snapshot without rows, by which readers do not wait for the user's unfinished batch any more.
+    """Make a snapshot without rows, so that readers no longer wait for the user's unfinished batch.
 
-    Raises NotFoundError when the newest snapshot holds no unfinished batch of the user, and for a copied folder as
+    Raises NotFoundError when the newest snapshot holds no unfinished batch of the user, and for a copied folder like
     `check_no_copy`.
     """
     batch = Batch(user=f"{_ABANDONING_USER}-{uuid.uuid4()}", identifier=0, source_digest=None)

@@ -1,4 +1,4 @@
-"""Findings of `lakelog doctor`: named checks, each of which finds something in order or says what to do."""
+"""Findings of `lakelog doctor`: named checks, each of which reports that all is well or says what to do."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lakelog.common.errors import LakelogError
 
 
 class Status(StrEnum):
-    """How a check ended. A `skipped` one could not be made; the finding says why."""
+    """How a check ended. A `skipped` check could not be made; the finding says why."""
 
     OK = "ok"
     WARNING = "warning"
@@ -20,7 +20,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What a check has found. `advice` says what to do, None where nothing is."""
+    """What a check has found. `advice` says what to do; None if nothing is to be done."""
 
     check: str
     status: Status
@@ -36,18 +36,18 @@ class HealthReport:
 
     @property
     def is_sound(self) -> bool:
-        """True without a problem; warnings and skipped checks count as none."""
+        """True without a problem; warnings and skipped checks are not problems."""
         return all(finding.status is not Status.PROBLEM for finding in self.findings)
 
     @property
     def problems(self) -> list[Finding]:
-        """The problems alone."""
+        """Only the problems."""
         return [finding for finding in self.findings if finding.status is Status.PROBLEM]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """A named check. `needs` is a check without which this one cannot be made."""
+    """A named check. `needs` is a check that must succeed before this one can be made."""
 
     name: str
     look: Callable[[], Iterable[tuple[Status, str, str | None]]]
@@ -55,17 +55,17 @@ class Check:
 
 
 def ok(found: str) -> tuple[Status, str, str | None]:
-    """A result that is in order."""
+    """A good result."""
     return Status.OK, found, None
 
 
 def problem(found: str, advice: str) -> tuple[Status, str, str | None]:
-    """A result that must be changed."""
+    """A result that needs a change."""
     return Status.PROBLEM, found, advice
 
 
 def warning(found: str, advice: str) -> tuple[Status, str, str | None]:
-    """A result that works, and may not later."""
+    """A result that works now, but may fail later."""
     return Status.WARNING, found, advice
 
 
@@ -75,7 +75,7 @@ def skipped(found: str) -> tuple[Status, str, str | None]:
 
 
 def without_broker(found: str) -> Iterator[Finding]:
-    """The findings about a warehouse that has no Kafka to ask: none is started for a question."""
+    """The findings about a warehouse without a running Kafka: none is started for a check."""
     yield Finding(check="settings", status=Status.SKIPPED, found=found)
 
 

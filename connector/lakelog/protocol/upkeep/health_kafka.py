@@ -26,7 +26,7 @@ _NOT_VERIFIED = {"enable.ssl.certificate.verification": "false", "ssl.endpoint.i
 
 @dataclass(slots=True, kw_only=True)
 class KafkaChecks:
-    """The checks of a Kafka for a role. With `may_write` a topic is created for a moment."""
+    """The checks of a Kafka for a role. With `may_write`, a topic is created temporarily."""
 
     settings: Callable[[], Mapping[str, str]]
     role: Role
@@ -35,7 +35,7 @@ class KafkaChecks:
     doctor_id: str = "lakelog-doctor-0"
 
     def checks(self) -> list[Check]:
-        """In the order in which one needs the others."""
+        """The checks, in the order in which they need each other."""
         return [
             Check(name="settings", look=self._settings),
             Check(name="broker", look=self._broker, needs="settings"),
@@ -99,7 +99,7 @@ class KafkaChecks:
 
 
 def rights_check(settings: Callable[[], Mapping[str, str]], role: Role, topic: str, table_uuid: str) -> Check:
-    """Whether this user has the rights of the role on the log of a table; those on transactional ids are tried."""
+    """Checks that this user has the rights of the role on a table's log; those on transactional ids are tried out."""
 
     def look() -> Iterator[Result]:
         config = settings()

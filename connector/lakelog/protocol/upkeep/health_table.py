@@ -24,7 +24,7 @@ from lakelog.protocol.upkeep.log_check import BucketCheck, check_log
 from lakelog.protocol.upkeep.log_transactions import list_transactions
 from lakelog.protocol.upkeep.reader_guard import TOPIC_RETENTION, find_readers_behind
 
-OPEN_MILLIS_MAX = 60_000  # an open transaction of a healthy batch is younger
+OPEN_MILLIS_MAX = 60_000  # in a healthy batch an open transaction is younger
 
 
 @dataclass(slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class TableChecks:
     may_write: bool
 
     def checks(self) -> list[Check]:
-        """In the order in which one needs the others: those of Kafka, then of the topic, then of the files."""
+        """The checks, in the order in which they need each other: of Kafka, then of the topic, then of the files."""
         kafka = KafkaChecks(
             settings=lambda: self.log.client_config,
             role=self.role,
@@ -151,7 +151,7 @@ class TableChecks:
 
 
 def _way_out(bucket: BucketCheck, path: str) -> str:
-    """What solves the problem of a bucket of the table at `path`."""
+    """The advice that solves the problem of a bucket of the table at `path`."""
     if bucket.unreadable is not None:
         return f"`lakelog log renew {path} --skip-unreadable`, then start writers and streams again"
     if bucket.missing is not None or bucket.is_rewritten:
@@ -190,7 +190,7 @@ def examine_table(
     may_write: bool = True,
     clock: Callable[[], int] = system_millis,
 ) -> Iterator[Finding]:
-    """The findings about a table and, where it has one, its log and its Kafka; each as soon as it is known."""
+    """The findings about a table and, if it has a log, about its log and its Kafka; each as soon as it is known."""
     if log is None:
         return run_checks([Check(name="table", look=lambda: table_results(table, None, clock))])
     return run_checks(TableChecks(table=table, log=log, role=role, clock=clock, may_write=may_write).checks())

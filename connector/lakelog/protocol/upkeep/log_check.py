@@ -1,7 +1,7 @@
 """Checks and repairs of a table's log.
 
-Checked are the topic's settings, by which Kafka may delete records itself, and for each bucket whether the log
-continues where the newest snapshot ends. Deleted offsets in between may have held a batch that was logged and not yet
+A check reads the topic's settings, by which Kafka may delete records itself, and for each bucket whether the log
+continues where the newest snapshot ends. Deleted offsets in between may have held a batch that was logged but not yet
 in a snapshot: such a batch has files that no snapshot names, so without such files nothing is lost.
 """
 
@@ -41,13 +41,13 @@ class BucketCheck:
     offset: int
     log_start: int
     high_watermark: int
-    is_rewritten: bool = False  # cut before an offset that it had reached: may hold other records now
+    is_rewritten: bool = False  # it was cut before an offset that it had reached: it may hold other records now
     unreadable: UnreadablePart | None = None
     decides: bool = True  # False in an eventual log: a batch without a snapshot runs again, and repeats its records
 
     @property
     def gap(self) -> tuple[int, int] | None:
-        """The deleted offsets that may have held records which no snapshot has; None without such offsets."""
+        """The deleted offsets that may have held records that no snapshot has; None without such offsets."""
         first = self.offset + 1 if self.offset else 0
         is_whole = not self.decides or can_hold_nothing(
             self.offset, self.log_start, self.high_watermark, is_after_record=self.offset > 0
@@ -108,8 +108,8 @@ class LogReport:
 class BucketRepair:
     """A bucket that was repaired. Writers continue at `offset`.
 
-    `lost` are the lost offsets, `files` the files of this bucket that no snapshot names: of the lost batch, or of
-    attempts that were cut off. Without such files nothing is lost.
+    `lost` has the lost offsets, `files` the files of this bucket that no snapshot names: they belong to the lost batch,
+    or to attempts that were cut off. Without such files nothing is lost.
     """
 
     bucket: int
@@ -126,9 +126,9 @@ class BucketRepair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRepair:
-    """The result of a repair. `snapshot_id` is the snapshot that it made; None when no bucket needed one.
+    """The result of a repair. `snapshot_id` is the snapshot that the repair made; None when no bucket needed one.
 
-    `left` are buckets that it cannot repair.
+    `left` has the buckets that it cannot repair.
     """
 
     settings: Mapping[str, str]
@@ -138,9 +138,9 @@ class LogRepair:
 
 
 def check_log(table: FileStoreTable, log: TableLog) -> LogReport:
-    """Compare topic and newest snapshot, without changes. Questions are repeated as `TableLog.patience` allows.
+    """Compare topic and newest snapshot, without changes. Requests are retried as `TableLog.patience` allows.
 
-    Raises NotFoundError without the topic, CorruptDataError for another one of its name, UnavailableError.
+    Raises NotFoundError without the topic, CorruptDataError for another topic with its name, UnavailableError.
     """
     log.check_topic()
     newest = newest_state(table, topic_id=log.topic_id)
@@ -180,10 +180,10 @@ def _is_rewritten(log: TableLog, bucket: int, at: LogPosition, newest: Position)
 
 
 def repair_log(table: FileStoreTable, log: TableLog) -> LogRepair:
-    """Stop Kafka from deleting records itself, and let writers continue where records are missing; gives the losses.
+    """Stop Kafka from deleting records itself, and let writers continue where records are missing; returns the losses.
 
     Buckets are fenced first, so that no writer logs meanwhile; running streams continue. Raises ConflictError when
-    another commit was faster, and as `check_log`.
+    another commit was faster, and like `check_log`.
     """
     check_no_copy(table, recorded_place(table))
     report = check_log(table, log)
@@ -208,7 +208,7 @@ def _look(table: FileStoreTable, log: TableLog, bucket: int) -> BucketRepair | N
         return BucketRepair(
             bucket=bucket, offset=max(check.high_watermark - 1, 0), lost=check.missing, is_in_snapshots=True, files=()
         )
-    # Records whose transaction has lost its first one, with the header, are lost as well.
+    # If a transaction has lost its first record, which has the header, its other records are lost as well.
     first = first_transaction(kafka_topic(log).partition(bucket), check.log_start, check.high_watermark)
     offset = (check.high_watermark if first is None else first) - 1
     assert check.gap is not None
@@ -222,7 +222,7 @@ def _look(table: FileStoreTable, log: TableLog, bucket: int) -> BucketRepair | N
 
 
 def _unnamed_files(table: FileStoreTable, log: TableLog, bucket: int, offset: int) -> tuple[OrphanFile, ...]:
-    """The data files of a bucket that neither a snapshot names nor the log from `offset` on."""
+    """The data files of a bucket that neither a snapshot nor the log from `offset` on names."""
     partition = kafka_topic(log).partition(bucket)
 
     def named_in_log() -> set[str]:
@@ -264,6 +264,6 @@ def _move(table: FileStoreTable, log: TableLog, report: LogReport, repairs: Sequ
 
 
 def _position_after(found: LogPosition, repair: BucketRepair) -> LogPosition:
-    """The position where writers continue. Offsets that may be lost count as records, so readers notice the loss."""
+    """The position where writers continue. Offsets that may be lost count as records: so readers notice the loss."""
     may_be_lost = repair.lost[1] - repair.lost[0] if repair.has_lost or repair.is_in_snapshots else 0
     return replace(found, offset=repair.offset, leader_epoch=None, epoch_offset=0, records=found.records + may_be_lost)

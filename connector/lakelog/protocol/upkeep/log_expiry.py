@@ -1,9 +1,9 @@
 """Expiry of a log: the records at its beginning that no snapshot and no stream needs are deleted.
 
-Kafka deletes nothing in a table's topic by itself, since it cannot know what is needed. A record is deleted when it is
-older than `log.retention`, and is in the oldest living snapshot: every snapshot can be followed from its own offsets
-on, and a batch in no snapshot lies behind them all. Records that the lease of a stream still has to read stay too. A
-stream without a lease that comes back later than `log.retention` gets LogTruncatedError.
+Kafka itself deletes nothing in a table's topic, since it cannot know what is needed. A record is deleted when it is
+older than `log.retention` and is in the oldest living snapshot: every snapshot can be followed from its own offsets on,
+and a batch in no snapshot comes after them all. Records that a stream with a lease still has to read stay too. A stream
+without a lease that comes back later than `log.retention` gets LogTruncatedError.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from lakelog.protocol.upkeep.reader_guard import warn_of_readers_behind
 
 logger = logging.getLogger("lakelog.protocol")
 
-_EVERY_SECONDS = 60.0  # the least time between expiries of a writer: each costs some requests to the broker
+_EVERY_SECONDS = 60.0  # the minimum time between expiries of a writer: each costs some requests to the broker
 _looked: dict[tuple[str, str], float] = {}
 _lock = Lock()
 
@@ -40,8 +40,8 @@ def first_needed(
 ) -> int:
     """The first offset of a bucket that must stay in the log. Pure.
 
-    `snapshots` are the oldest and the newest living one, `leases` those of streams, `since` is the first record that is
-    young enough to stay; None when every record is older.
+    `snapshots` are the oldest and the newest living one, `leases` are those of streams, `since` is the first record
+    that is young enough to stay, None when every record is older.
     """
     held = [log.position(bucket).offset for log in snapshots]
     leased = [offsets[bucket] for offsets in leases if bucket in offsets]
@@ -54,9 +54,9 @@ def expire_log(
 ) -> dict[int, int]:
     """Delete the records of a table's log that no snapshot and no stream needs.
 
-    Questions are repeated as long as `patience` allows, by default not at all.
+    Requests are retried as long as `patience` allows, by default not at all.
 
-    Gives bucket -> the first offset that stays, for the buckets whose records were deleted.
+    Returns bucket -> the first offset that stays, for the buckets whose records were deleted.
 
     Raises CorruptDataError for a lease or snapshot that is not readable, NotFoundError without the topic, and
     UnavailableError.
@@ -69,9 +69,9 @@ def expire_log(
         return {}
     try:
         states = [read_state(table, snapshot, topic_id=log.topic_id) for snapshot in (first, newest)]
-    except NotFoundError:  # of another log or another engine: nothing expires before that snapshot has
+    except NotFoundError:  # it has another log or engine: nothing expires before that snapshot has expired
         return {}
-    if original_of(table, states[-1].place) is not None:  # a copy, whose log is its original's
+    if original_of(table, states[-1].place) is not None:  # a copy, whose log belongs to its original
         return {}
     count = table.bucket_count
     young = now_millis - RETENTION.of(table.schema.options)
@@ -89,7 +89,7 @@ def expire_log(
 def expire_log_after_commit(
     table: TableStore, *, kafka: Mapping[str, str] | None = None, now_millis: int | None = None
 ) -> None:
-    """As `expire_log` for writers: at most once a minute; errors of lakelog are only logged, since the commit is done.
+    """Like `expire_log`, for writers: at most once a minute; lakelog's errors are only logged, as the commit is done.
 
     `kafka` are the user's own settings of Kafka clients.
     """

@@ -1,8 +1,8 @@
-"""Open transactions in the log of a table: which they are, and how they are ended.
+"""Listing and ending the open transactions in the log of a table.
 
-lakelog's own are ended by a fence, as every next writer of the bucket would: Kafka aborts the transaction, and a writer
-that is alive starts the batch again. Others have transactional ids that are not known, or Kafka's coordinator has lost
-them (KIP-664); Apache Kafka's command ends them, which is not safe while their writer is alive.
+lakelog's own transactions are ended by a fence, as the next writer of the bucket would do: Kafka aborts the
+transaction, and a writer that is alive starts the batch again. Others have unknown transactional ids, or Kafka's
+coordinator has lost them (KIP-664); Apache Kafka's command ends them, which is not safe while their writer is alive.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ AGE_MILLIS_MIN = 15 * 60_000  # Kafka's default of transaction.max.timeout.ms: i
 class LogTransaction:
     """An open transaction, which hides the records of a bucket from `first_offset` to `high_watermark` (exclusive).
 
-    `age_millis` is the time since its first record, None where the record has no time. `user` and `batch_id` are those
-    of lakelog's transactions, None of others. `command` ends it, by Apache Kafka's own tool.
+    `age_millis` is the time since its first record, None if the record has no time. `user` and `batch_id` are known for
+    lakelog's transactions, None for others. `command` ends the transaction, with Apache Kafka's own tool.
     """
 
     bucket: int
@@ -44,7 +44,7 @@ class LogTransaction:
 
     @property
     def is_own(self) -> bool:
-        """Whether a writer of lakelog has opened it."""
+        """Whether a lakelog writer has opened it."""
         return self.user is not None
 
 
@@ -59,9 +59,9 @@ class EndedTransactions:
 def list_transactions(
     table: FileStoreTable, log: TableLog, *, clock: Callable[[], int] = system_millis
 ) -> list[LogTransaction]:
-    """The oldest open transaction of each bucket, where there is one.
+    """The oldest open transaction of each bucket that has one.
 
-    Raises CorruptDataError for another topic of the log's name, NotFoundError without the topic, UnavailableError.
+    Raises CorruptDataError for another topic with the log's name, NotFoundError without the topic, UnavailableError.
     """
     log.check_topic()
     now_millis = clock()
@@ -76,9 +76,9 @@ def end_transactions(
     age_millis_min: int = AGE_MILLIS_MIN,
     clock: Callable[[], int] = system_millis,
 ) -> EndedTransactions:
-    """Abort the open transactions that are at least this old, and those behind them. Raises as `list_transactions`.
+    """Abort the open transactions that are at least this old, and those after them. Raises like `list_transactions`.
 
-    Those that a fence does not end are aborted on the embedded broker; elsewhere they are left.
+    Transactions that a fence does not end are aborted on the embedded broker; on other brokers they are left.
     """
     asked: dict[tuple[int, int], LogTransaction] = {}
     tried: set[tuple[int, int]] = set()
@@ -98,7 +98,7 @@ def end_transactions(
 
 
 def _end(table: FileStoreTable, log: TableLog, transaction: LogTransaction) -> None:
-    """Fence the writer of a transaction of lakelog's, then ask the embedded broker where that did not help."""
+    """Fence the writer of a lakelog transaction, then ask the embedded broker if that did not help."""
     if transaction.is_own:
         partition = kafka_topic(log).partition(transaction.bucket)
         with TransactionalProducer(partition, f"{table.uuid}-{transaction.bucket}"):
@@ -122,7 +122,7 @@ def _end(table: FileStoreTable, log: TableLog, transaction: LogTransaction) -> N
 
 
 def _embedded_address(log: TableLog) -> tuple[str, int] | None:
-    """Host and port of the embedded broker of the table's warehouse, when the log is in it."""
+    """Host and port of the embedded broker of the table's warehouse, if it has the log."""
     if not is_local(log.warehouse):
         return None
     running = EmbeddedBroker(Path(log.warehouse)).status()

@@ -1,7 +1,7 @@
-"""Compares a log with the files of its table: snapshot a and the changes from a to b must be snapshot b.
+"""Compares a log with the files of its table: snapshot a plus the changes from a to b must equal snapshot b.
 
-Rows are compared as the JSON of the log, which every type survives. With primary key the last change of a key counts;
-without, how often a row is there: inserted more or fewer times than deleted.
+Rows are compared as JSON of the log, which keeps the values of every type. With a primary key, the last change of a key
+counts; without one, how often a row occurs: insertions minus deletions.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ _ADDS = [kind.value for kind in RowKind if kind.is_add]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogDifference:
-    """A row that log and snapshot do not agree on: how often each has it.
+    """A row on which log and snapshot differ: how often each has it.
 
-    `row` is its JSON, `key` that of its primary key, empty without one. `bucket` and `offset` are the last record of
-    its key (without key: of the row) in the range; None when the range has none.
+    `row` is its JSON, `key` that of its primary key, empty without one. `bucket` and `offset` are those of the last
+    record of its key (without a key: of the row) in the range; None when the range has none.
     """
 
     key: str
@@ -85,7 +85,7 @@ def verify_log(
     to_snapshot: int | None = None,
     budget_bytes: int | None = None,
 ) -> LogVerification:
-    """Compare the log with the files from one snapshot, by default the oldest of this log, to another, the newest.
+    """Compare log and files from one snapshot, by default the oldest of this log, to another, by default the newest.
 
     0 is the state before the first snapshot. Both snapshots and the records are kept while it runs. Raises
     NotFoundError for a snapshot that does not exist, LogTruncatedError when the log lacks records of the range,
@@ -138,7 +138,7 @@ def _range_of(table: FileStoreTable, from_snapshot: int | None, to_snapshot: int
 
 
 def _first_of_log(table: FileStoreTable, newest: int) -> int:
-    """The first snapshot of the log that the table has now; 0 where it had no other before."""
+    """The first snapshot of the table's present log; 0 if the table had no other log before."""
     ended = ended_before(table, table.snapshots.get(newest))
     return ended[-1].snapshot_id if ended else 0
 
@@ -166,7 +166,7 @@ def _state(table: FileStoreTable, topic_id: str, snapshot_id: int) -> LogState:
 
 
 def _add_snapshot(parts: KeyParts, source: int, table: FileStoreTable, snapshot_id: int) -> int:
-    """Add the rows of a snapshot, each with 1, or -1 where a value-count table is below zero; gives their number."""
+    """Add the rows of a snapshot, each with 1, or -1 for a negative count of a row; returns their number."""
     if not snapshot_id:
         return 0
     count = 0
@@ -178,7 +178,7 @@ def _add_snapshot(parts: KeyParts, source: int, table: FileStoreTable, snapshot_
 
 
 def _add_log(parts: KeyParts, table: FileStoreTable, log: TableLog, before: LogState, after: LogState) -> int:
-    """Add the changes between two states, with their order; gives their number."""
+    """Add the changes between two states, with their order; returns their number."""
     order = 0
     for bucket in range(table.bucket_count):
         start, end = before.position(bucket).offset, after.position(bucket).offset
@@ -212,7 +212,7 @@ def _add(
     source: int,
     places: Mapping[str, pl.Series] | None = None,
 ) -> None:
-    """Add rows of a source, their keys and themselves as JSON; without primary key the row is its key."""
+    """Add rows of a source, keys and rows as JSON; without a primary key the row is its own key."""
     row = row_json(rows, table.schema.fields)
     names = table.schema.primary_keys
     key = row_json(rows, table.schema.select(names)) if names else row
@@ -228,7 +228,7 @@ def _keys(rows: pa.Table, _fields: Sequence[DataField]) -> pl.DataFrame:
 
 
 def _compare(rows: pl.DataFrame, *, has_key: bool) -> pl.DataFrame:
-    """The rows that the log and the new snapshot have differently often, with the last record of their key."""
+    """The rows whose number differs between log and new snapshot, with the last record of their key."""
     old, log, new = (rows.filter(pl.col(_SOURCE) == source) for source in (_OLD, _LOG, _NEW))
     last = log.sort(_ORDER).unique(_KEY, keep="last", maintain_order=True)
     changes = log
@@ -252,7 +252,7 @@ class _Differences:
         self.first: LogDifference | None = None
 
     def add(self, different: pl.DataFrame) -> None:
-        """Take in those of a piece."""
+        """Take in the differences of a piece."""
         self.count += different.height
         if not different.height:
             return

@@ -5,10 +5,11 @@ Key: the table's uuid. Value, a JSON object:
     {"v": 1, "table": "<database>.<table>", "table_uuid": ..., "topic": ..., "topic_id": ..., "user": ..., "batch": 7,
      "snapshot": 12, "commit_uuid": ... or null, "time_millis": ..., "offsets": {"0": 120, "1": 96}}
 
-`offsets` are the next records of the table's log behind the snapshot. COMPACT snapshots change no row and have none.
-At least once: whoever publishes a snapshot has published every living one before it. So a writer that starts, or whose
-last record failed, begins behind the newest snapshot of the table in the topic's last records. A commit never fails for
-it: errors are warnings, and the next commit publishes what is missing. Source: Materialize, "Kafka sink: progress".
+`offsets` are the next records of the table's log after the snapshot. COMPACT snapshots change no row and have no
+record. Publishing is at least once: a writer that publishes a snapshot has published every living one before it. So a
+writer that starts, or whose last record failed, begins after the newest snapshot of the table in the topic's last
+records. Publishing never fails a commit: errors are warnings, and the next commit publishes what is missing. Source:
+Materialize, "Kafka sink: progress".
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ from lakelog.protocol.state.state import LogState
 from lakelog.protocol.state.stores import read_state
 
 VERSION = 1
-LOOKED_AT_MAX = 10_000  # the last records of the topic that a writer looks at for its table
+LOOKED_AT_MAX = 10_000  # the last records of the topic that a writer searches for its table
 _Record = tuple[bytes | None, bytes | None]
 logger = logging.getLogger("lakelog.protocol")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """A snapshot in the topic: ids are used again after a roll-back, so the commit's uuid is compared too."""
+    """A snapshot in the topic: ids are reused after a rollback, so the commit's uuid is compared too."""
 
     snapshot_id: int
     commit_uuid: str | None
@@ -75,7 +76,7 @@ def newest_published(records: Iterable[_Record], table_uuid: str) -> Published |
 
 @dataclass(slots=True)
 class ProgressTopics:
-    """The publishing of one process: what it has published of each table. For all threads."""
+    """The publisher of one process, with what it has published of each table. It is thread-safe."""
 
     _lock: Lock = field(default_factory=Lock)
     _last: dict[tuple[str, str, str], Published | None] = field(default_factory=dict)
@@ -83,7 +84,7 @@ class ProgressTopics:
     def publish(self, table: TableStore, log: TableLog) -> None:
         """Publish the snapshots of a table that are not in its progress topic. Errors are logged as warnings.
 
-        Without the option it does nothing.
+        Without the option for a progress topic it does nothing.
         """
         name = log.progress_topic
         if not name:
@@ -107,7 +108,7 @@ class ProgressTopics:
             append_records(topic, [(table.uuid.encode(), value) for value in values])
             newest = found[-1][0]
             last = Published(snapshot_id=newest.id, commit_uuid=newest.uuid)
-        self._last[key] = last  # after an error the topic is looked at again
+        self._last[key] = last  # after an error the topic is read again
 
 
 _OF_PROCESS = ProgressTopics()
@@ -119,7 +120,7 @@ def publish_progress(table: TableStore, log: TableLog) -> None:
 
 
 def _checked(topic: KafkaTopic, records: Sequence[_Record]) -> Sequence[_Record]:
-    """The records of a topic, unless they are another program's. Raises InvalidRequestError."""
+    """The records of a topic. Raises InvalidRequestError if they belong to another program."""
     if records and all(_snapshot_of(value) is None for _, value in records):
         raise InvalidRequestError(
             f"topic {topic.name} holds records of another program; name a topic of its own in {PROGRESS_TOPIC.key!r}"
@@ -143,9 +144,9 @@ def _snapshot_of(value: bytes | None) -> Published | None:
 
 
 def _missing(table: TableStore, log: TableLog, last: Published | None) -> Iterator[tuple[Snapshot, LogState]]:
-    """The living snapshots behind `last` and the states of the log in them, oldest first; COMPACT ones are left out.
+    """The living snapshots after `last` and the states of the log in them, oldest first, without COMPACT snapshots.
 
-    All of them without `last`, and where its id is another commit's now: the table was rolled back since.
+    All of them if there is no `last`, or if its id now belongs to another commit: the table was rolled back since.
     """
     newest = table.snapshots.latest()
     found = None if last is None else table.snapshots.find(last.snapshot_id)
@@ -155,7 +156,7 @@ def _missing(table: TableStore, log: TableLog, last: Published | None) -> Iterat
     is_behind = is_same and last is not None and newest.id > last.snapshot_id
     ids = range(last.snapshot_id + 1, newest.id + 1) if is_behind and last is not None else table.snapshots.ids()
     for snapshot_id in ids:
-        with suppress(NotFoundError):  # expired meanwhile, or of an older log of the table
+        with suppress(NotFoundError):  # expired meanwhile, or from an older log of the table
             snapshot = table.snapshots.get(snapshot_id)
             if snapshot.commit_kind is not CommitKind.COMPACT:
                 yield snapshot, read_state(table, snapshot, topic_id=log.topic_id).logged

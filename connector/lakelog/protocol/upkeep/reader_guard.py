@@ -1,9 +1,9 @@
-"""Readers that stay so far behind that the records which they have not read are soon deleted.
+"""Readers that lag so far behind that the records they have not read will soon be deleted.
 
 A running stream holds a lease on the log with its offsets. A reader is behind when it has not read records that are
-older than three quarters of a retention: `retention.ms` of the topic, by which Kafka deletes whatever leases say, or
-`log.retention`, where the lease keeps them until a day after the stream has stopped. What a stream finds deleted it
-reads from the files, as long as snapshots have it. Source: docs/rfcs/0031-healing.md, "Guard".
+older than three quarters of a retention: `retention.ms` of the topic, by which Kafka deletes records regardless of
+leases, or `log.retention`, for which the lease keeps records until a day after the stream has stopped. A stream reads
+deleted records from the files, as long as snapshots have them. Source: docs/rfcs/0031-healing.md, "Guard".
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ logger = logging.getLogger("lakelog.protocol")
 
 TOPIC_RETENTION = "retention.ms"
 BEHIND_PART = 3 / 4
-_warned: set[tuple[str, str]] = set()  # (topic id, lease): one warning a process
+_warned: set[tuple[str, str]] = set()  # (topic id, lease): one warning per process
 _lock = Lock()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderBehind:
-    """A reader that has not read records of a bucket from `offset` on, which are older than `age_millis`.
+    """A reader that has not read the records of a bucket from `offset` on that are older than `age_millis`.
 
-    `behind` is how many offsets the log goes on to; `setting` and `retention_millis` are what deletes them, and
-    `renewed_millis` how long ago the reader renewed its lease.
+    `behind` is how many more offsets the log has; `setting` and `retention_millis` say what deletes them, and
+    `renewed_millis` is how long ago the reader renewed its lease.
     """
 
     lease_id: str
@@ -75,10 +75,10 @@ def behind(
     setting: str,
     retention_millis: int,
 ) -> list[ReaderBehind]:
-    """The readers with leases that have not read the records before `since`, one bucket of each: the most behind. Pure.
+    """The readers with leases that have not read the records before `since`, each with its most lagging bucket. Pure.
 
     `since` is bucket -> the first record that is younger than `age_millis`, None without one; `ends` are those of the
-    newest snapshot: records behind it are not known to be any.
+    newest snapshot: whether there are records after it is not known.
     """
     found = []
     for lease in leases:
@@ -123,7 +123,7 @@ def find_readers_behind(table: TableStore, log: TableLog, *, now_millis: int) ->
 
 
 def warn_of_readers_behind(table: TableStore, log: TableLog, *, now_millis: int) -> None:
-    """Log a warning for each reader that is behind, once in this process. Raises as `find_readers_behind`."""
+    """Log a warning for each reader that is behind, once in this process. Raises like `find_readers_behind`."""
     for one in find_readers_behind(table, log, now_millis=now_millis):
         key = (log.topic_id, one.lease_id)
         with _lock:

@@ -1,4 +1,4 @@
-"""The commit of a micro-batch: the part of a task, the part of the driver, and the same for eventual logs."""
+"""The commit of a micro-batch: the task's part, the driver's part, and the same for eventual logs."""
 
 from lakelog.common.faces import face
 

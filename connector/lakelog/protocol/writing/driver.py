@@ -35,7 +35,7 @@ Clock = Callable[[], int]
 
 
 class BucketConflictError(ConflictError):
-    """Another writer's snapshot has moved a bucket: replay the batch."""
+    """Another writer's snapshot has advanced a bucket: replay the batch."""
 
 
 class Verdict(Enum):
@@ -46,7 +46,7 @@ class Verdict(Enum):
 
 
 class AnswerDecision(Enum):
-    """Whether a snapshot takes one bucket's answer in."""
+    """Whether a snapshot takes in the answer of one bucket."""
 
     TAKE = "take"
     DROP = "drop"
@@ -54,7 +54,7 @@ class AnswerDecision(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How a snapshot commit ended. `snapshot_id` is None when the batch was in already."""
+    """How a snapshot commit ended. `snapshot_id` is None when the batch was already in the table."""
 
     snapshot_id: int | None
 
@@ -62,8 +62,8 @@ class Outcome:
 def check_identity(state: TableState, batch: Batch) -> Verdict:
     """NEW, or REPLAY for the user's last batch with the same source offsets.
 
-    Raises InvalidRequestError for an identifier below the user's last one, or the same with other source offsets:
-    the checkpoint was reset or copied.
+    Raises InvalidRequestError for an identifier below the user's last one, or for the same one with other source
+    offsets: the checkpoint was reset or copied.
     """
     check_ledger(state, batch)
     check_not_forgotten(batch.user, batch.identifier, state.users, state.forgotten_millis)
@@ -85,7 +85,7 @@ def check_ledger(state: TableState, batch: Batch) -> None:
 def check_left_over(batch: Batch, bucket: int, headers: Iterable[CommitHeader]) -> None:
     """Raise InvalidRequestError when the tail of a bucket holds the batch with other source offsets.
 
-    Called for all buckets before any is written: otherwise a changed batch would be logged in the other buckets.
+    It is called for all buckets before any is written: otherwise a changed batch would be logged in the other buckets.
     """
     for header in headers:
         if header.user == batch.user and header.identifier >= batch.identifier:
@@ -95,8 +95,8 @@ def check_left_over(batch: Batch, bucket: int, headers: Iterable[CommitHeader]) 
 def compare_and_set(position: LogPosition, answer: BucketAnswer) -> AnswerDecision:
     """Decide on one bucket from the offset that the newest snapshot holds.
 
-    Raises BucketConflictError when the snapshot has moved past the answer's base but not to its end; for an answer that
-    no other writer takes in, when it has moved at all.
+    Raises BucketConflictError when the snapshot has moved past the answer's base but not to its end, or for an answer
+    that no other writer takes in, when it has moved at all.
     """
     is_in = answer.is_decided and position.offset >= answer.end and position.offset != answer.base
     if answer.base == answer.end or is_in:
@@ -120,8 +120,8 @@ def take_answers(
     positions = dict(log.positions)
     ledger = {bucket: dict(taken) for bucket, taken in log.ledger.items()}
     lineage: list[Mapping[str, object]] = []
-    own: list[Mapping[str, object]] = []  # what the parts of the batch were made from, by their headers
-    has_parts = any(_is_part(users.get(batch.user), batch) for users in ledger.values())  # in snapshots before
+    own: list[Mapping[str, object]] = []  # what the parts of the batch were made from, according to their headers
+    has_parts = any(_is_part(users.get(batch.user), batch) for users in ledger.values())  # in earlier snapshots
     untracked: list[Mapping[str, object]] = []
     watermarks = [] if batch.watermark_millis is None else [batch.watermark_millis]
     for answer in answers:
@@ -175,7 +175,7 @@ def commit_batch(
     observe: StepObserver,
     clock: Clock,
 ) -> Outcome:
-    """Index the batch in one APPEND snapshot, unless it is in already. Raises BucketConflictError to replay it."""
+    """Index the batch in one APPEND snapshot, unless a snapshot has it. Raises BucketConflictError to replay it."""
 
     def decide(state: TableState) -> SnapshotChange | None:
         if is_committed(state, batch):
@@ -221,7 +221,7 @@ def commit_files(
 def commit_compaction(
     batch: Batch, buckets: Sequence[CompactResult], *, snapshots: Snapshots, observe: StepObserver
 ) -> Outcome:
-    """Index a compaction in a COMPACT snapshot; it is dropped when its inputs were replaced, which loses nothing."""
+    """Index a compaction in a COMPACT snapshot; if its inputs were replaced, it is dropped, which loses nothing."""
     observe(Step.BETWEEN_APPEND_AND_COMPACT, batch.user, batch.identifier, None)
     try:
         return Outcome(snapshot_id=snapshots.compact(batch, buckets))

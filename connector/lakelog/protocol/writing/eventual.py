@@ -1,4 +1,4 @@
-"""Eventual logs over the real stores: records are sent, and what an earlier writer left is found.
+"""Eventual logs over the real stores: sending records, and finding what an earlier writer left.
 
 See `lakelog.protocol.writing.eventual_task` for the steps of a writer, `lakelog.logstore.kafka.records.authors` for the
 records.
@@ -28,12 +28,12 @@ _LEAVE_OUT = (
 
 @dataclass(frozen=True, slots=True)
 class TopicOfRecords:
-    """The topic of a table with an eventual log, as a task writes it."""
+    """The topic of a table with an eventual log, for a task that writes it."""
 
     topic: KafkaTopic
 
     def send(self, bucket: int, payload: EncodedRecords, author: Author, check: Callable[[], None]) -> Position:
-        """Send the records, and give the end of the log once the broker has them all."""
+        """Send the records; returns the end of the log once the broker has them all."""
         with open_producer(self.topic.partition(bucket)) as producer:
             return producer.send(payload, author, check)
 
@@ -53,9 +53,9 @@ def check_no_other_left(
 ) -> None:
     """Raise InvalidRequestError for records of a batch that no snapshot has and that this stream does not run again.
 
-    Nor may it run the batch again from other source offsets: keys that only the attempt before had would be in the log
-    and in no file.
-    `authors` are those of the records behind the newest snapshot, `users` its users. Pure.
+    It also raises if the stream runs the batch again from other source offsets: keys that only the earlier attempt had
+    would be in the log but in no file.
+    `authors` are those of the records after the newest snapshot, `users` are the users of that snapshot. Pure.
     """
     for author in sorted(authors, key=lambda one: (one.user, one.identifier, one.digest or "")):
         is_own = author.user == batch.user and author.identifier <= batch.identifier

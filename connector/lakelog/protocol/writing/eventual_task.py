@@ -1,8 +1,8 @@
-"""The part of the protocol that runs per bucket of a table with an eventual log: look, prepare, send, answer.
+"""The part of the protocol that runs per bucket of a table with an eventual log: read, prepare, send, answer.
 
-The log decides nothing here: a batch takes effect with its snapshot, and its records can be read before. So there is no
-fence and no tail to take in. A batch that runs again sends its records again, behind those of the attempt before, and
-the snapshot's position is behind them all.
+The log decides nothing here: a batch takes effect with its snapshot, and its records can be read before that. So there
+is no fence and no tail to take in. A batch that runs again sends its records again, after those of the earlier attempt,
+and the snapshot's position is after them all.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class EventualLog(Protocol[Payload_contra]):
     """The log of one table, to which records are sent without transactions."""
 
     def send(self, bucket: int, payload: Payload_contra, author: Author, check: Callable[[], None]) -> Position:
-        """Send the records, and give the end of the log once the broker has them all.
+        """Send the records; returns the end of the log once the broker has them all.
 
-        `check` is called now and then before records are sent, and may raise to send no more.
+        `check` is called from time to time before records are sent, and may raise to stop sending.
         """
         ...
 
@@ -59,7 +59,7 @@ class EventualTask(Generic[Rows, Payload]):
 
 
 def write_eventually(task: EventualTask[Rows, Payload]) -> BucketAnswer:
-    """Write the files of the bucket's part of the batch, and send its records, again after each error of the broker.
+    """Write the files of the bucket's part of the batch, and send its records; sends them again after a broker error.
 
     Raises StaleAttemptError, WriterLeaseError, LogTruncatedError for a log that has lost records, OldFilesError, and
     what the ports raise for bad rows.
@@ -99,7 +99,7 @@ def _header(
     part: PreparedBucket[Payload],
     end: Position,
 ) -> CommitHeader:
-    """What the snapshot takes in. It counts the records of earlier attempts too: each offset is a record."""
+    """What the snapshot takes in. It also counts the records of earlier attempts: each offset is a record."""
     if end.offset - part.record_count < position.offset:
         raise LogTruncatedError(
             f"the log of bucket {task.bucket} ends at offset {end.offset} after {part.record_count} records were sent, "

@@ -11,12 +11,12 @@ from lakelog.protocol.state.ports import Producer
 
 Payload = TypeVar("Payload")
 
-KEPT_MAX = 64  # in a process; each has a few threads and connections
+KEPT_MAX = 64  # per process; each has a few threads and connections
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Which bucket of which table's log; a rescale gives a table another topic."""
+    """A bucket of a table's log; a rescale gives a table another topic."""
 
     table_uuid: str
     topic_id: str
@@ -24,10 +24,10 @@ class _Place:
 
 
 class ProducerPool(Generic[Payload]):
-    """Producers of all tables that a process writes: idle ones, at most `size_max`; the least recently used
-    are closed first.
+    """The idle producers of all tables that a process writes, at most `size_max`; the least recently used are closed
+    first.
 
-    Those of a table's older topic are closed when its newer one is written: no later batch uses them.
+    Producers of a table's older topic are closed when its newer one is written: no later batch uses them.
     """
 
     def __init__(self, size_max: int = KEPT_MAX) -> None:
@@ -39,7 +39,7 @@ class ProducerPool(Generic[Payload]):
         return len(self._producers)
 
     def take(self, place: _Place) -> tuple[Producer[Payload], int] | None:
-        """The producer of `place` and its end offset, out of the pool; None without one."""
+        """Take the producer of `place`, with its end offset, out of the pool; None without one."""
         with self._lock:
             kept = self._producers.pop(place, None)
             left_over = [one for one in self._producers if _is_of_another_topic(one, place)]
@@ -68,10 +68,10 @@ def _is_of_another_topic(one: _Place, place: _Place) -> bool:
 
 @dataclass(slots=True)
 class KeptProducers(Generic[Payload]):
-    """The producers of one table's log whose last transaction of a bucket was their own.
+    """The producers of one table's log that made the last transaction of their bucket.
 
-    A producer is taken out before it begins and put back, with its new end offset, only after its commit has
-    returned: so none with an unknown outcome is ever used again.
+    A producer is taken out before it begins and put back, with its new end offset, only after its commit has returned:
+    so a producer with an unknown outcome is never used again.
     """
 
     pool: ProducerPool[Payload] = field(default_factory=ProducerPool)
@@ -79,7 +79,7 @@ class KeptProducers(Generic[Payload]):
     topic_id: str = ""
 
     def take(self, bucket: int) -> tuple[Producer[Payload], int] | None:
-        """The bucket's producer and the end offset of its last transaction, out of the pool; None without one."""
+        """Take the bucket's producer, with the end of its last transaction, out of the pool; None without one."""
         return self.pool.take(_Place(self.table_uuid, self.topic_id, bucket))
 
     def put(self, bucket: int, producer: Producer[Payload], end: int) -> None:

@@ -1,11 +1,11 @@
-"""The part of the protocol that runs per bucket, in the process that owns it: fence, look, prepare, log, answer."""
+"""The part of the protocol that runs per bucket, in the process that owns it: fence, read, prepare, log, answer."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Generic, Protocol, TypeVar  # Any: a tail is read whatever is logged
+from typing import Any, Generic, Protocol, TypeVar  # Any: the payload does not matter for reading a tail
 
 from lakelog.common.errors import (
     ConflictError,
@@ -46,10 +46,10 @@ STALLS_MAX = 1
 TIMEOUTS_MAX = 2
 OLD_FILES_MAX = 2
 
-# A logged header must name no file that may be removed as an orphan. When a transaction is about to be committed, it is
-# open at the broker, which aborts it at the latest after TIMEOUT_MILLIS_MAX, and its files are younger than this: so
-# they are younger than orphans when it takes effect, for however long the process sleeps in between.
-_SPARE_MILLIS = 300_000  # brokers look for transactions past their time-out now and then, by default every 10 s
+# A logged header must not name a file that may be removed as an orphan. When a transaction is about to be committed, it
+# is open at the broker, which aborts it at the latest after TIMEOUT_MILLIS_MAX, and its files are younger than this: so
+# they are younger than orphans when it takes effect, however long the process sleeps in between.
+_SPARE_MILLIS = 300_000  # brokers check periodically for transactions past their time-out, by default every 10 s
 FILES_AGE_SECONDS_MAX = (AGE_MILLIS_MIN - TIMEOUT_MILLIS_MAX - _SPARE_MILLIS) / 1000
 
 
@@ -58,7 +58,7 @@ class OvertakenError(ConflictError):
 
 
 class StaleAttemptError(ConflictError):
-    """The batch is in a snapshot already: this attempt is a leftover and must change nothing."""
+    """The batch is already in a snapshot: this attempt is a leftover and must change nothing."""
 
 
 class OldFilesError(UnavailableError):
@@ -69,10 +69,10 @@ class OldFilesError(UnavailableError):
 class BucketAnswer:
     """What a task reports to the driver about one bucket.
 
-    `transactions` are the headers between `base` and `end` in the log, in log order, with that of this batch unless
-    it is in the snapshot already. Equal `base` and `end` mean that there is nothing to take in. `is_decided` says that
-    the log has decided on the transactions: whoever makes the next snapshot takes them in. Records of an eventual log
-    decide nothing. `unfinished` names batch statements in the tail that must be finished first: nothing was logged.
+    `transactions` are the headers between `base` and `end` in the log, in log order, including that of this batch
+    unless the snapshot already has it. Equal `base` and `end` mean that there is nothing to take in. `is_decided` says
+    that the log has decided on the transactions: the writer of the next snapshot takes them in. Records of an eventual
+    log decide nothing. `unfinished` names batch statements in the tail that must be finished first: nothing was logged.
     """
 
     bucket: int
@@ -88,7 +88,7 @@ class BucketAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketTask(Generic[Rows, Payload]):
-    """One bucket's part of a batch. `rows` is None when only transactions of other writers are to be taken in.
+    """One bucket's part of a batch. If `rows` is None, only transactions of other writers are to be taken in.
 
     `patience` bounds the retries of a log that does not answer.
     """
@@ -106,7 +106,7 @@ class BucketTask(Generic[Rows, Payload]):
 
 
 class TailReader(Protocol):
-    """One bucket of a table's log, and the files that its transactions name. Tasks of batches and statements are."""
+    """One bucket of a table's log, and the files that its transactions name: a task of a batch or of statements."""
 
     @property
     def table_uuid(self) -> str: ...
@@ -119,10 +119,10 @@ class TailReader(Protocol):
 
 
 def write_bucket(task: BucketTask[Rows, Payload]) -> BucketAnswer:
-    """Write the bucket's part of the batch into the log once, after any earlier attempt, and give what to take in.
+    """Write the bucket's part of the batch into the log once, after any earlier attempt; returns what to take in.
 
-    An unknown outcome starts over with a new producer, which finds in the tail whether the transaction took effect; so
-    does a log that does not answer, as long as the task has patience.
+    After an unknown outcome it starts over with a new producer, which finds in the tail whether the transaction took
+    effect; also if the log does not answer, as long as the task has patience.
     Raises StaleAttemptError, FencedError (fenced a second time; names the other writer), UnknownOutcomeError,
     TransactionTimeoutError, StalledError, OldFilesError, CorruptDataError (LostFilesError too), and what the ports
     raise for bad rows.
@@ -158,11 +158,11 @@ def retried(
     timeouts: int = 0,
     back_off: Callable[[int], None] = lambda _fencings: None,
 ) -> BucketAnswer:
-    """What `attempt` gives in the end; each begins with a fence, and finds in the tail what the one before it logged.
+    """The final result of `attempt`; each try begins with a fence, and finds in the tail what the one before logged.
 
-    `attempt` is called with the number of transactions that were too slow, `timeouts` before the first, and `back_off`
-    with how often it was fenced, before the next.
-    Raises FencedError with `fenced_text` once it was fenced more than `fencings_max` times, and as `write_bucket`.
+    `attempt` is called with the number of transactions that were too slow, at first `timeouts`; `back_off` is called
+    before the next attempt with how often it was fenced.
+    Raises FencedError with `fenced_text` once it was fenced more than `fencings_max` times, and like `write_bucket`.
     """
     fencings = stalls = unknowns = olds = 0
     while True:
@@ -198,7 +198,7 @@ def retried(
 def _write_with_kept(
     task: BucketTask[Rows, Payload], prepared: _Preparation[Rows, Payload], producer: Producer[Payload], end: int
 ) -> BucketAnswer | None:
-    """Write without fence and tail, which is correct only while the newest snapshot ends where the producer did."""
+    """Write without fence and tail, which is correct only while the newest snapshot ends where the producer ended."""
     try:
         _observe(task, Step.LOOK)
         state = task.files.newest()
@@ -234,7 +234,7 @@ def _write_fenced(
     producer: Producer[Payload],
     others: dict[str, int],
 ) -> BucketAnswer:
-    # The look comes after the fence: what an older owner logged is now either in this snapshot or in its tail.
+    # The read comes after the fence: what an older owner logged is now either in this snapshot or in its tail.
     _observe(task, Step.LOOK)
     state = task.files.newest()
     others.update({user: entry.time_millis for user, entry in state.users.items() if user != task.batch.user})
@@ -251,9 +251,9 @@ def _write_fenced(
 
 
 def checked_tail(task: TailReader, state: TableState) -> BucketTail:
-    """The tail of a bucket behind a snapshot, when it belongs to this table's history and its files are there.
+    """The tail of a bucket after a snapshot, checked: it belongs to this table's history, and its files exist.
 
-    Raises OvertakenError when other writers have taken it in since, and as `check_tail` and `check_files`.
+    Raises OvertakenError when other writers have taken it in since, and like `check_tail` and `check_files`.
     """
     position = state.logged.position(task.bucket)
     try:
@@ -271,9 +271,9 @@ def checked_tail(task: TailReader, state: TableState) -> BucketTail:
 
 
 def unfinished(state: TableState, headers: Iterable[CommitHeader]) -> tuple[str, ...]:
-    """The batch statements among transactions behind a snapshot that the snapshot does not have: all of a tail's.
+    """The batch statements among the transactions of a tail that the snapshot before it lacks.
 
-    No commit but theirs may take such a tail in.
+    Only their own commit may take in such a tail.
     """
     names = {one.statement: one.user for one in headers if one.statement is not None}
     return tuple(sorted(name for name, user in names.items() if user not in state.users))
@@ -328,8 +328,8 @@ def _log_and_answer(
 
 
 def check_goes_up(task: TailReader, before: int, end: int) -> None:
-    """Raise CorruptDataError for a transaction that ends at or before the log's end before it: its snapshot would
-    take it for one that is in already."""
+    """Raise CorruptDataError for a transaction that does not end after the log's earlier end: a snapshot would take it
+    for one that it already has."""
     if end <= before:
         raise CorruptDataError(
             f"a transaction in bucket {task.bucket} of table {task.table_uuid} ends at offset {end}, and the log had "
@@ -339,9 +339,9 @@ def check_goes_up(task: TailReader, before: int, end: int) -> None:
 
 
 class _Preparation(Generic[Rows, Payload]):
-    """The prepared part, made again only when its sequence numbers must change, or when its files have become old.
+    """The prepared part, made again only when its sequence numbers must change or its files have become old.
 
-    Every transaction with files changes them: while they stay, the bucket has the same rows.
+    Every transaction with files changes the sequence numbers: while they stay, the bucket has the same rows.
     """
 
     def __init__(self, task: BucketTask[Rows, Payload]) -> None:
@@ -350,7 +350,7 @@ class _Preparation(Generic[Rows, Payload]):
         self._part: PreparedBucket[Payload] | None = None
 
     def on(self, base: PartBase) -> PreparedBucket[Payload]:
-        """The part on top of what the bucket has: a writer renumbers its files before it logs.
+        """The part on top of what the bucket has; a writer renumbers its files before it logs.
 
         Raises OvertakenError when other writers have replaced the files in which old rows are looked up.
         """
@@ -373,9 +373,9 @@ class _Preparation(Generic[Rows, Payload]):
 
 
 def check_not_stale(state: TableState, batch: Batch) -> None:
-    """Raise StaleAttemptError when the newest snapshot holds the batch already.
+    """Raise StaleAttemptError when the newest snapshot already holds the batch.
 
-    Raises InvalidRequestError when it holds it with other source offsets.
+    Raises InvalidRequestError when the snapshot holds the batch with other source offsets.
     """
     if is_committed(state, batch):
         raise StaleAttemptError(
@@ -385,7 +385,7 @@ def check_not_stale(state: TableState, batch: Batch) -> None:
 
 
 def is_young(age_seconds: float) -> bool:
-    """True for files that cannot become as old as orphans before a transaction that is open now has ended."""
+    """True for files that cannot reach the age of orphans before a transaction that is open now has ended."""
     return age_seconds < FILES_AGE_SECONDS_MAX
 
 
@@ -471,7 +471,7 @@ def check_tail(task: TailReader, state: TableState, tail: BucketTail) -> None:
 def check_files(task: TailReader, tail: BucketTail) -> None:
     """Raise LostFilesError for a transaction with missing files: no snapshot may name these.
 
-    The folder of a table may have been restored as it was before the transaction.
+    The folder of a table may have been restored to its state before the transaction.
     """
     for transaction in tail.transactions:
         header = transaction.header

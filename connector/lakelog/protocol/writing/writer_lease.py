@@ -1,13 +1,14 @@
-"""The lease of the one writer of a table with an eventual log: a second writer is refused while it lasts.
+"""The lease of the only writer of a table with an eventual log: a second writer is refused while it lasts.
 
-A lease is the JSON object {"user": string, "run": string} in `lakelog/writer-<number>`. It is taken by making the file
-with the next number, which one of several does; the highest number counts. Its writer writes the file again now and
-then: a lease that was not renewed for `LEASE_MILLIS` has ended. A new run of the same query takes the lease over at
-once: the older run has ended, or stops when it looks. A stream that is stopped makes the next file, with the member
-"state": "released": anybody may take the number after it at once, and what is left of the stream finds its own passed.
+A lease is the JSON object {"user": string, "run": string} in `lakelog/writer-<number>`. It is taken by creating the
+file with the next number, which only one of several writers can do; the highest number counts. The writer renews the
+lease by rewriting the file: a lease that was not renewed for `LEASE_MILLIS` has ended. A new run of the same query
+takes the lease over at once: the older run has ended, or stops at its next check. A stream that is stopped creates the
+next file, with the member "state": "released": any writer may take the number after it at once, and remaining tasks of
+the stream find their own number passed.
 
-Files stay right with any number of writers, since snapshots go by the offsets that they were written on. The lease is
-for the log, in which the records of two writers could come in another order than their snapshots.
+Files stay right with any number of writers, since snapshots use the offsets that they were written on. The lease is for
+the log, where the records of two writers could be in another order than their snapshots.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ logger = logging.getLogger("lakelog.protocol")
 
 LEASE_MILLIS = 120_000
 RENEW_SECONDS = 10.0
-SPARE_MILLIS = 30_000  # of a lease that is used: longer than a record is on its way to the broker
+SPARE_MILLIS = 30_000  # that a lease in use must still have: longer than a record takes to the broker
 _PREFIX = "writer-"
 _RELEASED = "released"
 
@@ -42,7 +43,7 @@ class WriterLeaseError(ConflictError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriterLease:
-    """A lease that was taken. Travels to the tasks."""
+    """A lease that was taken. It is sent to the tasks."""
 
     table: TableStore
     number: int
@@ -51,7 +52,7 @@ class WriterLease:
     is_released: bool = False
 
     def check(self) -> None:
-        """Raise WriterLeaseError unless the lease is held, for longer than a record needs to the broker."""
+        """Raise WriterLeaseError unless the lease is held for longer than a record takes to the broker."""
         entries = _entries(self.table)
         newest = max(entries, default=0)
         if newest != self.number:
@@ -72,9 +73,9 @@ class WriterLease:
         self.table.file_io.write_bytes(_path(self.table, self.number), self._to_json())
 
     def release(self) -> None:
-        """End the lease: another query may take it at once. Call it when no task of the writer runs any more.
+        """End the lease: another query may take it at once. Call it only when no task of the writer runs.
 
-        A lease that another writer has taken stays.
+        A lease that another writer has taken is not ended.
         """
         if max(_entries(self.table), default=0) != self.number:
             return
@@ -84,7 +85,7 @@ class WriterLease:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Renew the lease beside the body of a `with` statement, every `RENEW_SECONDS`."""
+        """Renew the lease every `RENEW_SECONDS` while the body of a `with` statement runs."""
         is_over = Event()
         thread = Thread(target=self._keep, args=(is_over,), name="lakelog-lease", daemon=True)
         thread.start()
@@ -98,10 +99,10 @@ class WriterLease:
         while not is_over.wait(RENEW_SECONDS):
             try:
                 self.renew()
-            except WriterLeaseError as error:  # the tasks see it too, and stop
+            except WriterLeaseError as error:  # the tasks find it too, and stop
                 logger.warning("%s", error)
                 return
-            except LakelogError as error:  # the store may answer next time; until then the lease grows old
+            except LakelogError as error:  # the store may answer next time; until then the lease ages
                 logger.warning("%s is not renewed: %s", _path(self.table, self.number), error)
 
     def _taken_text(self, newest: int) -> str:
@@ -125,7 +126,7 @@ class WriterLease:
 
 
 def take_lease(table: TableStore, *, user: str, run: str) -> WriterLease:
-    """Take the lease, or renew it where this run holds it already. `user` is the commit user, `run` a run of its query.
+    """Take the lease, or renew it if this run already holds it. `user` is the commit user, `run` a run of its query.
 
     Raises WriterLeaseError while another query holds it, CorruptDataError for a file that is not a lease.
     """
@@ -142,7 +143,7 @@ def take_lease(table: TableStore, *, user: str, run: str) -> WriterLease:
         taken = WriterLease(table=table, number=newest + 1, user=user, run=run)
         if not table.file_io.create_new(_path(table, taken.number), taken._to_json()):
             continue
-        if max(_entries(table), default=0) > taken.number:  # the numbers after it were taken since they were listed
+        if max(_entries(table), default=0) > taken.number:  # later numbers were taken since the listing
             table.file_io.delete(_path(table, taken.number))
             continue
         for older in entries:
@@ -161,7 +162,7 @@ def _check_ended(holder: WriterLease, entry: FileEntry) -> None:
 
 
 def _entries(table: TableStore) -> dict[int, FileEntry]:
-    """The files of leases by their numbers."""
+    """The files of leases, by number."""
     found = {entry.name: entry for entry in table.file_io.list_entries(_folder(table))}
     return {number: found[f"{_PREFIX}{number}"] for number in numbers_of(found, _PREFIX)}
 
@@ -177,7 +178,7 @@ def _find(table: TableStore, number: int) -> WriterLease | None:
             run=string(fields, "run"),
             is_released=optional(string, fields, "state") == _RELEASED,
         )
-    except NotFoundError:  # another writer has taken it over since
+    except NotFoundError:  # another writer has since taken it over
         return None
     except (KeyError, ValueError) as error:
         raise CorruptDataError(

@@ -1,1 +1,1 @@
-"""What a micro-batch is made from: the plan that Spark runs, and what its checkpoint says."""
+"""What a micro-batch is made from, according to the plan that Spark runs and its checkpoint."""

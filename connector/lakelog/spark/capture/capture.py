@@ -1,8 +1,8 @@
 """What a micro-batch was made from, for the record in its commit: see `lakelog.lineage.records.record`.
 
-The sources of a query are the leaves of the plan that Spark runs; they are looked at once a run. How far each
-micro-batch reads them stands in the checkpoint's offset log, a line a source. An analysis that fails never fails the
-batch: what is not known is recorded as unknown, with the reason.
+The sources of a query are the leaves of the plan that Spark runs; they are analysed once per run. How far each
+micro-batch reads them is in the checkpoint's offset log, one line per source. A failed analysis never fails the batch:
+what is not known is recorded as unknown, with the reason.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ NO_PLAN = UnknownSource(why="Spark Connect does not show the plan of a query: na
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningBatch:
-    """A micro-batch under way: the query's execution, and the source lines of the offset log at its end.
+    """A running micro-batch: the query's execution, and the source lines of the offset log at the end of the batch.
 
-    `read_before` gives the file of the batch before in the offset log; None where there is none.
+    `read_before` gives the offset log file of the previous batch; None if there is none.
     """
 
     execution: Any  # a Java StreamExecution
@@ -46,7 +46,7 @@ class RunningBatch:
     read_before: Callable[[], str | None]
 
     def starts(self) -> Sequence[str]:
-        """The source lines of the batch before. Raises CorruptDataError where there should be some."""
+        """The source lines of the previous batch. Raises CorruptDataError if they are missing."""
         if self.batch_id == 0:
             return [NOTHING_READ] * len(self.ends)
         path = f"offsets/{self.batch_id - 1}"
@@ -58,9 +58,9 @@ class RunningBatch:
 
 @dataclass(slots=True)
 class Capture:
-    """What a sink records of its batches. `job` is the name that was given; None is that of the query, or its id.
+    """What a sink records about its batches. `job` is the given name; None stands for the name of the query, or its id.
 
-    `names` are the sources that are recorded where no plan shows them; None is unknown.
+    `names` are the sources that are recorded when no plan shows them; None means unknown.
     """
 
     job: str | None = None
@@ -78,7 +78,7 @@ class Capture:
                 self._leaves = tuple(_leaf(leaf, jvm) for leaf in leaves_of(execution.logicalPlan()))
                 self._run = run_id
             sources = [*_stream_sources(self._leaves, running), *_other_sources(rows, execution)]
-        except Exception as error:  # noqa: BLE001  # the batch is written whatever its analysis meets
+        except Exception as error:  # noqa: BLE001  # the batch is written even if its analysis fails
             sources = [unknown(error)]
         return BatchLineage(
             job=self.job or execution.name() or query_id,
@@ -96,44 +96,44 @@ class Capture:
 
 
 def lineage_of_frame(rows: DataFrame, *, job: str | None = None, operation: str | None = None) -> BatchLineage:
-    """The record of a batch write of a DataFrame, by the plan that it has."""
+    """The record of a batch write of a DataFrame, from its plan."""
     try:
         plan = rows._jdf.queryExecution().analyzed()
         found = [source_of_leaf(leaf, rows.sparkSession._jvm) for leaf in leaves_of(plan)]
         sources: list[Source] = [source for source in found if source is not None]
     except PySparkAttributeError:
         sources = [NO_PLAN]
-    except Exception as error:  # noqa: BLE001  # the rows are written whatever the analysis meets
+    except Exception as error:  # noqa: BLE001  # the rows are written even if the analysis fails
         sources = [unknown(error)]
     return BatchLineage(job=job, operation=operation, sources=unique(sources))
 
 
 def is_captured(table: FileStoreTable) -> bool:
-    """Whether commits to a table record what they were made from: not those to the system tables."""
+    """Whether commits to a table record what they were made from; those to system tables do not."""
     return LINEAGE_CAPTURE.of(table.schema.options) and table.name.partition(".")[0] != STORED_DATABASE
 
 
 def has_moved(lineage: BatchLineage) -> bool:
-    """Whether the batch has read on in the stream of a table: then it is committed without rows, too."""
+    """Whether the batch has advanced in the stream of a table: then it is committed even without rows."""
     tables = [one for one in lineage.sources if isinstance(one, TableSource) and one.mode is ReadMode.STREAM]
     return any(one.start != one.end or (one.log is not None and one.log.start != one.log.end) for one in tables)
 
 
 def named_job(lineage: BatchLineage) -> NamedJob | None:
-    """The job of a streaming query that has a name; another query may not have the same."""
+    """The job of a streaming query that has a name; no other query may have the same name."""
     if lineage.query_id is None or lineage.job is None or lineage.job == lineage.query_id:
         return None
     return NamedJob(name=lineage.job, query=lineage.query_id)
 
 
 def unknown(error: BaseException) -> UnknownSource:
-    """What is recorded where an analysis has failed."""
+    """What is recorded when an analysis has failed."""
     logger.warning("the sources of a batch are not known: %s", cause(error), exc_info=error)
     return UnknownSource(why=f"the analysis of the query has failed: {cause(error)}")
 
 
 def unique(sources: Sequence[Source]) -> tuple[Source, ...]:
-    """The sources, each once: a plan may read one twice."""
+    """The sources without duplicates: a plan may read one twice."""
     found: list[Source] = []
     for source in sources:
         if source not in found:
@@ -157,7 +157,7 @@ def _stream_sources(leaves: Sequence[StreamLeaf | Source | None], running: Runni
 
 
 def _read(leaf: StreamLeaf, start: str, end: str, execution: Any) -> Source:
-    """What a batch reads of a stream between two lines of the offset log."""
+    """What a batch reads from a stream between two lines of the offset log."""
     if leaf.table is not None:
         return table_between(leaf.table, start, end)
     if start == NOTHING_READ != end and leaf.stream is not None:  # the offset log does not say where it begins
@@ -166,7 +166,7 @@ def _read(leaf: StreamLeaf, start: str, end: str, execution: Any) -> Source:
 
 
 def _other_sources(rows: DataFrame, execution: Any) -> list[Source]:
-    """What the function of a foreachBatch has joined to the batch."""
+    """What a foreachBatch function has joined to the batch."""
     batch_rdd, jvm = execution.lastExecution().toRdd().id(), rows.sparkSession._jvm
     leaves = leaves_of(rows._jdf.queryExecution().analyzed())
     found = (source_of_leaf(leaf, jvm, batch_rdd=batch_rdd) for leaf in leaves)

@@ -1,7 +1,7 @@
-"""What Spark's checkpoint says of a micro-batch: its source offsets, and the files behind those of file sources.
+"""What Spark's checkpoint says about a micro-batch: its source offsets, and the files that a file source has read.
 
-The offset of a file source is a number in a log of its own, whose entries name files. A checkpoint that was restored
-gives the same number to other files: whoever compares offsets alone takes other rows for a replay.
+The offset of a file source is a number in a log of its own, whose entries name files. A restored checkpoint may give
+the same number to other files: a comparison of offsets alone would take other rows for a replay.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _WATERMARK_KEY = "batchWatermarkMs"
 
 
 def parse_offset_log(text: str, *, path: str) -> list[str]:
-    """The source lines of a file in `<checkpoint>/offsets`: version, metadata, then a line a source.
+    """The source lines of a file in `<checkpoint>/offsets`: version, metadata, then one line per source.
 
     Raises CorruptDataError.
     """
@@ -33,9 +33,9 @@ def parse_offset_log(text: str, *, path: str) -> list[str]:
 def parse_watermark(text: str, *, path: str) -> int | None:
     """The event-time watermark of a batch, in milliseconds since 1970, from its file in `<checkpoint>/offsets`.
 
-    It is the one in force when the batch runs, from the rows of the batches before: what the progress of the batch has
-    as `eventTime.watermark`. Spark's 0, of a query without a watermark and of one that has seen no row, is None. Raises
-    CorruptDataError.
+    It is the watermark in force when the batch runs, from the rows of the previous batches: the `eventTime.watermark`
+    in the progress of the batch. Spark's 0, for a query without a watermark or without a row so far, becomes None.
+    Raises CorruptDataError.
     """
     parse_offset_log(text, path=path)
     metadata = text.split("\n")[1]
@@ -46,10 +46,10 @@ def parse_watermark(text: str, *, path: str) -> int | None:
 
 
 def files_of_batch(batch_id: int, lines: Sequence[str], read: ReadText) -> list[str] | None:
-    """The files that a batch reads from Spark's file sources, in no order that means anything.
+    """The files that a batch reads from Spark's file sources, in no particular order.
 
-    `lines` are the batch's source lines. None when there is no such source, or when the checkpoint does not say any
-    more what it has read. Raises CorruptDataError.
+    `lines` are the batch's source lines. None when there is no such source, or when the checkpoint no longer says what
+    the batch has read. Raises CorruptDataError.
     """
     ends = {source: number for source, line in enumerate(lines) if (number := _file_log_number(line)) is not None}
     if not ends:
@@ -73,7 +73,7 @@ def files_of_batch(batch_id: int, lines: Sequence[str], read: ReadText) -> list[
 
 
 def _file_log_number(line: str) -> int | None:
-    """The number in the offset {"logOffset": number} of a file source; None for another source's."""
+    """The number in the offset {"logOffset": number} of a file source; None for the offset of another source."""
     try:
         offset = parse_json(line)
     except ValueError:
@@ -85,10 +85,10 @@ def _file_log_number(line: str) -> int | None:
 
 
 def _entries(read: ReadText, path: str, number: int) -> list[str] | None:
-    """The files that the log of a file source holds under a number; None when that part of the log is not there.
+    """The files that the log of a file source holds under a number; None when that part of the log is missing.
 
-    A version, then an object a line: {"path", "timestamp", "batchId"}. Every tenth file has the ending `.compact`, and
-    the entries of all before, too. Source: Spark, `FileStreamSourceLog`.
+    The format is a version, then one object per line: {"path", "timestamp", "batchId"}. Every tenth file ends in
+    `.compact` and also has the entries of all files before. Source: Spark, `FileStreamSourceLog`.
     """
     found = read(path)
     if found is None:

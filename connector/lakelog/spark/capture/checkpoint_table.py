@@ -1,11 +1,11 @@
-"""The table that a checkpoint belongs to, which the checkpoint names.
+"""The table that a checkpoint belongs to, and that it names.
 
     <checkpoint>/lakelog-table.json    {"table": identity, "name": "db.t"}
 
-Another table, or one that was dropped and made again, has none of the batches before: it would get the rest of the
-rows, and no error. The file is put before batch 0 is written, and read before the first batch of each run. A query that
-starts with batch 0 writes all rows: so batch 0 may give the checkpoint to another table. The identity is that of
-`lakelog.filestore.metadata.tables.identity.identity_of`: a branch has one of its own. Source:
+Another table, or one that was dropped and created again, has none of the previous batches: without this check it would
+get the remaining rows, and no error. The file is written before batch 0, and read before the first batch of each run. A
+query that starts with batch 0 writes all rows, so batch 0 may bind the checkpoint to another table. The identity is
+that of `lakelog.filestore.metadata.tables.identity.identity_of`: a branch has one of its own. Source:
 docs/rfcs/0016-identity.md.
 """
 
@@ -38,14 +38,14 @@ _BYTES_MAX = 1 << 16
 
 
 class Checkpoint(Protocol):
-    """The folder of a checkpoint, in whatever file system."""
+    """The folder of a checkpoint, in any file system."""
 
     @property
     def location(self) -> str:
-        """Where it is."""
+        """The location of the folder."""
 
     def find_text(self, name: str) -> str | None:
-        """The text of a file below the folder; None when it is not there."""
+        """The text of a file below the folder; None when the file does not exist."""
 
     def write_text(self, name: str, text: str) -> None:
         """Write or replace a file below the folder."""
@@ -63,7 +63,7 @@ class CheckpointTable:
 
     @classmethod
     def of(cls, table: FileStoreTable) -> CheckpointTable:
-        """That of a table. Reads what tells it from another one of the same name."""
+        """The entry for a table. Reads what distinguishes the table from another one of the same name."""
         return cls(identity=identity_of(table), name=table.name)
 
     def to_json(self) -> str:
@@ -72,7 +72,7 @@ class CheckpointTable:
 
 
 def table_of(checkpoint: Checkpoint) -> CheckpointTable | None:
-    """The table that a checkpoint names; None for one that names none. Raises CorruptDataError."""
+    """The table that a checkpoint names; None for a checkpoint that names none. Raises CorruptDataError."""
     text = checkpoint.find_text(FILE)
     if text is None:
         return None
@@ -89,7 +89,7 @@ def table_of(checkpoint: Checkpoint) -> CheckpointTable | None:
 
 
 def check_before_start(checkpoint: Checkpoint, table: FileStoreTable) -> None:
-    """Raise InvalidRequestError where the batches of a checkpoint are in another table. Writes nothing."""
+    """Raise InvalidRequestError if the batches of a checkpoint are in another table. Writes nothing."""
     found = table_of(checkpoint)
     if found is None or found.identity == identity_of(table) or not checkpoint.has_files("commits"):
         return
@@ -98,9 +98,9 @@ def check_before_start(checkpoint: Checkpoint, table: FileStoreTable) -> None:
 
 
 def bind(checkpoint: Checkpoint, table: FileStoreTable, *, user: str, batch_id: int) -> None:
-    """Name the table in the checkpoint that its query owns. Raises InvalidRequestError where it is another table's.
+    """Write the name of the table into its query's checkpoint. Raises InvalidRequestError if that is another table's.
 
-    A checkpoint that names none, made by an older version, is taken for the table's where that knows the user.
+    A checkpoint without a name, from an older version of lakelog, is accepted if the table knows the user.
     """
     own, found = CheckpointTable.of(table), table_of(checkpoint)
     if found is not None and found.identity == own.identity:
@@ -117,9 +117,9 @@ def bind(checkpoint: Checkpoint, table: FileStoreTable, *, user: str, batch_id: 
 def check_unowned(checkpoint: Checkpoint, table: FileStoreTable, *, user: str, batch_id: int) -> None:
     """For a sink in a foreachBatch function of the user's, whose query may write several tables.
 
-    Warns of a query that begins to write a table in the middle. Raises InvalidRequestError where the checkpoint is
-    that of a query that writes another table alone: also where the table knows the query, as a branch of the other
-    one does, which began with its batches.
+    Warns about a query whose first batch in the table is not batch 0. Raises InvalidRequestError if the checkpoint
+    belongs to a query that writes only another table, even if this table knows the query, as a branch of the other
+    table does, which began with its batches.
     """
     found = table_of(checkpoint) if batch_id else None
     if found is not None and found.identity not in {identity_of(table), *former_identities(table)}:
@@ -129,7 +129,7 @@ def check_unowned(checkpoint: Checkpoint, table: FileStoreTable, *, user: str, b
 
 
 def check_unseen(table: FileStoreTable, *, user: str, batch_id: int) -> None:
-    """For a query whose checkpoint cannot be read: warns of one that begins to write the table in the middle."""
+    """For a query whose checkpoint cannot be read: warns if its first batch in the table is not batch 0."""
     if batch_id and user not in read_users(table.snapshots.latest(), table.snapshots):
         _warn_of_missing(table, user, batch_id)
 
@@ -154,7 +154,7 @@ def _check_adopted(
     user: str,
     batch_id: int,
 ) -> None:
-    """Raise InvalidRequestError unless the batches before `batch_id` are in the table."""
+    """Raise InvalidRequestError unless the table has the batches before `batch_id`."""
     last = users.get(user)
     if found is None and last is not None:
         return

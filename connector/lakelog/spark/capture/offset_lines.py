@@ -1,4 +1,4 @@
-"""What a micro-batch reads of one source, by the lines of the checkpoint's offset log at its beginning and its end."""
+"""What a micro-batch reads from a source, by the lines of the checkpoint's offset log at its beginning and its end."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ _FORMAT = "stream"  # the checkpoint does not name it
 
 
 def table_between(source: TableSource, start: str, end: str) -> TableSource:
-    """What lies between two lines of a table. Raises CorruptDataError, ValueError."""
+    """What lies between two lines of a table source. Raises CorruptDataError, ValueError."""
     return read_between(source, _offset(start), _offset(end))
 
 
 def foreign_between(start: str, end: str, *, format_name: str = _FORMAT, name: str | None = None) -> ForeignSource:
-    """What lies between two lines of another source, as that writes them."""
+    """What lies between two lines of a source that is not a table, in its own notation."""
     before, after = (None if line == NOTHING_READ else line for line in (start, end))
     return ForeignSource(format=format_name, name=name, start=before, end=after)
 
 
 def source_of_lines(start: str, end: str, *, find_branch: Callable[[str, str], TableSource | None]) -> Source:
-    """What lies between two lines of a source of which nothing else is known. Raises CorruptDataError, ValueError.
+    """What lies between two lines of a source about which nothing else is known. Raises CorruptDataError, ValueError.
 
-    The line of a branch has an identity that is the branch's own, and does not say of which table: `find_branch` gives
-    the source that has this identity, and has or had this name.
+    The line of a branch has the branch's own identity, which does not name its table: `find_branch` gives the source
+    that has this identity, and has or had this name.
     """
     fields = _fields(end) or _fields(start)
     if fields is None:
@@ -57,7 +57,7 @@ def _offset(line: str) -> Offset | None:
 
 
 def _fields(line: str) -> Mapping[str, Any] | None:
-    """The offset of a lakelog source in a line; None for another source's."""
+    """The offset of a lakelog source in a line; None for another source."""
     try:
         fields = parse_json(line)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The leaves of a plan of Spark's: what a query reads."""
+"""The leaves of a Spark plan: what a query reads."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _V2_STREAM = "StreamingDataSourceV2ScanRelation"
 _V1_STREAM = "StreamingExecutionRelation"
 _V2 = frozenset({"DataSourceV2Relation", "DataSourceV2ScanRelation"})
 _PYTHON_TABLE = "PythonTable"
-_CONSTANTS = frozenset({"Range", "OneRowRelation", "CTERelationRef"})  # the last one's leaves are in the plan, too
+_CONSTANTS = frozenset({"Range", "OneRowRelation", "CTERelationRef"})  # the leaves of the last one are in the plan, too
 _FILE_FORMAT = "FileFormat"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamLeaf:
-    """A stream that a query reads: `table`, or with None a source of another format and its name.
+    """A stream that a query reads: `table`, or if that is None, a source of another format, with its name.
 
-    `stream` is the Java object that gives its offsets; None for sources of Spark's first API.
+    `stream` is the Java object that gives its offsets; None for sources of Spark's V1 API.
     """
 
     table: TableSource | None
@@ -40,7 +40,7 @@ class StreamLeaf:
 
 
 def leaves_of(plan: Any) -> Iterator[Any]:  # a Java LogicalPlan, and Java LogicalPlans
-    """The leaves of a plan and of its subqueries, those of the plan first."""
+    """The leaves of a plan, then those of its subqueries."""
     subqueries = plan.subqueriesAll()
     for one in (plan, *(subqueries.apply(at) for at in range(subqueries.size()))):
         leaves = one.collectLeaves()
@@ -63,7 +63,7 @@ def stream_leaf_of(leaf: Any) -> StreamLeaf | None:  # a Java LogicalPlan
 
 
 def first_offset(stream: Any, plan: Any) -> str | None:  # Java: a SparkDataStream, the plan of a micro-batch
-    """The offset from which a micro-batch reads a stream; None where its plan does not have it."""
+    """The offset from which a micro-batch reads a stream; None if its plan does not have it."""
     for leaf in leaves_of(plan):
         if leaf.getClass().getSimpleName() == _V2_STREAM and leaf.stream().equals(stream):
             start = leaf.startOffset()
@@ -72,7 +72,7 @@ def first_offset(stream: Any, plan: Any) -> str | None:  # Java: a SparkDataStre
 
 
 def source_of_leaf(leaf: Any, jvm: Any, *, batch_rdd: int | None = None) -> Source | None:
-    """What a leaf reads that is no stream; None for constants, and for the micro-batch itself (`batch_rdd`)."""
+    """What a leaf that is not a stream reads; None for constants, and for the micro-batch itself (`batch_rdd`)."""
     tagged = read_of_leaf(leaf, jvm)
     if tagged is not None:
         return tagged
@@ -94,13 +94,13 @@ def source_of_leaf(leaf: Any, jvm: Any, *, batch_rdd: int | None = None) -> Sour
 
 
 def _format_of(table: Any) -> str:  # a Java Table
-    """The format of a table of Spark's second API. Some, such as Kafka's, have the name of their class."""
+    """The format of a table of Spark's V2 API. For some, such as Kafka's, it is the name of the class."""
     name = cut(table.name(), _NAME_MAX)
     return name.removesuffix("Table").lower() if name == table.getClass().getSimpleName() else name
 
 
 def options_of(relation: Any) -> dict[str, str]:  # a Java DataSourceV2RelationBase
-    """The options of a relation, under the keys that were given."""
+    """The options of a relation, with the keys as the user wrote them."""
     return dict(relation.options().asCaseSensitiveMap())
 
 
@@ -130,7 +130,7 @@ def _of_relation(leaf: Any, jvm: Any) -> Source:
 
 
 def _planned_read(relation: Any, table: Any) -> TableSource | None:
-    """What a read is of, by its partitions. Spark plans them now, if it has not, and keeps them."""
+    """What a read shows, according to its partitions. Spark plans them now, unless it has done so, and keeps them."""
     field = table.getClass().getDeclaredField("ds")
     field.setAccessible(True)
     read = field.get(table).getOrCreateReadInfo(table.name(), relation.options(), table.schema(), False)

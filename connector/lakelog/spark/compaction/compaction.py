@@ -1,6 +1,6 @@
-"""Compaction beside a stream: the driver merges what is due, and a COMPACT snapshot takes the result in.
+"""Compaction beside a stream: the driver merges what is due and commits the result in a COMPACT snapshot.
 
-Old snapshots expire there too: the next batch is under way meanwhile.
+Old snapshots expire there too, while the next batch runs.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ _BACKGROUND_NICENESS = 10
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """Buckets to look at, with how many files one batch adds to each, and the newest batch that touched them.
+    """Buckets to check, how many files one batch adds to each, and the newest batch that wrote to them.
 
-    `is_settled_later` says that whoever wrote them merges them at the end of its stream.
+    `is_settled_later` says that their writer merges them at the end of its stream.
     """
 
     batch: Batch
@@ -63,9 +63,9 @@ class _Work:
 
 @dataclass(eq=False, slots=True)
 class BackgroundCompaction:
-    """Compacts one table beside the streams of this process that write it: the next batch is under way meanwhile.
+    """Compacts one table beside the streams of this process that write it, while their next batch runs.
 
-    It has one thread and a view of the table of its own. A compaction that is killed leaves orphan files.
+    It has its own thread and its own view of the table. A compaction that is killed leaves orphan files.
     """
 
     snapshots: DriverSnapshots
@@ -79,12 +79,12 @@ class BackgroundCompaction:
     _error: BaseException | None = None
 
     def after_batch(self, batch: Batch, files: Iterable[BucketId], live: LiveFiles, *, is_settled_later: bool) -> None:
-        """Take note of a committed batch: the bucket of each file that it added, and the live files.
+        """Note a committed batch: the bucket of each file that it added, and the live files.
 
-        What is due in these buckets is compacted later, or before this returns when one of them has so many runs that
-        writers must wait; with the first batch also what a process that was killed has left of rows that no read shows
-        before a compaction. `is_settled_later` says that `settle` comes at the end of the stream. Raises what an
-        earlier compaction met, but for errors of ours, which are logged.
+        What is due in these buckets is compacted later, or before this returns when one of them has so many sorted runs
+        that writers must wait. The first batch also takes up rows that no read shows before a compaction, and that a
+        killed process did not compact. `is_settled_later` says that `settle` is called at the end of the stream. Raises
+        the error of an earlier compaction, except lakelog's own errors, which are logged.
         """
         table = self.snapshots.table
         if WRITE_ONLY.of(table.schema.options):
@@ -109,15 +109,15 @@ class BackgroundCompaction:
         self._check()
 
     def wait(self) -> None:
-        """Return when nothing runs any more. Raises as `after_batch`."""
+        """Wait until no compaction runs. Raises like `after_batch`."""
         with self._changed:
             self._changed.wait_for(lambda: not self._is_running)
         self._check()
 
     def settle(self) -> None:
-        """Merge the buckets that are worth it: after a stream's end no batch compacts them soon.
+        """Merge the buckets that are worth it: after the end of a stream no batch will compact them soon.
 
-        What is under way is waited for, and what is due is left to this: it would be merged twice.
+        It waits for a running compaction, and takes over what is due: otherwise that would be merged twice.
         """
         with self._changed:
             self._settling_count += 1
@@ -171,7 +171,7 @@ class BackgroundCompaction:
 
 
 def _joined(older: _Work | None, newer: _Work) -> _Work:
-    """Both; of a bucket in both the larger number of files."""
+    """The union of both; for a bucket in both, the larger number of files."""
     if older is None:
         return newer
     return _Work(newer.batch, older.files | newer.files, older.is_settled_later and newer.is_settled_later)
@@ -182,7 +182,7 @@ _compactions: dict[tuple[object, ...], BackgroundCompaction] = {}
 
 
 def compaction_beside(snapshots: DriverSnapshots) -> BackgroundCompaction:
-    """The one that compacts a table in this process, and tells its listeners."""
+    """The compaction of a table in this process, which calls its listeners."""
     table = snapshots.table
     key = (table.path, table.branch, table.uuid, table.schema.id, snapshots.topic_id, id(table.listeners_of))
     with _lock:
@@ -192,7 +192,7 @@ def compaction_beside(snapshots: DriverSnapshots) -> BackgroundCompaction:
 
 
 def compact_due(batch: Batch, snapshots: DriverSnapshots, files: Iterable[BucketId]) -> None:
-    """Compact what is due in the buckets of files that one batch has added. Errors of ours are logged, never raised."""
+    """Compact what is due in the buckets of files that one batch has added. lakelog's errors are logged, not raised."""
     if not WRITE_ONLY.of(snapshots.table.schema.options):
         work = _Work(batch, Counter(files))
         _compact(work, snapshots, _picked(work, snapshots))
@@ -200,7 +200,7 @@ def compact_due(batch: Batch, snapshots: DriverSnapshots, files: Iterable[Bucket
 
 
 def expire_after(table: TableStore, *, kafka: Mapping[str, str] | None = None, is_upkeep: bool = False) -> None:
-    """Expire old snapshots where that is due. The batch is in the table already: errors of ours are logged.
+    """Expire old snapshots if that is due. The batch is already in the table, so lakelog's errors are only logged.
 
     `kafka` are the user's own settings of Kafka clients, for the table's log.
     """
@@ -235,7 +235,7 @@ def _picked(work: _Work, snapshots: DriverSnapshots) -> Pick:
 
 def _stand_back() -> None:
     """Lower the priority of this thread: the stream's next batch goes first."""
-    if sys.platform == "linux":  # where a thread has a priority of its own
+    if sys.platform == "linux":  # where threads have their own priority
         os.setpriority(os.PRIO_PROCESS, get_native_id(), _BACKGROUND_NICENESS)
 
 
@@ -246,10 +246,10 @@ def _compact(
     prepare: Callable[[], None] | None = None,
     is_wanted: Callable[[], bool] = lambda: True,
 ) -> bool:
-    """Compact the units picked, in threads that begin with `prepare` and share the memory budget, while `is_wanted`.
+    """Compact the picked units, in threads that begin with `prepare` and share the memory budget, while `is_wanted`.
 
-    The batch is in the table already: nothing here fails it. False where it is not done: an error of ours
-    is logged, and a compaction whose files another one has replaced is dropped.
+    The batch is already in the table: nothing here can fail it. False if the compaction did not happen: lakelog's own
+    errors are logged, and a compaction is dropped if another one has replaced its files.
     """
     table = snapshots.table
     lasted = Stopwatch()

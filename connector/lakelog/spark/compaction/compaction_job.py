@@ -1,8 +1,8 @@
 """Compaction as a job of its own: Spark tasks merge buckets, the driver commits.
 
-For tables with `write-only`, whose writers do not compact, and for any other table. It may run beside
-writers: they only add level-0 files, so neither loses its commit. Two compactions of one bucket at once are a conflict;
-the one that comes second is undone, and tried again by the next job.
+It is for tables with `write-only`, whose writers do not compact, and for any other table. It may run beside writers:
+they only add level-0 files, so neither loses its commit. Two compactions of one bucket at once are a conflict; the
+second one is undone, and tried again by the next job.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ class CompactionSummary:
 
 @dataclass(frozen=True, slots=True)
 class _CompactTask:
-    """The body of mapInArrow: numbers of units in, their results out.
+    """The body of mapInArrow: takes numbers of units, gives their results.
 
     A store that does not answer fails the task, so that Spark tries it again; the last attempt answers with the error,
-    as with any other: the other buckets are committed all the same.
+    as it does with any other error: the other buckets are committed all the same.
     """
 
     table: TableStore
@@ -83,9 +83,9 @@ def compact(
     catalog: Catalog | None = None,
     warehouse: str | Path | None = None,
 ) -> CompactionSummary:
-    """Compact what is due in a table by its options, or with `full` everything, a bucket a task; then expire what is.
+    """Compact what is due in a table, or with `full` everything, one task per bucket; then expire what is due.
 
-    Raises NotFoundError for the table and what a bucket met, after the others are committed.
+    Raises NotFoundError for the table, and the error of a bucket after the others are committed.
     """
     prepare_session(spark)
     opened = resolve_table(table, catalog=catalog, warehouse=warehouse)
@@ -120,7 +120,7 @@ def compact(
 
 
 def _commit(table: TableStore, results: Sequence[CompactResult], lasted: Stopwatch) -> list[CompactResult]:
-    """Commit the results in one snapshot, or where another compaction was faster those that still fit, one by one."""
+    """Commit the results in one snapshot, or if another compaction was faster, those that still fit, one by one."""
     if not results:
         return []
     try:

@@ -1,1 +1,1 @@
-"""Changes that others write to Kafka, taken into tables."""
+"""Taking changes that other programs write to Kafka into tables."""

@@ -1,4 +1,4 @@
-"""What a batch of foreign records became, in numbers: each task counts its records, the driver adds the counts up."""
+"""The counts of a batch of foreign records: each task counts its records, the driver adds the counts up."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class BadRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """What some records became: `input` of them were read; `accepted` and `dead` add up to it.
+    """The counts of some records: `input` were read; `accepted` and `dead` add up to `input`.
 
-    `kept` of the dead ones are dead letters since an earlier attempt of the batch. `unavailable` rows lack an old
-    value, `truncation` is the last offset at which the table is truncated. `left_out` counts values of members that
-    the table's nested columns lack.
+    `kept` counts dead records that became dead letters in an earlier attempt of the batch. `unavailable` counts rows
+    that lack an old value, `truncation` is the last offset at which the table is truncated. `left_out` counts values of
+    members that the table's nested columns lack.
     """
 
     input: int = 0
@@ -72,7 +72,7 @@ class Counts:
         return bool(self.new_columns or self.new_members)
 
     def to_json(self) -> str:
-        """One line, as it travels to the driver."""
+        """One line of JSON, as it is sent to the driver."""
         bad = self.first_bad
         return json.dumps(
             {
@@ -118,7 +118,7 @@ def _joined(one: Mapping[Name, DataType], other: Mapping[Name, DataType]) -> dic
 
 
 def counted(decoded: DataFrame) -> tuple[DataFrame, Counts]:
-    """What a decoder gave, kept in Spark, and its counts. This is the only pass over the records."""
+    """The output of a decoder, persisted in Spark, and its counts. This is the only pass over the records."""
     decoded = decoded.persist(StorageLevel.MEMORY_AND_DISK)
     try:
         found = decoded.where(sf.col("summary").isNotNull()).select("summary").collect()

@@ -1,8 +1,9 @@
 """Dead letters: the records that a table could not take, as rows of another table.
 
-A dead letter is keyed by where its record is, so that it is there once however often its batch runs. Letters are
-written before anything of their batch is logged or committed. A batch that runs again does not decide anew: what was
-a dead letter in its first attempt stays one, for parts of the batch may be in the table's log already.
+The key of a dead letter is the position of its record, so that it is stored once however often its batch runs. Letters
+are written before anything of their batch is logged or committed. A batch that runs again does not decide again: a
+record that became a dead letter in the first attempt stays one, since parts of the batch may already be in the table's
+log.
 """
 
 from __future__ import annotations
@@ -50,13 +51,13 @@ _NAMES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LetterBox:
-    """The dead letters of one table in the table that keeps them. `target` is the name of the former."""
+    """The dead letters of one table, `target`, in the table that keeps them."""
 
     table: Table
     target: str
 
     def write(self, letters: DataFrame, *, topic: str, writer: str, batch_id: int) -> None:
-        """Write the bad records of a batch, durably. Repeats change nothing."""
+        """Write the bad records of a batch durably. Repeating this changes nothing."""
         constants: dict[str, str | int] = {
             "table_name": self.target,
             "topic": topic,
@@ -70,7 +71,7 @@ class LetterBox:
         self._write(letters, {}, "-D")
 
     def kept(self, *, topic_id: str, writer: str, batch_id: int) -> frozenset[tuple[int, int]]:
-        """The places, (partition, offset), of the letters that earlier attempts of a batch have written."""
+        """The positions, (partition, offset), of the letters that earlier attempts of a batch have written."""
         where = (
             f"table_name = '{_text(self.target)}' AND topic_id = '{_text(topic_id)}' AND writer = '{_text(writer)}'"
             f" AND batch = {batch_id}"
@@ -83,7 +84,7 @@ class LetterBox:
             sf.lit(constants[name]).alias(name) if name in constants else sf.col(f"`{name}`") for name in _NAMES
         ]
         body = LettersWrite(table=self.table.store, kind=kind)
-        rows = letters.select(*columns).coalesce(1)  # one snapshot a batch
+        rows = letters.select(*columns).coalesce(1)  # one snapshot per batch
         rows.mapInArrow(body, f"{MESSAGE_COLUMN} BINARY").collect()
 
 
@@ -112,7 +113,7 @@ def _chained(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[
 
 
 def letter_box(target: Table, name: Table | str | None, *, catalog: Catalog | None, creates: bool = True) -> LetterBox:
-    """The dead letters of `target`: in the table `name`, or beside it as `<table>_dead_letters`; made where missing.
+    """The dead letters of `target`: in the table `name`, or beside it in `<table>_dead_letters`; created if missing.
 
     Raises InvalidRequestError for a table that cannot hold dead letters, NotFoundError without `creates`.
     """

@@ -1,7 +1,7 @@
 """Foreign records to rows and dead letters, in Spark's workers.
 
-Each output row is one of three: a change for the table (`row`), a record that is bad (`reason`), or at the end of a
-task what it has counted (`summary`). Every record is in exactly one of the counts: taken in, or bad.
+Each output row is one of three: a change for the table (`row`), a bad record (`reason`), or at the end of a task its
+counts (`summary`). Every record is in exactly one of the counts: accepted or bad.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class LogLimit:
 
     @classmethod
     def of(cls, table: Table) -> LogLimit | None:
-        """The limit of a table's log; None for a table without one. Asks the broker once a process."""
+        """The limit of a table's log; None for a table without a log. Asks the broker once per process."""
         target = log_target(table)
         if target is None:
             return None
@@ -52,7 +52,7 @@ class LogLimit:
         return cls(limit=limit, mode=target.mode)
 
     def too_large(self, decoded: ForeignRows, rules: ForeignRules) -> dict[int, str]:
-        """Record -> why the log does not take its rows. Halves the rows down to those that are too large."""
+        """Record -> why the log does not take its rows. Finds the rows that are too large by bisection."""
         bad: dict[int, str] = {}
         parts = [(0, decoded.rows.num_rows)]
         while parts:
@@ -72,10 +72,11 @@ class LogLimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoder:
-    """The body of mapInArrow from records to rows, dead letters and a summary.
+    """The body of mapInArrow that turns records into rows, dead letters and a summary.
 
-    `kept` are the places of records, (partition, offset), that an earlier attempt of this batch has made dead letters.
-    `orders_truncations` says that a truncation has its place among the other records. `limit` is that of the log.
+    `kept` has the positions, (partition, offset), of records that became dead letters in an earlier attempt of this
+    batch. `orders_truncations` says that a truncation has a defined position among the other records. `limit` is that
+    of the log.
     """
 
     rules: ForeignRules
@@ -167,7 +168,7 @@ class Decoder:
         return made, counts
 
     def _rows(self, decoded: ForeignRows, records: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-        """The changes. Those that lack an old value have their record beside them, to become a dead letter."""
+        """The changes. A change that lacks an old value carries its record, which may become a dead letter."""
         count = len(decoded.records)
         rows = decoded.rows.combine_chunks()
         members = [_as_spark(rows.column(one.name), one.type) for one in schema.field("row").type]
@@ -192,7 +193,7 @@ class Decoder:
 
 
 def _beyond_spark(decoded: ForeignRows, row_type: pa.DataType) -> dict[int, str]:
-    """Record -> why Spark cannot hold its row: a timestamp that is out of its range. Halves the rows down to these."""
+    """Record -> why Spark cannot hold its row: a timestamp out of range. Finds these rows by bisection."""
     bad: dict[int, str] = {}
     parts = [(0, decoded.rows.num_rows)]
     while parts:
@@ -212,7 +213,7 @@ def _beyond_spark(decoded: ForeignRows, row_type: pa.DataType) -> dict[int, str]
 
 
 def _chunks(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Pieces of a batch that take little memory when they are parsed."""
+    """Pieces of a batch, small enough to be parsed in little memory."""
     size = batch.column("value").nbytes
     count = min(_CHUNK_RECORDS, max(1, batch.num_rows * _CHUNK_BYTES // max(size, 1)))
     for start in range(0, batch.num_rows, count):
@@ -232,7 +233,7 @@ def _summary(counts: Counts, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _batch(found: Mapping[str, pa.Array], count: int, schema: pa.Schema) -> pa.RecordBatch:
-    """The columns of the schema; null where nothing was found."""
+    """The columns of the schema; null for those that were not found."""
     columns: Sequence[pa.Array] = [
         _as_spark(found[one.name], one.type) if one.name in found else pa.nulls(count, one.type) for one in schema
     ]

@@ -1,4 +1,4 @@
-"""Columns that records have and a table lacks, added to it; those that it cannot take make their records bad."""
+"""Adding columns that records have and a table lacks; columns that the table cannot take make their records bad."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ logger = logging.getLogger("lakelog.spark")
 def grown(
     table: Table, counts: Counts, refused_before: Mapping[MemberPath, str]
 ) -> tuple[Table, dict[MemberPath, str]]:
-    """The table with the columns and members that it lacked, nullable, and all that it has refused, with the reason.
+    """The table with the missing columns and members added, nullable, and all that it has refused, with the reasons.
 
-    They are added in one schema change, or where some are refused in several: a name that nobody may give, or a limit.
-    Records are decoded once more behind this: what was refused before must be refused then, or its values were lost.
+    They are added in one schema change, or in several if some are refused for a reserved name or a limit. Records are
+    decoded once more after this: what was refused before must be refused then, or its values would be lost.
     """
     new: dict[MemberPath, DataType] = {(name,): kind for name, kind in counts.new_columns.items()}
     new |= counts.new_members
@@ -48,7 +48,7 @@ def grown(
 
 
 def check_grown(table: Table, counts: Counts) -> None:
-    """Raise ConflictError where records still have columns that the table lacks: their values would be lost."""
+    """Raise ConflictError if records still have columns that the table lacks: their values would be lost."""
     if counts.has_new:
         names = listed([*counts.new_columns, *map(shown_path, counts.new_members)])
         raise ConflictError(

@@ -58,25 +58,24 @@ def ingest(
     commit_user: str | None = None,
     task_count: int | None = None,
 ) -> StreamingQuery:
-    """Start a query that takes the changes of a Debezium topic into a table, each once.
+    """Start a query that takes the changes of a Debezium topic into a table, each exactly once.
 
-    Records may have their schema beside them or not. The Kafka is `bootstrap_servers` with the settings `kafka` of
-    librdkafka, else that of a profile, of `LAKELOG_KAFKA_*` or of the Spark session. `starting_offsets` is `earliest`
-    or `latest`, for a new checkpoint. A batch has at most about `max_offsets_per_trigger` records, None for all there
-    are.
+    Records may include their schema or not. Kafka is given by `bootstrap_servers` with the librdkafka settings `kafka`,
+    else by a profile, by `LAKELOG_KAFKA_*` or by the Spark session. `starting_offsets` is `earliest` or `latest`, for a
+    new checkpoint. A batch has at most about `max_offsets_per_trigger` records; None means all that are available.
 
     A record that is malformed, larger than `max_record_bytes`, of another type or unknown ends the query
     (`on_error="fail"`), is left out (`"skip"`), or becomes a row of `dead_letter_table` (`"dead-letter"`), by default
     `<table>_dead_letters`, before anything of its batch is written; see `replay_dead_letters`.
 
-    Columns that the table lacks are added to it with `merge_schema`, nullable; those in `ignore_columns` are left
-    out; in others a record is bad. The same holds for members of nested columns, which `ignore_columns` names by their
-    path (`s.new`, `items.element.new`); `drop_unknown_members` leaves all of them out, and the log counts them.
-    Values that an update left out as unchanged, `unavailable_value`, are taken from the row before.
+    With `merge_schema`, columns that the table lacks are added to it, nullable; those in `ignore_columns` are left out;
+    any other unknown column makes a record bad. The same holds for members of nested columns, which `ignore_columns`
+    names by their path (`s.new`, `items.element.new`); `drop_unknown_members` leaves all of them out, and the log
+    counts them. Values that an update leaves out as unchanged, `unavailable_value`, are taken from the previous row.
     `binary_handling_mode` is the option of that name of the connector.
     `available_now`, `processing_time`, `query_name`, `commit_user` and `task_count` are those of `write_stream`.
 
-    Raises, before anything starts, NotFoundError for table or topic, InvalidRequestError for what does not fit.
+    Before anything starts, it raises NotFoundError for table or topic, InvalidRequestError for what does not fit.
     """
     require_kafka_client()
     opened = resolve_table(table, catalog=catalog, warehouse=warehouse)
@@ -121,7 +120,7 @@ def ingest(
 
 
 def _check_reading(value_format: str, starting_offsets: str, max_offsets_per_trigger: int | None) -> None:
-    """Raise InvalidRequestError for arguments of how a topic is read that are not known ones."""
+    """Raise InvalidRequestError for unknown values of the arguments that say how a topic is read."""
     if value_format not in FORMATS:
         raise InvalidRequestError(f"value_format is {value_format!r}; known are {', '.join(FORMATS)}")
     if starting_offsets not in STARTS:
@@ -143,7 +142,7 @@ def ingest_sink(
     commit_user: str | None = None,
     task_count: int | None = None,
 ) -> IngestSink:
-    """The foreachBatch function of an ingest. Raises InvalidRequestError for a table that it cannot write."""
+    """The foreachBatch function of an ingest. Raises InvalidRequestError for a table that an ingest cannot write."""
     rowkind = ROWKIND_FIELD.of(table.schema.options)
     if rowkind is not None:
         raise InvalidRequestError(
@@ -184,7 +183,7 @@ def client_config(bootstrap_servers: str | None, kafka: Mapping[str, str] | None
 
 
 def parse_on_error(given: str) -> OnError:
-    """What becomes of bad records. Raises InvalidRequestError."""
+    """What happens to bad records. Raises InvalidRequestError."""
     try:
         return OnError(given)
     except ValueError:

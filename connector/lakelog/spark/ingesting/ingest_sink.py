@@ -1,4 +1,4 @@
-"""One batch of foreign records: decoded, its bad records put aside, the rest written once."""
+"""One batch of foreign records: it is decoded, its bad records are put aside, the rest is written once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MakeRules = Callable[[Table], ForeignRules]
 
 
 class OnError(StrEnum):
-    """What becomes of a record that is malformed, oversized, of another type or unknown."""
+    """What happens to a record that is malformed, oversized, of another type or unknown."""
 
     FAIL = "fail"
     SKIP = "skip"
@@ -40,9 +40,9 @@ class OnError(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestedBatch:
-    """What a batch became: `input` records were read, `accepted` taken in, `dead` put aside or skipped.
+    """The outcome of a batch: `input` records were read, `accepted` taken in, `dead` put aside or skipped.
 
-    `left_out` values of members that the table's nested columns lack were dropped, as drop_unknown_members says.
+    `left_out` counts values of unknown members of nested columns that were dropped, as drop_unknown_members says.
     """
 
     table: str
@@ -53,7 +53,7 @@ class IngestedBatch:
     left_out: int = 0
 
     def log(self) -> None:
-        """Write one line, a warning where records are bad or lose members."""
+        """Write one log line, a warning if records are bad or lose members."""
         level = logging.WARNING if self.dead or self.left_out else logging.INFO
         logger.log(
             level,
@@ -69,9 +69,9 @@ class IngestedBatch:
 
 @dataclass(slots=True, kw_only=True)
 class IngestSink:
-    """The foreachBatch function of an ingest: records in, changes of the table and dead letters out.
+    """The foreachBatch function of an ingest: turns records into changes of the table and dead letters.
 
-    `letters` is where bad records go with DEAD_LETTER. `orders_truncations` says that the topic has one partition.
+    `letters` takes the bad records with DEAD_LETTER. `orders_truncations` says that the topic has one partition.
     """
 
     sink: LakelogSink
@@ -94,7 +94,7 @@ class IngestSink:
 
     @sentence_first()
     def __call__(self, records: DataFrame, batch_id: int) -> None:
-        """Take in one batch, whole, once. Raises CorruptDataError for a bad record with FAIL, and writes nothing."""
+        """Take in one whole batch, once. With FAIL it raises CorruptDataError for a bad record, and writes nothing."""
         micro = identify_batch(records, batch_id, commit_user=self.commit_user)
         self.sink.check_checkpoint(micro)
         kept: frozenset[tuple[int, int]] = frozenset()
@@ -125,13 +125,13 @@ class IngestSink:
         self.last.log()
 
     def _decoded(self, records: DataFrame, kept: frozenset[tuple[int, int]]) -> tuple[DataFrame, Counts]:
-        """The rows of the records, kept in Spark, and their counts. Runs the batch's only pass over the topic."""
+        """The rows of the records, persisted in Spark, and their counts: the batch's only pass over the topic."""
         rules = replace(self.make_rules(self.table), refused=self._refused)
         decoder = replace(Decoder.of(self.table, rules, orders_truncations=self.orders_truncations), kept=kept)
         return counted(records.mapInArrow(decoder, decoder.schema))
 
     def _with_old_values(self, decoded: DataFrame, counts: Counts) -> tuple[DataFrame, Counts]:
-        """The rows with the values that their records left out; some may become dead letters by it."""
+        """The rows with the values that their records left out; rows without such a value become dead letters."""
         if not counts.unavailable:
             return decoded, counts
         found = with_old_values(decoded, self.table, counts.unavailable).persist(StorageLevel.MEMORY_AND_DISK)

@@ -1,7 +1,7 @@
-"""Old values that a record leaves out: those of unchanged long values, and the rows that a truncation deletes.
+"""Old values that a record leaves out: unchanged long values, and the rows that a truncation deletes.
 
-PostgreSQL logs a long value (TOAST) only when it changes; Debezium writes a placeholder. The value is that of the row
-before: of the batch, else of the table.
+PostgreSQL logs a long value (TOAST) only when it changes; Debezium writes a placeholder. The value comes from the
+previous row: in the batch, else in the table.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _LITERALS = frozenset({TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRo
 
 
 def with_old_values(decoded: DataFrame, table: Table, columns: Sequence[str]) -> DataFrame:
-    """Decoded rows, the unchanged values of `columns` in their places.
+    """Decoded rows, with the unchanged values of `columns` filled in.
 
-    A row whose old value is nowhere becomes a dead letter: `row` is null, and `reason` is set.
+    A row whose old value is not found becomes a dead letter: `row` is null, and `reason` is set.
     """
     keys = [f"row.`{name}`" for name in table.schema.primary_keys]
     lacks = sf.size("unavailable") > 0
@@ -57,7 +57,7 @@ def with_old_values(decoded: DataFrame, table: Table, columns: Sequence[str]) ->
 
 
 def _old_rows(pending: DataFrame, table: Table, columns: Sequence[str]) -> DataFrame:
-    """The keys that are looked up and their old values. Few keys reach the files by a condition, many by a join."""
+    """The keys that are looked up, with their old values. Few keys are read by a condition, many by a join."""
     names = [*table.schema.primary_keys, *columns]
     kinds = {field.name: field.type.root for field in table.schema.fields}
     condition = None

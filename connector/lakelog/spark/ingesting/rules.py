@@ -1,4 +1,4 @@
-"""What the arguments of an ingest say of its records."""
+"""The rules for records that the arguments of an ingest give."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class RulesOf:
 
 
 def parse_binary_form(given: str) -> BinaryForm:
-    """How the connector writes binaries. Raises InvalidRequestError."""
+    """How the connector writes binary values. Raises InvalidRequestError."""
     try:
         return BinaryForm(given)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Who a micro-batch is: Spark's names for it become the commit user, the commit identifier and the source digest.
+"""The identity of a micro-batch: Spark's names become the commit user, the commit identifier and the source digest.
 
 | lakelog | Spark |
 |---|---|
@@ -9,7 +9,7 @@
 | | where the user is named by `commit_user`, a hash of the query id: other sources that number what they read |
 | watermark | `batchWatermarkMs` in `<checkpoint>/offsets/<batch id>`: `eventTime.watermark` of the batch's progress |
 
-On Spark Connect a foreachBatch function sees none of these: the user names the writer (`commit_user`).
+On Spark Connect a foreachBatch function sees none of these: the user must name the writer (`commit_user`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ QUERY_ID = "sql.streaming.queryId"
 class MicroBatch:
     """A micro-batch of a streaming query.
 
-    `run` is Spark's id of this run of the query, None on Spark Connect; so is `running`, which knows the sources.
+    `run` is Spark's id of this run of the query, and `running` knows the sources; both are None on Spark Connect.
     `watermark_millis` is the event-time watermark in force, None without one and on Spark Connect.
     """
 
@@ -51,7 +51,7 @@ class MicroBatch:
 def identify_batch(
     batch: DataFrame, batch_id: int, *, writer_name: str | None = None, commit_user: str | None = None
 ) -> MicroBatch:
-    """Who the micro-batch is that a foreachBatch function was called with. Reads the checkpoint's offset log.
+    """Identify the micro-batch that a foreachBatch function was called with. Reads the checkpoint's offset log.
 
     `writer_name` distinguishes several writes of one query to one table. Raises InvalidRequestError outside of a
     foreachBatch function, and for a query without a checkpoint location.
@@ -105,7 +105,8 @@ def digest_of(source_lines: Sequence[str], *, query_id: str | None = None, files
     """A digest of a batch's source offsets: equal for a replay, different for other data under the same batch id.
 
     With `query_id` it has a second part, see `filestore.metadata.users.is_same_source`: in a new checkpoint equal
-    numbers of a source may stand for other data. With `files` it has a third: so they may in a restored checkpoint.
+    numbers of a source may stand for other data. With `files` it has a third part, since the same may happen in a
+    restored checkpoint.
     """
     parts = [_hash("\n".join(source_lines), 32)]
     if query_id is not None or files is not None:
@@ -133,7 +134,7 @@ def _connect_user(commit_user: str | None) -> str:
 
 
 def _running_query(batch: DataFrame, query_id: str | None) -> Any:  # a Java StreamExecution, or None
-    # The batch's own session is a clone whose `streams` is empty; the shared state knows the queries of all sessions.
+    # The batch's own session is a clone without `streams`; the shared state knows the queries of all sessions.
     if query_id is None:
         return None
     uuid = jvm_of(batch.sparkSession).java.util.UUID.fromString(query_id)

@@ -1,4 +1,4 @@
-"""What a sink remembers from batch to batch, and one micro-batch on its way through the stages."""
+"""The state that a sink keeps between batches, and one micro-batch on its way through the stages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from lakelog.spark.sink.leases import KeptLease
 
 @dataclass(slots=True, kw_only=True)
 class SinkState:
-    """What a sink was given, and what it remembers from batch to batch. Runs are those of the query."""
+    """What a sink was given, and what it keeps between batches. Runs are those of the query."""
 
     table: Table
     order_by: Sequence[str]
@@ -43,12 +43,12 @@ class SinkState:
     job_takeover: bool
     listeners: Sequence[CommitListener]
     lease: KeptLease = field(default_factory=KeptLease)
-    owns_checkpoint: bool = False  # the query writes this table alone
-    is_settled_later: bool = False  # the stream merges what was written at its end
+    owns_checkpoint: bool = False  # the query writes only this table
+    is_settled_later: bool = False  # at its end the stream merges what was written
     holds_lineage: bool = False  # snapshots are kept until their lineage is fed
-    visited_run: str | None = None  # in which all buckets were visited
-    bound_run: str | None = None  # whose checkpoint was checked
-    is_looked_up: bool = False  # on Spark Connect, where no run is seen
+    visited_run: str | None = None  # the run in which all buckets were visited
+    bound_run: str | None = None  # the run whose checkpoint was checked
+    is_looked_up: bool = False  # on Spark Connect, which shows no run
 
 
 @dataclass(slots=True)
@@ -92,7 +92,7 @@ def check_rows(sink: SinkState, rows: DataFrame) -> None:
 
 
 def check_checkpoint(sink: SinkState, micro: MicroBatch) -> None:
-    """Raise InvalidRequestError unless the batches before are in the table, see `LakelogSink.check_checkpoint`."""
+    """Raise InvalidRequestError unless the table has the previous batches, see `LakelogSink.check_checkpoint`."""
     if micro.checkpoint is None:
         if not sink.is_looked_up:
             check_unseen(sink.table.store, user=micro.user, batch_id=micro.identifier)
@@ -108,17 +108,17 @@ def check_checkpoint(sink: SinkState, micro: MicroBatch) -> None:
 class FinishedBatches:
     """The last batch that this process has finished for each user and table in a run.
 
-    Spark gives a batch to the sink once in a run. A second write of it is a second sink on the same table, whose rows
-    would be taken for a replay and dropped.
+    Spark gives a batch to the sink once per run. A second write of the batch comes from a second sink on the same
+    table, whose rows would be taken for a replay and dropped.
     """
 
     def __init__(self) -> None:
-        """Remember nothing yet."""
+        """Start empty."""
         self._lock = Lock()
         self._last: dict[tuple[str | None, str, str, str], int] = {}
 
     def check_new(self, table: Table, micro: MicroBatch) -> None:
-        """Raise InvalidRequestError when the batch is finished already."""
+        """Raise InvalidRequestError when the batch is already finished."""
         with self._lock:
             last = self._last.get((micro.run, table.path, table.store.branch, micro.user), -1)
         if last >= micro.identifier:

@@ -53,10 +53,10 @@ from lakelog.spark.sink.task import FilesWrite, LoggedWrite, TaskMessage, write_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """What one attempt has written. `snapshot_id` is None where an earlier attempt had made the snapshot already.
+    """What one attempt has written. `snapshot_id` is None if an earlier attempt had already made the snapshot.
 
-    `time_millis` and `log_offsets` (bucket -> next record) are those of the snapshot, if it is still there.
-    `has_repeated_tasks` says that an attempt of a task had failed: it may still run.
+    `time_millis` and `log_offsets` (bucket -> next record) are those of the snapshot, if it still exists.
+    `has_repeated_tasks` says that an attempt of a task had failed: that attempt may still run.
     """
 
     row_count: int
@@ -72,10 +72,10 @@ NOTHING_WRITTEN = Written(row_count=0, file_count=0, snapshot_id=None)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchWrite:
-    """What is written where. `order_by` are the columns that order several changes of one key.
+    """Where and how a batch is written. `order_by` are the columns that order several changes of one key.
 
-    `is_settled_later` says that the stream merges what it wrote at its end, `has_read_on` that the batch has read on in
-    a table: it is committed without rows, too. `lease` is that of the writer of an eventual log.
+    `is_settled_later` says that the stream merges what it wrote at its end, `has_read_on` that the batch has advanced
+    in a source table: it is committed even without rows. `lease` is that of the writer of an eventual log.
     """
 
     table: FileStoreTable
@@ -90,9 +90,9 @@ class BatchWrite:
     def write_logged(
         self, rows: DataFrame, state: TableState, target: LogTarget, *, visits_all: bool
     ) -> Written | None:
-        """Write to log and files. `visits_all` takes in what others left in buckets without rows, too.
+        """Write to log and files. `visits_all` also takes in what others left in buckets for which there are no rows.
 
-        None when there was nothing to write. Raises BucketConflictError when the batch must be run again.
+        Returns None when there was nothing to write. Raises BucketConflictError when the batch must be run again.
         """
         write = LoggedWrite(
             table=self.table, target=target, batch=self.batch, task_count=self.task_count, lease=self.lease
@@ -120,9 +120,9 @@ class BatchWrite:
         return self._written(messages, files, done)
 
     def write_files(self, rows: DataFrame, state: TableState) -> Written | None:
-        """Write level-0 files of a table without a log; None when there was nothing to write.
+        """Write level-0 files of a table without a log; returns None when there was nothing to write.
 
-        Raises BucketConflictError when it must be run again.
+        Raises BucketConflictError when the batch must be run again.
         """
         first_sequence = next_sequence(self.table, state)
         options = self.table.schema.options
@@ -157,13 +157,13 @@ class BatchWrite:
         return self._written(messages, [file.bucket_id(bucket) for bucket, file in files], done)
 
     def _written(self, messages: Sequence[TaskMessage], files: Sequence[BucketId], done: Outcome) -> Written:
-        """What was written, after what is due in the buckets of `files` was left to the compaction."""
+        """Pass what is due in the buckets of `files` to the compaction; returns what was written."""
         latest = self.table.snapshots.latest()
         snapshot = None
         if done.snapshot_id is not None:
             is_latest = latest is not None and latest.id == done.snapshot_id
             snapshot = latest if is_latest else self.table.snapshots.find(done.snapshot_id)
-        if snapshot is not None and not files:  # with files the compaction beside does so
+        if snapshot is not None and not files:  # with files, the background compaction does it
             tag_after_commit(self.table, snapshot)
         beside = compaction_beside(self.snapshots)
         live = self.table.live_files.of(latest)
@@ -186,9 +186,9 @@ class BatchWrite:
         compaction_beside(self.snapshots).after_batch(self.batch, (), live, is_settled_later=self.is_settled_later)
 
     def _is_worth_a_snapshot(self, messages: Sequence[TaskMessage], answers: Sequence[BucketAnswer]) -> bool:
-        """False for an empty batch that says nothing of its sources: Spark makes those when only time has passed.
+        """False for an empty batch without news of its sources: Spark runs those when only time has passed.
 
-        True where a tag waits for a snapshot, see `is_snapshot_due`.
+        True if a tag waits for a snapshot, see `is_snapshot_due`.
         """
         has_rows = any(message.row_count for message in messages)
         if has_rows or any(answer.base != answer.end for answer in answers) or self.has_read_on:
@@ -197,7 +197,7 @@ class BatchWrite:
 
 
 def visit_left_over(write: LoggedWrite, state: TableState, answered: set[int]) -> list[BucketAnswer]:
-    """Take in what earlier runs and other writers left in the log of buckets that are not answered yet."""
+    """Take in what earlier runs and other writers left in the log of buckets that have no answer yet."""
     behind = {bucket: None for bucket in _left_over(write, state) if bucket not in answered}
     return write_buckets(write, behind) if behind else []
 
@@ -205,7 +205,7 @@ def visit_left_over(write: LoggedWrite, state: TableState, answered: set[int]) -
 def check_not_changed(write: LoggedWrite, state: TableState) -> None:
     """Raise InvalidRequestError when an earlier run left the batch in the log with other source offsets.
 
-    A tail that an open transaction hides, or whose files are not there, is left to the tasks, which look again.
+    A tail that an open transaction hides, or whose files are missing, is left to the tasks, which check again.
     """
     log = TaskLog(write.table, write.target)
     for bucket in _left_over(write, state):
@@ -215,7 +215,7 @@ def check_not_changed(write: LoggedWrite, state: TableState) -> None:
 
 
 def _check_no_other_left(write: LoggedWrite, state: TableState) -> None:
-    """Raise InvalidRequestError for records of another query's batch in an eventual log that no snapshot has."""
+    """Raise InvalidRequestError if an eventual log has records of another query's batch that are in no snapshot."""
     patience = Patience(write.target.unavailable_seconds)
     for bucket in _left_over(write, state):
         partition, position = write.target.topic.partition(bucket), state.logged.position(bucket)
@@ -230,7 +230,7 @@ def _left_headers(log: TaskLog, bucket: int, position: LogPosition) -> list[Comm
 
 
 def _left_over(write: LoggedWrite, state: TableState) -> list[int]:
-    """The buckets whose log goes on behind what the snapshot holds."""
+    """The buckets whose log has records after what the snapshot holds."""
     target, count = write.target, write.table.bucket_count
     patience = Patience(target.unavailable_seconds)
     ends = patience.keep_trying(lambda: high_watermarks(target.topic, count))
@@ -238,7 +238,7 @@ def _left_over(write: LoggedWrite, state: TableState) -> list[int]:
 
 
 def next_sequence(table: FileStoreTable, state: TableState) -> int:
-    """The sequence number after every row's of the table."""
+    """The sequence number after those of all rows in the table."""
     if not state.snapshot_id:
         return 0
     live = table.live_files.of(table.snapshots.get(state.snapshot_id))
@@ -246,8 +246,8 @@ def next_sequence(table: FileStoreTable, state: TableState) -> int:
 
 
 def base_index(table: FileStoreTable, snapshot_id: int) -> HashIndex | None:
-    """The HASH index that rows written on a snapshot go by, 0 before the first; None without dynamic buckets.
+    """The HASH index for rows written on a snapshot, 0 before the first snapshot; None without dynamic buckets.
 
-    Raises CorruptDataError when it lacks a bucket.
+    Raises CorruptDataError when the index lacks a bucket.
     """
     return checked_index(table, table.snapshots.get(snapshot_id) if snapshot_id else None)

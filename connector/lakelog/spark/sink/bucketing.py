@@ -1,8 +1,8 @@
 """The bucket of a row as a Spark column, equal to the bucket that the file store computes.
 
-Where Spark SQL can build the BinaryRow of the bucket key, the column is native: Spark's `hash` of a binary is the hash
-of the format (Murmur3, seed 42) whenever the length is a multiple of four, which a BinaryRow's always is. It needs no
-Python worker and works in SQL. Other key types and bucket functions go through the file store's own vectorised
+If Spark SQL can build the BinaryRow of the bucket key, the column is native: Spark's `hash` of a binary is the hash of
+the format (Murmur3, seed 42) whenever the length is a multiple of four, as the length of a BinaryRow always is. It
+needs no Python worker and works in SQL. Other key types and bucket functions go through the file store's own vectorised
 function.
 
 Source of the bytes: `lakelog.filestore.encoding.binary_row`.
@@ -68,7 +68,7 @@ def bucket_column_of(schema: TableSchema) -> Column:
 
 
 def native_bucket_sql(schema: TableSchema) -> str | None:
-    """Spark SQL that gives the bucket; None where SQL cannot compute it."""
+    """Spark SQL that gives the bucket; None if SQL cannot compute it."""
     fields = schema.bucket_fields
     if schema.bucket_function is BucketFunction.MOD:
         return f"CAST(pmod(CAST({_name(fields[0].name)} AS BIGINT), {schema.bucket_count}) AS INT)"
@@ -110,7 +110,7 @@ def _binary_row_sql(fields: Sequence[DataField]) -> str:
 
 
 def _keeps_room_for_null(field: DataField) -> bool:
-    """True for types whose null keeps an offset and zeros, as `lakelog.filestore.encoding.bucket` says."""
+    """True for types whose null values keep an offset and zeros, as `lakelog.filestore.encoding.bucket` says."""
     return field.type.root is TypeRoot.TIMESTAMP_LTZ and (field.type.precision or 0) > _MILLIS_PRECISION
 
 
@@ -127,7 +127,7 @@ def _null_bits_sql(fields: Sequence[DataField]) -> list[str]:
 
 
 def _value_sql(field: DataField, column: str, offset: str) -> tuple[str, tuple[str, str] | None]:
-    """SQL for the slot, and for length and bytes of the variable part, of a value that is not null."""
+    """SQL for the slot of a non-null value, and for the length and bytes of its variable part."""
     kind = field.type
     root = kind.root
     if root in _BYTES:
@@ -161,7 +161,7 @@ def _bytes_sql(data: str, offset: str) -> tuple[str, tuple[str, str]]:
 
 
 def _little_endian_sql(number: str) -> str:
-    """SQL for the eight bytes of a BIGINT, lowest first: pairs, quads and halves are swapped in turn."""
+    """SQL for the eight bytes of a BIGINT, lowest first: it swaps pairs, quads and halves in turn."""
     value = f"({number})"
     for shift, mask in ((8, "71777214294589695L"), (16, "281470681808895L")):
         value = f"((shiftrightunsigned({value}, {shift}) & {mask}) | shiftleft({value} & {mask}, {shift}))"
@@ -187,7 +187,7 @@ def _vectorised(schema: TableSchema) -> Column:
         return pa.array(bucket_of(rows, fields, bucket_count, function))
 
     casted = [sf.col(_name(field.name)).cast(to_spark_type(field.type, name=field.name)) for field in fields]
-    # PySpark's stubs know no functions of a free number of columns.
+    # PySpark's stubs know no functions with a variable number of columns.
     bucket_udf = arrow_udf(buckets, "int")  # type: ignore[call-overload]
     column: Column = bucket_udf(*casted)
     return column

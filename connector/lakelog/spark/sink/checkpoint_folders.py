@@ -1,4 +1,4 @@
-"""The folders of checkpoints, in whatever file system: of Spark's, on this machine, or in the store of a table."""
+"""The folders of checkpoints, in any file system: Spark's, this machine's, or the file system of a table."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class LocalFolder:
 
     @property
     def location(self) -> str:
-        """Where it is."""
+        """The location of the folder."""
         return str(self.path)
 
     def find_text(self, name: str) -> str | None:
@@ -40,7 +40,7 @@ class LocalFolder:
 
 @dataclass(frozen=True, slots=True)
 class HadoopFolder:
-    """The folder of a checkpoint in a file system of Hadoop's, by a session of Spark's."""
+    """The folder of a checkpoint in a Hadoop file system, accessed through a Spark session."""
 
     session: SparkSession
     location: str
@@ -66,7 +66,7 @@ class HadoopFolder:
 
 @dataclass(frozen=True, slots=True)
 class StoreFolder:
-    """The folder of a checkpoint in the store of a table, read with the table's own access to it."""
+    """The folder of a checkpoint in the file system of a table, read with the table's own access to it."""
 
     files: FileIO
     location: str
@@ -88,7 +88,7 @@ class StoreFolder:
 
 
 def folder_beside(table: TableStore, location: str) -> LocalFolder | StoreFolder | None:
-    """The folder of a checkpoint that Python reads by itself: on this machine, or in the store of a table."""
+    """The folder of a checkpoint that Python can read by itself: on this machine, or in the file system of a table."""
     local = local_path(location)
     if local is not None:
         return LocalFolder(local)
@@ -101,19 +101,19 @@ def folder_beside(table: TableStore, location: str) -> LocalFolder | StoreFolder
 
 
 def checkpoint_folder(session: SparkSession, location: str) -> LocalFolder | HadoopFolder:
-    """The folder of a checkpoint at a location of Hadoop's, with its scheme, as Spark resolves it."""
+    """The folder of a checkpoint at a Hadoop location, with its scheme, as Spark resolves it."""
     local = local_path(location)
     return HadoopFolder(session, location) if local is None else LocalFolder(local)
 
 
 def named_folder(session: SparkSession, location: str) -> LocalFolder | HadoopFolder:
-    """The folder of a location as users write it: without a scheme it is in the default file system."""
+    """The folder of a location as users write it; without a scheme it is in the default file system."""
     path, files = _hadoop_file(session, location)
     return checkpoint_folder(session, files.makeQualified(path).toString())
 
 
 def local_path(location: str) -> Path | None:
-    """The path of a Hadoop location on this machine; None for another file system. Hadoop escapes nothing in it."""
+    """The path of a Hadoop location on this machine; None for another file system. Hadoop locations escape nothing."""
     scheme, colon, rest = location.partition(":")
     if location.startswith("/"):
         return Path(location)
@@ -123,7 +123,7 @@ def local_path(location: str) -> Path | None:
 
 
 def _find_text(session: SparkSession, path: str) -> str | None:
-    """The text of a file; None when it is not there."""
+    """The text of a file; None when it does not exist."""
     local = local_path(path)
     if local is not None:
         return text_of(local)
@@ -132,7 +132,7 @@ def _find_text(session: SparkSession, path: str) -> str | None:
 
 
 def text_of(path: Path) -> str | None:
-    """The text of a file on this machine; None when it is not there."""
+    """The text of a file on this machine; None when it does not exist."""
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -140,7 +140,7 @@ def text_of(path: Path) -> str | None:
 
 
 def read_text(session: SparkSession, path: str) -> str:
-    """The text of a file at a location of Hadoop's."""
+    """The text of a file at a Hadoop location."""
     local = local_path(path)
     if local is not None:
         return local.read_text(encoding="utf-8")
@@ -154,7 +154,7 @@ def read_text(session: SparkSession, path: str) -> str:
 
 
 def jvm_of(session: SparkSession) -> Any:  # py4j's view of the JVM
-    """The Java of a session."""
+    """The JVM of a session."""
     return session.sparkContext._jvm
 
 

@@ -1,7 +1,7 @@
-"""What became of each micro-batch, for the log and for the progress of its query.
+"""The outcome of each micro-batch, for the log and for the progress of its query.
 
-Spark has no place for it: the progress of a foreachBatch sink says -1 rows and nothing of a commit, and observed
-metrics are counted in tasks, before the commit. So this process remembers its last batches, and adds them to a progress
+Spark has no place for it: the progress of a foreachBatch sink reports -1 rows and nothing about a commit, and observed
+metrics are counted in tasks, before the commit. So this process keeps its last batches, and adds them to a progress
 that Spark has made.
 """
 
@@ -24,11 +24,11 @@ from lakelog.common.timestamps import utc_of
 logger = logging.getLogger("lakelog.spark")
 
 METRICS_PREFIX = "lakelog:"
-BATCHES_MAX = 1000  # remembered in a process; Spark keeps the progress of 100 batches of a query
+BATCHES_MAX = 1000  # kept per process; Spark keeps the progress of 100 batches of a query
 
 
 class BatchOutcome(StrEnum):
-    """What a micro-batch did: a snapshot of its own, nothing since it was in the table, or nothing for lack of rows."""
+    """What a micro-batch did: made a snapshot, or nothing because it was in the table already or had no rows."""
 
     COMMITTED = "committed"
     REPLAYED = "replayed"
@@ -39,9 +39,9 @@ class BatchOutcome(StrEnum):
 class BatchCommit:
     """What one micro-batch did to one table.
 
-    `row_count` are the rows that were written, one for each change; `file_count` the data files of the snapshot's
-    commit. `commit_millis` is the snapshot's time, milliseconds since 1970, `log_offsets` the next record of each
-    bucket's log behind it. `millis` is how long it took from rows to commit.
+    `row_count` is the number of rows that were written, one per change; `file_count` that of the data files in the
+    snapshot's commit. `commit_millis` is the snapshot's time in milliseconds since 1970, `log_offsets` the next record
+    of each bucket's log after it. `millis` is how long the batch took from rows to commit.
     """
 
     table: str
@@ -73,7 +73,7 @@ class BatchCommit:
         )
 
     def metrics(self) -> dict[str, object]:
-        """The batch as observed metrics of a progress. Times are as Spark writes them there."""
+        """The batch as observed metrics of a progress. Times are written as Spark writes them there."""
         time = None if self.commit_millis is None else utc_of(self.commit_millis, separator="T", suffix="Z")
         return {
             "outcome": self.outcome.value,
@@ -87,7 +87,7 @@ class BatchCommit:
 
 
 class KeptCommits:
-    """The last batches of this process, by run of the query and batch id: one a table and writer name."""
+    """The last batches of this process, by run of the query and batch id: one per table and writer name."""
 
     def __init__(self, batches_max: int = BATCHES_MAX) -> None:
         """Remember nothing yet."""
@@ -96,7 +96,7 @@ class KeptCommits:
         self._batches: OrderedDict[tuple[str, int], dict[str, BatchCommit]] = OrderedDict()
 
     def add(self, run: str | None, commit: BatchCommit, *, writer_name: str | None) -> None:
-        """Remember a batch; its run is None on Spark Connect, where nothing could ask for it."""
+        """Record a batch; its run is None on Spark Connect, where nothing could ask for it."""
         if run is None:
             return
         name = commit.table if writer_name is None else f"{commit.table}/{writer_name}"
@@ -106,7 +106,7 @@ class KeptCommits:
                 self._batches.popitem(last=False)
 
     def of(self, run: str, batch_id: int) -> dict[str, BatchCommit]:
-        """What a batch did, by `table` or `table/writer name`; nothing for one that is not known."""
+        """What a batch did, by `table` or `table/writer name`; empty for an unknown batch."""
         with self._lock:
             return dict(self._batches.get((run, batch_id), {}))
 
@@ -115,13 +115,13 @@ KEPT_COMMITS = KeptCommits()
 
 
 def progress_with_commits(progress: StreamingQueryProgress) -> StreamingQueryProgress:
-    """The progress of a streaming query, with what its batch did to tables of lakelog: for a StreamingQueryListener.
+    """The progress of a streaming query, with what its batch did to lakelog tables: for a StreamingQueryListener.
 
     `sink.numOutputRows` is the number of rows written, and `observedMetrics["lakelog:db.t"]` a Row with `outcome`
     (`committed`, `replayed` or `empty`), `rows`, `files`, `snapshot_id`, `commit_time`, `log_offsets` (bucket -> next
-    record) and `millis`; for a sink with a `writer_name` its key is `lakelog:db.t/name`. The progress is given back as
-    it is for a batch that no LakelogSink of this process has written, and on Spark Connect. The query that
-    `write_stream` gives has this in `lastProgress` and `recentProgress` already.
+    record) and `millis`; for a sink with a `writer_name` its key is `lakelog:db.t/name`. The progress is returned
+    unchanged for a batch that no LakelogSink of this process has written, and on Spark Connect. The query that
+    `write_stream` returns already has this in `lastProgress` and `recentProgress`.
     """
     commits = KEPT_COMMITS.of(str(progress.runId), progress.batchId)
     if not commits:
@@ -134,5 +134,5 @@ def progress_with_commits(progress: StreamingQueryProgress) -> StreamingQueryPro
 
 
 def progresses_with_commits(given: Sequence[StreamingQueryProgress]) -> list[StreamingQueryProgress]:
-    """As `progress_with_commits`, for several."""
+    """Like `progress_with_commits`, for several."""
     return [progress_with_commits(progress) for progress in given]

@@ -1,7 +1,7 @@
-"""What writes by `format("lakelog")` record of their sources: they do not see the plan of their query.
+"""What writes by `format("lakelog")` record about their sources: they do not see the plan of their query.
 
 A batch write records what its options declare. A streaming write finds in the checkpoint how far its streams have read,
-and which of them are tables of lakelog; what is joined to them is what its options declare.
+and which of them are lakelog tables; its options declare what is joined to them.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _declared(names: tuple[str, ...] | None, table: FileStoreTable) -> tuple[Sou
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamDeclaration:
-    """What the options of a streaming write say of its lineage. `names` None is nothing."""
+    """What the options of a streaming write say about its lineage. `names` None means nothing."""
 
     job: str | None
     names: tuple[str, ...] | None
@@ -78,7 +78,7 @@ class StreamDeclaration:
         return replace(batch, lineage=lineage.to_json(), job=named_job(lineage))
 
     def _branches(self, table: FileStoreTable) -> FindBranch:
-        """Finds the branch of a stream, by its name in the warehouse of the written table or among what is declared."""
+        """A function that finds a stream's branch by name, in the written table's warehouse or among the declared."""
 
         def find(identity: str, name: str) -> TableSource | None:
             for candidate in (name, *(self.names or ())):
@@ -92,7 +92,7 @@ class StreamDeclaration:
 
 
 def _beside(streams: Sequence[Source], declared: Sequence[Source]) -> list[Source]:
-    """What is declared, without the tables of the streams, of which the checkpoint says more than a bare name does."""
+    """The declared sources without the tables of the streams, about which the checkpoint says more than a bare name."""
     lines = {source_key(one) for one in streams if isinstance(one, TableSource)}
     return [
         one for one in declared if not (isinstance(one, TableSource) and one.end is None and source_key(one) in lines)
@@ -100,7 +100,7 @@ def _beside(streams: Sequence[Source], declared: Sequence[Source]) -> list[Sourc
 
 
 def _of_checkpoint(checkpoint: str | None, batch_id: int, find_branch: FindBranch) -> list[Source]:
-    """What the streams of a batch have read, by the checkpoint; nothing where Python cannot read it by itself."""
+    """What the streams of a batch have read, by the checkpoint; nothing if Python cannot read it by itself."""
     folder = None if checkpoint is None else local_path(checkpoint)
     if folder is None:
         return [UnknownSource(why="the checkpoint of the query is not on a file system that Python reads by itself")]
@@ -109,7 +109,7 @@ def _of_checkpoint(checkpoint: str | None, batch_id: int, find_branch: FindBranc
         starts = _lines(folder / "offsets" / str(batch_id - 1)) if batch_id else [NOTHING_READ] * len(ends)
         lines = zip(starts, ends, strict=True)
         return [source_of_lines(start, end, find_branch=find_branch) for start, end in lines]
-    except Exception as error:  # noqa: BLE001  # the batch is written whatever its analysis meets
+    except Exception as error:  # noqa: BLE001  # the batch is written even if its analysis fails
         return [unknown(error)]
 
 

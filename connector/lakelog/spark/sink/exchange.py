@@ -1,10 +1,10 @@
-"""Rows to the tasks that own their buckets: blocks of Arrow through Spark's shuffle, not rows.
+"""Sending rows to the tasks that own their buckets: as Arrow blocks through Spark's shuffle, not as rows.
 
-The task that has the rows checks them, splits them by bucket, and hands each bucket's on as binaries, Arrow streams.
-The task that owns the bucket puts them together in the order of their places in the batch. To shuffle the rows
-themselves takes a quarter more time, for Spark takes each apart and puts it together twice.
+The task that has the rows checks them, splits them by bucket, and sends the rows of each bucket on as binaries that are
+Arrow streams. The task that owns the bucket joins them in the order of their positions in the batch. Shuffling the rows
+themselves takes a quarter more time, since Spark takes each row apart and puts it together twice.
 
-A shuffle ends before the first task behind it begins: a row that the table or its topic refuses fails the batch before
+A shuffle ends before the first task after it begins: a row that the table or its topic refuses fails the batch before
 anything of it is logged.
 """
 
@@ -43,19 +43,19 @@ BLOCKS = pa.schema(
 )
 BLOCKS_SQL = f"{TASK_COLUMN} INT, bucket INT, place BIGINT, block BINARY"
 
-PIECE_BYTES = 64 << 20  # of rows that are split at a time
+PIECE_BYTES = 64 << 20  # size of the rows that are split at a time
 BLOCK_BYTES = 256 << 10  # small: Spark joins up to 2,000 of them in one Arrow batch
 PLACES_PER_TASK = 1 << 40
-_NO_BUCKET = -1  # of a block that is an error
+_NO_BUCKET = -1  # the bucket of a block that carries an error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sender:
-    """The body of mapInArrow before the shuffle: rows in, blocks out, each for the task `bucket % task_count`.
+    """The body of mapInArrow before the shuffle: turns rows into blocks, each for the task `bucket % task_count`.
 
-    Where buckets are dynamic, the task that is given the rows chooses them: then a block has all keys of a class of a
-    partition, see `filestore.write.assigning`, and `bucket` is the task. `limit` is that of the table's topic and
-    `mode` how changes become records; None for a table without a log.
+    Dynamic buckets are chosen by the task that gets the rows: then a block has all keys of a class of a partition, see
+    `filestore.write.assigning`, and `bucket` is the task. `limit` is that of the table's topic and `mode` is how
+    changes become records; both are None for a table without a log.
     """
 
     table: TableStore
@@ -114,7 +114,7 @@ class Sender:
             classes = AssignRules.of(schema.options, writer_count=self.task_count).class_of(
                 hashes_of(rows, schema.key_fields)
             )
-            # Partitions begin with different tasks, where they have fewer classes than there are tasks.
+            # Partitions that have fewer classes than there are tasks begin with different tasks.
             starts = hashes_of(rows, schema.partition_fields) if schema.partition_fields else np.int32(0)
             return np.mod(np.abs(np.fmod(starts, self.task_count)) + classes, self.task_count)
         return bucket_of(rows, schema.bucket_fields, self.table.bucket_count, schema.bucket_function)
@@ -134,16 +134,16 @@ def split_by_bucket(rows: pa.Table, buckets: npt.NDArray[np.int32]) -> Iterator[
 
 
 def received(batches: Iterable[pa.RecordBatch]) -> dict[int, pa.Table]:
-    """The rows of each bucket among the blocks that a task was given, in order.
+    """The rows of each bucket in the blocks that a task was given, in order.
 
-    That is the order of the columns `SORT_PREFIX...`, which are left out, then of the rows' places in the batch. Raises
-    what a sender met.
+    The order is that of the columns `SORT_PREFIX...`, which are left out, then of the rows' positions in the batch.
+    Raises the error of a sender.
     """
     blocks: list[tuple[int, int, pa.Buffer]] = []
     for batch in batches:
         buckets, places = batch.column("bucket").to_pylist(), batch.column("place").to_pylist()
         blocks += zip(buckets, places, (one.as_buffer() for one in batch.column("block")), strict=True)
-    # By bucket and place: no two blocks have the same, but for errors.
+    # By bucket and position, which no two blocks share, except those with errors.
     blocks.sort(key=lambda block: block[:2])
     if blocks and blocks[0][0] == _NO_BUCKET:
         error: LakelogError = pickle.loads(blocks[0][2])
@@ -155,7 +155,7 @@ def received(batches: Iterable[pa.RecordBatch]) -> dict[int, pa.Table]:
 
 
 def in_order(rows: pa.Table) -> pa.Table:
-    """The rows in the order of the columns `SORT_PREFIX...`, nulls first, without these; else as they are."""
+    """The rows in the order of the columns `SORT_PREFIX...`, nulls first, without them; unchanged if there are none."""
     sort_columns = [name for name in rows.column_names if name.startswith(SORT_PREFIX)]
     if not sort_columns:
         return rows
@@ -166,7 +166,7 @@ def in_order(rows: pa.Table) -> pa.Table:
 
 
 def check_owned(buckets: Iterable[int], task_count: int, number: int, table_name: str) -> None:
-    """Raise InvalidRequestError for a bucket that another task writes: two owners would fence each other for ever."""
+    """Raise InvalidRequestError for a bucket that another task writes: two owners would fence each other forever."""
     for bucket in buckets:
         if bucket % task_count != number:
             raise InvalidRequestError(

@@ -1,7 +1,7 @@
 """Writes by `format("lakelog")` to tables without a log: `df.write`, `df.writeStream`, INSERT INTO.
 
 Spark plans them without us, so rows reach the tasks in any distribution. That is enough for files; the buckets of a log
-have owners, so tables with a log are refused and the error names what writes them.
+have owners, so tables with a log are refused, with an error that names how to write them.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ logger = logging.getLogger("lakelog.spark")
 
 @dataclass(frozen=True, slots=True)
 class WrittenFiles(WriterCommitMessage):
-    """What a task has written on which snapshot; `query_id` is Spark's id of the streaming query, None for a batch.
+    """What a task has written, and on which snapshot; `query_id` is the id of the streaming query, None for a batch.
 
-    An `error` of the rows comes back here too, as in `lakelog.spark.failures`: the commit raises it.
-    `overwrite_mode` is the session's, which only tasks can read.
+    It also carries an `error` of the rows, as in `lakelog.spark.failures`: the commit raises it. `overwrite_mode` is
+    that of the session, which only tasks can read.
     """
 
     files: tuple[tuple[int, BucketFile], ...]
@@ -68,9 +68,9 @@ class WrittenFiles(WriterCommitMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilesPlan:
-    """One write as planned: on which snapshot, with which sequence numbers, in place of what is there or beside it.
+    """The plan of one write: on which snapshot, with which sequence numbers, and what it replaces, if anything.
 
-    `replaces` None lets the session's conf say what an overwrite replaces.
+    If `replaces` is None, the session's conf says what an overwrite replaces.
     """
 
     table: FileStoreTable
@@ -106,7 +106,7 @@ class FilesPlan:
         )
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> WrittenFiles:
-        """Write the rows of one task, or answer with the error of rows that do not fit."""
+        """Write the rows of one task, or return the error of rows that do not fit."""
         context = TaskContext.get()
         assert context is not None, "a write task runs in a Spark worker"
         write = FilesWrite(
@@ -132,21 +132,21 @@ class FilesPlan:
         )
 
     def commit_rows(self, written: Sequence[WrittenFiles]) -> Snapshot | None:
-        """Take the files of a batch write into one snapshot. Raises as `commit`."""
+        """Take the files of a batch write into one snapshot. Raises like `commit`."""
         batch = Batch(user=str(uuid.uuid4()), identifier=BATCH_COMMIT_IDENTIFIER, source_digest=None)
         return self.commit(written, batch, is_stream=False)
 
     def commit(
         self, written: Sequence[WrittenFiles], batch: Batch, *, is_stream: bool, is_taking_over: bool = False
     ) -> Snapshot | None:
-        """Take the files into one snapshot. Raises ConflictError when another writer was there meanwhile.
+        """Take the files into one snapshot. Raises ConflictError when another writer has committed meanwhile.
 
-        `is_taking_over` lets the batch have the job of another query.
+        `is_taking_over` lets the batch take over the job of another query.
         """
         snapshots = DriverSnapshots(self.table, None)
         hashes = self._hashes(written)
         files = [file for message in written for file in message.files]
-        # Spark plans a streaming write anew for its commit: only the messages know the snapshot they were written on.
+        # Spark plans a streaming write again for its commit: only the messages know the snapshot they were written on.
         base_id = min((message.base_id for message in written), default=self.base_id)
         added = [add_entry(self.table, file.bucket_id(bucket), file.meta) for bucket, file in files]
         clock = CommitClock()
@@ -201,12 +201,12 @@ class FilesPlan:
         return snapshot
 
     def _hashes(self, written: Sequence[WrittenFiles]) -> HashIndexChange | None:
-        """What the only task that had rows wrote of the HASH index."""
+        """The change of the HASH index by the only task that had rows."""
         changes = [message.hashes for message in written if message.hashes is not None]
         return joined_changes(changes) if self.index is not None else None
 
     def _replaced(self, latest: Snapshot | None, written: Sequence[WrittenFiles]) -> set[bytes]:
-        """The partitions whose rows go. Raises InvalidRequestError for rows outside of the overwrite's condition."""
+        """The partitions that are replaced. Raises InvalidRequestError for rows outside the overwrite's condition."""
         if not self.is_overwrite:
             return set()
         conf = next((message.overwrite_mode for message in written), None)
@@ -220,7 +220,7 @@ class FilesPlan:
         return HashIndexChange(files=hashes.files, replaced=replaced | hashes.partitions)
 
     def _check_base(self, latest: Snapshot | None, base_id: int) -> None:
-        """Raise ConflictError for an overwrite of another snapshot: what has changed since would be lost."""
+        """Raise ConflictError for an overwrite that was planned on another snapshot: later changes would be lost."""
         found = 0 if latest is None else latest.id
         if found != base_id:
             raise ConflictError(
@@ -230,10 +230,10 @@ class FilesPlan:
 
 
 class FilesWriter(DataSourceArrowWriter):
-    """A batch write. Files of a write that failed stay until orphans are cleaned: they may be in a snapshot."""
+    """A batch write. The files of a failed write stay until orphan files are removed: they may be in a snapshot."""
 
     def __init__(self, plan: FilesPlan, level: LoggingLevel | None = None) -> None:
-        """Write nothing yet. `level` is from where on the process that commits shows its log."""
+        """Write nothing yet. `level` is the level from which the committing process shows its log."""
         self._plan = plan
         self._level = level
 
@@ -250,10 +250,10 @@ class FilesWriter(DataSourceArrowWriter):
 
 
 class FilesStreamWriter(DataSourceStreamArrowWriter):
-    """A streaming write: each micro-batch once, under Spark's query id or `commit_user`.
+    """A streaming write: each micro-batch exactly once, under Spark's query id or `commit_user`.
 
-    Spark commits a batch again after a crash, and calls abort with all messages after a commit that raised, maybe
-    after it took effect: so the commit asks the table, and abort deletes nothing.
+    Spark commits a batch again after a crash, and calls abort with all messages after a commit that raised, which may
+    have taken effect: so the commit asks the table, and abort deletes nothing.
     """
 
     def __init__(
@@ -272,9 +272,9 @@ class FilesStreamWriter(DataSourceStreamArrowWriter):
 
     @sentence_first()
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """One snapshot of the micro-batch; none for a batch without tasks, which has nothing to say.
+        """One snapshot of the micro-batch; none for a batch without tasks, which has nothing to record.
 
-        One without rows makes a snapshot where a tag waits for it.
+        A batch without rows makes a snapshot if a tag waits for one.
         """
         written = written_files(messages)
         users = {message.query_id for message in written if message.query_id}
@@ -291,8 +291,8 @@ class FilesStreamWriter(DataSourceStreamArrowWriter):
     def _identified(self, batch: Batch, query_id: str | None) -> Batch:
         """The batch with the digest of its source offsets and its watermark.
 
-        Both stay None where the checkpoint is not on this machine. Raises InvalidRequestError where it is that of
-        another table.
+        Both stay None if the checkpoint is not on this machine. Raises InvalidRequestError if it belongs to another
+        table.
         """
         self._check_checkpoint(batch)
         folder = None if self._checkpoint is None else local_path(self._checkpoint)
@@ -306,27 +306,27 @@ class FilesStreamWriter(DataSourceStreamArrowWriter):
         return replace(batch, source_digest=digest, watermark_millis=parse_watermark(text, path=str(path)))
 
     def _check_checkpoint(self, batch: Batch) -> None:
-        """Let the checkpoint name the table. Where Python cannot read it by itself, warn by what the table knows."""
+        """Write the table into the checkpoint. If Python cannot read the checkpoint, warn by what the table knows."""
         table = self._plan.table
         folder = None if self._checkpoint is None else folder_beside(table, self._checkpoint)
         try:
             if folder is not None and folder.find_text(f"offsets/{batch.identifier}") is not None:
                 bind(folder, table, user=batch.user, batch_id=batch.identifier)
                 return
-        except (NotFoundError, UnavailableError) as error:  # the access to the table need not reach the checkpoint
+        except (NotFoundError, UnavailableError) as error:  # the table's access may not reach the checkpoint
             logger.info("checkpoint %s is not read: %s", self._checkpoint, error)
         check_unseen(table, user=batch.user, batch_id=batch.identifier)
 
 
 class AwayStreamWriter(DataSourceStreamArrowWriter):
-    """The streaming write of a table whose store does not answer: all that it does is end.
+    """The streaming write of a table whose file store does not answer: it only ends.
 
-    Spark makes a writer anew to end a batch whose commit raised. Where that failed too, Spark would report "Writing job
-    failed" in place of what the commit raised, which may be that its outcome is unknown.
+    Spark creates a new writer to end a batch whose commit raised. If that failed too, Spark would report "Writing job
+    failed" instead of what the commit raised, for example that its outcome is unknown.
     """
 
     def __init__(self, reason: str) -> None:
-        """`reason` is what the store answered."""
+        """`reason` is the answer of the file store."""
         self._reason = reason
 
     @sentence_first()
@@ -341,7 +341,7 @@ class AwayStreamWriter(DataSourceStreamArrowWriter):
 
 
 def check_has_no_log(table: Table) -> None:
-    """Raise InvalidRequestError for a table with a log, naming what writes it."""
+    """Raise InvalidRequestError for a table with a log, naming how to write it."""
     if table.log is not None:
         raise InvalidRequestError(
             f"table {table.name} has a log, whose buckets have one owner each: write a stream with "
@@ -352,7 +352,7 @@ def check_has_no_log(table: Table) -> None:
 
 
 def _refused(batches: Iterable[pa.RecordBatch], table_name: str) -> Iterator[pa.RecordBatch]:
-    """No rows. Raises InvalidRequestError when there are some, which this task cannot give buckets."""
+    """No rows. Raises InvalidRequestError for any row, since this task cannot assign buckets."""
     for batch in batches:
         if batch.num_rows:
             raise InvalidRequestError(
@@ -364,7 +364,7 @@ def _refused(batches: Iterable[pa.RecordBatch], table_name: str) -> Iterator[pa.
 
 
 def written_files(messages: Sequence[WriterCommitMessage | None]) -> list[WrittenFiles]:
-    """What the tasks answered. Raises the first error that one of them found in its rows."""
+    """The answers of the tasks. Raises the first error that one of them found in its rows."""
     written = [message for message in messages if isinstance(message, WrittenFiles)]
     for message in written:
         if message.error is not None:

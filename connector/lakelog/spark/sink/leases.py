@@ -1,6 +1,6 @@
 """The lease of a stream that writes a table with an eventual log: taken with its first batch, renewed with each.
 
-It is released when the stream is stopped between two batches, and else ends some time after its last renewal.
+It is released when the stream is stopped between two batches; otherwise it ends some time after its last renewal.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from lakelog.spark.sink.alignment import MicroBatch
 
 SPECULATION_CONF = "spark.speculation"
 logger = logging.getLogger("lakelog.spark")
-_PROCESS = str(uuid.uuid4())  # stands for the run of a query that cannot be seen
+_PROCESS = str(uuid.uuid4())  # stands for a query's run where Spark shows none
 
 
 class KeptLease:
     """The lease of a sink's last batch, in a run of its query."""
 
     def __init__(self) -> None:
-        """Hold none."""
+        """Hold no lease yet."""
         self._lease: WriterLease | None = None
         self._is_between_batches = False
         self._may_have_left_tasks = False
@@ -36,7 +36,7 @@ class KeptLease:
     def held(self, table: TableStore, micro: MicroBatch, spark: SparkSession) -> Iterator[WriterLease | None]:
         """Hold the lease of the table while a batch is written; None for a table without an eventual log.
 
-        Raises WriterLeaseError while another query holds it, InvalidRequestError where Spark runs tasks twice.
+        Raises WriterLeaseError while another query holds it, InvalidRequestError if Spark may run tasks twice.
         """
         if not has_one_writer(table):
             yield None
@@ -46,7 +46,7 @@ class KeptLease:
         lease = self._lease
         if lease is None or lease.run != run:
             lease = self._lease = take_lease(table, user=micro.user, run=run)
-            self._may_have_left_tasks = False  # those of an older run find its lease taken
+            self._may_have_left_tasks = False  # tasks of an older run find their lease taken
         else:
             lease.renew()
         self._is_between_batches = False
@@ -59,14 +59,14 @@ class KeptLease:
         self._is_between_batches = True
 
     def suspect_tasks(self) -> None:
-        """Note that an attempt of a task may still run, and send records, when the stream is stopped."""
+        """Note that an attempt of a task may still run and send records after the stream is stopped."""
         self._may_have_left_tasks = True
 
     def release(self) -> None:
-        """Let another query write at once, for a stream that has ended.
+        """Release the lease of a stream that has ended, so that another query can write at once.
 
-        Not where the stream was stopped in the middle of a batch, or after an attempt of a task had failed: something
-        of it may still send records, until the lease has ended by its age. Never raises: it ends by its age then, too.
+        The lease is not released if the stream was stopped in the middle of a batch, or after an attempt of a task had
+        failed: its tasks may still send records, until the lease expires. Never raises: then too the lease expires.
         """
         lease = self._lease
         if lease is None or not self._is_between_batches or self._may_have_left_tasks:
@@ -84,7 +84,7 @@ def has_one_writer(table: TableStore) -> bool:
 
 
 def check_no_speculation(table: TableStore, spark: SparkSession) -> None:
-    """Raise InvalidRequestError where Spark may run two attempts of a task of an eventual log at once."""
+    """Raise InvalidRequestError if Spark may run two attempts of a task of an eventual log at once."""
     if has_one_writer(table) and str(spark.conf.get(SPECULATION_CONF, "false")).lower() == "true":
         raise InvalidRequestError(
             f"{SPECULATION_CONF} is true, and table {table.name} has {CONSISTENCY.key}=eventual: a second attempt of a "

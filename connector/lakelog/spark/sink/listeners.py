@@ -1,8 +1,8 @@
-"""Listeners that are told of the batches of a sink.
+"""Listeners that are called for the batches of a sink.
 
 A listener is called after the commit, in the driver, before Spark records the batch as done. So a batch whose process
-dies between commit and call is run again, and the call comes with the replay: each batch with a snapshot is told of at
-least once. It is lost where the snapshot has expired by then. Listeners of a catalog are told of all commits, see
+dies between commit and call is run again, and the call comes with the replay: each batch with a snapshot is reported at
+least once. The call is lost if the snapshot has expired by then. Listeners of a catalog are called for all commits, see
 `filestore.metadata.snapshots.listeners`.
 """
 
@@ -24,21 +24,21 @@ logger = logging.getLogger("lakelog.spark")
 
 @runtime_checkable
 class EndListener(Protocol):
-    """A listener that is told of the end of its query too, where `write_stream` has started it."""
+    """A listener that is also called at the end of its query, if `write_stream` has started the query."""
 
     def notify_end(self, error: BaseException | None) -> None:
-        """The query has ended, with this error or without one: by itself, by `stop`, or since it failed.
+        """The query has ended, with this error or without one: by itself, by `stop`, or by a failure.
 
-        Called by a thread of its own; the end of the query, as its handle shows it, waits for it for a while. What it
+        It is called in a thread of its own; the query's handle waits a while for it before it reports the end. What it
         raises is logged.
         """
         ...
 
 
 def watch_end(query: StreamingQuery, listeners: Iterable[CommitListener], *, table_name: str) -> Thread | None:
-    """A thread that waits for the end of a query and tells those listeners of it that ask for it; None without any.
+    """A thread that waits for the end of a query, then calls the listeners that ask for it; None if none does.
 
-    It does not keep the process alive.
+    The thread does not keep the process alive.
     """
     asking = [listener for listener in listeners if isinstance(listener, EndListener)]
     if not asking:
@@ -48,12 +48,12 @@ def watch_end(query: StreamingQuery, listeners: Iterable[CommitListener], *, tab
         error: BaseException | None = None
         try:
             query.awaitTermination()
-        except Exception as found:  # noqa: BLE001  # of the query, or of a gateway that ends with its Spark
+        except Exception as found:  # noqa: BLE001  # from the query, or from a gateway that ends with its Spark
             error = error_of(found) or found
         for listener in asking:
             try:
                 listener.notify_end(error)
-            except Exception:  # what has ended has ended
+            except Exception:  # the query has ended anyway
                 logger.exception("a listener of the commits of table %s failed at the end of its query", table_name)
 
     thread = Thread(target=wait, name="lakelog-query-end", daemon=True)
@@ -62,7 +62,7 @@ def watch_end(query: StreamingQuery, listeners: Iterable[CommitListener], *, tab
 
 
 def whole_in(table: TableStore, user: str, identifier: int) -> Snapshot | None:
-    """The first living snapshot that holds a batch whole; None where that one may have expired, or none does."""
+    """The first living snapshot that holds a batch whole; None if that snapshot may have expired, or none does."""
     latest = table.snapshots.latest()
     found: Snapshot | None = None
     for snapshot in () if latest is None else table.snapshots.walk_back(latest):

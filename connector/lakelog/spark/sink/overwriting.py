@@ -1,4 +1,4 @@
-"""What a batch write with `mode("overwrite")` replaces, out of its options and the session's conf."""
+"""What a batch write with `mode("overwrite")` replaces, by its options and the session's conf."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from lakelog.spark.options import (
     known_options,
 )
 
-_CONF_OVERWRITE_MODE = replace(PARTITION_OVERWRITE_MODE, key=PARTITION_OVERWRITE_CONF)  # as the session says it
+_CONF_OVERWRITE_MODE = replace(PARTITION_OVERWRITE_MODE, key=PARTITION_OVERWRITE_CONF)  # as it is named in the session
 _OF_OVERWRITES: tuple[Option[object], ...] = (WHERE, REPLACE_WHERE, PARTITION_OVERWRITE_MODE, TIMEZONE)
 
 
 def parse_overwrite(given: Mapping[str, str], table: Table, *, is_overwrite: bool) -> Replaced | None:
-    """What a batch write replaces; None is nothing, or for an overwrite what the session's conf says.
+    """What a batch write replaces; None means nothing, or for an overwrite, what the session's conf says.
 
-    Raises OptionError, and InvalidRequestError for a condition on other columns than those of partitions.
+    Raises OptionError, and InvalidRequestError for a condition on columns that are not partition columns.
     """
     options = known_options(given, (*WRITE_OPTIONS, *_OF_OVERWRITES))
     conditions = [option for option in (WHERE, REPLACE_WHERE) if option.of(options)]
@@ -52,7 +52,7 @@ def parse_overwrite(given: Mapping[str, str], table: Table, *, is_overwrite: boo
 
 
 def replaced_by(mode: OverwriteMode, table: FileStoreTable) -> Overwrite:
-    """What an overwrite in a mode replaces: a table without partitions is replaced whole, as Spark does it."""
+    """What an overwrite in a mode replaces: a table without partitions is replaced as a whole, as in Spark."""
     is_dynamic = mode is OverwriteMode.DYNAMIC and bool(table.schema.partition_keys)
     return Overwrite.WRITTEN_PARTITIONS if is_dynamic else Overwrite.EVERYTHING
 

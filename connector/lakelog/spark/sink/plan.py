@@ -1,4 +1,4 @@
-"""The Spark plan of one write: rows to the tasks that own them, messages back to the driver. One action."""
+"""The Spark plan of one write, in one action: rows go to the tasks that own them, messages back to the driver."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NO_LIMIT = str((1 << 31) - 1)
 
 
 def rows_by_bucket(rows: DataFrame, sender: Sender, *, order_by: Sequence[str]) -> DataFrame:
-    """Checked rows, every bucket in the task that owns it, as blocks that keep the order of the rows.
+    """Checked rows, with every bucket in the task that owns it, as blocks that keep the order of the rows.
 
     The columns `order_by` come before the rows' own order.
     """
@@ -37,14 +37,14 @@ def rows_by_bucket(rows: DataFrame, sender: Sender, *, order_by: Sequence[str]) 
 
 
 def run_tasks(rows: DataFrame, body: Body) -> list[TaskMessage]:
-    """As `run_messages`, for the messages of a sink's tasks. Raises the first error that one found in its rows, too."""
+    """Like `run_messages`, for the tasks of a sink. It also raises the first error that a task found in its rows."""
     return parse_messages(run_messages(rows, body))
 
 
 def run_messages(rows: DataFrame, body: Body) -> list[bytes]:
-    """Run `body` over every partition, for what it gives back.
+    """Run `body` over every partition; returns its results.
 
-    Raises a row's failed check, or what the last attempt of a task of ours met.
+    Raises the failed check of a row, or the error of the last attempt of one of our tasks.
     """
     try:
         with batches_cut_by_rows(rows.sparkSession):
@@ -54,16 +54,16 @@ def run_messages(rows: DataFrame, body: Body) -> list[bytes]:
         if ours is None:
             raise
         logger.info("a write has failed: %s", ours, exc_info=error)
-        raise ours from None  # Spark's report of it would hide the message
+        raise ours from None  # Spark's report of the error would hide its message
     return [bytes(message[0]) for message in messages]
 
 
 @contextmanager
 def batches_cut_by_rows(session: SparkSession) -> Iterator[None]:
-    """Let Spark cut Arrow batches by their rows alone, a few at a time.
+    """Let Spark limit Arrow batches by the number of rows alone, a few at a time.
 
-    While there is a limit of bytes, Spark adds up the size of all columns after each row: 40 % of what it takes to
-    bring rows to Python (Spark 4.3, `BatchedPythonArrowInput`).
+    With a limit in bytes, Spark adds up the size of all columns after each row: 40 % of the time that it takes to bring
+    rows to Python (Spark 4.3, `BatchedPythonArrowInput`).
     """
     rows_max = session.conf.get(ROWS_PER_BATCH_KEY)
     bytes_max = session.conf.get(BYTES_PER_BATCH_KEY, None)
@@ -83,5 +83,5 @@ def batches_cut_by_rows(session: SparkSession) -> Iterator[None]:
 
 
 def run_nothing(rows: DataFrame) -> None:
-    """Run the plan for nothing: a stateful query fails when a batch is not run to its end."""
+    """Run the plan without using its result: a stateful query fails when a batch is not run to its end."""
     rows.write.format("noop").mode("overwrite").save()

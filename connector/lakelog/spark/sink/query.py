@@ -1,4 +1,4 @@
-"""The query that `write_stream` gives back."""
+"""The query that `write_stream` returns."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from lakelog.spark.compaction.compaction import BackgroundCompaction
 from lakelog.spark.failures import error_of
 from lakelog.spark.sink.commits import progress_with_commits, progresses_with_commits
 
-LISTENER_SECONDS = 60.0  # for which the end of a query waits for its listeners
+LISTENER_SECONDS = 60.0  # how long the end of a query waits for its listeners
 
 
 class TableQuery(StreamingQuery):
     """A streaming query whose end includes that of the compaction beside it.
 
-    Its progress says what each batch did to the table, see `progress_with_commits`.
+    Its progress reports what each batch did to the table, see `progress_with_commits`.
     """
 
     def __init__(
@@ -31,10 +31,10 @@ class TableQuery(StreamingQuery):
         on_end: Callable[[], None] = lambda: None,
         watch: Thread | None = None,
     ) -> None:
-        """Wrap a running query. `settles` says that it ends by itself, and leaves a table that reads need not merge.
+        """Wrap a running query. `settles` says that it ends by itself, and then leaves files that need no merge.
 
         `on_end` is called when the query has ended without an error, or was stopped. `watch` is the thread that tells
-        listeners of the end, whatever it was.
+        listeners about any end.
         """
         super().__init__(query._jsq)
         self._compaction = compaction
@@ -45,7 +45,7 @@ class TableQuery(StreamingQuery):
     def awaitTermination(self, timeout: int | None = None) -> bool | None:
         """Wait for the end of the query, and of compaction. See StreamingQuery.
 
-        Raises StreamingQueryException, whose cause is the error of lakelog's where that ended the query.
+        Raises StreamingQueryException; if a lakelog error ended the query, that error is its cause.
         """
         try:
             has_ended = super().awaitTermination(timeout)
@@ -60,7 +60,7 @@ class TableQuery(StreamingQuery):
         return has_ended
 
     def stop(self) -> None:
-        """Stop the query, and wait for a compaction under way."""
+        """Stop the query, and wait for a running compaction."""
         super().stop()
         self._compaction.wait()
         self._on_end()
@@ -74,7 +74,7 @@ class TableQuery(StreamingQuery):
 
     @property
     def recentProgress(self) -> list[StreamingQueryProgress]:
-        """The progress of the last triggers, as many as `spark.sql.streaming.numRecentProgressUpdates` says."""
+        """The progress of the last `spark.sql.streaming.numRecentProgressUpdates` triggers."""
         return progresses_with_commits(super().recentProgress)
 
     def _finish(self) -> None:

@@ -1,7 +1,7 @@
-"""Streaming writes: every micro-batch takes effect in the table once.
+"""Streaming writes: every micro-batch takes effect in the table exactly once.
 
 The sink is a foreachBatch function. A table with a log is written bucket by bucket through the commit protocol; a table
-without one by plain tasks whose files one snapshot takes in.
+without a log by plain tasks, whose files are taken into one snapshot.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ CHECKPOINT_CONF = "spark.sql.streaming.checkpointLocation"
 class LakelogSink:
     """Writes micro-batches to one table: `df.writeStream.foreachBatch(LakelogSink(table))`.
 
-    Or inside of a foreachBatch function of one's own: `sink(rows, batch_id)`, with rows derived from the batch. Each
-    row is an upsert; with a column `_row_kind` (`+I`, `-U`, `+U`, `-D`) it is that change. Columns are found by name; a
+    Or inside your own foreachBatch function: `sink(rows, batch_id)`, with rows derived from the batch. Each row is an
+    upsert; a column `_row_kind` (`+I`, `-U`, `+U`, `-D`) makes it that kind of change. Columns are found by name; a
     nullable column that the rows lack is null. Several changes of one key in a batch keep the order of their rows, or
     that of the columns `order_by`.
     """
@@ -69,15 +69,15 @@ class LakelogSink:
         """Open the table. Raises NotFoundError, and InvalidRequestError for `change_tracking` without a log.
 
         `writer_name` distinguishes several sinks on one table in one query. `commit_user` replaces Spark's query id; it
-        is needed on Spark Connect, where the id cannot be seen. `task_count` is how many tasks write a table with a
-        log, at most one a bucket, or one with dynamic buckets; as many as Spark has cores without it. `merge_schema`
-        adds columns that the table lacks before their rows are written, nullable, in one schema change; not those that
-        `order_by` alone needs. `change_tracking` False writes the files of a table with a log alone, and the log says
-        so (FLIP-188); the table's option decides without it. `job` is the name under which commits record what they
-        were made from; without it the query's name, else its id. A name that another query has in the table is an
-        error, unless `job_takeover` says that this one replaces it. `sources`, such as `db.a@12`, are recorded on Spark
-        Connect, which does not show what the query reads. `listeners` are told of each committed batch, at least once,
-        see `CommitListener`.
+        is needed on Spark Connect, where the id cannot be seen. `task_count` is how many tasks write a table with a log
+        (at most one per bucket) or a table with dynamic buckets; the default is the number of Spark's cores.
+        `merge_schema` adds columns that the table lacks before their rows are written, nullable, in one schema change,
+        except columns that only `order_by` needs. `change_tracking` False writes only the files of a table with a log,
+        and the log says so (FLIP-188); by default the table's option decides. `job` is the name under which commits
+        record what they were made from, by default the query's name, else its id. A name that another query has in the
+        table is an error, unless `job_takeover` says that this query replaces the other. `sources`, such as `db.a@12`,
+        are recorded on Spark Connect, which does not show what the query reads. `listeners` are called for each
+        committed batch, at least once, see `CommitListener`.
         """
         opened = resolve_table(table, catalog=catalog, warehouse=warehouse)
         if change_tracking is not None and opened.log is None:
@@ -118,25 +118,25 @@ class LakelogSink:
 
     @sentence_first()
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
-        """Write one micro-batch, whole, once, whatever happened before.
+        """Write one whole micro-batch exactly once, whatever happened before.
 
-        Raises InvalidRequestError for rows that do not fit, and what the protocol raises; then nothing is in the table
-        that another run of the same batch would not complete. `lakelog.spark.sink.stages` has the order of its steps.
+        Raises InvalidRequestError for rows that do not fit, and what the protocol raises; then another run of the same
+        batch completes whatever is in the table. `lakelog.spark.sink.stages` has the order of the steps.
         """
         run_batch(BatchRun(self._state, rows, batch_id))
 
     def check_checkpoint(self, micro: MicroBatch) -> None:
-        """Check once a run that the batches before are in the table. Raises InvalidRequestError.
+        """Check once per run that the previous batches are in the table. Raises InvalidRequestError.
 
-        On Spark Connect no checkpoint can be seen: there it warns by what the table knows of the query.
+        On Spark Connect no checkpoint can be seen: there the warning relies on what the table knows about the query.
         """
         check_checkpoint(self._state, micro)
 
     def check_rows(self, rows: DataFrame) -> None:
-        """Raise InvalidRequestError unless rows with these columns can be written. Takes no row.
+        """Raise InvalidRequestError unless rows with these columns can be written. Reads no row.
 
         With `merge_schema` new columns are added to the table. Columns of `order_by` that the table lacks are only
-        looked at.
+        checked.
         """
         check_rows(self._state, rows)
 
@@ -163,13 +163,13 @@ def write_stream(
     listeners: Sequence[CommitListener] = (),
     sources: Sequence[str] | None = None,
 ) -> StreamingQuery:
-    """Start a query that writes a stream to a table, each micro-batch once. See LakelogSink for the rows.
+    """Start a query that writes a stream to a table, each micro-batch exactly once. See LakelogSink for the rows.
 
     `output_mode` is `append` or `update`; updated rows of an aggregation are upserts. Without `available_now` or
     `processing_time` Spark starts each batch as soon as the one before it has ended. `merge_schema` adds columns that
-    the table lacks before the query starts. Raises, before anything starts, NotFoundError for the table, ConflictError
-    for one that was renamed since it was opened, InvalidRequestError for what does not fit, UnavailableError when the
-    log does not answer for as long as the table's `log.unavailable-timeout` says.
+    the table lacks before the query starts. Before anything starts, it raises NotFoundError for the table,
+    ConflictError for a table that was renamed since it was opened, InvalidRequestError for what does not fit,
+    UnavailableError when the log does not answer within the table's `log.unavailable-timeout`.
     """
     sink = LakelogSink(
         table,
@@ -187,7 +187,7 @@ def write_stream(
         sources=sources,
     )
     _check_stream(rows, output_mode, available_now=available_now, processing_time=processing_time)
-    latest_of(sink.table.store)  # raises for a table that was renamed since it was opened
+    latest_of(sink.table.store)  # raises if the table was renamed since it was opened
     sink.check_rows(rows)
     return start_stream(
         rows,
@@ -212,7 +212,7 @@ def start_stream(
     processing_time: str | None = None,
     query_name: str | None = None,
 ) -> StreamingQuery:
-    """Start a query whose batches are given to `body`, which writes them to `sink`. Raises as `write_stream`."""
+    """Start a query whose batches are passed to `body`, which writes them to `sink`. Raises like `write_stream`."""
     _check_stream(rows, output_mode, available_now=available_now, processing_time=processing_time)
     if checkpoint_location is None and not rows.sparkSession.conf.get(CHECKPOINT_CONF, None):
         raise no_checkpoint()

@@ -1,11 +1,11 @@
-"""The order of a micro-batch: named stages, each a function with one reason.
+"""The steps of a micro-batch, in order: named stages, each a function with one purpose.
 
     BEFORE     what must hold before anything is done for the batch
     PREPARE    what is settled once, while the writer holds its lease
     ATTEMPT    one try to write: done again from its first stage where another writer changed a bucket meanwhile
     AFTER      what follows a batch that is in the table
 
-A stage that raises leaves nothing in the table that another run of the same batch would not complete.
+Whatever a failed stage leaves in the table, another run of the same batch completes it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Stage = Callable[[BatchRun], None]
 
 
 def fit_columns(run: BatchRun) -> None:
-    """Rows with these columns can be written; new columns are added to the table where the sink was told to."""
+    """Rows with these columns can be written; new columns are added to the table if the sink merges schemas."""
     check_rows(run.sink, run.rows)
 
 
@@ -62,7 +62,7 @@ def fit_checkpoint(run: BatchRun) -> None:
 
 
 def record_lineage(run: BatchRun) -> None:
-    """What the rows come from, for the commit; from the first batch on snapshots are kept until that is fed."""
+    """What the rows come from, for the commit; from the first batch on, snapshots are kept until that is fed."""
     if not is_captured(run.table.store):
         return
     if not run.sink.holds_lineage:
@@ -75,7 +75,7 @@ def record_lineage(run: BatchRun) -> None:
 
 
 def mark_break(run: BatchRun) -> None:
-    """The log says where the run goes on after changes that it does not have."""
+    """Write into the log where the run continues after changes that the log does not have."""
     run.target = log_target(run.table, change_tracking=run.sink.change_tracking)
     if run.target is not None and run.target.topic.is_transactional and run.is_first:
         record_break(run.table.store, run.target)
@@ -123,7 +123,7 @@ def skip_replay(run: BatchRun) -> None:
 
 
 def refuse_other_job(run: BatchRun) -> None:
-    """The name of the job is not that of another query, unless this one takes its place."""
+    """The name of the job is not that of another query, unless this query replaces the other."""
     if not run.sink.job_takeover:
         check_job_is_free(run.write.batch.job, run.state.users, table_name=run.table.name)
 
@@ -135,7 +135,7 @@ def await_log(run: BatchRun) -> None:
 
 
 def finish_found_statements(run: BatchRun) -> None:
-    """Batch statements of writers that died are finished, before rows that came later."""
+    """Batch statements of writers that died are finished before later rows are written."""
     if run.target is not None and finish_statements(run.write.table, run.target, kafka=run.table.kafka):
         run.state = run.write.snapshots.newest()
 
@@ -160,7 +160,7 @@ def remember(run: BatchRun) -> None:
 
 
 def tell_progress(run: BatchRun) -> None:
-    """Readers of the log without Spark see up to where snapshots hold it."""
+    """Publish, for readers of the log without Spark, how far snapshots hold the log."""
     if run.table.log is not None and run.outcome is not BatchOutcome.EMPTY:
         publish_progress(run.table.store, run.table.log)
 
@@ -185,7 +185,7 @@ def report(run: BatchRun) -> None:
 
 
 def tell_listeners(run: BatchRun) -> None:
-    """Listeners are told of the batch, also of one that was committed before its process died."""
+    """Listeners are called for the batch, also for one that was committed before its process died."""
     if not run.sink.listeners or run.outcome is BatchOutcome.EMPTY:
         return
     snapshot = whole_in(run.table.store, run.micro.user, run.micro.identifier)
@@ -228,7 +228,7 @@ def run_batch(run: BatchRun) -> None:
 
 
 def _attempts(run: BatchRun) -> None:
-    """Attempts until one comes to an outcome."""
+    """Make attempts until one has an outcome."""
     for attempt in range(1, ATTEMPTS_MAX + 1):
         try:
             for stage in ATTEMPT:

@@ -1,7 +1,7 @@
 """Batch writes by `format("lakelog")` to tables with a log: `df.write` and INSERT, as batch statements.
 
-Tasks get rows in any distribution, check them and stage them; nothing is logged. The commit prepares the statement and
-finishes it, in one process. A write that overwrites deletes the old rows before the new ones, in log and files alike.
+Tasks get rows in any distribution, check them and stage them; they log nothing. The commit prepares and finishes the
+statement, in one process. An overwrite deletes the old rows before it adds the new ones, in log and files alike.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from lakelog.spark.tables import log_target
 from lakelog.spark.worker import spare_modules_from_collection
 
 _PIECE_BYTES = 64 << 20
-_DELETES = 1 << 32  # sequence numbers that the deletes of an overwrite have before the new rows
+_DELETES = 1 << 32  # sequence numbers reserved for the deletes of an overwrite, before those of the new rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class StagedRows(WriterCommitMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementPlan:
-    """One batch write to a table with a log, planned on a snapshot. `replaces` None lets the session's conf decide."""
+    """One batch write to a table with a log, planned on a snapshot. Without `replaces` the session's conf decides."""
 
     table: FileStoreTable
     log: TableLog = field(repr=False)
@@ -106,7 +106,7 @@ class StatementPlan:
         )
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> StagedRows:
-        """Stage the rows of one task, or answer with the error of rows that do not fit."""
+        """Stage the rows of one task, or return the error of rows that do not fit."""
         context = TaskContext.get()
         assert context is not None, "a write task runs in a Spark worker"
         spare_modules_from_collection()
@@ -133,7 +133,7 @@ class StatementPlan:
         return joined_parts(staged), row_count
 
     def commit(self, written: Sequence[StagedRows]) -> Snapshot:
-        """Prepare and finish the statement. Raises the first error of a task, and as `LoggedTable.run_staged`."""
+        """Prepare and finish the statement. Raises the first error of a task, and like `LoggedTable.run_staged`."""
         for message in written:
             if message.error is not None:
                 raise message.error
@@ -180,10 +180,10 @@ def joined_parts(parts: Iterable[Mapping[int, StagedPart]]) -> dict[int, StagedP
 
 
 class StatementWriter(DataSourceArrowWriter):
-    """A batch write to a table with a log. Files of a write that failed are orphans."""
+    """A batch write to a table with a log. The files of a failed write are orphan files."""
 
     def __init__(self, plan: StatementPlan, level: LoggingLevel | None = None) -> None:
-        """Write nothing yet. `level` is from where on the process that commits shows its log."""
+        """Write nothing yet. `level` is the level from which the committing process shows its log."""
         self._plan = plan
         self._level = level
 

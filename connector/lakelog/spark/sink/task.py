@@ -1,7 +1,7 @@
 """The part of a write that runs in Spark's Python workers.
 
-A task gets rows as Arrow batches, writes what they say, and gives back one message for the driver: an error of the rows
-comes back in it, any other error fails the task, see `lakelog.spark.failures`.
+A task gets rows as Arrow batches, writes their changes, and returns one message for the driver. An error of the rows is
+returned in the message, any other error fails the task, see `lakelog.spark.failures`.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _POOL = ProducerPool[EncodedRecords]()  # of this process
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskMessage:
-    """What a task reports to the driver. `answers` are of buckets with a log, the files of a table without one.
+    """What a task reports to the driver: `answers` for buckets with a log, files for a table without one.
 
     `is_repeated` says that an earlier attempt of the task has failed.
     """
@@ -80,9 +80,9 @@ class TaskMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedWrite:
-    """What a task needs to write its buckets, those with `bucket % task_count` == its number, to log and files.
+    """What a task needs to write its buckets, those whose `bucket % task_count` is its number, to log and files.
 
-    `lease` is that of the one writer of an eventual log; None for a transactional one.
+    `lease` is that of the only writer of an eventual log; None for a transactional log.
     """
 
     table: TableStore
@@ -92,7 +92,7 @@ class LoggedWrite:
     lease: WriterLease | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The body of mapInArrow behind the exchange."""
+        """The body of mapInArrow after the exchange."""
         message = answered(lambda: self.write(received(batches), task_number()))
         yield _to_batch(replace(message, is_repeated=attempt_number() > 0))
 
@@ -126,10 +126,10 @@ def _changes(part: pa.Table) -> ChangeRows:
 
 
 def write_buckets(write: LoggedWrite, changes: Mapping[int, ChangeRows | None]) -> list[BucketAnswer]:
-    """Write each bucket, or only visit it where there are no rows, in a thread of its own.
+    """Write each bucket, or only visit it if there are no rows, each in its own thread.
 
-    One more thread encodes the records, bucket after bucket, while the others wait for the broker, but for those that
-    depend on what the bucket has. Raises the first error after all have ended.
+    One more thread encodes the records, bucket after bucket, while the others wait for the broker; records that depend
+    on what the bucket has are not encoded ahead. Raises the first error after all threads have ended.
     """
     if not changes:
         return []
@@ -148,7 +148,7 @@ def write_buckets(write: LoggedWrite, changes: Mapping[int, ChangeRows | None]) 
 
 
 def _encoding(write: LoggedWrite, bucket: int, rows: ChangeRows, encoder: ThreadPoolExecutor) -> Encoded:
-    """What makes the part of a bucket: already under way, unless it needs what the bucket has."""
+    """The encoding of a bucket's part: already running, unless it needs what the bucket has."""
     encode: Encoded = partial(encode_part, write.table, write.target, bucket, rows)
     if write.table.schema.looks_up_old_rows:
         return encode
@@ -201,9 +201,9 @@ def _eventual_tasks(
 class FilesWrite:
     """What a task needs to write level-0 files of a table without a log.
 
-    Each task has a range of sequence numbers of its own, in the order of the tasks: no shuffle is needed, but where the
-    user's columns give the order of the rows, and where buckets are dynamic (`is_exchanged`). `index` and `rules` are
-    what these are chosen by: the HASH index of the snapshot that is written on, None for a table without.
+    Each task has its own range of sequence numbers, in the order of the tasks. No shuffle is needed, unless the user's
+    columns give the order of the rows or buckets are dynamic (`is_exchanged`). Dynamic buckets are chosen by `index`,
+    the HASH index of the snapshot that is written on, and `rules`; None for a table without them.
     """
 
     table: TableStore
@@ -246,7 +246,7 @@ def _bucket_files(entries: Iterable[ManifestEntry]) -> Iterator[tuple[int, Bucke
 
 
 def parse_messages(messages: Iterable[bytes | bytearray]) -> list[TaskMessage]:
-    """What the tasks answered. Raises the first error that one of them found in its rows."""
+    """The answers of the tasks. Raises the first error that one of them found in its rows."""
     parsed = [pickle.loads(message) for message in messages]
     for message in parsed:
         if message.error is not None:
@@ -255,7 +255,7 @@ def parse_messages(messages: Iterable[bytes | bytearray]) -> list[TaskMessage]:
 
 
 def answered(write: Callable[[], TaskMessage]) -> TaskMessage:
-    """What `write` gives, or an error of the rows. Raises every other error."""
+    """The result of `write`, or a message with an error of the rows. Raises every other error."""
     spare_modules_from_collection()
     try:
         return write()

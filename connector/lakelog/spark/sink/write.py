@@ -1,4 +1,4 @@
-"""Batch writes of a DataFrame whose commit records what its plan reads."""
+"""Batch writes of a DataFrame whose commits record what its plan reads."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def write(
 ) -> Snapshot | None:
     """Write the rows of a DataFrame in one snapshot, which records what they were made from.
 
-    As `df.write.format("lakelog")`, which does not see the plan of its query; `mode` and `where` are as in
-    `Table.write`. `job` is the name under which it is recorded. `sources`, such as `db.a@12`, are recorded in place of
-    what the plan reads; on Spark Connect, which shows no plan, they are all that is known. Raises InvalidRequestError
-    for rows that do not fit, and what the commit raises.
+    Like `df.write.format("lakelog")`, which does not see the plan of its query; `mode` and `where` are as in
+    `Table.write`. `job` is the name under which the write is recorded. `sources`, such as `db.a@12`, are recorded
+    instead of what the plan reads; on Spark Connect, which shows no plan, they are all that is known. Raises
+    InvalidRequestError for rows that do not fit, and what the commit raises.
     """
     if rows.isStreaming:
         raise InvalidRequestError("the rows are a stream: write them with lakelog.spark.write_stream")
@@ -79,7 +79,7 @@ def recorded(rows: DataFrame, table: Table, *, job: str | None = None, sources: 
 def _messages(
     rows: DataFrame, task: Callable[[Iterator[pa.RecordBatch]], WrittenFiles | StagedRows]
 ) -> list[WriterCommitMessage]:
-    """What the tasks of a write have answered."""
+    """The answers of the tasks of a write."""
 
     def body(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         message = pickle.dumps(task(batches))

@@ -21,7 +21,7 @@ from lakelog.spark.source.reading.lease import SnapshotLease
 class ConsistentTables(Mapping[str, DataFrame]):
     """Tables at consistent snapshots: their rows as DataFrames, by the names that were asked for.
 
-    `snapshots` has the ids, the versions of the tables above, and why a table is not at its newest snapshot.
+    `snapshots` has the ids, the versions of the upstream tables, and why a table is not at its newest snapshot.
     """
 
     def __init__(self, spark: SparkSession, catalog: Catalog, snapshots: ConsistentSnapshots) -> None:
@@ -31,7 +31,7 @@ class ConsistentTables(Mapping[str, DataFrame]):
         self.snapshots = snapshots
 
     def __getitem__(self, table: str) -> DataFrame:
-        """The rows of a table, also behind the `with` block."""
+        """The rows of a table; they can also be read after the `with` block."""
         token = PINS.set(pins_of(self._catalog, self.snapshots))
         try:
             return read(self._spark, table, catalog=self._catalog)
@@ -57,13 +57,13 @@ def consistent_read(
 ) -> Iterator[ConsistentTables]:
     """Read tables at snapshots that were made from the same versions of all tables that they share.
 
-    Gives the tables as DataFrames, and inside of the `with` block each `lakelog.spark.read` of one of them in this
-    thread shows that snapshot; one of another table is an error. `spark.read.format("lakelog")` and views `USING
-    lakelog` show their newest one, unless they name another by `scan.snapshot-id`; `spark.sql` takes the DataFrames.
+    Gives the tables as DataFrames. Inside the `with` block each `lakelog.spark.read` of one of them in this thread
+    shows that snapshot; a read of another table is an error. `spark.read.format("lakelog")` and views `USING lakelog`
+    show the newest snapshot, unless they name another by `scan.snapshot-id`; `spark.sql` takes the DataFrames.
 
-    The snapshots are the newest that go together, or those `at` a timestamp (without a zone in the session's) or at
-    snapshots of tables above, `{"db.source": 12}`. With `keeps_snapshots` they do not expire inside of the block: a
-    file in each table says so. Raises as `lakelog.lineage.consistent_snapshots`.
+    The snapshots are the newest consistent ones, or those `at` a timestamp (without a zone it is in the session's) or
+    at snapshots of upstream tables, `{"db.source": 12}`. With `keeps_snapshots` they do not expire inside the block: a
+    file in each table says so. Raises like `lakelog.lineage.consistent_snapshots`.
     """
     catalog = catalog_of(catalog, warehouse)
     found = consistent_snapshots(catalog, tables, in_zone(spark, at))
@@ -81,7 +81,7 @@ def consistent_read(
 
 
 def catalog_of(catalog: Catalog | None, warehouse: str | Path | None) -> Catalog:
-    """The catalog that a call names. Raises InvalidRequestError where it names none."""
+    """The catalog that a call names. Raises InvalidRequestError if it names none."""
     if catalog is not None:
         return catalog
     if warehouse is None:
@@ -90,7 +90,7 @@ def catalog_of(catalog: Catalog | None, warehouse: str | Path | None) -> Catalog
 
 
 def in_zone(spark: SparkSession, at: At | None) -> At | None:
-    """A timestamp without a zone in that of the session."""
+    """The timestamp; one without a zone gets that of the session."""
     if at is None or isinstance(at, Mapping):
         return at
     return millis_of(at, ZoneInfo(str(spark.conf.get("spark.sql.session.timeZone"))))

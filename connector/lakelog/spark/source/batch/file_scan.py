@@ -1,7 +1,7 @@
-"""The rows of a snapshot as a DataFrame: by Spark's own Parquet scan where files need no merge, else merged in Python.
+"""The rows of a snapshot as a DataFrame: by Spark's own Parquet scan if files need no merge, else merged in Python.
 
 Spark's scan prunes columns and row groups by what the query needs, and moves no rows through Python. It takes files
-whose rows are the table's rows, of the table's schema and of types that Spark reads as the format means them.
+whose rows are the table's rows, with the table's schema and with types that Spark reads as the format defines them.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _READ_BY_SPARK = frozenset(
         TypeRoot.TIMESTAMP_LTZ,
     }
 )
-# What must not depend on the session: dates before 1582 as they are, pages checked, a missing file is an error.
+# What must not depend on the session: dates before 1582 are kept, pages are checked, a missing file is an error.
 _SCAN_OPTIONS = {
     "datetimeRebaseMode": "CORRECTED",
     "ignoreCorruptFiles": "false",
@@ -59,14 +59,14 @@ _SCAN_OPTIONS = {
 }
 
 
-_RANGE_ROW_BYTES = 8  # what Spark counts for a row of a range
+_RANGE_ROW_BYTES = 8  # size that Spark assumes for a row of a range
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """What of a table is read: columns in their order, and the rows that pass a filter.
+    """The part of a table that is read: columns in order, and the rows that pass a filter.
 
-    `where` is the filter as Spark SQL, `predicate` the same as our readers take it.
+    `where` is the filter in Spark SQL, `predicate` is the same filter for our readers.
     """
 
     fields: tuple[DataField, ...]
@@ -77,7 +77,7 @@ class Selection:
 def scan_snapshot(
     spark: SparkSession, table: FileStoreTable, snapshot: Snapshot | None, selection: Selection
 ) -> DataFrame:
-    """The rows of a snapshot; None is the empty table. Their plan says so, see `read_mark`."""
+    """The rows of a snapshot; None is the empty table. Their plan records the snapshot, see `read_mark`."""
     splits = plan_read(table, snapshot, where=selection.predicate).splits
     scanned = [split for split in splits if is_scanned_by_spark(table, split)]
     merged = [split for split in splits if not is_scanned_by_spark(table, split)]
@@ -93,9 +93,9 @@ def scan_snapshot(
 
 
 def is_scanned_by_spark(table: FileStoreTable, split: DataSplit) -> bool:
-    """Whether Spark's Parquet scan gives the split's rows right.
+    """Whether Spark's Parquet scan gives the right rows of the split.
 
-    It is not asked for files of an object store: that would take jars and keys of Spark's own.
+    Spark does not scan files in an object store: it would need jars and keys of its own.
     """
     fields = table.schema.fields
     return (
@@ -131,9 +131,9 @@ def _by_python(
 ) -> DataFrame:
     """The splits' rows, merged in Python workers.
 
-    Spark takes the size of a range for that of what mapInArrow makes of it, and would broadcast any table of which it
-    believes that it has a few bytes. The range therefore has a row for every 8 bytes of the files, of which the first
-    of each partition is kept; to count them up takes about 1 ns a row.
+    Spark takes the size of a range for the size of the output of mapInArrow, and would broadcast any table that it
+    believes to have only a few bytes. The range therefore has one row per 8 bytes of the files, and only the first row
+    of each partition is kept; generating them takes about 1 ns per row.
     """
     schema = to_spark_schema(selection.fields)
     groups = pack(splits, lambda split: split.size_bytes, count=partition_count(), size_max=PARTITION_BYTES)
@@ -154,7 +154,7 @@ def _by_python(
 def _reading(
     rows: TableRows, groups: Sequence[Sequence[DataSplit]], step: int
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The body of mapInArrow: numbers of groups in, each times `step`, the rows of their splits out."""
+    """The body of mapInArrow: takes numbers of groups, each times `step`, and gives the rows of their splits."""
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

@@ -1,4 +1,4 @@
-"""Streams of several tables that move together, from code."""
+"""Streams of several tables that move together: the Python function."""
 
 from __future__ import annotations
 
@@ -42,15 +42,16 @@ def read_streams(
     beside: Sequence[str] | None = None,
     options: Mapping[str, str] | None = None,
 ) -> dict[str, DataFrame]:
-    """Streams of tables for one query that move together, by name.
+    """Streams of several tables that move together in one query, by name.
 
     Each batch ends, in all of them, at snapshots that show the same versions of the tables above them: a join of tables
     that were made from one source never sees two states of it. `checkpoint_location` is that of the query. A batch
     takes `snapshots` versions at most, a number or `all`. A query with several sets of tables gives each a `group` of
     its own. `options` are further ones of the reads, such as `row-kind`.
-    With `job`, its name, a query without a checkpoint starts beside the jobs that read the tables too: at snapshots
-    that go together with the tables that those make, or with `beside` alone; they are written to `sys.job_startup`.
-    Raises NotFoundError for a table, and for a start where no snapshots go together (NotConsistentError).
+    With `job`, its name, a query without a checkpoint starts beside the other jobs that read the tables: at snapshots
+    that are consistent with the tables that those jobs make, or only with `beside`; they are written to
+    `sys.job_startup`. Raises NotFoundError for a table, and for a start for which no snapshots are consistent
+    (NotConsistentError).
     """
     catalog, checkpoint = catalog_of(catalog, warehouse), Location.of(checkpoint_location, store_options(options or {}))
     if job is not None:
@@ -79,9 +80,9 @@ def start_beside(
     job: str,
     beside: Sequence[str] | None = None,
 ) -> None:
-    """Decide where a query without a checkpoint starts, and record it; nothing for one that has begun.
+    """Decide where a query without a checkpoint starts, and record it; does nothing for a query that has begun.
 
-    What was decided stays until the first batch is committed, also where the process dies before that.
+    The decision stays until the first batch is committed, even if the process dies before that.
     """
     if checkpoint.file_io.list_names(f"{checkpoint.path}/offsets"):
         return

@@ -31,7 +31,7 @@ _LATEST = GivenOffsets(all_buckets=Edge.LATEST)
 
 
 class LogReader(DataSourceReader):
-    """Reads the log between positions that are chosen when Spark plans: queries of one DataFrame see the same."""
+    """Reads the log between positions that are chosen when Spark plans: all queries of a DataFrame see the same."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class LogReader(DataSourceReader):
 
     @sentence_first()
     def partitions(self) -> Sequence[InputPartition]:
-        """Ranges of the log. Raises InvalidRequestError for an end before the start, and as `ReadStart.changes`."""
+        """Ranges of the log. Raises InvalidRequestError for an end before the start, and like `ReadStart.changes`."""
         return Patience(self._target.unavailable_seconds).keep_trying(self._ranges)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -73,7 +73,7 @@ class LogReader(DataSourceReader):
         start = self._start(ReadStart(table, self._target, self._options, head, phase), bounds, head)
         ending = log.ending or _LATEST
         found = bounds.given(ENDING_OFFSETS.key, ending, latest=head.now().ends)
-        # Behind the last transaction is its control record: an empty log starts behind its end.
+        # The last transaction is followed by its control record: an empty log starts behind its end.
         ends = {at: max(end, start.offsets[at]) if ending.is_edge(at) else end for at, end in found.items()}
         _check_range(start.offsets, ends, head.now().ends)
         end = LogOffset(topic_id=start.topic_id, offsets=ends, counts={}, consumed=head.now().snapshot_id)
@@ -81,7 +81,7 @@ class LogReader(DataSourceReader):
         return marked(phase.partitions(start, end, has_snapshots=has_snapshots), self._source(start, end))
 
     def _source(self, start: LogOffset, end: LogOffset) -> TableSource:
-        """What the read says of itself."""
+        """The source that the read records."""
         return replace(
             source_of_table(self._rows.table, mode=ReadMode.BATCH),
             log=LogRange(topic_id=end.topic_id, start=start.offsets, end=end.offsets),

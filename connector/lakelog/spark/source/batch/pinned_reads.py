@@ -1,4 +1,4 @@
-"""Which snapshots the batch reads of this thread show: inside of `consistent_read` those that were chosen there."""
+"""Which snapshots the batch reads of this thread show: inside `consistent_read`, those that were chosen there."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lakelog.spark.source.phases.stream_head import check_same_commit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pins:
-    """The snapshots that reads show, by table or branch. `names` are those of the tables."""
+    """The snapshots that reads show, by table or branch. `names` are the names of the tables."""
 
     lines: Mapping[LineKey, TableVersion]
     names: Sequence[str]
@@ -29,8 +29,8 @@ class Pins:
     def choice(self, table: FileStoreTable, given: SnapshotChoice) -> SnapshotChoice:
         """The snapshot that a read of a table shows.
 
-        Raises InvalidRequestError for a table without one, and for a read that names another, NotFoundError for a
-        snapshot that has expired.
+        Raises InvalidRequestError for a table without a chosen snapshot and for a read that names another snapshot,
+        NotFoundError for a snapshot that has expired.
         """
         named = [key for key, value in given.items() if value is not None]
         if named:
@@ -53,7 +53,7 @@ PINS: ContextVar[Pins | None] = ContextVar("lakelog_pins", default=None)
 
 
 def pins_with(table: TableStore, names: Sequence[str] | ConsistentSnapshots, catalog: Catalog, at: At | None) -> Pins:
-    """The pins of a read that is to be consistent with other tables, or one of snapshots that were chosen before."""
+    """The pins of a read that is to be consistent with other tables, or that uses snapshots chosen before."""
     if isinstance(names, ConsistentSnapshots):
         return pins_of(catalog, names)
     given = [names] if isinstance(names, str) else list(names)

@@ -1,4 +1,4 @@
-"""Batch reads from code: the options of the format as arguments."""
+"""Batch reads by a Python function: the options of the format as arguments."""
 
 from __future__ import annotations
 
@@ -44,17 +44,18 @@ def read(
 ) -> DataFrame:
     """The rows of a table as a DataFrame.
 
-    `columns` (a string is one) and `where` (Spark SQL) reach all files; `select` and `filter` on the result only those
-    that need no merge. Read is the newest snapshot, or `snapshot_id`, or the newest one at `timestamp` or before, or
-    the oldest one with `watermark` or a later one, or the one that `tag` keeps, or what `version` names: a tag, a
-    snapshot, `branch.tag`, `branch.snapshot` or a branch; with `branch` one of that branch. A timestamp is a datetime,
-    a string, or an int, milliseconds since 1970; without a zone it is in the session's. The snapshot is chosen now: all
-    queries of the DataFrame see that one. A name such as `db.t$files` is that of a system table, see
-    `Table.system.table`; its rows are read now. Raises NotFoundError and InvalidRequestError at once.
+    `columns` (a string is one column) and `where` (Spark SQL) are applied to all files; `select` and `filter` on the
+    result only to files that need no merge. The read shows the newest snapshot, or `snapshot_id`, or the newest
+    snapshot at or before `timestamp`, or the oldest with `watermark` or a later one, or the one that `tag` keeps, or
+    what `version` names: a tag, a snapshot, `branch.tag`, `branch.snapshot` or a branch; with `branch`, a snapshot of
+    that branch. A timestamp is a datetime, a string, or an int, milliseconds since 1970; without a zone it is in the
+    session's. The snapshot is chosen now: all queries of the DataFrame see it. A name such as `db.t$files` is that of a
+    system table, see `Table.system.table`; its rows are read now. Raises NotFoundError and InvalidRequestError at once.
 
-    With `consistent_with`, names of other tables, read is the newest snapshot, also at `timestamp`, that was made from
-    the same versions of what the tables share. Two such reads may choose differently, as their tables move: reads that
-    go together are given what `lakelog.lineage.consistent_snapshots` gave, or are inside of `consistent_read`.
+    With `consistent_with`, names of other tables, the read shows the newest snapshot (or the newest at `timestamp`)
+    that was made from the same versions of the sources that the tables share. Two such reads may choose differently, as
+    their tables move: for reads that go together, pass the result of `lakelog.lineage.consistent_snapshots`, or use
+    `consistent_read`.
     """
     zone = str(spark.conf.get("spark.sql.session.timeZone"))
     millis = None if timestamp is None else millis_of(timestamp, ZoneInfo(zone))

@@ -21,7 +21,7 @@ from lakelog.spark.source.reading.read_mark import marked, state_read
 
 
 class SnapshotReader(DataSourceReader):
-    """Reads one snapshot, which is chosen when Spark plans: what is made of one DataFrame sees one snapshot."""
+    """Reads one snapshot, which is chosen when Spark plans: everything derived from one DataFrame sees one snapshot."""
 
     def __init__(self, rows: TableRows, options: ReadOptions) -> None:
         """Read nothing yet."""

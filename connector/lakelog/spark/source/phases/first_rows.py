@@ -1,6 +1,6 @@
-"""The rows with which a stream begins, those of a snapshot or of a tag: in batches of as many splits as limits allow.
+"""The rows with which a stream begins, those of a snapshot or a tag, in batches of as many splits as limits allow.
 
-Splits have numbers, which are in the offsets: also those without a row that passes `where`.
+Splits have numbers, which are in the offsets; splits without a row that passes `where` have numbers too.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class RowsPhase:
     def begin(self, limits: Limits) -> Offset | None:
         """The end of the first batch of rows; None before the first snapshot.
 
-        Of a tag it is always among its rows: the offset names the tag for all that follows.
+        For a tag, the end is always among its rows: the offset names the tag for all that follows.
         """
         tagged = self._tag.named(self._state)
         if tagged is not None:
@@ -63,7 +63,7 @@ class RowsPhase:
         return self.end(SnapshotOffset(snapshot=base.id, split=0, commit=base.uuid), limits)
 
     def end(self, start: SnapshotOffset, limits: Limits) -> Offset:
-        """Where the batch ends that begins among the rows of a snapshot: among them, or where the changes begin."""
+        """The end of a batch that begins among the rows of a snapshot: among them, or where the changes begin."""
         self._lease.hold(start.snapshot)
         snapshot, splits = self._splits_of(start)
         sizes = [(split.row_count, split.size_bytes) for split in splits]
@@ -76,7 +76,7 @@ class RowsPhase:
         return replace(self._start.after(self._table.snapshots.get(snapshot.id)), reads_rows=reads_rows)
 
     def partitions(self, start: StartOffset | SnapshotOffset, end: Offset) -> list[InputPartition]:
-        """The rows between two offsets; behind those of a tag the difference to where the changes begin."""
+        """The rows between two offsets; after those of a tag, the difference up to where the changes begin."""
         if isinstance(end, SnapshotOffset):
             return self._between(end, start.split if isinstance(start, SnapshotOffset) else 0, end.split)
         if isinstance(start, SnapshotOffset):
@@ -101,7 +101,7 @@ class RowsPhase:
         return end if isinstance(end, SnapshotOffset) else start
 
     def _splits_of(self, place: SnapshotOffset) -> tuple[Snapshot, tuple[DataSplit, ...]]:
-        """A snapshot and its splits. Raises InvalidRequestError when it is not the one of the place's commit."""
+        """A snapshot and its splits. Raises InvalidRequestError when another commit made the snapshot."""
         if self._splits is None or self._splits[0].id != place.snapshot:
             snapshot = self._tag.snapshot_of(place)
             is_followed = self._target is None

@@ -1,8 +1,8 @@
-"""Streams over the generations of a table's log: a stored offset of one that ended is read up to its end, and goes on.
+"""Streams over the generations of a table's log: an offset in an ended one is read to its end, then the next follows.
 
-Up to its end an older log is read as it was, from its topic, or from the files where that was deleted or has lost
-records; an offset at the end is the beginning of the next generation: offset 0 of a topic, or, in a time without a log,
-the snapshot from which the files are followed. What an offset becomes depends on ended generations alone, which do not
+Up to its end an older log is read from its topic, or from the files if the topic was deleted or has lost records. An
+offset at the end becomes the beginning of the next generation: offset 0 of a topic, or, in a time without a log, the
+snapshot from which the files are followed. What an offset becomes depends only on ended generations, which do not
 change, so a batch that runs again is the same. Source: docs/rfcs/0028-life-of-a-log.md.
 """
 
@@ -33,12 +33,12 @@ FindTopic = Callable[[str], KafkaTopic | None]
 
 
 def no_topic(_topic_id: str) -> KafkaTopic | None:
-    """The older topics of a table that never had one."""
+    """Finds no topic: for a table without older topics."""
     return None
 
 
 class Generations:
-    """Takes the offsets of a stream over to the generation that its table has now."""
+    """Carries the offsets of a stream over to the generation that its table has now."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Generations:
     ) -> None:
         """Read nothing yet. `target` is the log that the table has now.
 
-        Batches end at whole snapshots where they are `is_aligned`; `versions_max` is that of `advance_to_snapshot`.
+        If `is_aligned`, batches end at whole snapshots; `versions_max` is that of `advance_to_snapshot`.
         """
         self._is_aligned = is_aligned
         self._versions_max = versions_max
@@ -70,13 +70,13 @@ class Generations:
         self._topics: dict[str, KafkaTopic | None] = {}
 
     def moved(self, offset: Offset) -> Offset:
-        """The offset in the generation where it is read on; an offset of the present one as it is."""
+        """The offset in the generation where reading continues; an offset of the present generation is unchanged."""
         while (moved := self._step(offset)) != offset:
             offset = moved
         return offset
 
     def span(self, start: Offset, end: Offset) -> tuple[Offset, Offset]:
-        """A batch from `start` to `end` in the generation that it reads."""
+        """The batch from `start` to `end`, in the generation that it reads."""
         start = self.moved(start)
         if isinstance(start, FollowOffset) and isinstance(end, LogOffset):
             last = self.last_followed(start)
@@ -85,9 +85,9 @@ class Generations:
         return start, end
 
     def after(self, snapshot: Snapshot | None) -> LogOffset | FollowOffset | None:
-        """Where the changes after a snapshot of an older generation begin; None for one of the present generation.
+        """Where the changes after a snapshot of an older generation begin; None for a snapshot of the present one.
 
-        A snapshot of None is the state before the first one.
+        None in place of a snapshot is the state before the first one.
         """
         known = self._ended()
         if snapshot is None:
@@ -105,7 +105,7 @@ class Generations:
         return isinstance(offset, LogOffset) and offset.topic_id != self._topic_id
 
     def is_held(self, offset: LogOffset, target: LogTarget | None) -> bool:
-        """Whether the log of an offset, the present one or an older one, holds all records from there on."""
+        """Whether the log of an offset, present or older, holds all records from the offset on."""
         if target is not None and offset.topic_id == target.topic_id:
             starts: Mapping[int, int] | None = {
                 bucket: at.offset for bucket, at in log_start_offsets(target.topic, len(offset.offsets)).items()
@@ -115,7 +115,7 @@ class Generations:
         return starts is not None and all(is_held(at, starts.get(one, 0)) for one, at in offset.offsets.items())
 
     def last_followed(self, offset: FollowOffset) -> int | None:
-        """The snapshot up to which the files are followed from an offset on; None without a log behind it."""
+        """The snapshot up to which the files are followed from an offset on; None if no log follows."""
         return next((one.snapshot_id for one in self._ended() if one.snapshot_id > offset.consumed), None)
 
     def end(self, start: LogOffset, limits: Limits) -> LogOffset:
@@ -166,7 +166,7 @@ class Generations:
                 return offset
 
     def _check_not_beyond(self, offset: LogOffset, ended: EndedGeneration) -> None:
-        """Raise LogTruncatedError for records that were read, and lost with the log before a snapshot had them."""
+        """Raise LogTruncatedError for records that were read but were lost with the log before a snapshot had them."""
         beyond = ended.read_beyond(offset.offsets)
         if not beyond or not self._fails_on_loss:
             return
@@ -181,7 +181,7 @@ class Generations:
         )
 
     def _joined(self, offset: FollowOffset) -> Offset:
-        """Where the log goes on behind the snapshot that an offset has followed; the offset where it does not."""
+        """Where the log continues after the snapshot that an offset has reached; the offset itself if it does not."""
         for one in self._ended():
             if one.snapshot_id == offset.consumed:
                 return self._beginning_after(one) if self._next_topic(one) else offset
@@ -228,7 +228,7 @@ class Generations:
         return self._topics[topic_id]
 
     def _check_not_normalized(self) -> None:
-        """Raise UnsupportedError where old values are looked up, which is done in the present log alone."""
+        """Raise UnsupportedError if old values are looked up, which is possible only in the present log."""
         if self._normalizes:
             raise UnsupportedError(
                 f"the query reads table {self._table.name} with scan.normalize, which looks old values up in the "

@@ -1,4 +1,4 @@
-"""A group of streams as the options of one of them name it."""
+"""Opening the group of streams that the options of one stream name."""
 
 from __future__ import annotations
 

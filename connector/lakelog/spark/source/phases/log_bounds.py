@@ -1,4 +1,4 @@
-"""Offsets that a read of the log is asked for: what the log holds of them, and where they stand among the snapshots."""
+"""The offsets that a read of the log asks for: what the log holds of them, and their positions among the snapshots."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ logger = logging.getLogger("lakelog.spark")
 
 
 class LogBounds:
-    """What the log of one table holds; asks Kafka."""
+    """What the log of one table holds. Asks Kafka."""
 
     def __init__(self, table: FileStoreTable, target: LogTarget, *, fails_on_loss: bool) -> None:
         """Ask nothing yet."""
@@ -29,7 +29,7 @@ class LogBounds:
         self._fails_on_loss = fails_on_loss
 
     def given(self, key: str, offsets: GivenOffsets, *, latest: Mapping[int, int]) -> dict[int, int]:
-        """Bucket -> offset of an option; `latest` are the offsets up to which the log can be read.
+        """Bucket -> offset of an option; `latest` has the offsets up to which the log can be read.
 
         Raises InvalidRequestError for buckets that the table does not have, UnavailableError.
         """
@@ -39,10 +39,10 @@ class LogBounds:
         return offsets.resolved(key, topic=topic.name, earliest=earliest, latest=latest)
 
     def since(self, time_millis: int, *, latest: Mapping[int, int]) -> dict[int, int]:
-        """Bucket -> the first record since a time, by Kafka's timestamps; the end of the log without one.
+        """Bucket -> the first record since a time, by Kafka's timestamps; the end of the log if there is none.
 
-        Raises LogTruncatedError when that is the oldest record that is left, unless losses are accepted: records since
-        that time may have been deleted.
+        Raises LogTruncatedError when that record is the oldest one left, unless losses are accepted: records since that
+        time may have been deleted.
         """
         topic, count = self._target.topic, self._table.bucket_count
         found = offsets_since(topic, count, time_millis)
@@ -57,10 +57,10 @@ class LogBounds:
         return {bucket: latest[bucket] if offset is None else offset for bucket, offset in found.items()}
 
     def held(self, offsets: Mapping[int, int]) -> dict[int, int]:
-        """The offsets, of which the log holds everything that follows.
+        """The offsets, checked: the log holds everything after them.
 
-        One that was deleted is an error, or where losses are accepted the oldest offset left. Raises LogTruncatedError,
-        InvalidRequestError for an offset behind the end, UnavailableError.
+        A deleted offset is an error, or if losses are accepted becomes the oldest offset left. Raises
+        LogTruncatedError, InvalidRequestError for an offset behind the end, UnavailableError.
         """
         topic, count = self._target.topic, self._table.bucket_count
         starts, ends = log_start_offsets(topic, count), high_watermarks(topic, count)
@@ -92,7 +92,7 @@ class LogBounds:
 
 
 def deleted_text(partition: KafkaPartition, offset: int, start: int, end: int) -> str:
-    """The statement that offsets were deleted, with the numbers."""
+    """The message that offsets were deleted, with the numbers."""
     return (
         f"{partition} does not hold offset {offset}, it holds [{start}, {end}): {start - offset} offsets were deleted"
         " by retention"
@@ -100,7 +100,7 @@ def deleted_text(partition: KafkaPartition, offset: int, start: int, end: int) -
 
 
 def place_offsets(topic_id: str, offsets: Mapping[int, int], snapshots: Iterable[LogOffset]) -> LogOffset:
-    """Offsets among the log positions of snapshots, oldest first: counts, and the newest snapshot passed. Pure."""
+    """Place offsets among the log positions of snapshots, oldest first: counts, newest snapshot passed. Pure."""
     counts: dict[int, BucketCount] = {}
     consumed, commit, is_exact = 0, None, False
     for snapshot in snapshots:

@@ -1,7 +1,7 @@
 """Batches that end at snapshots: `stream.align=snapshot`.
 
 A batch ends at the log offsets of a snapshot that holds no unfinished batch of a writer. While the newest snapshots
-hold one, the stream waits for its writer, as long as `stream.align.timeout` says.
+hold one, the stream waits for its writer, at most for `stream.align.timeout`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lakelog.spark.source.reading.offsets import LogOffset
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotPlace:
-    """A snapshot in the log: where the log goes on behind it, and the batches that it holds in part."""
+    """A snapshot in the log: where the log continues after it, and the batches that it holds in part."""
 
     position: LogOffset
     unfinished: tuple[UnfinishedBatch, ...]
@@ -38,7 +38,7 @@ class SnapshotPlace:
 
     @property
     def is_whole(self) -> bool:
-        """Whether a batch may end there."""
+        """Whether a batch may end at this snapshot."""
         return not self.unfinished
 
 
@@ -53,7 +53,7 @@ class WriterWait:
         clock: Callable[[], float] = time.monotonic,
         now_millis: Callable[[], int] = system_millis,
     ) -> None:
-        """Wait for no one yet."""
+        """Wait for no writer yet."""
         self._table_name = table_name
         self._timeout_millis = timeout_millis
         self._clock = clock
@@ -66,15 +66,16 @@ class WriterWait:
         self._since, self._newest = None, ()
 
     def waits_behind(self, places: Sequence[SnapshotPlace]) -> None:
-        """The stream has read everything up to these snapshots, oldest first, of which none is whole."""
+        """The stream has read everything up to these snapshots, oldest first, none of which is whole."""
         if self._since is None:
             self._since = self._clock()
         self._newest = places
 
     def check(self, *, is_fixed: bool) -> None:
-        """Raise ConflictError when it has waited for too long; the error names the writers.
+        """Raise ConflictError when the stream has waited for too long; the error names the writers.
 
-        A run that reads up to a fixed end does not wait: with `is_fixed` the age of the oldest of the snapshots counts.
+        A run that reads up to a fixed end does not wait: with `is_fixed`, the age of the oldest of the snapshots
+        counts.
         """
         if self._since is None:
             return

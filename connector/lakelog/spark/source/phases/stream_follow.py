@@ -33,9 +33,10 @@ class FollowPhase:
         self._checked: tuple[FollowOffset, Head] | None = None
 
     def end(self, start: FollowOffset, limits: Limits, *, last: int | None = None) -> FollowOffset:
-        """Where the batch that begins at `start` ends, at the snapshot `last` at the latest.
+        """The end of the batch that begins at `start`: the snapshot `last` at the latest.
 
-        Raises InvalidRequestError for one of another history, ConflictError for a snapshot at which it stops.
+        Raises InvalidRequestError for a start in another history, ConflictError for a snapshot at which the stream must
+        stop.
         """
         head = self._head.now()
         self._check_read(start, head)
@@ -53,16 +54,16 @@ class FollowPhase:
         return start if reached == start.consumed else FollowOffset(consumed=reached, commit=commits[reached])
 
     def end_at(self, start: FollowOffset, end: FollowOffset) -> FollowOffset:
-        """As `end`, where a group has decided at which snapshot the batch ends."""
+        """Like `end`, if a group has decided at which snapshot the batch ends."""
         self._check_read(start, self._head.now())
         for snapshot_id in range(start.consumed + 1, end.consumed + 1):
             self._stops.check_snapshot(self._followed(snapshot_id))
         return end
 
     def _check_read(self, start: FollowOffset, head: Head) -> None:
-        """Raise InvalidRequestError unless what the query has read is what leads to the newest snapshot.
+        """Raise InvalidRequestError unless the newest snapshot continues what the query has read.
 
-        A snapshot that has expired cannot be asked.
+        A snapshot that has expired cannot be checked.
         """
         if (start, head) == self._checked:
             return
@@ -84,18 +85,18 @@ class FollowPhase:
                 f"snapshot {snapshot_id} of table {self._table.name} has expired before this query has read it, so its "
                 "changes are lost to it; start the query with a new checkpoint location"
             ) from error
-        check_is_of(self._table, found)  # created again since it was read
+        check_is_of(self._table, found)  # the table was created again since it was read
         self._check_continues(found)
         return found
 
     def _check_continues(self, snapshot: Snapshot) -> None:
-        """Raise InvalidRequestError where the changes of a snapshot do not lead from the state of the one before."""
+        """Raise InvalidRequestError if the changes of a snapshot do not start from the state of the previous one."""
         before = find_changes(self._table, snapshot.id - 1)
         if before is not None and not continues(self._table, before, snapshot):
             raise InvalidRequestError(f"{not_continued(self._table, snapshot)} {OTHER_HISTORY}")
 
     def partitions(self, start: FollowOffset, end: FollowOffset) -> list[InputPartition]:
-        """What the tasks of a batch read. Raises InvalidRequestError for one that was planned of another history.
+        """What the tasks of a batch read. Raises InvalidRequestError for a batch that was planned in another history.
 
         The changes of a bucket are read in order, by one task. Where keys may have moved into other buckets, one task
         reads the changes of a whole partition, so that no older row of a key comes behind a newer one: a rescale moves

@@ -1,8 +1,8 @@
 """Streams of one query that move together: the batches of a group end at consistent snapshots of all its tables.
 
-Spark asks each stream by itself where its batch ends. The stream that is asked first decides for all, from the
-snapshots that all have read up to; the others find the decision. Each offset of a member has the positions of all
-members, so the next decision is found by what the offset says, also where the stream itself did not move.
+Spark asks each stream separately where its batch ends. The stream that is asked first decides for all, from the
+snapshots up to which all have read; the others find the decision. Each offset of a member has the positions of all
+members, so the offset identifies the next decision, even if the stream itself did not move.
 Source: docs/rfcs/0039-snapshot-lineage.md, "Aligned sources".
 """
 
@@ -32,9 +32,9 @@ class NextPositions(Protocol):
     def __call__(
         self, tables: Mapping[str, TableStore], behind: Positions | None, heads: Heads, *, steps: int | None
     ) -> Positions | LakelogError | None:
-        """The positions behind those, `steps` further on at most; the first ones, newest, behind None.
+        """The positions after these, at most `steps` further; after None, the first ones, which are the newest.
 
-        An error where there may be some once a writer has come further: it says what they wait for.
+        An error if there may be some once a writer has progressed: it says what they wait for.
         """
         ...
 
@@ -54,9 +54,9 @@ class StreamGroup:
         timeout_millis: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Open nothing yet. Tables are by their identities, `table` is that of the stream's own.
+        """Open nothing yet. Tables are identified by their identities; `table` is that of the stream's own table.
 
-        A batch takes `steps` versions at most. At its start a group waits `timeout_millis` for a writer that is behind.
+        A batch takes `steps` versions at most. At its start a group waits `timeout_millis` for a writer that lags.
         """
         self._options = options
         self._folder = folder
@@ -81,17 +81,17 @@ class StreamGroup:
         return self._options.name
 
     def enter(self) -> None:
-        """Enter a run, before any stream of the group is asked for the end of a batch."""
+        """Enter a run; called before any stream of the group is asked for the end of a batch."""
         if self._token is None:
             self._token = self._folder.enter(self._table)
 
     def fix(self) -> None:
-        """Take no snapshot from now on that is not there yet."""
+        """From now on, take no snapshot that does not exist yet."""
         self.enter()
         self._fixed = self._heads()
 
     def end_behind(self, behind: Positions | None) -> Positions | None:
-        """Where the batch ends that all members begin at positions; None while there is nothing to read."""
+        """The end of the batch that all members begin at these positions; None while there is nothing to read."""
         tables = self._opened()
         if behind is not None and behind.keys() != tables.keys():
             raise InvalidRequestError(
@@ -119,7 +119,7 @@ class StreamGroup:
         return decided
 
     def _check_waited(self) -> None:
-        """Raise what the streams wait for, when they have waited for long, or do not wait."""
+        """Raise the error that says what the streams wait for, if they have waited too long or do not wait."""
         if self._lag is None:
             return
         if self._since is None:
@@ -129,7 +129,7 @@ class StreamGroup:
             raise self._lag
 
     def let_go(self, reached: Positions) -> None:
-        """Delete decisions that no batch behind these committed positions needs."""
+        """Delete decisions that no batch after these committed positions needs."""
         if self._is_leader and self._forgot != reached:
             self._folder.forget(reached)
             self._forgot = reached

@@ -58,7 +58,7 @@ class GroupPhase:
         self._group.fix()
 
     def end(self, start: Offset, *, moved: Offset) -> Offset:
-        """Where the batch that begins at `start` ends; `moved` is the start in the present generation of the log."""
+        """The end of the batch that begins at `start`; `moved` is the start in the present generation of the log."""
         self._head.now()
         decided = self._group.end_behind(self._behind(start))
         if decided is None:
@@ -74,7 +74,7 @@ class GroupPhase:
         return replace(self._end_at(moved, snapshot), group=decided)
 
     def let_go(self, end: Offset) -> int | None:
-        """Let go of decisions, as a batch up to `end` is committed; gives the oldest snapshot that is still needed."""
+        """Delete decisions after a batch up to `end` is committed; returns the oldest snapshot that is still needed."""
         if not isinstance(end, LogOffset | FollowOffset) or end.group is None:
             return None
         self._group.let_go(end.group)

@@ -1,4 +1,4 @@
-"""Where a table is now: its newest snapshot, and how far its log can be read."""
+"""The head of a table: its newest snapshot, and how far its log can be read."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ OTHER_HISTORY = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """How far a stream may read: up to this snapshot, and up to these offsets of the log; `epochs` are its leaders'.
+    """How far a stream may read: up to this snapshot and these offsets of the log; `epochs` are those of its leaders.
 
-    `commit` is the uuid of the snapshot, where it has one.
+    `commit` is the uuid of the snapshot, if it has one.
     """
 
     snapshot_id: int
@@ -37,28 +37,28 @@ class Head:
 
 
 class TableHead:
-    """Looks where a table is, at most ten times a second; or always says where it was once."""
+    """Reads the head of a table, at most ten times a second; once fixed, it always gives the same head."""
 
     def __init__(self, table: FileStoreTable, target: LogTarget | None, *, allows_foreign: bool = False) -> None:
-        """Look at nothing yet. `allows_foreign` is that of `read_state`."""
+        """Read nothing yet. `allows_foreign` is that of `read_state`."""
         self._allows_foreign = allows_foreign
         self._table = table
         self._target = target
         self._seen: tuple[float, Head] | None = None
         self._fixed: Head | None = None
-        self._checked: tuple[int, str | None] | None = None  # the newest snapshot that is known to be the table's
+        self._checked: tuple[int, str | None] | None = None  # the newest snapshot known to be of this table
 
     @property
     def is_fixed(self) -> bool:
-        """Whether it says where the table was once."""
+        """Whether the head is fixed."""
         return self._fixed is not None
 
     def fix(self, patience: Patience) -> None:
-        """Say from now on where the table is now."""
+        """Fix the head as it is now."""
         self._fixed = patience.keep_trying(self._look)
 
     def now(self) -> Head:
-        """Where the table is. Raises UnavailableError; ConflictError for a table that was renamed or dropped."""
+        """The head of the table. Raises UnavailableError; ConflictError for a table that was renamed or dropped."""
         if self._fixed is not None:
             return self._fixed
         if self._seen is None or time.monotonic() - self._seen[0] > HEAD_SECONDS:
@@ -66,12 +66,12 @@ class TableHead:
         return self._seen[1]
 
     def rest(self, asked: float) -> bool:
-        """Wait until the table may be looked at again; not for long after a look, and not at all when that is never.
+        """Wait until the head may be read again: briefly after a read, and not at all if the head is fixed.
 
-        True where the last look is from before the monotonic time of a question, so that what was written since is not
-        in its answer: the next call of `now` looks. `processAllAvailable` counts on that.
-        Spark asks for the next offset about 85 times a second while there is nothing to read, and each question takes
-        processor time of two processes. A query with several sources asks one after the other: hence not for long.
+        True if the last read is older than the monotonic time of a question, so that its answer lacks what was written
+        since: the next call of `now` reads the head again. `processAllAvailable` relies on that. Spark asks for the
+        next offset about 85 times a second while there is nothing to read, and each question takes processor time of
+        two processes. A query with several sources asks one after the other: hence the short wait.
         """
         if self._fixed is not None or self._seen is None:
             return False
@@ -104,21 +104,21 @@ class TableHead:
         )
 
     def _held(self, newest: Snapshot | None, target: LogTarget) -> Mapping[int, int]:
-        """The offsets that the newest snapshot holds. Raises ConflictError where it has another log."""
+        """The offsets that the newest snapshot holds. Raises ConflictError if the snapshot has another log."""
         try:
             return position_after(self._table, newest, target, allows_foreign=self._allows_foreign).offsets
         except OtherLogError as error:
             raise ConflictError(str(error)) from error
 
     def _check_same_table(self, newest: Snapshot | None) -> None:
-        """Raise ConflictError when the folder holds another table; a snapshot is asked once."""
+        """Raise ConflictError when the folder holds another table; each snapshot is checked once."""
         if newest is not None and (newest.id, newest.uuid) != self._checked:
             check_same_table(self._table, newest.properties.get(UUID_KEY))
             self._checked = newest.id, newest.uuid
 
 
 def check_same_commit(table: FileStoreTable, snapshot_id: int, *, found: str | None, read: str | None) -> None:
-    """Raise InvalidRequestError where a snapshot is not the one that a query has read, made by the commit `read`."""
+    """Raise InvalidRequestError if a snapshot is not the one that a query has read, made by the commit `read`."""
     if read is not None and found != read:
         raise InvalidRequestError(
             f"snapshot {snapshot_id} of table {table.name} is not the one that the query has read: that was made by "
@@ -127,7 +127,7 @@ def check_same_commit(table: FileStoreTable, snapshot_id: int, *, found: str | N
 
 
 def check_is_there(table: FileStoreTable, snapshot_id: int, *, newest: int) -> None:
-    """Raise InvalidRequestError for a snapshot that a query has read behind the newest one."""
+    """Raise InvalidRequestError if a query has read a snapshot that is newer than the newest one."""
     if snapshot_id > newest:
         there = f"its newest is snapshot {newest}" if newest else "it has no snapshot"
         raise InvalidRequestError(
@@ -138,7 +138,7 @@ def check_is_there(table: FileStoreTable, snapshot_id: int, *, newest: int) -> N
 def log_after(
     table: FileStoreTable, snapshot: Snapshot | None, target: LogTarget, *, allows_foreign: bool = False
 ) -> LogState:
-    """The state of the log in a snapshot; that before the first one for None. Raises as `read_state`."""
+    """The state of the log in a snapshot; None stands for the state before the first one. Raises like `read_state`."""
     if snapshot is None:
         return LogState(topic_id=target.topic_id)
     return read_state(table, snapshot, topic_id=target.topic_id, allows_foreign=allows_foreign).logged
@@ -147,7 +147,7 @@ def log_after(
 def position_after(
     table: FileStoreTable, snapshot: Snapshot | None, target: LogTarget, *, allows_foreign: bool = False
 ) -> LogOffset:
-    """Where the log goes on after a snapshot; its beginning before the first. Raises as `read_state`."""
+    """Where the log continues after a snapshot; before the first one, its beginning. Raises like `read_state`."""
     snapshot_id, commit = (0, None) if snapshot is None else (snapshot.id, snapshot.uuid)
     log = log_after(table, snapshot, target, allows_foreign=allows_foreign)
     return LogOffset.of_snapshot(snapshot_id, log, table.bucket_count, commit=commit)
@@ -156,7 +156,8 @@ def position_after(
 def readable_end(held: int, stable: int, *, has_end_marks: bool = True) -> int:
     """How far a bucket can be read: to the last stable offset, or to what the newest snapshot holds.
 
-    The last stable offset may lag behind a snapshot. One step behind a transaction that a snapshot holds it has only
-    passed the transaction's end mark, which is no record: nothing to make a batch of. Eventual logs have no such marks.
+    The last stable offset may lag behind a snapshot. If it is one step after a transaction that a snapshot holds, it
+    has only passed the transaction's control record, which is no reason for a batch. Eventual logs have no control
+    records.
     """
     return held if stable <= held + (1 if held and has_end_marks else 0) else stable

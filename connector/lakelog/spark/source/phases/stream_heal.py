@@ -1,8 +1,8 @@
-"""Ranges of a log that Kafka does not hold any more are read from the files, where they are those of snapshots.
+"""Ranges of a log that Kafka no longer holds are read from the files, if snapshots have them.
 
-A batch stays one of log offsets, which say what is read and not from where: a bucket whose records are deleted is read
-from files, then from the log where that goes on, the others from the log. A batch that runs again is the same.
-Source: docs/rfcs/0031-healing.md.
+A batch is still defined by log offsets, which say what is read and not from where: a bucket with deleted records is
+read from files, then from the rest of the log; the other buckets are read from the log. A batch that runs again is the
+same. Source: docs/rfcs/0031-healing.md.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ Range = tuple[int, int, int]  # bucket, start, end
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogOfTable:
-    """A log that a table has, or had before the snapshot `before`, with its `ends` then. `topic` names it in messages.
+    """A log that a table has, or had before the snapshot `before`, then with its `ends`. `topic` names it in messages.
 
-    `starts` are the first offsets of the buckets; None where the topic does not exist, or is not to be read.
+    `starts` has the first offsets of the buckets; None if the topic does not exist or is not to be read.
     """
 
     topic_id: str
@@ -51,7 +51,7 @@ class LogOfTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealedBatch:
-    """What a batch reads of the log, and before it of files, by bucket. `is_upsert`: the log had no old values."""
+    """What a batch reads from files, then from the log, by bucket. `is_upsert` says that the log had no old values."""
 
     ranges: list[Range]
     files: Mapping[int, Sequence[ChangeFile]] = field(default_factory=dict)
@@ -59,12 +59,12 @@ class HealedBatch:
 
 
 class Healer:
-    """Finds deleted ranges of logs in the files; holds the snapshots that it has found."""
+    """Finds deleted ranges of logs in the files, and holds the snapshots that have them."""
 
     def __init__(
         self, table: FileStoreTable, *, accepts_loss: bool, on_untracked: OnUntracked, stops: OperationStops
     ) -> None:
-        """Hold nothing yet. With `accepts_loss` what neither log nor files have is left out, with a warning."""
+        """Hold nothing yet. With `accepts_loss`, what neither log nor files have is left out, with a warning."""
         self._table = table
         self._accepts_loss = accepts_loss
         self._on_untracked = on_untracked
@@ -73,9 +73,9 @@ class Healer:
         self._has_warned = False
 
     def healed(self, log: LogOfTable, start: LogOffset, ranges: Sequence[Range]) -> HealedBatch:
-        """How the ranges of a batch that begins at `start` are read. Asks nothing where the log holds all of them.
+        """How the ranges of a batch that begins at `start` are read. Asks nothing if the log holds all of them.
 
-        Raises LogTruncatedError with the numbers where a range is in neither, and as `HealedFiles`.
+        Raises LogTruncatedError, with the numbers, for a range that is in neither, and like `HealedFiles`.
         """
         lost = [one for one in ranges if log.starts is None or not is_held(one[1], log.starts.get(one[0], 0))]
         if not lost:
@@ -122,14 +122,14 @@ class Healer:
     def _files(
         self, finder: HealedFiles, bucket: int, places: Sequence[FilePlace], one: HealedRange
     ) -> tuple[ChangeFile, ...]:
-        """The files of a range, none where it needs none."""
+        """The files of a range; none if the range needs none."""
         if not one.has_files:
             return ()
         finder.check()
         return tuple(finder.between(bucket, [at for at in places if one.after <= at.snapshot_id <= one.up_to]))
 
     def _report(self, log: LogOfTable, healed: Mapping[int, HealedRange]) -> None:
-        """Hold the snapshots that are read from, and log what comes from them, and what is left out."""
+        """Hold the snapshots that are read from; log what comes from them and what is left out."""
         followed = [one for one in healed.values() if one.has_files]
         if followed:
             first, last = min(one.after for one in followed), max(one.up_to for one in followed)

@@ -50,10 +50,10 @@ class LogPhase:
         healer: Healer | None = None,
         patience: Patience | None = None,
     ) -> None:
-        """Hold nothing yet. Where it `looks_up`, the rows before its changes are looked up.
+        """Hold nothing yet. With `looks_up`, the rows before the changes are looked up.
 
-        `allows_foreign` is that of `read_state`. A `healer` finds what the log does not hold any more; `patience` is
-        with a log that does not answer.
+        `allows_foreign` is that of `read_state`. A `healer` finds what the log no longer holds; `patience` says how
+        long to wait for a log that does not answer.
         """
         self._healer = healer
         self._patience = Patience(0) if patience is None else patience
@@ -68,10 +68,10 @@ class LogPhase:
         self._old_rows = OldRows(table) if looks_up else None
         self._places: dict[int, SnapshotPlace] = {}
         self._has_checked = False
-        self._same_log: set[tuple[int, Position, int]] = set()  # what was asked of leader epochs, and is well
+        self._same_log: set[tuple[int, Position, int]] = set()  # leader epochs that were checked and are right
 
     def after(self, snapshot: Snapshot | None) -> LogOffset:
-        """Where the log goes on after a snapshot; its beginning before the first."""
+        """Where the log continues after a snapshot; before the first one, its beginning."""
         return position_after(self._table, snapshot, self._target, allows_foreign=self._allows_foreign)
 
     def end(self, start: LogOffset, limits: Limits) -> LogOffset:
@@ -81,7 +81,7 @@ class LogPhase:
         return end if end == start else replace(end, epochs=head.epochs, reads_rows=None)
 
     def end_at(self, start: LogOffset, end: LogOffset) -> LogOffset:
-        """As `end`, where a group has decided at which snapshot the batch ends."""
+        """Like `end`, if a group has decided at which snapshot the batch ends."""
         head = self._checked_head(start)
         self.wait.proceeds()
         return replace(end, epochs=head.epochs, reads_rows=None)
@@ -91,7 +91,7 @@ class LogPhase:
         self._wait_for_writers(start, self._head.now())
 
     def is_of(self, offset: LogOffset) -> bool:
-        """Whether an offset is one of this log, not of an older one."""
+        """Whether an offset is in this log, not in an older one."""
         return offset.topic_id == self._target.topic_id
 
     def _checked_head(self, start: LogOffset) -> Head:
@@ -138,7 +138,7 @@ class LogPhase:
             self.wait.proceeds()
 
     def _check_same_history(self, start: LogOffset, head: Head) -> None:
-        """Raise InvalidRequestError where the snapshot that was read has another one's id now; a run asks once."""
+        """Raise InvalidRequestError if another snapshot has the id of the one that was read; checked once per run."""
         check_is_there(self._table, start.consumed, newest=head.snapshot_id)
         if self._has_checked or start.commit is None:
             return
@@ -148,7 +148,7 @@ class LogPhase:
         self._has_checked = True
 
     def _check_same_log(self, start: LogOffset, head: Head) -> None:
-        """Raise LogRewrittenError when a bucket was cut before `start`; asked once for each change of a leader."""
+        """Raise LogRewrittenError when a bucket was cut before `start`; checked once per change of a leader."""
         for bucket, epoch in start.epochs.items():
             known = Position(offset=start.offsets[bucket], leader_epoch=epoch)
             if head.epochs.get(bucket, epoch) == epoch or (bucket, known, head.epochs[bucket]) in self._same_log:
@@ -157,14 +157,14 @@ class LogPhase:
             self._same_log.add((bucket, known, head.epochs[bucket]))
 
     def places(self, first: int, newest: int) -> Iterator[SnapshotPlace]:
-        """The snapshots from `first` to `newest` that have not expired, in the log."""
+        """The places in the log of the snapshots from `first` to `newest` that have not expired."""
         earliest = self._table.snapshots.earliest_id() or 1
         for snapshot_id in range(max(first, earliest, 1), newest + 1):
             if snapshot_id not in self._places:
                 try:
                     snapshot = self._table.snapshots.get(snapshot_id)
                     log = log_after(self._table, snapshot, self._target, allows_foreign=self._allows_foreign)
-                except NotFoundError:  # expired since we looked, or what it carried on has
+                except NotFoundError:  # expired meanwhile, or what it carries on has
                     continue
                 self._places[snapshot_id] = SnapshotPlace.of(snapshot, log, self._table.bucket_count)
             yield self._places[snapshot_id]
@@ -172,7 +172,7 @@ class LogPhase:
     def partitions(self, start: LogOffset, end: LogOffset, *, has_snapshots: bool = False) -> list[InputPartition]:
         """What the tasks of a batch between two offsets read.
 
-        With `has_snapshots` tasks know which snapshot has which records.
+        With `has_snapshots`, tasks know which snapshot has which records.
         """
         ranges = [(bucket, start.offsets.get(bucket, 0), offset) for bucket, offset in sorted(end.offsets.items())]
         wanted = [one for one in ranges if one[2] > one[1]]
@@ -191,7 +191,7 @@ class LogPhase:
         return log_partitions(wanted, batch, lambda group: snapshot_ends(group, start, places), done)
 
     def _log(self) -> LogOfTable:
-        """The log as it is now. Raises UnavailableError, after `patience`."""
+        """The present log. Raises UnavailableError, after `patience`."""
 
         topic, count = self._target.topic, self._table.bucket_count
         starts = self._patience.keep_trying(lambda: log_start_offsets(topic, count))
@@ -202,20 +202,20 @@ class LogPhase:
         )
 
     def let_go(self, end: LogOffset) -> None:
-        """Keep what comes after `end`."""
+        """Release what comes before `end`."""
         self.lease.hold(self._needed(end))
 
     def release(self) -> None:
-        """Keep nothing any more; what a restart needs to look rows up stays until its leases end by themselves."""
+        """Release everything; what a restart needs to look rows up stays until its leases end by themselves."""
         if self._old_rows is None:
             self.lease.release()
 
     def _needed(self, start: LogOffset) -> Mapping[int, int]:
-        """The offsets from which on a stream at `start` needs the log."""
+        """The offsets from which a stream at `start` needs the log."""
         return start.offsets if self._old_rows is None else self._base(start).offsets
 
     def _base(self, start: LogOffset) -> LogOffset:
-        """Where the rows before a batch that begins at `start` are looked up."""
+        """The base in which the rows before a batch that begins at `start` are looked up."""
         assert self._old_rows is not None
         newer = (place.position for place in self.places(start.consumed + 1, self._head.now().snapshot_id))
         return self._old_rows.base_of(start, newer, self.after)
@@ -229,7 +229,7 @@ def log_partitions(
     *,
     topic: KafkaTopic | None = None,
 ) -> list[InputPartition]:
-    """The partitions of a batch of the ranges `wanted`: each bucket is in one, first its files, then its log.
+    """The partitions of a batch of the ranges `wanted`: each bucket is in one partition, its files before its log.
 
     `ends_of` gives the snapshots that end in ranges; `done` and `topic` are those of `LogPartition`.
     """
@@ -245,10 +245,10 @@ def log_partitions(
 def snapshot_ends(
     ranges: Iterable[tuple[int, int, int]], start: LogOffset, places: Iterable[SnapshotPlace]
 ) -> dict[int, list[tuple[int, int]]]:
-    """Bucket -> (offset, snapshot): the snapshot has the records up to this offset, exclusive, from the one before on.
+    """Bucket -> (offset, snapshot): the snapshot has the records from the previous offset up to this one, exclusive.
 
-    The ranges begin at `start`, whose snapshot is read. Where the one before a snapshot has expired, it is not known
-    which of the two has a record: 0 in place of the snapshot. Pure.
+    The ranges begin at `start`, whose snapshot is read. If the snapshot before one has expired, it is not known which
+    of the two has a record: then 0 stands for the snapshot. Pure.
     """
     positions = [place.position for place in places]
     found: dict[int, list[tuple[int, int]]] = {}

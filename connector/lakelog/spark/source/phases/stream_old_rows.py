@@ -1,6 +1,6 @@
-"""Where a stream looks up the rows before its changes: a snapshot that is not ahead of it, leased, and the log behind.
+"""Where a stream looks up the rows before its changes: a leased snapshot that is not ahead of it, and the log after it.
 
-The newest snapshot is ahead of a batch: it holds rows that the batch is about to give.
+The newest snapshot is ahead of a batch: it already holds rows that the batch is about to give.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _WITH_OLD_VALUES = (ChangelogProducer.LOOKUP, ChangelogProducer.FULL_COMPACTION)
 
 
 def looks_up_old_rows(table: TableStore, target: LogTarget | None, options: ReadOptions) -> bool:
-    """Whether a stream must look up old rows: they are asked for, and what it reads has none.
+    """Whether a stream must look up old rows: they are asked for, and its source has none.
 
-    Raises UnsupportedError for an eventual log, and for a table without a log whose changes have none.
+    Raises UnsupportedError for an eventual log, and for a table without a log whose changes have no old rows.
     """
     if not options.normalizes or not table.schema.primary_keys:
         return False
@@ -50,7 +50,7 @@ def looks_up_old_rows(table: TableStore, target: LogTarget | None, options: Read
 
 
 class OldRows:
-    """Finds the snapshot to look up old rows in, the base of a batch, and holds it until there is a later one."""
+    """Finds the base of a batch, the snapshot in which old rows are looked up; holds it until there is a later one."""
 
     def __init__(self, table: TableStore) -> None:
         """Hold nothing yet."""
@@ -61,13 +61,13 @@ class OldRows:
     def base_of(
         self, start: LogOffset, newer: Iterable[LogOffset], position_of: Callable[[Snapshot], LogOffset]
     ) -> LogOffset:
-        """The newest living snapshot whose log offsets are not ahead of `start`, leased; 0 is the empty table.
+        """The newest living snapshot whose log offsets are not ahead of `start`, leased; 0 stands for the empty table.
 
-        `newer` are the positions of the living snapshots after `start.consumed`, oldest first. Raises NotFoundError
-        where it has expired, CorruptDataError for a `start` that contradicts itself.
+        `newer` are the positions of the living snapshots after `start.consumed`, oldest first. Raises NotFoundError if
+        it has expired, CorruptDataError for a `start` that contradicts itself.
         """
         if self._known is None or self._known[0] != start:
-            if self._known is None:  # the snapshot is held before it is looked for
+            if self._known is None:  # hold the snapshot before searching for it
                 self._lease.hold(max(start.consumed, 1))
             self._known = start, self._find(start, newer, position_of)
         base = self._known[1]
@@ -106,7 +106,7 @@ class OldRows:
         return base
 
     def ranges(self, base: LogOffset, wanted: Sequence[tuple[int, int, int]]) -> list[NormalizedRange]:
-        """Ranges of the log, each (bucket, start, end), with what tasks need of the base."""
+        """The ranges `wanted` of the log, each (bucket, start, end), with what tasks need from the base."""
         files = self._files(base, {bucket for bucket, _, _ in wanted})
         return [
             NormalizedRange(

@@ -1,4 +1,4 @@
-"""Where a stream, or a batch read of the log, starts: what `log.scan` and the options beside it name.
+"""Where a stream, or a batch read of the log, starts: at what `log.scan` and its related options name.
 
 | `log.scan` | starts |
 |---|---|
@@ -31,7 +31,7 @@ from lakelog.spark.source.reading.offsets import FollowOffset, LogOffset
 
 
 class ReadStart:
-    """Finds where a read starts, once the options have been checked to go together."""
+    """Finds where a read starts, after the combination of options has been checked."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class ReadStart:
         *,
         generations: Generations | None = None,
     ) -> None:
-        """Look at nothing yet. `generations` are those of the log, for reads that go on in the next one."""
+        """Read nothing yet. `generations` are those of the log, for reads that continue in the next one."""
         self._generations = generations
         self._table = table
         self._target = target
@@ -52,10 +52,10 @@ class ReadStart:
         self._log = log
 
     def snapshot(self) -> Snapshot | None:
-        """The snapshot whose rows a stream with `full` starts with; None before there is one.
+        """The snapshot with whose rows a stream with `full` starts; None before there is one.
 
-        Raises NotFoundError, and InvalidRequestError when it is named, holds a batch in part, and batches are to end at
-        whole snapshots.
+        Raises NotFoundError, and InvalidRequestError when the snapshot is named, holds a partial batch, and batches are
+        to end at whole snapshots.
         """
         state = self._options.state
         if state == NEWEST:
@@ -72,12 +72,12 @@ class ReadStart:
         return found
 
     def check_whole(self, found: Snapshot) -> None:
-        """Raise InvalidRequestError for a snapshot with a batch in part, where batches are to end at whole ones."""
+        """Raise InvalidRequestError for a snapshot with a partial batch, if batches are to end at whole snapshots."""
         if self._target is not None and self._is_aligned:
             check_whole(log_after(self._table, found, self._target), snapshot_id=found.id, table_name=self._table.name)
 
     def changes(self, scan: LogScan) -> LogOffset | FollowOffset:
-        """Where the changes begin, in a mode that reads no snapshot's rows.
+        """Where the changes begin, in a mode that reads no rows of a snapshot.
 
         Raises NotFoundError for snapshots that have expired and offsets that were deleted, InvalidRequestError for
         offsets that the log does not have, UnavailableError.
@@ -105,7 +105,7 @@ class ReadStart:
 
     @property
     def _heals(self) -> bool:
-        """Whether what the log does not hold behind a snapshot is read from the files."""
+        """Whether what the log lacks after a snapshot is read from the files."""
         is_whole = self._target is not None and self._target.topic.is_transactional
         return is_whole and self._generations is not None and not self._options.normalizes
 
@@ -127,7 +127,7 @@ class ReadStart:
         return advance_log(offset, (), self._head.now().ends, NO_LIMITS)
 
     def _before(self, snapshot_id: int | None) -> Snapshot | None:
-        """The snapshot before the named one, behind which its changes begin; None before the first."""
+        """The snapshot before the named one, after which the changes of the named one begin; None before the first."""
         assert snapshot_id is not None, "the options were checked"
         chosen = self._table.snapshots.get(snapshot_id)
         if chosen.id == 1:
@@ -169,16 +169,16 @@ class ReadStart:
         return self.placed(self._bounds().held(self._bounds().given(STARTING_OFFSETS.key, given, latest=ends)))
 
     def placed(self, offsets: dict[int, int]) -> LogOffset:
-        """Offsets of the log, among the positions of the snapshots."""
+        """Offsets of the log, placed among the positions of the snapshots."""
         assert self._log is not None
         assert self._target is not None
         positions = (place.position for place in self._log.places(1, self._head.now().snapshot_id))
         return place_offsets(self._target.topic_id, offsets, positions)
 
     def _held(self, offset: LogOffset | FollowOffset) -> LogOffset | FollowOffset:
-        """The offset, of which the log holds everything that follows; a stream reads what it does not from files.
+        """The offset, checked: the log holds everything after it. A stream reads what the log lacks from files.
 
-        One of an older log is checked when it is read.
+        An offset in an older log is checked when it is read.
         """
         is_older = (
             isinstance(offset, LogOffset) and self._target is not None and offset.topic_id != self._target.topic_id

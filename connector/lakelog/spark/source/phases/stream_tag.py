@@ -1,7 +1,7 @@
 """Streams that start from a tag: its rows, then the changes behind it.
 
-A tag keeps files, and no changes: where the log and the changelogs do not reach back to it any more, the stream goes on
-at the oldest living snapshot, with the difference of the two states before it (`failOnDataLoss=false`), or does not
+A tag keeps files, but no changes: if the log and the changelogs no longer reach back to it, the stream first gives the
+difference between the tag and the oldest living snapshot, and continues there (`failOnDataLoss=false`), or does not
 start.
 The tag is named in the offsets while its rows are read, so that a query that is started again reads the same.
 """
@@ -32,7 +32,7 @@ After = Callable[[Snapshot | None], LogOffset | FollowOffset]
 
 
 class TagStart:
-    """Finds the tag from which a stream starts, and where the changes behind it begin."""
+    """Finds the tag from which a stream starts, and where the changes after it begin."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class TagStart:
         *,
         fails_on_loss: bool,
     ) -> None:
-        """Read nothing yet. `after` gives where the changes behind a snapshot begin."""
+        """Read nothing yet. `after` gives where the changes after a snapshot begin."""
         self._table = table
         self._target = target
         self._generations = generations
@@ -51,7 +51,7 @@ class TagStart:
         self._fails_on_loss = fails_on_loss
 
     def named(self, state: ShownState) -> tuple[Snapshot, str] | None:
-        """The snapshot and the tag that the options of a stream name; None where they name a living snapshot.
+        """The snapshot and the tag that the options of a stream name; None if they name a living snapshot.
 
         Raises NotFoundError.
         """
@@ -64,15 +64,15 @@ class TagStart:
         except NotFoundError:
             if state.timestamp_millis is None:
                 raise
-            return None  # before the first commit, or the error of a stream says more
+            return None  # before the first commit; otherwise the error of a stream says more
         if snapshot is None or self._table.snapshots.find(snapshot.id) == snapshot:
             return None
         return next((snapshot, tag.name) for tag in self._table.snapshots.all_tags() if tag.snapshot == snapshot)
 
     def snapshot_of(self, offset: SnapshotOffset) -> Snapshot:
-        """The snapshot whose rows a query reads: of its tag, or living.
+        """The snapshot whose rows a query reads: that of its tag, or a living one.
 
-        Raises InvalidRequestError where the tag was replaced, NotFoundError where it was deleted.
+        Raises InvalidRequestError if the tag was replaced, NotFoundError if it was deleted.
         """
         if offset.tag is None:
             return self._table.snapshots.get(offset.snapshot)
@@ -88,9 +88,9 @@ class TagStart:
         )
 
     def goes_on_at(self, snapshot: Snapshot, tag: str) -> Snapshot:
-        """The snapshot behind which the changes are read: that of the tag, or the oldest one that can be.
+        """The snapshot after which the changes are read: that of the tag, or the oldest possible one.
 
-        Raises NotFoundError, which names the choices, where changes are not kept and the options do not accept that.
+        Raises NotFoundError, which names the choices, if changes are not kept and the options do not accept that.
         """
         if self._reaches_back(snapshot):
             return snapshot
@@ -118,7 +118,7 @@ class TagStart:
         return oldest
 
     def difference(self, old: Snapshot, new_id: int) -> list[InputPartition]:
-        """What the tasks of the batch between the tag and a younger snapshot read."""
+        """What the tasks of the batch between the tag and a newer snapshot read."""
         new = self._table.snapshots.find(new_id)
         if new is None:
             raise NotFoundError(
@@ -129,9 +129,9 @@ class TagStart:
         return [DifferencePartition(unit) for unit in unshared(before, after, is_followed=self._target is None)]
 
     def _reaches_back(self, snapshot: Snapshot) -> bool:
-        """Whether all changes behind a snapshot are in the log or in files."""
+        """Whether all changes after a snapshot are in the log or in files."""
         if self._table.snapshots.find(snapshot.id) is not None:
-            return True  # what its log does not hold is read from the files of the snapshots behind it
+            return True  # what its log lacks is read from the files of the later snapshots
         begin = self._after(snapshot)
         if isinstance(begin, LogOffset):
             return self._generations.is_held(begin, self._target)

@@ -1,7 +1,7 @@
 """How much a micro-batch reads. Pure: no clock, no disk, no broker.
 
 Batches end where transactions end. In the log these places are the offsets that snapshots hold, whose running totals
-make limits exact, and behind the newest snapshot the last stable offset.
+make limits exact, and after the newest snapshot the last stable offset.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ UNKNOWN_RECORD_BYTES = 512
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The most that a batch should read; None is no limit."""
+    """The most that a batch should read; None means no limit."""
 
     rows: int | None = None
     size_bytes: int | None = None
@@ -31,7 +31,7 @@ NO_LIMITS = Limits()
 
 
 def take_splits(sizes: Sequence[tuple[int, int]], first: int, limits: Limits) -> int:
-    """How far to read the splits of a snapshot, from `first` on: at least one of them. `sizes` are (rows, bytes)."""
+    """How far to read the splits of a snapshot, from `first` on: at least one split. `sizes` are (rows, bytes)."""
     rows = size_bytes = 0
     for at in range(first, len(sizes)):
         rows += sizes[at][0]
@@ -44,10 +44,10 @@ def take_splits(sizes: Sequence[tuple[int, int]], first: int, limits: Limits) ->
 def take_snapshots(
     row_counts: Iterable[tuple[int, int]], consumed: int, limits: Limits, *, versions_max: int | None = None
 ) -> int:
-    """How far to follow snapshots, given as (id, rows that they add): at least one of those that add rows.
+    """How far to follow snapshots, given as (id, rows that they add): at least one that adds rows.
 
-    `consumed` when none adds any. With `versions_max` at most so many that add rows are taken, and the last of them
-    ends the batch: what changes no row behind it comes with the next one.
+    Returns `consumed` when none adds rows. With `versions_max` at most that many snapshots that add rows are taken, and
+    the last of them ends the batch: later snapshots that change no row come with the next batch.
     """
     rows = versions = 0
     reached = consumed
@@ -63,10 +63,10 @@ def take_snapshots(
 
 
 def advance_log(start: LogOffset, snapshots: Iterable[LogOffset], ends: Mapping[int, int], limits: Limits) -> LogOffset:
-    """Where the batch that begins at `start` ends.
+    """The end of the batch that begins at `start`.
 
-    `snapshots` are the log positions of the snapshots after `start.consumed`, oldest first; they are looked at only as
-    far as the limits reach. `ends` are the offsets up to which the log may be read now. A batch that reads anything
+    `snapshots` are the log positions of the snapshots after `start.consumed`, oldest first; they are consumed only as
+    far as the limits reach. `ends` has the offsets up to which the log may be read now. A batch that reads anything
     reads at least one bucket up to one place where it may end, however large that is.
     """
     walk = _Walk(start, limits)
@@ -81,11 +81,11 @@ def advance_log(start: LogOffset, snapshots: Iterable[LogOffset], ends: Mapping[
 def advance_to_snapshot(
     start: LogOffset, snapshots: Iterable[LogOffset], limits: Limits, *, versions_max: int | None = None
 ) -> LogOffset:
-    """Where the batch that begins at `start` ends when it is to end at a snapshot: at one of `snapshots`.
+    """The end of the batch that begins at `start` when it is to end at a snapshot, one of `snapshots`.
 
-    They are oldest first; one of them that is before `start` in a bucket is left out. The batch goes up to the newest
-    one within the limits, over `versions_max` of those that move a bucket on, and to the first of these at least;
-    `start` itself when none does. Of several at the same offsets the first one is taken.
+    They are oldest first; a snapshot that is before `start` in a bucket is left out. The batch goes up to the newest
+    one within the limits, over at most `versions_max` of those that advance a bucket, and at least to the first of
+    these; the end is `start` itself when none does. Of several at the same offsets the first one is taken.
     """
     reached, versions = start, 0
     for snapshot in snapshots:
@@ -102,14 +102,14 @@ def advance_to_snapshot(
 
 
 def _passed(start: LogOffset, end: LogOffset) -> tuple[int, int]:
-    """The most records, and about the bytes, between two positions."""
+    """The maximum number of records, and the approximate bytes, between two positions."""
     walk = _Walk(start, NO_LIMITS)
     walk.take(end.offsets, end.counts)
     return walk.passed
 
 
 class _Walk:
-    """A position that moves on, and what has been passed."""
+    """A position that advances, and what it has passed."""
 
     def __init__(self, start: LogOffset, limits: Limits) -> None:
         self._start = start
@@ -121,11 +121,11 @@ class _Walk:
         self._passed_snapshot: LogOffset | None = None
 
     def pass_snapshot(self, snapshot: LogOffset) -> None:
-        """Everything of a snapshot is read."""
+        """Pass everything of a snapshot."""
         self._passed_snapshot = snapshot
 
     def take(self, offsets: Mapping[int, int], counts: Mapping[int, BucketCount]) -> bool:
-        """Move every bucket up to `offsets`, bucket by bucket while the limits hold. False when one stays behind."""
+        """Move every bucket up to `offsets`, bucket by bucket while the limits hold; False when one stays behind."""
         is_whole = True
         for bucket, offset in sorted(offsets.items()):
             is_new = offset > self._offsets.get(bucket, 0)
@@ -138,9 +138,9 @@ class _Walk:
         return is_whole
 
     def _fits(self, bucket: int, offset: int, count: BucketCount | None) -> bool:
-        """Whether the bucket may move on to `offset`; if so, what it passes is added to the batch."""
+        """Whether the bucket may advance to `offset`; if so, what it passes is added to the batch."""
         before = self._counts.get(bucket, BucketCount())
-        rows = offset - self._offsets.get(bucket, 0)  # offsets have gaps: there are no more records than this
+        rows = offset - self._offsets.get(bucket, 0)  # an upper bound of the records: offsets have gaps
         if count is None:
             size_bytes = rows * (before.size_bytes // before.records if before.records else UNKNOWN_RECORD_BYTES)
         else:
@@ -159,7 +159,7 @@ class _Walk:
         return self._rows, self._size_bytes
 
     def offset(self) -> LogOffset:
-        """Where the walk stands; the start itself when no bucket has moved."""
+        """The position of the walk; the start itself when no bucket has moved."""
         if self._offsets == dict(self._start.offsets):
             return self._start
         newest = self._start if self._passed_snapshot is None else self._passed_snapshot

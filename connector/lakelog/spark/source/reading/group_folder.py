@@ -1,14 +1,14 @@
-"""The folder in which the streams of a group agree, one in the checkpoint location of their query.
+"""The folder in which the streams of a group agree; it is in the checkpoint location of their query.
 
     <folder>/<group>/member-<hash of the table's identity>.json   {"table": identity, "token": "..."}, of each stream
     <folder>/<group>/leader-<hash of the tokens>.json             {"table": identity}, of each run of the query
     <folder>/<group>/behind-<hash of the positions>.json          a decision: {"behind": positions, "end": positions}
 
-Positions are {identity: [snapshot, commit]}; a decision behind nothing, the first, has the name `behind-start.json` and
-null. Each stream has a planner process of its own. When a run begins Spark asks all of them for their read limits, and
-each enters with a new token, before it asks the first for the end of a batch: so a run has tokens of its own, and the
-stream that is asked first in it is the one that creates the file of the leader. Leaders and decisions are created, and
-never replaced: a batch that is planned again after a crash finds the decision.
+Positions are {identity: [snapshot, commit]}; the first decision, behind nothing, has the name `behind-start.json` and
+null. Each stream has a planner process of its own. When a run begins, Spark first asks all streams for their read
+limits, and each enters with a new token; then Spark asks one stream for the end of a batch. So a run has its own
+tokens, and the stream that is asked first creates the leader file. Leader and decision files are created, never
+replaced: a batch that is planned again after a crash finds the decision.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ class GroupFolder:
     """The files of one group."""
 
     def __init__(self, path: str, file_io: FileIO, *, group: str) -> None:
-        """Do no I/O. `group` can be the name of a file."""
+        """Do no I/O. `group` must be usable as a file name."""
         self._path = f"{path}/{group}"
         self._io = file_io
         self._group = group
 
     def enter(self, table: str) -> str:
-        """Enter a run as the stream of a table; gives the token."""
+        """Enter a run as the stream of a table; returns the token."""
         token = uuid.uuid4().hex
         self._io.make_dirs(self._path)
         self._io.write_bytes(self._member_path(table), _encoded({"table": table, "token": token}))
         return token
 
     def leads(self, table: str, token: str, tables: Mapping[str, str]) -> bool:
-        """Whether the stream of a table is the first in its run that asks. `tables` are all, with their names.
+        """Whether the stream of a table is the first in its run that asks. `tables` has all tables, with their names.
 
-        Raises InvalidRequestError where a stream has not entered, or two of one table have.
+        Raises InvalidRequestError if a stream has not entered, or two streams of one table have.
         """
         tokens = {one: self._token(one) for one in tables}
         missing = [tables[one] for one, found in tokens.items() if found is None]
@@ -74,11 +74,11 @@ class GroupFolder:
         return is_first
 
     def find(self, behind: Positions | None) -> Positions | None:
-        """The decision that was made behind positions; None where there is none."""
+        """The decision that was made behind these positions; None if there is none."""
         return self._read(self._decision_path(behind), lambda fields: positions_of(member(fields, "end")))
 
     def decide(self, behind: Positions | None, end: Positions) -> Positions:
-        """Where the batch behind positions ends: at `end`, or where it was decided before."""
+        """Where the batch behind these positions ends: at `end`, or where it was decided before."""
         fields = {"behind": None if behind is None else positions_to_json(behind), "end": positions_to_json(end)}
         if self._io.create_new(self._decision_path(behind), _encoded(fields)):
             return end

@@ -1,4 +1,4 @@
-"""Reading in Spark's Python workers: partitions, and their rows in the form that Spark takes."""
+"""Reading in Spark's Python workers: partitions, and their rows in the form that Spark expects."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Item = TypeVar("Item")
 
 
 class SplitsPartition(InputPartition):
-    """Splits of a snapshot, which is named where its metadata may be asked for."""
+    """Splits of a snapshot; the snapshot is named if its metadata may be asked for."""
 
     def __init__(self, splits: Sequence[DataSplit], snapshot: SnapshotMark | None = None) -> None:
         super().__init__(tuple(splits))
@@ -54,11 +54,11 @@ class SplitsPartition(InputPartition):
 
 
 class LogPartition(InputPartition):
-    """Ranges of the log, each (bucket, start, end); of a bucket which snapshots end where, see `snapshot_ends`.
+    """Ranges of the log, each (bucket, start, end), and where snapshots end in a bucket, see `snapshot_ends`.
 
     `done` is, for buckets of an eventual log, user -> the last batch in a snapshot that ends at or before the range.
-    They are of an older `topic`, or of the one that the table has. Before the range of a bucket come the changes in its
-    `files`, where the log does not hold them any more; `is_upsert` says that the log had no old values.
+    The ranges are of an older `topic`, or of the one that the table has. The changes in the `files` of a bucket, which
+    the log no longer holds, come before its range; `is_upsert` says that the log had no old values.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class DeltaPartition(InputPartition):
 
 
 class DifferencePartition(InputPartition):
-    """What two states of a bucket or a partition do not share."""
+    """The files that two states of a bucket or a partition do not share."""
 
     def __init__(self, unit: StateUnit) -> None:
         super().__init__(None)
@@ -106,7 +106,7 @@ class DifferencePartition(InputPartition):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRows:
-    """The rows of partitions, as Arrow batches of the schema that Spark expects. Travels to the workers."""
+    """The rows of partitions, as Arrow batches of the schema that Spark expects. It is sent to the workers."""
 
     table: FileStoreTable
     target: LogTarget | None
@@ -159,7 +159,7 @@ class TableRows:
                 return self._deltas(partition.entries)
             case DifferencePartition():
                 return self._difference(partition.unit)
-            case _:  # Spark's own, where a plan has no partition
+            case _:  # Spark's own partition, if a plan has none
                 return iter(())
 
     def _snapshot(self, partition: SplitsPartition) -> Iterator[pa.RecordBatch]:
@@ -202,7 +202,7 @@ class TableRows:
             return
         topic = self._topic_of(partition)
         is_small = sum(end - start for start, end in ranges.values()) <= AHEAD_RECORDS_MAX
-        # Of a large batch most would be fetched twice: the consumer takes more than is read ahead.
+        # Most of a large batch would be fetched twice: the consumer takes more than is read ahead.
         ahead = read_ahead(topic, ranges) if is_small and len(ranges) > 1 else {}
         for bucket, (start, end) in ranges.items():
             yield from self._changes_in_files(bucket, partition.files.get(bucket, ()), is_upsert=partition.is_upsert)
@@ -233,7 +233,7 @@ class TableRows:
                 yield from self._changes(about.add_to(batch) if self.metadata else batch)
 
     def _on_header(self, about: LogMetadata, where: str, start: int) -> Callable[[int, bytes], None] | None:
-        """What takes the headers of transactions: the metadata columns, and the check of operations."""
+        """The function that takes the headers of transactions: for metadata columns, and to check operations."""
         check, given = self._operation_stops().on_header(where, start=start), about.on_header
         if check is None:
             return given
@@ -253,7 +253,7 @@ class TableRows:
     def _changes_in_files(
         self, bucket: int, files: Sequence[ChangeFile], *, is_upsert: bool
     ) -> Iterator[pa.RecordBatch]:
-        """The changes of a bucket that its log had, from files, in the same order and of the same kinds."""
+        """The changes that the log of a bucket had, from files, in the same order and with the same kinds."""
         for file in files:
             snapshot = SnapshotMark.shown(file.snapshot_id, file.watermark_millis)
             for batch in read_change_file(self.table, file.entry, self._read_fields(), kind_name=ROW_KIND_COLUMN):
@@ -270,7 +270,7 @@ class TableRows:
         return self.target.topic
 
     def _gap_test(self, topic: KafkaTopic, bucket: int) -> Callable[[int, int], bool]:
-        """The test of deleted offsets; where losses are accepted, all that are reported pass it."""
+        """The test of deleted offsets; if losses are accepted, all reported ones pass it."""
         from lakelog.logstore.kafka.records.consumer import nothing_known
         from lakelog.protocol.state import gap_test
 
@@ -332,10 +332,10 @@ class TableRows:
     def _read_fields(self) -> list[DataField]:
         filtered = () if self.where is None else resolved_columns(self.where, self.table.schema.fields)
         found = [*self.fields, *(field for field in filtered if field not in self.fields)]
-        return found or [self.table.schema.fields[0]]  # rows without a column would have no number
+        return found or [self.table.schema.fields[0]]  # without a column, the number of rows would be lost
 
     def _changes(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """The changes that are asked for; one without row kinds gives what is there after a change."""
+        """The changes that are asked for; a read without row kinds gives the rows after a change."""
         if not self.has_row_kind:
             batch = batch.filter(pc.is_in(batch.column(ROW_KIND_COLUMN), value_set=_adds()))
         if self.where is not None:
@@ -353,7 +353,7 @@ class TableRows:
         return conform(batch, self.schema)
 
 
-# An array made of Python's values lets pyarrow import pandas, which takes 0.4 s of processor time: only where needed.
+# An array of Python values makes pyarrow import pandas, which takes 0.4 s of processor time: only where needed.
 @cache
 def _adds() -> pa.Array:
     return pa.array([kind.value for kind in RowKind if kind.is_add], pa.int8())
@@ -365,9 +365,9 @@ def _kind_strings() -> pa.Array:
 
 
 def as_upserts(changes: pa.RecordBatch, *, has_old_rows: bool) -> pa.RecordBatch:
-    """Changes as a log without old values has them: the row after each change as +I, and deletes as -D.
+    """Changes in the form of a log without old values: the row after each change as +I, and deletes as -D.
 
-    Where files have the old rows -U is such a row, and is left out; elsewhere it says that its key has no row any more.
+    If files have old rows, -U is an old row and is left out; otherwise it says that its key has no row any more.
     """
     kinds = changes.column(ROW_KIND_COLUMN)
     at = changes.schema.get_field_index(ROW_KIND_COLUMN)
@@ -379,12 +379,12 @@ def as_upserts(changes: pa.RecordBatch, *, has_old_rows: bool) -> pa.RecordBatch
 
 
 def partition_count() -> int:
-    """How many partitions a small read is cut into: each costs a worker's turn."""
+    """How many partitions a small read is split into: each costs a task."""
     return os.cpu_count() or 1
 
 
 def pack(items: Sequence[Item], size_of: Callable[[Item], int], *, count: int, size_max: int) -> list[list[Item]]:
-    """The items in about `count` groups of neighbours; more where a group of several would exceed `size_max`."""
+    """The items in about `count` groups of neighbours; more if a group of several would exceed `size_max`."""
     target = sum(size_of(item) for item in items) / count
     groups: list[list[Item]] = []
     held = 0

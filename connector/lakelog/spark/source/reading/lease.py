@@ -1,9 +1,9 @@
-"""Leases: snapshots and records of the log that a stream has not read yet are kept.
+"""Leases keep the snapshots and log records that a stream has not read yet.
 
-The lease on snapshots is a consumer file, which every engine that expires snapshots of the format respects: no snapshot
-from the one in it on expires. That on a log is lakelog's own, see `lakelog.protocol.state.log_leases`. Spark does not
-notify a source when its query stops, so a lease can outlive the query: it ends when it was not renewed for a day, see
-`lakelog.filestore.metadata.tables.consumers`.
+The lease on snapshots is a consumer file, which every engine that expires snapshots of the format respects: the
+snapshot in it and later ones do not expire. The lease on a log is lakelog's own, see
+`lakelog.protocol.state.log_leases`. Spark does not notify a source when its query stops, so a lease can outlive the
+query: it ends when it was not renewed for a day, see `lakelog.filestore.metadata.tables.consumers`.
 Source: Paimon spec, "Consumer ID".
 """
 
@@ -17,7 +17,7 @@ from lakelog.filestore.metadata.tables import LEASE_MILLIS, LEASE_PREFIX, Consum
 from lakelog.protocol.state import LogLeases
 
 RENEWAL_SECONDS = LEASE_MILLIS / 1000 / 24
-LOG_SECONDS = 60.0  # a lease on a log follows its stream so often at most: holding more than needed is no harm
+LOG_SECONDS = 60.0  # a lease on a log follows its stream at most this often: holding more than needed does no harm
 
 
 class SnapshotLease:
@@ -31,7 +31,7 @@ class SnapshotLease:
         self._renewed = 0.0
 
     def hold(self, snapshot_id: int) -> None:
-        """Keep this snapshot and those after it; older ones are let go."""
+        """Keep this snapshot and those after it; release older ones."""
         now = time.monotonic()
         if self._held != snapshot_id or now - self._renewed > RENEWAL_SECONDS:
             self._consumers.put(self._id, snapshot_id)
@@ -55,7 +55,7 @@ class LogLease:
         self._renewed = 0.0
 
     def hold(self, offsets: Mapping[int, int]) -> None:
-        """Keep the records from these offsets on: bucket -> next offset. Older ones are let go within a minute."""
+        """Keep the records from these offsets on: bucket -> next offset. Older ones are released within a minute."""
         now = time.monotonic()
         age_seconds = now - self._renewed
         if self._held is None or age_seconds > RENEWAL_SECONDS or (age_seconds > LOG_SECONDS and self._held != offsets):
@@ -63,7 +63,7 @@ class LogLease:
             self._held, self._renewed = dict(offsets), now
 
     def renew(self, offsets: Mapping[int, int]) -> None:
-        """Keep what is held, for another day; these offsets when nothing is held yet."""
+        """Keep what is held for another day; if nothing is held yet, keep these offsets."""
         self.hold(offsets if self._held is None else self._held)
 
     def release(self) -> None:

@@ -9,8 +9,8 @@
 | `_snapshot_id` | the snapshot that took it in; null where that is not known | the snapshot |
 | `_watermark` | the event-time watermark of its batch; null without one | the snapshot's |
 
-User, batch and watermark stand at the beginning of a transaction: of a read that begins inside of one they are null up
-to the next one. In an eventual log, which has no transactions, user and batch stand in each record; there is no
+User, batch and watermark are stored at the beginning of a transaction: a read that begins inside a transaction shows
+nulls up to the next one. In an eventual log, which has no transactions, each record has user and batch; there is no
 watermark.
 """
 
@@ -60,7 +60,7 @@ _OF_HEADERS = frozenset({MetadataColumn.USER, MetadataColumn.BATCH_ID, MetadataC
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotMark:
-    """What rows of a snapshot show of it."""
+    """What the rows of a snapshot show about it."""
 
     id: int
     watermark_millis: int | None
@@ -72,12 +72,12 @@ class SnapshotMark:
 
     @classmethod
     def shown(cls, snapshot_id: int, watermark_millis: int | None) -> SnapshotMark:
-        """The mark of a snapshot with a watermark, which is left out where Spark cannot show it."""
+        """The mark of a snapshot with a watermark, which is left out if Spark cannot show it."""
         return cls(id=snapshot_id, watermark_millis=_shown_millis(watermark_millis))
 
 
 def _shown_millis(millis: int | None) -> int | None:
-    """A time that Spark can show; None for another one, as Flink's word for no watermark, the smallest number."""
+    """A time that Spark can show; None for any other, such as the smallest number, Flink's sign for no watermark."""
     return millis if millis is not None and abs(millis) < _MILLIS_END else None
 
 
@@ -87,7 +87,7 @@ def metadata_fields(
     """The columns of the rows. Raises InvalidRequestError for a table that has a column of the same name."""
     own = {field.name for field in table.fields}
     spelled = {name.lower() for name in own}
-    if columns and MetadataColumn.OFFSET.column in own:  # by which the others are found
+    if columns and MetadataColumn.OFFSET.column in own:  # the other columns are found by it
         columns = (MetadataColumn.OFFSET, *columns)
     for one in columns:
         if one.column in spelled:
@@ -101,7 +101,7 @@ def metadata_fields(
 def with_snapshot_metadata(
     batch: pa.RecordBatch, columns: Sequence[MetadataColumn], *, bucket: int, snapshot: SnapshotMark
 ) -> pa.RecordBatch:
-    """Rows of a snapshot with its metadata columns."""
+    """The rows of a snapshot with its metadata columns."""
     values = {
         MetadataColumn.BUCKET: bucket,
         MetadataColumn.SNAPSHOT_ID: snapshot.id,
@@ -146,12 +146,12 @@ class LogMetadata:
 
     @property
     def on_header(self) -> Callable[[int, bytes], None] | None:
-        """What takes the headers of transactions as they come; None where no column is of them."""
+        """The function that takes the headers of transactions as they arrive; None if no column needs them."""
         return None if _OF_HEADERS.isdisjoint(self._columns) else self._take_header
 
     @property
     def on_author(self) -> Callable[[int, Author], None] | None:
-        """What takes the batches of records of an eventual log, which have no transactions; None as `on_header`."""
+        """The function that takes the batches of records of an eventual log, which has no transactions, or None."""
         return None if _OF_HEADERS.isdisjoint(self._columns) else self._take_author
 
     def _take_author(self, offset: int, author: Author) -> None:
@@ -163,13 +163,13 @@ class LogMetadata:
         self._marks.append(self._headers.read_mark(header, where=f"{self._where}, offset {offset}"))
 
     def add_to(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The next rows, which have `_offset`, and `_timestamp` where it is asked for, with the other columns."""
+        """Add the other columns to the next rows, which have `_offset`, and `_timestamp` if it is asked for."""
         offsets = np.asarray(batch.column(MetadataColumn.OFFSET.column))
         transactions = np.searchsorted(np.array(self._starts, np.int64), offsets, side="right") - 1
         for one in self._columns:
             if one.column not in batch.schema.names:
                 batch = batch.append_column(one.column, self._column(one, offsets, transactions))
-        if len(transactions):  # the next rows may still be of the last transaction
+        if len(transactions):  # the next rows may still belong to the last transaction
             kept = max(int(transactions[-1]), 0)
             self._starts, self._marks = self._starts[kept:], self._marks[kept:]
         return batch
@@ -193,7 +193,7 @@ class LogMetadata:
         return pa.array(values, kind).take(indices)
 
     def _snapshots_of(self, offsets: npt.NDArray[np.int64]) -> pa.Array:
-        """The snapshot of each record; null behind the last end, and where 0 stands for it."""
+        """The snapshot of each record; null after the last end, and where 0 stands for the snapshot."""
         if not len(self._ends):
             return pa.nulls(len(offsets), pa.int64())
         at = np.searchsorted(self._ends, offsets, side="right")

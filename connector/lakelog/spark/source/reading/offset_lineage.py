@@ -1,4 +1,4 @@
-"""What a micro-batch has read of a table, by the two offsets between which it lies."""
+"""What a micro-batch has read from a table, by its start and end offsets."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from lakelog.spark.source.reading.offsets import FollowOffset, LogOffset, Offset
 
 
 def read_between(source: TableSource, start: Offset | None, end: Offset | None) -> TableSource:
-    """The source with what lies between two offsets. None is a source that has not been asked yet.
+    """The source with what lies between two offsets. None stands for a source that has not been asked yet.
 
-    Where the first batch of a stream reads no rows, but fixes where the stream starts, it begins and ends there.
+    If the first batch of a stream reads no rows, but only fixes where the stream starts, it begins and ends there.
     """
     newest = _newest_whole(end)
     is_fixing = isinstance(end, LogOffset | FollowOffset) and end.reads_rows is False

@@ -1,6 +1,6 @@
 """Offsets of the streaming source: how far a query has read a table. Spark keeps them as JSON in the checkpoint.
 
-Every offset has {"lakelog": 1, "table": uuid, "name": "db.t"} and one of
+Every offset has {"lakelog": 1, "table": uuid, "name": "db.t"} and one of the following:
 
     start       {"start": "full" | "latest" | ...}    nothing is read; where to start is decided by the first batch
     snapshot    {"snapshot": id, "split": k, "commit": uuid, "tag": name}
@@ -10,25 +10,26 @@ Every offset has {"lakelog": 1, "table": uuid, "name": "db.t"} and one of
     follow      {"consumed": id, "commit": uuid, "rows": boolean}
                                                       a table without a log: snapshots up to this one are read
 
-`table` is the uuid, or of a table of others when it was made; `commit` is the uuid of the snapshot, where it has one:
-a rollback gives its number to another snapshot. Offsets of older versions have no `commit`, and an empty `table` for
-tables of others. `tag` keeps the snapshot, where the query started from a tag.
-`log` holds the next offset to read. `counts` are the snapshots' running totals at the newest snapshot whose offset of
-the bucket is not past `log`: differences of them say exactly how many records lie between two snapshots. `consumed` is
-the newest snapshot of which everything is read; a `start` that reads a snapshot in one batch ends at the snapshot's
-own log offsets. `epochs` were current when the log had reached these offsets: they show whether it is still the same
-log. Offsets that older versions wrote have none.
-`exact` says whether these are the very offsets that the snapshot `consumed` holds; older versions did not say it.
-`group` stands in offsets of the streams of a group: {identity of a table: [snapshot, commit]} of all its members.
-`rows` stands at the end of a stream's first batch: whether the batch reads the rows of the snapshot `consumed`, or only
-fixes where the stream starts. A batch that is run again does the same, whatever the options are by then.
+`table` is the uuid, or for a table of another engine its creation time; `commit` is the uuid of the snapshot, if it has
+one: a rollback gives its number to another snapshot. Offsets of older versions of lakelog have no `commit`, and an
+empty `table` for tables of other engines. `tag` keeps the snapshot, if the query started from a tag.
+`log` holds the next offset to read. `counts` are the running totals at the newest snapshot whose offset of the bucket
+is not past `log`: their differences say exactly how many records lie between two snapshots. `consumed` is the newest
+snapshot that is read completely; a `start` that reads a snapshot in one batch ends at the snapshot's own log offsets.
+`epochs` were current when the log had reached these offsets: they show whether it is still the same log. Offsets from
+older versions of lakelog have no epochs.
+`exact` says whether these are exactly the offsets that the snapshot `consumed` holds; older versions of lakelog did not
+write it. `group` is in the offsets of the streams of a group: {identity of a table: [snapshot, commit]} of all its
+members. `rows` is in the offset at the end of a stream's first batch: whether the batch reads the rows of the snapshot
+`consumed`, or only fixes where the stream starts. A batch that is run again does the same, whatever the options are by
+then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any  # Any: JSON objects as Spark hands them over
+from typing import Any  # Any: JSON objects as Spark passes them
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError
 from lakelog.common.json_fields import COUNT, items, member, number_of, optional, string, whole
@@ -49,22 +50,22 @@ class TableMark:
     name: str
 
     def is_of(self, given: object) -> bool:
-        """Whether what an offset names as its table may be this one."""
+        """Whether the table that an offset names may be this one."""
         return given == self.uuid or (given == "" and self.uuid.startswith(MADE_PREFIX))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartOffset:
-    """Nothing is read yet. The same every time Spark asks, as it must be: Spark does not store it."""
+    """Nothing is read yet. It must be the same every time Spark asks, since Spark does not store it."""
 
     start: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotOffset:
-    """The first `split` splits of a snapshot, made by `commit`, are read. None is unknown.
+    """The first `split` splits of a snapshot, made by `commit`, are read. None means unknown.
 
-    With `tag` it is the snapshot that this tag keeps.
+    With `tag`, it is the snapshot that this tag keeps.
     """
 
     snapshot: int
@@ -85,8 +86,7 @@ class BucketCount:
 class LogOffset:
     """The log is read up to these offsets, exclusive. `reads_rows` is set at the end of a first batch.
 
-    `commit` made the snapshot `consumed`; None is unknown. `is_exact` says that nothing behind that snapshot is read;
-    None is unknown.
+    `commit` made the snapshot `consumed`. `is_exact` says that nothing after that snapshot is read. None means unknown.
     """
 
     topic_id: str
@@ -101,7 +101,7 @@ class LogOffset:
 
     @classmethod
     def of_snapshot(cls, snapshot_id: int, log: LogState, bucket_count: int, *, commit: str | None = None) -> LogOffset:
-        """Where the log goes on after a snapshot, which `commit` made."""
+        """Where the log continues after a snapshot, which `commit` made."""
         positions = {bucket: log.position(bucket) for bucket in range(bucket_count)}
         return cls(
             topic_id=log.topic_id,
@@ -118,7 +118,7 @@ class LogOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowOffset:
-    """The snapshots up to `consumed`, made by `commit`, are read. None is unknown.
+    """The snapshots up to `consumed`, made by `commit`, are read. None means unknown.
 
     `reads_rows` is set at the end of a first batch.
     """

@@ -1,8 +1,8 @@
-"""What a batch read says of itself: which state of which table its rows are of.
+"""The mark of a batch read: which state of which table its rows show.
 
-A read by `format("lakelog")` is planned by a Python process of Spark's, and Spark keeps its partitions, pickled, with
-the relation, so that all queries of one DataFrame read the same: its first partition carries the mark. A read that the
-driver plans (`lakelog.spark.read`) has the mark at the leaves of its plan, as a tag, which Spark copies with them.
+A read by `format("lakelog")` is planned by a Python process of Spark, which keeps the pickled partitions with the
+relation, so that all queries of one DataFrame read the same: the first partition carries the mark. A read that the
+driver plans (`lakelog.spark.read`) has the mark as a tag on the leaves of its plan, which Spark copies with them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lakelog.lineage.records.record import ReadMode, TableSource, TableVersion
 from lakelog.lineage.records.sources import source_of_table, version_of
 
 _TAG = "lakelog.read"
-_MARK = "lakelog_read"  # of a partition
+_MARK = "lakelog_read"  # attribute of a partition
 
 
 def state_read(table: TableStore, snapshot: Snapshot | None) -> TableSource:
@@ -32,7 +32,7 @@ def state_read(table: TableStore, snapshot: Snapshot | None) -> TableSource:
 
 
 def changes_read(table: TableStore, start: TableVersion | None, end: TableVersion | None) -> TableSource:
-    """A read of the changes behind one state up to another; None is the empty table."""
+    """A read of the changes after one state up to another; None is the empty table."""
     return replace(
         source_of_table(table, mode=ReadMode.BATCH),
         start=start,
@@ -42,23 +42,23 @@ def changes_read(table: TableStore, start: TableVersion | None, end: TableVersio
 
 
 def marked(partitions: Sequence[InputPartition], source: TableSource) -> list[InputPartition]:
-    """The partitions of a read, at least one, of which the first says what is read."""
+    """The partitions of a read, at least one; the first says what is read."""
     first, *others = partitions or [InputPartition(None)]
     setattr(first, _MARK, source)
     return [first, *others]
 
 
 def read_of_partition(pickled: bytes) -> TableSource | None:
-    """What a read is of, by its first partition as Spark keeps it; None where it does not say so.
+    """What a read shows, by its first partition as Spark keeps it; None if the partition does not say so.
 
-    Made by a process of this application; Spark's workers unpickle it, too.
+    The partition was made by a process of this application; Spark's workers unpickle it, too.
     """
     source = getattr(pickle.loads(pickled), _MARK, None)
     return source if isinstance(source, TableSource) else None
 
 
 def tag_leaves(rows: DataFrame, source: TableSource) -> DataFrame:
-    """The rows, whose plan says what they are of. Nothing on Spark Connect, where no plan is seen."""
+    """The rows, with a plan that says what they show. No effect on Spark Connect, where no plan is seen."""
     plan = getattr(rows, "_jdf", None)
     if plan is not None:
         leaves = plan.queryExecution().analyzed().collectLeaves()
@@ -69,7 +69,7 @@ def tag_leaves(rows: DataFrame, source: TableSource) -> DataFrame:
 
 
 def read_of_leaf(leaf: Any, jvm: Any) -> TableSource | None:  # a Java LogicalPlan, and py4j's view of the JVM
-    """What `tag_leaves` has said of a leaf."""
+    """What `tag_leaves` has recorded on a leaf."""
     found = leaf.getTagValue(_tag(jvm))
     if found.isEmpty():
         return None

@@ -15,9 +15,9 @@ _ROW_KIND_FIELD = spark.StructField(ROW_KIND_COLUMN, spark.StringType(), False)
 
 
 def read_schema(table: TableSchema, options: ReadOptions, *, table_name: str) -> spark.StructType:
-    """The schema of a read: the columns asked for, `_row_kind` where it is, and metadata columns.
+    """The schema of a read: the requested columns, `_row_kind` if the read has it, and metadata columns.
 
-    Raises InvalidRequestError for a metadata column whose name the table has.
+    Raises InvalidRequestError for a metadata column whose name is a column of the table.
     """
     fields = table.fields if options.columns is None else table.select(options.columns)
     schema = to_spark_schema(fields)
@@ -39,7 +39,7 @@ def check_read_schema(given: spark.StructType, table: TableSchema, options: Read
             expected = about[field.name]
         else:
             expected = to_spark_schema(table.select([field.name])).fields[0].dataType
-        if field.dataType.simpleString() != expected.simpleString():  # nullability left out
+        if field.dataType.simpleString() != expected.simpleString():  # without nullability
             raise InvalidRequestError(
                 f"the schema given for table {table_name} has {field.name!r} as {field.dataType.simpleString()}, "
                 f"the table has {expected.simpleString()}; leave the schema out, or choose columns of it"

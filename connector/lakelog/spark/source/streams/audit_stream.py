@@ -1,7 +1,7 @@
 """Streams of `t$audit_log` and `t$binlog`: the stream of the table with row kinds, in the columns of the system table.
 
 `audit_log` has the column `rowkind` before the table's. `binlog` has lists: one value, or the old value of an update
-before the new one, where the stream has old values. Both begin, as any stream, with the rows of a snapshot.
+before the new one, where the stream has old values. Both begin, like any stream, with the rows of a snapshot.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def audited(given: Mapping[str, str]) -> tuple[ReadName, dict[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class AuditRows:
-    """The rows of a stream in the columns of the system table, as Spark expects them. Travels to the workers."""
+    """The rows of a stream in the columns of the system table, as Spark expects them. It is sent to the workers."""
 
     rows: TableRows
     schema: pa.Schema
@@ -70,7 +70,7 @@ class AuditRows:
         schema: spark.StructType,
         options: ReadOptions,
     ) -> AuditRows:
-        """The rows in the columns of `schema`, some of the system table's. Raises InvalidRequestError."""
+        """The rows in the columns of `schema`, which are among the system table's. Raises InvalidRequestError."""
         _check(name, options)
         assert name.system is not None, "only names of system tables come here"
         known = [field.name for field in row_table_fields(table.schema, name.system)]

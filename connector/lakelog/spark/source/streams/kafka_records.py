@@ -1,12 +1,12 @@
-"""The records of a foreign topic as a stream of Spark: a source in Python, without a connector jar.
+"""The records of a foreign topic as a Spark stream: a source in Python, without a connector jar.
 
 The columns are those of Spark's own Kafka source, and the id of the topic. Each Kafka partition is one partition of a
 batch, so records of a key keep their order. The settings of the client are in the source's class, not in Spark's
-options: those are in plans.
+options, since plans show options.
 
 Offsets are {"kafka": 1, "topic": name, "id": topic id, "offsets": {partition: next offset}}. `initialOffset` is a name,
-`earliest` or `latest`: Spark asks for it again after a crash in the first batch, and so the first batch reads nothing
-and ends at the offsets that the name stands for.
+`earliest` or `latest`: Spark asks for it again after a crash in the first batch, so the first batch reads nothing and
+ends at the offsets that the name stands for.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ STARTS = ("earliest", "latest")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaRecords:
-    """Which records a stream reads. It travels to Spark's processes; `client_config` may hold secrets."""
+    """Which records a stream reads. It is sent to Spark's processes; `client_config` may hold secrets."""
 
     client_config: Mapping[str, str]
     topic: str
@@ -63,7 +63,7 @@ class KafkaRecords:
 
     @property
     def format_name(self) -> str:
-        """A name of its own for these settings; it shows none of them."""
+        """A unique name for these settings, which shows none of them."""
         text = json.dumps([dict(self.client_config), self.topic, self.starting_offsets, self.rows_max])
         return f"lakelog_records_{hashlib.sha256(f'{text}{self.fails_on_data_loss}'.encode()).hexdigest()[:16]}"
 
@@ -100,7 +100,7 @@ class RangePartition(InputPartition):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordsOffset:
-    """How far the topic is read. Without `offsets` nothing is, and `start` says where to begin."""
+    """How far the topic is read. Without `offsets` nothing is read yet, and `start` says where to begin."""
 
     start: str | None = None
     topic_id: str | None = None
@@ -112,7 +112,7 @@ class RecordsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, records: KafkaRecords) -> None:
         self._records = records
-        self._head: Any = None  # a ForeignHead, once there is a question; it does not travel
+        self._head: Any = None  # a ForeignHead, once it is needed; it is not pickled
 
     def __getstate__(self) -> KafkaRecords:
         return self._records
@@ -137,7 +137,7 @@ class RecordsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @sentence_first()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """Where the batch that begins at `start` ends."""
+        """The end of the batch that begins at `start`."""
         begun = offset_of_json(start, self._records.topic)
         head = self._head_of(begun)
         patience = Patience(self._records.unavailable_seconds)
@@ -150,13 +150,13 @@ class RecordsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @sentence_first()
     def prepareForTriggerAvailableNow(self) -> None:
-        """Let what is there now be all that there is."""
+        """Read up to what exists now, and no further."""
         head = self._head_of(RecordsOffset(offsets={}))
         Patience(self._records.unavailable_seconds).keep_trying(head.fix)
 
     @sentence_first()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """One range a Kafka partition. Raises LogTruncatedError for records that Kafka has deleted."""
+        """One range per Kafka partition. Raises LogTruncatedError for records that Kafka has deleted."""
         begun, ended = (offset_of_json(one, self._records.topic) for one in (start, end))
         if begun.start is not None:
             return []
@@ -186,10 +186,10 @@ class RecordsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 )
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing is kept for a batch that is done: the checkpoint has the offsets."""
+        """Do nothing: the checkpoint has the offsets of a finished batch."""
 
     def stop(self) -> None:
-        """Nothing is open between batches."""
+        """Do nothing: nothing is open between batches."""
 
     def _head_of(self, begun: RecordsOffset) -> Any:
         from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic  # noqa: PLC0415  # likewise
@@ -212,10 +212,10 @@ class RecordsReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def take_offsets(start: Mapping[int, int], ends: Mapping[int, int], rows_max: int | None) -> dict[int, int]:
-    """Where a batch of at most `rows_max` offsets ends: each partition goes on by its share of what there is. Pure.
+    """The end of a batch of at most `rows_max` offsets: each partition advances by its share of what exists. Pure.
 
-    A partition that the start does not know is new, and begins at 0. An end before the start, as an unclean election
-    leaves it, moves nothing.
+    A partition that the start lacks is new, and begins at 0. An end before the start, as after an unclean election,
+    moves nothing.
     """
     ready = {at: max(end - start.get(at, 0), 0) for at, end in ends.items()}
     total = sum(ready.values())
@@ -227,7 +227,7 @@ def take_offsets(start: Mapping[int, int], ends: Mapping[int, int], rows_max: in
 
 
 def offset_of_json(fields: Mapping[str, Any], topic: str) -> RecordsOffset:
-    """Parse an offset of the checkpoint. Raises InvalidRequestError for another topic's, CorruptDataError."""
+    """Parse an offset of the checkpoint. Raises InvalidRequestError for that of another topic, CorruptDataError."""
     try:
         if fields[OFFSET_MARK] != OFFSET_VERSION:
             raise ValueError(f"version {fields[OFFSET_MARK]}, expected {OFFSET_VERSION}")

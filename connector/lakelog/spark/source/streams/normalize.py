@@ -1,7 +1,7 @@
-"""A full changelog by Spark's state, for changes whose old rows no table can answer for.
+"""A full changelog by means of Spark's state, for changes whose old rows are in no table.
 
-Each key's row is state of a stateful operator. A row crosses to Python as one array of strings, which Spark SQL casts
-to and from: a column of pandas holds neither a BIGINT beside nulls nor a decimal exactly.
+The row of each key is the state of a stateful operator. A row is passed to Python as one array of strings, and Spark
+SQL casts in both directions: a pandas column holds neither a BIGINT beside nulls nor a decimal exactly.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ Cast = Callable[[Column], Column]
 def normalize(
     changes: DataFrame, keys: str | Sequence[str], *, order_by: str | None = None, output_mode: str = "append"
 ) -> DataFrame:
-    """A full changelog made of upserts and deletes, by Spark's state, which holds a row for each key.
+    """A full changelog made from upserts and deletes, by means of Spark's state, which holds one row per key.
 
-    `changes` have the column `_row_kind`; `+I` and `+U` are upserts, `-U` is passed over. `keys` are the columns that
-    name a row. The result has the same columns: an upsert of an absent key is `+I`, of a present one `-U` and `+U`, a
-    delete `-D` with the row as it was; what changes nothing is left out. A key is absent until its first upsert: start
-    with all rows (`log.scan=full`).
+    `changes` have the column `_row_kind`; `+I` and `+U` are upserts, `-U` is ignored. `keys` are the columns that
+    identify a row. The result has the same columns: an upsert of an absent key is `+I`, of a present one `-U` and `+U`,
+    a delete `-D` with the old row; what changes nothing is left out. A key is absent until its first upsert: start with
+    all rows (`log.scan=full`).
 
     Changes of a key are taken in the order of the column `order_by`, an integer, a date or a timestamp. Without it they
     are taken in the order in which one task of the source gives them, as all changes of a key in a stream of a lakelog
-    table are. `output_mode`, "append" or "update", is that of the query. Where a lakelog table can be asked for old
-    rows, its option `scan.normalize` needs no state.
+    table are. `output_mode`, "append" or "update", is that of the query. If a lakelog table has the old rows, its
+    option `scan.normalize` needs no state.
 
     Raises InvalidRequestError, and UnsupportedError for columns of nested types. Source: FLIP-188, "Changelog Mode".
     """
@@ -65,7 +65,7 @@ def normalize(
     )
     if order_by is None:
         rows = rows.mapInArrow(_numbered, spark.StructType([*rows.schema.fields, _LONG_ORDER]))
-    # Spark 4.3 hands the state's type over in lower case, which it cannot parse where it is an array.
+    # Spark 4.3 passes the state's type in lower case, and cannot parse it if it is an array.
     state = ", ".join(f"c{place} STRING" for place in range(len(columns)))
     found = rows.groupBy(_KEY).applyInPandasWithState(
         _normalized_key, _OUTPUT, state, output_mode.capitalize(), "NoTimeout"
@@ -100,7 +100,7 @@ def _check(changes: DataFrame, keys: Sequence[str], order_by: str | None, output
 
 
 def _casts_of(field: spark.StructField) -> tuple[Cast, Cast]:
-    """What makes an exact string of a column's values, and what makes the values of the string."""
+    """The casts of a column's values to exact strings, and back."""
     kind = field.dataType
     if isinstance(kind, spark.DateType):
         return lambda given: sf.unix_date(given).cast("string"), lambda text: sf.date_from_unix_date(text.cast("int"))

@@ -1,4 +1,4 @@
-"""What plans a stream: which phase a batch belongs to is said by the offset at which it begins.
+"""The planner of a stream: the offset at which a batch begins says which phase it belongs to.
 
 | offset | phase | goes on with |
 |---|---|---|
@@ -8,7 +8,7 @@
 | `LogOffset` | the log: `phases.stream_log`; what it lost is read from files: `phases.stream_heal` | the log |
 | `FollowOffset` | snapshots, of a table without a log: `phases.stream_follow` | the log, once there is one |
 
-With a group (`phases.stream_grouped`) it is the group that says where a batch ends.
+With a group (`phases.stream_grouped`), the group decides where a batch ends.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ logger = logging.getLogger("lakelog.spark")
 
 
 class StreamPlanner:
-    """Decides where batches end, and what they consist of: asks the phase of the offset at which a batch begins."""
+    """Decides where batches end and what they consist of, by asking the phase of the offset at which a batch begins."""
 
     def __init__(
         self,
@@ -71,8 +71,8 @@ class StreamPlanner:
     ) -> None:
         """Check table and options. Raises InvalidRequestError, UnsupportedError.
 
-        `check_log` raises for a topic that is not the table's. It is called before the first batch, when there is
-        patience with a log that does not answer. `find_topic` finds topics that the table had before.
+        `check_log` raises for a topic that is not the table's. It is called before the first batch, when the planner
+        may wait for a log that does not answer. `find_topic` finds older topics of the table.
         """
         self._check_log = check_log
         if target is None:
@@ -114,7 +114,7 @@ class StreamPlanner:
         self._consumers = ConsumerManager(table.file_io, table.paths)
         self._recorded: int | None = None
         self._has_snapshots = MetadataColumn.SNAPSHOT_ID in options.log.metadata
-        self._is_waiting = False  # for a log that does not answer
+        self._is_waiting = False  # waiting for a log that does not answer
         self.limits = Limits(rows=options.max_rows, size_bytes=options.max_bytes)
         self._check_options()
 
@@ -143,7 +143,7 @@ class StreamPlanner:
 
     @property
     def log(self) -> LogPhase:
-        """What plans batches of the log; only of a table that has one."""
+        """The phase that plans batches of the log; only for a table with a log."""
         assert self._log is not None
         return self._log
 
@@ -152,13 +152,13 @@ class StreamPlanner:
         return offset_to_json(offset, self._mark)
 
     def from_json(self, fields: Mapping[str, Any]) -> Offset:
-        """A stored offset. Raises InvalidRequestError for another table's."""
+        """A stored offset. Raises InvalidRequestError for the offset of another table."""
         return offset_from_json(fields, self._mark)
 
     def initial(self) -> Offset:
-        """Where a new query starts: where its consumer is, or as `log.scan` says.
+        """Where a new query starts: at its consumer, or as `log.scan` says.
 
-        Spark asks again after a crash in the first batch. The answer is the same: a consumer moves with a batch that is
+        Spark asks again after a crash in the first batch. The answer is the same: a consumer moves only when a batch is
         committed.
         """
         if self._options.consumer_id is not None:
@@ -168,9 +168,9 @@ class StreamPlanner:
         return StartOffset(start=self._options.log.scan.value)
 
     def end_of_batch(self, start: Offset, limits: Limits) -> Offset:
-        """Where the batch that begins at `start` ends; `start` when there is nothing to read.
+        """The end of the batch that begins at `start`; `start` itself when there is nothing to read.
 
-        While the log does not answer there is nothing to read, as long as there is patience.
+        While the log does not answer there is nothing to read, until the time-out.
         """
         if not self._is_waiting:
             self._patience.succeeded()
@@ -224,16 +224,16 @@ class StreamPlanner:
         if found is not None:
             return found
         offset = self._start.after(None)
-        # Nothing to read at once, and maybe nothing at all yet.
+        # Nothing can be read immediately, and maybe nothing exists yet.
         return start if self._end_of_batch(offset, limits) == offset else replace(offset, reads_rows=False)
 
     def rest(self, asked: float) -> bool:
-        """Wait a little where there was nothing to read; whether something may have been written since the question."""
+        """Wait briefly if there was nothing to read; returns whether something may have been written since then."""
         return self._head.rest(asked)
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
         """What lies between two offsets."""
-        self._patience.keep_trying(self._check_log_once)  # a batch that is run again is not asked for its end
+        self._patience.keep_trying(self._check_log_once)  # Spark does not ask for the end of a batch that is run again
         start, end = self._generations.span(start, end)
         if isinstance(start, StartOffset | SnapshotOffset):
             return self._rows.partitions(start, end)
@@ -246,7 +246,7 @@ class StreamPlanner:
         raise CorruptDataError(f"no batch of table {self._mark.name} goes from {start} to {end}")
 
     def enter_group(self) -> None:
-        """Enter the group of the stream, if it has one, before any stream of it is asked for the end of a batch."""
+        """Enter the stream's group, if it has one, before Spark asks any stream of it for the end of a batch."""
         if self._grouped is not None:
             self._grouped.enter()
 
@@ -259,7 +259,7 @@ class StreamPlanner:
         self._head.fix(self._patience)
 
     def let_go(self, end: Offset) -> None:
-        """Keep what comes after `end`."""
+        """Release what comes before `end`."""
         needed = None if self._grouped is None else self._grouped.let_go(end)
         match end:
             case SnapshotOffset():
@@ -268,7 +268,7 @@ class StreamPlanner:
                 self._record(end.consumed + 1, end.commit)
                 self._lease.hold(needed or end.consumed + 1)
             case LogOffset():
-                if not self._generations.is_older(end):  # nothing is deleted in a log that ended
+                if not self._generations.is_older(end):  # nothing is deleted from a log that ended
                     self.log.let_go(end)
                 if self._is_aligned:
                     self._lease.hold(needed or end.consumed + 1)  # where the next batches end
@@ -285,7 +285,7 @@ class StreamPlanner:
             self._recorded = next_snapshot
 
     def release(self) -> None:
-        """Keep nothing."""
+        """Release everything."""
         self._lease.release()
         self._healer.release()
         if self._log is not None:

@@ -1,7 +1,7 @@
-"""The streaming source: snapshot rows first, then the log from the very offsets that the snapshot holds.
+"""The streaming source: snapshot rows first, then the log from exactly the offsets that the snapshot holds.
 
-Spark runs one planner process for a query's whole run; it asks for offsets and partitions, and ships what reads them
-to the workers. Nothing but the offsets survives a restart, so they say everything. What plans is
+Spark runs one planner process for the whole run of a query, asks it for offsets and partitions, and sends the reader to
+the workers. Only the offsets survive a restart, so they say everything. The planner is in
 `lakelog.spark.source.streams.planner`.
 """
 
@@ -56,7 +56,7 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
 
     def __getstate__(self) -> TableRows | AuditRows:
-        # Workers only read; what the planner remembers stays in its process.
+        # Workers only read; the planner's state stays in its process.
         return self._rows
 
     def __setstate__(self, rows: TableRows | AuditRows) -> None:
@@ -65,17 +65,17 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @property
     def planner(self) -> StreamPlanner:
-        """What plans; only in the planner process."""
+        """The planner; only in the planner process."""
         assert self._planner is not None
         return self._planner
 
     @sentence_first()
     def initialOffset(self) -> dict[str, Any]:
-        """Always the same: where to start is decided by the first batch, which Spark stores."""
+        """Always the same: the first batch, which Spark stores, decides where to start."""
         return self.planner.to_json(self.planner.initial())
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """The limit of the options, in the one form that Spark can carry.
+        """The limit of the options, in the only form that Spark can carry.
 
         Spark asks each stream of a query for it before it asks one for the end of a batch.
         """
@@ -87,7 +87,7 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @sentence_first()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """Where the batch that begins at `start` ends."""
+        """The end of the batch that begins at `start`."""
         limits = NO_LIMITS if isinstance(limit, ReadAllAvailable) else self.planner.limits
         asked = time.monotonic()
         begin = self.planner.from_json(start)
@@ -98,7 +98,7 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @sentence_first()
     def prepareForTriggerAvailableNow(self) -> None:
-        """Let what is there now be all that there is."""
+        """Read up to what exists now, and no further."""
         self.planner.fix_head()
 
     @sentence_first()
@@ -112,9 +112,9 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @sentence_first()
     def commit(self, end: dict[str, Any]) -> None:
-        """Everything up to `end` is processed: snapshots before it are let go."""
+        """Everything up to `end` is processed: release the snapshots before it."""
         self.planner.let_go(self.planner.from_json(end))
 
     def stop(self) -> None:
-        """Let go of every snapshot. Spark calls this after errors only."""
+        """Release every snapshot. Spark calls this only after errors."""
         self.planner.release()
