@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from lakelog.common.errors import ConflictError, InvalidRequestError
 from lakelog.common.types import DataField
+from lakelog.filestore.compact.ahead import compacted_ahead
 from lakelog.filestore.compact.bucket_work import due_work, pick_unit
 from lakelog.filestore.compact.committing import commit_results
 from lakelog.filestore.compact.picking import CompactUnit
@@ -27,8 +28,11 @@ from lakelog.filestore.metadata.manifests.levels import SortedRun
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
+from lakelog.filestore.verbs.write_verbs import WriteMode
+from lakelog.filestore.write.table_write import Overwrite, TableWrite
 from lakelog.filestore.write.write import starting_at, write_rows
 from tests.support.examples import examples
+from tests.support.tables.referenced import files_on_disk, referenced_files
 from tests.support.tables.small_tables import UNSYNCED, append_anyhow
 
 SCHEMA = pa.schema(
@@ -328,3 +332,31 @@ def test_a_delete_that_was_cut_off_before_its_compaction_is_seen_once_it_is_made
     again = table.delete(where)
     assert (again is None) == (where == "id = 1")
     assert content(table) == [(0, 2, 2), (1, 3, 3)][: 1 + (again is None)]
+
+
+@pytest.mark.parametrize("options", [{}, {"changelog-producer": "lookup"}, {"merge-engine": "first-row"}], ids=str)
+@pytest.mark.parametrize("mode", ["overwrite", "overwrite-partitions"])
+def test_an_overwrite_is_compacted_before_it_is_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: WriteMode, options: dict[str, str]
+) -> None:
+    """Its rows are read as soon as the old ones are deleted."""
+    table = make(tmp_path, {"bucket": "2", "deletion-vectors.enabled": str("merge-engine" not in options), **options})
+    table.write(rows((0, 1, 1), (0, 2, 2), (1, 3, 3)))
+    monkeypatch.setattr(FileStoreTable, "_compact_after_write", lambda *_: None)
+    table.write(rows((0, 4, 4), (0, 5, 5), (0, 6, 6)), mode=mode)
+    kept = [(1, 3, 3)] if mode == "overwrite-partitions" else []
+    assert content(table) == [(0, 4, 4), (0, 5, 5), (0, 6, 6), *kept]
+    assert [one.commit_kind.value for one in map(table.snapshots.get, table.snapshots.ids()[-2:])] == [
+        "OVERWRITE",
+        "COMPACT",
+    ]
+
+
+def test_an_overwrite_that_is_refused_leaves_no_file(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    table.write(rows((0, 1, 1)))
+    write = TableWrite(table, rows((0, 2, 2)), replaces=Overwrite.EVERYTHING)
+    with compacted_ahead(table, write.entries):
+        pass
+    write.discard(write.paths)
+    assert files_on_disk(table.path) == referenced_files(table.path)

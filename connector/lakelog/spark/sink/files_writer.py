@@ -20,6 +20,7 @@ from lakelog.catalog import Table
 from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError, NotFoundError, UnavailableError
 from lakelog.filestore import FileStoreTable
 from lakelog.filestore.commit import CommitClock, CommitRequest, TableCommit, batch_properties, check_not_overtaken
+from lakelog.filestore.compact import compacted_ahead
 from lakelog.filestore.index import HashIndex, HashIndexChange, joined_changes
 from lakelog.filestore.metadata.manifests import FileKind
 from lakelog.filestore.metadata.snapshots import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot, lineage_property
@@ -192,7 +193,10 @@ class FilesPlan:
                 operation="OVERWRITE" if self.is_overwrite else "WRITE",
             )
 
-        snapshot = TableCommit(self.table).commit(resolve)
+        with compacted_ahead(self.table, added if self.is_overwrite else ()) as commit_compaction:
+            snapshot = TableCommit(self.table).commit(resolve)
+            if snapshot is not None:
+                commit_compaction()
         touched = (
             waiting_buckets(self.table) if snapshot is None else [file.bucket_id(bucket) for bucket, file in files]
         )

@@ -1,5 +1,6 @@
 """What other parts may import of filestore.compact."""
 
+from lakelog.filestore.compact.ahead import compacted_ahead as compacted_ahead
 from lakelog.filestore.compact.bucket_work import BucketWork as BucketWork
 from lakelog.filestore.compact.bucket_work import Pick as Pick
 from lakelog.filestore.compact.bucket_work import due_work as due_work

@@ -50,7 +50,13 @@ class WritableTable(KeptTable):
         from lakelog.filestore.write.table_write import TableWrite
 
         write = TableWrite(self, rows, kinds, replaces=self.check_write(mode, where))
-        snapshot = self._committed(write, clock)
+        if mode == "append":
+            snapshot = self._committed(write, clock)
+        else:
+            from lakelog.filestore.compact.ahead import compacted_ahead
+
+            with compacted_ahead(self, write.entries) as commit_compaction:
+                snapshot = self._committed(write, clock, then=commit_compaction)
         assert snapshot is not None
         return snapshot
 
@@ -86,13 +92,17 @@ class WritableTable(KeptTable):
         self._compact_waiting(clock)
         return snapshot
 
-    def _committed(self, write: TableWrite | TableChange, clock: CommitClock | None) -> Snapshot | None:
-        """Commit, then compact and expire what is due. None if there is nothing to commit."""
+    def _committed(
+        self, write: TableWrite | TableChange, clock: CommitClock | None, *, then: Callable[[], None] | None = None
+    ) -> Snapshot | None:
+        """Commit, call `then`, compact and expire what is due. None if there is nothing to commit."""
         from lakelog.filestore.commit.commit import TableCommit
 
         snapshot = TableCommit(self, clock=clock).commit(
             write.resolve, discard=lambda: write.discard([*write.superseded, *write.paths])
         )
+        if then is not None:
+            then()
         write.discard(write.superseded)
         if snapshot is None:
             return None
