@@ -54,7 +54,7 @@ def test_a_name_that_two_columns_may_have_is_refused(tmp_path: Path, table: Tabl
     none = Catalog(tmp_path).create_table("db.u", schema=pa.schema([("Id", pa.int64()), ("iD", pa.int64())]))
     made.write(pa.table({"id": [1], "A": [2], "a": [3]}))
     assert content(made) == [{"id": 1, "a": 3, "A": 2}]
-    with pytest.raises(InvalidRequestError, match="column 'ID' of the rows may be any of Id, iD"):
+    with pytest.raises(InvalidRequestError, match="column 'ID' of the rows is ambiguous: Id, iD"):
         none.write(pa.table({"ID": [1]}))
     with pytest.raises(InvalidRequestError, match=r"repeat column\(s\) name, NAME"):
         table.write(pa.table({"id": [1], "must": [1], "name": ["a"], "NAME": ["b"]}))

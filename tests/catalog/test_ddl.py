@@ -79,7 +79,7 @@ def test_comments_of_members_are_taken() -> None:
         ("id BIGINT COMMENT x", InvalidRequestError, "COMMENT of column 'id' needs a string in quotes, found 'x'"),
         ("id BIGITN", UnsupportedError, "schema: column 'id': type 'BIGITN' is not supported; known types"),
         ("s STRUCT<a: INTERVAL>", UnsupportedError, r"schema: column 's\.a': type 'INTERVAL' is not supported"),
-        ("d DECIMAL(50, 2)", InvalidRequestError, "schema: column 'd': .*DECIMAL has 1 to 38 digits"),
+        ("d DECIMAL(50, 2)", InvalidRequestError, "schema: column 'd': .*DECIMAL has a precision from 1 to 38"),
         ("c VARCHAR", InvalidRequestError, r"'c' is VARCHAR without a length; write VARCHAR\(20\), or STRING"),
         ("c VARCHAR(x)", InvalidRequestError, "a number expected in the type of column 'c'"),
         ("a ARRAY<INT", InvalidRequestError, "'>' expected in the type of column 'a', found the end"),

@@ -153,7 +153,7 @@ def test_rows_of_a_merge_that_do_not_fit_are_named(tmp_path: Path) -> None:
         table.merge(pl.DataFrame({"v": [1]})).when_matched_update_all().execute()
     with pytest.raises(InvalidRequestError, match="does nothing: name at least one when_"):
         table.merge(twice).execute()
-    with pytest.raises(InvalidRequestError, match="'when matched delete' comes behind 'when matched update' without"):
+    with pytest.raises(InvalidRequestError, match="'when matched delete' comes after 'when matched update' without"):
         table.merge(twice).when_matched_update_all().when_matched_delete()
     with pytest.raises(InvalidRequestError, match=r"have column.*nope"):
         table.merge(pl.DataFrame({"k": [1], "nope": [1]})).when_matched_update_all().execute()

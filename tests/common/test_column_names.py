@@ -43,7 +43,7 @@ def test_a_wrong_name_is_refused_by_its_argument(given: object, message: str) ->
 
 
 def test_a_name_that_may_be_any_of_several_is_refused() -> None:
-    with pytest.raises(InvalidRequestError, match="column 'ÄB' may be any of äb, Äb"):
+    with pytest.raises(InvalidRequestError, match="column 'ÄB' is ambiguous: äb, Äb"):
         spelled("ÄB", ["äb", "Äb"], what="columns")
 
 

@@ -37,7 +37,7 @@ def spelled_name(name: str, names: Sequence[str], *, what: str, is_case_sensitiv
         raise InvalidRequestError(f"{what}: column {name!r} does not exist; {known_columns(name, names)}")
     if len(found) > 1:
         raise InvalidRequestError(
-            f"{what}: column {name!r} may be any of {listed(found)}; write the name in its own case"
+            f"{what}: column {name!r} is ambiguous: {listed(found)}; write the name in its exact case"
         )
     return found[0]
 

@@ -175,7 +175,7 @@ def parse_type(given: str | Mapping[str, Any], *, depth: int = 0) -> DataType:
         check_type_limits(kind)
         return kind
     if not isinstance(given, Mapping):
-        raise InvalidRequestError(f"{shown(given)} is not a type; expected a text or an object")
+        raise InvalidRequestError(f"{shown(given)} is not a type; expected a string or an object")
     check_depth(depth)
     words = str(given.get("type", "")).split()
     nullable = words[1:] != ["NOT", "NULL"]
@@ -214,8 +214,8 @@ def check_type_limits(kind: DataType) -> None:
     root, precision = kind.root, kind.precision or 0
     if root is TypeRoot.DECIMAL and not (1 <= precision <= _DECIMAL_MAX and 0 <= (kind.scale or 0) <= precision):
         raise InvalidRequestError(
-            f"{shown_type(kind)} is not a type: DECIMAL has 1 to {_DECIMAL_MAX} digits, and of these 0 or more behind "
-            "the point"
+            f"{shown_type(kind)} is not a type: DECIMAL has a precision from 1 to {_DECIMAL_MAX}, and a scale "
+            "from 0 to the precision"
         )
     if root in _WITH_PRECISION and not 0 <= precision <= _FRACTION_MAX:
         raise InvalidRequestError(f"{shown_type(kind)} is not a type: {root.value} has 0 to {_FRACTION_MAX} digits")

@@ -190,7 +190,7 @@ def test_a_refusal_that_may_be_wrong_is_an_unknown_outcome(table: FileStoreTable
 
 
 def test_what_cannot_be_a_commit_is_refused(table: FileStoreTable) -> None:
-    with pytest.raises(InvalidRequestError, match="by its uuid and a snapshot id from 1 on"):
+    with pytest.raises(InvalidRequestError, match="by its uuid and a snapshot id of at least 1"):
         table.find_commit("")
     with pytest.raises(InvalidRequestError, match="found 'x' and 0"):
         table.find_commit("x", snapshot_id=0)

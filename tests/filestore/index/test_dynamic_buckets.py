@@ -370,7 +370,7 @@ def test_a_commit_refuses_rows_whose_buckets_were_chosen_by_an_older_index(tmp_p
     def commit(user: str, change: HashIndexChange | None) -> None:
         append_commit(table, user=user, identifier=0, digest=None, entries=written.entries, hashes=change)
 
-    with pytest.raises(OvertakenError, match=r"table t appeared .* given buckets by another writer"):
+    with pytest.raises(OvertakenError, match=r"table t appeared .* another writer assigned buckets"):
         commit("late", hashes)
     with pytest.raises(InvalidRequestError, match="table t has dynamic buckets: rows are committed with the HASH"):
         commit("without", None)

@@ -232,7 +232,7 @@ def test_a_refusal_says_which_keys_to_look_at(s3: S3Server, proxy: S3Proxy, fold
     io.write_bytes(f"{folder}/probed", b"")
     proxy.next_is(Fault.FORBID, where=lambda request: True, times=100)
     for call in (lambda: io.create_new(f"{folder}/f", b"1"), lambda: io.read_bytes(f"{folder}/f")):
-        with pytest.raises(UnavailableError, match=r"refuses: .*AWS_SECRET_ACCESS_KEY"):
+        with pytest.raises(UnavailableError, match=r"refuses the request: .*AWS_SECRET_ACCESS_KEY"):
             call()
 
 

@@ -463,7 +463,7 @@ def test_names_in_another_case_are_found_unless_in_doubt() -> None:
     where = parse_where("BEE = 1 AND a = 2")
     assert columns(where) == {"BEE", "a"}
     assert "Bee" in [field.name for field in resolved_columns(where, fields)]
-    with pytest.raises(InvalidRequestError, match="may be any of Bee, bEE"):
+    with pytest.raises(InvalidRequestError, match="is ambiguous: Bee, bEE"):
         check_filter(parse_where("bee = 1"), [*fields, DataField(id=3, name="bEE", type=parse_type("INT"))])
 
 

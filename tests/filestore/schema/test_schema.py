@@ -217,7 +217,7 @@ def test_options_of_other_parts_are_declared_by_the_caller() -> None:
         (
             {"options": {"fields.v.stats-mode": "full", "fields.V.stats-mode": "none"}},
             OptionError,
-            "'fields.v.stats-mode' is given twice, in names that differ in case alone",
+            "'fields.v.stats-mode' is given twice, in names that differ only in case",
         ),
     ],
 )

@@ -164,7 +164,7 @@ def test_a_table_is_read_and_written_on_after_a_procedure(
         assert ours(catalog.load_table("db.copy")) == theirs(flink, "copy") == expected
     if CALLS[name].changes_layout:
         for handle in (held, table):
-            with pytest.raises(ConflictError, match="rescale the table to the number of buckets that it shall have"):
+            with pytest.raises(ConflictError, match="rescale the table to the wanted number of buckets"):
                 write(handle, AFTER)
         table.upkeep.rescale(2)
         held = table = catalog.load_table("db.t")

@@ -336,9 +336,7 @@ def test_a_table_whose_files_are_merged_when_they_are_read_gets_no_log_later(
     plain = catalog.create_table("db.t", schema=SCHEMA, primary_keys=["id"], options={"bucket": "2", **options})
     plain.write(rows_of(0))
 
-    with pytest.raises(
-        UnsupportedError, match=r"would have to be written anew\. Create another table with log\.system"
-    ):
+    with pytest.raises(UnsupportedError, match=r"would have to be rewritten\. Create another table with log\.system"):
         plain.log_store.add()
 
     assert open_table(plain.path).schema == plain.schema

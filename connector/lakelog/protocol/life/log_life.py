@@ -106,7 +106,7 @@ def remove_log(
         if newest.schema.is_merged_at_write or newest.schema.has_changelog_at_write:
             raise UnsupportedError(
                 f"table {table.name} is merged, or has its changelogs written, by each batch, since it has a log; "
-                "without one its files would have to be written anew. Create another table without a log, and copy it"
+                "without one its files would have to be rewritten. Create another table without a log, and copy it"
             )
         _check_transactional(newest.schema, table_name=table.name)
         check_not_cut_off(newest)
@@ -196,7 +196,7 @@ def check_can_begin(schema: TableSchema, *, table_name: str) -> None:
     if schema.is_merged_at_write:
         raise UnsupportedError(
             f"table {table_name} does not keep the last row of a key: with a log it is merged when it is written, and "
-            "its files would have to be written anew. Create another table with log.system=kafka, and copy the rows"
+            "its files would have to be rewritten. Create another table with log.system=kafka, and copy the rows"
         )
 
 

@@ -82,7 +82,8 @@ class LogLeases:
             return None
         except (KeyError, ValueError) as error:
             raise CorruptDataError(
-                f"log lease {path} is not readable: {cause(error)}; no record is deleted until it is mended or deleted"
+                f"log lease {path} is not readable: {cause(error)}; no record is deleted until it is "
+                "repaired or deleted"
             ) from error
 
     def _path(self, lease_id: str) -> str:

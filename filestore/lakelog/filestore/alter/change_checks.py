@@ -45,8 +45,8 @@ def check_is_new(siblings: Fields, above: ColumnPath, name: str) -> None:
         if found == name:
             raise InvalidRequestError(f"column {new!r} exists already; choose another name")
         raise InvalidRequestError(
-            f"column {new!r} differs from {dotted((*above, found))!r}, which is there, in case alone, and Spark takes "
-            f"the two for one column: write the values to {found!r}, or choose another name"
+            f"column {new!r} differs only in case from {dotted((*above, found))!r}, which exists, and Spark cannot "
+            f"distinguish the two: write the values to {found!r}, or choose another name"
         )
 
 

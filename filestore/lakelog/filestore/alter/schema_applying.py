@@ -182,7 +182,7 @@ def _dropped(schema: TableSchema, path: ColumnPath) -> TableSchema:
     def drop(siblings: Fields) -> Fields:
         at = find(siblings, path[-1], path)
         if len(siblings) == 1:
-            raise InvalidRequestError(f"column {dotted(path)!r} is the last one, and cannot be dropped")
+            raise InvalidRequestError(f"column {dotted(path)!r} is the only one left, and cannot be dropped")
         return (*siblings[:at], *siblings[at + 1 :])
 
     return _with_siblings(schema, path, drop)

@@ -27,8 +27,8 @@ def check_widening(old: DataType, new: DataType, *, name: str) -> None:
         )
     if not keeps_values(old, new):
         raise InvalidRequestError(
-            f"column {name!r} is {old} and cannot become {new}, which does not hold all of its values; types can be "
-            "widened only: add a column of the new type, and fill it"
+            f"column {name!r} is {old} and cannot become {new}, which does not hold all of its values; types can "
+            "only be widened: add a column of the new type, and fill it"
         )
 
 

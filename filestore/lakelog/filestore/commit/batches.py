@@ -151,5 +151,5 @@ def check_not_overtaken(
     if is_overtaken(table, latest, entries, hashes):
         raise OvertakenError(
             f"snapshot {0 if latest is None else latest.id} of table {table.name} appeared while rows were written: it "
-            "has younger rows, or their keys were given buckets by another writer. Nothing was committed: write again"
+            "has younger rows, or another writer assigned buckets to their keys. Nothing was committed: write again"
         )

@@ -94,6 +94,6 @@ def _check_total_buckets(live: LiveFiles, entries: Sequence[ManifestEntry]) -> N
         if found != entry.total_buckets:
             raise ConflictError(
                 f"the files of bucket {entry.bucket} were written for {entry.total_buckets} buckets, the table has "
-                f"{found}: open the table again; when that is refused too, a rescale was cut off or is another "
-                "engine's: rescale the table to the number of buckets that it shall have"
+                f"{found}: open the table again; if that fails too, a rescale was cut off, or was done by another "
+                "engine: rescale the table to the wanted number of buckets"
             )

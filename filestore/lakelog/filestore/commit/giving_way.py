@@ -26,6 +26,6 @@ def check_stays(table: TableStore, snapshot: Snapshot) -> None:
     if path.removeprefix(f"{table.path}/") not in change.written and found is not None and found.uuid == snapshot.uuid:
         table.file_io.delete(path)
     raise ConflictError(
-        f"{table.name}: branch {change.branch!r} took the place of its newest snapshots while this commit ran, and "
+        f"{table.name}: branch {change.branch!r} replaced its newest snapshots while this commit ran, and "
         "nothing of the commit is in the table: open the table again, or start the stream again, and write again"
     )

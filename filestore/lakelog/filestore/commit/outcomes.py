@@ -191,8 +191,8 @@ def find_commit(table: TableStore, commit_uuid: str, *, snapshot_id: int | None 
     """
     if not commit_uuid or (snapshot_id is not None and snapshot_id < 1):
         raise InvalidRequestError(
-            f"a commit is searched by its uuid and a snapshot id from 1 on, found {commit_uuid!r} and {snapshot_id}: "
-            "take both from the error that the commit ended with"
+            f"a commit is searched for by its uuid and a snapshot id of at least 1, found {commit_uuid!r} and "
+            f"{snapshot_id}: take both from the error that the commit ended with"
         )
     kept = {tag.snapshot.id: tag.snapshot for tag in table.snapshots.all_tags()}
     changelogs = ChangelogManager(table.file_io, table.paths)

@@ -115,8 +115,8 @@ def _check_held(table: TableStore, wanted: Sequence[DataField]) -> None:
         for field in wanted:
             if field.type.root is TypeRoot.BLOB and field.name in kept:
                 raise UnsupportedError(
-                    f"column {field.name!r} of table {table.name} holds references to its values, by an option of "
-                    f"{', '.join(BLOBS_ELSEWHERE)}, which lakelog does not follow; leave the column out"
+                    f"column {field.name!r} of table {table.name} holds references to its values, because of one "
+                    f"of the options {', '.join(BLOBS_ELSEWHERE)}, which lakelog does not follow; leave the column out"
                 )
 
 

@@ -138,8 +138,8 @@ def _sources(table: TableStore, group: Sequence[DataFileMeta], fields: Sequence[
 def _check_is_plain(table: TableStore, field: DataField) -> None:
     if field.type.root is not TypeRoot.BLOB:
         raise UnsupportedError(
-            f"column {field.name!r} of table {table.name} is {field.type} in blob files, of which only columns "
-            "of the type BLOB are read; leave it out"
+            f"column {field.name!r} of table {table.name} is {field.type} in blob files, from which only columns "
+            "of the type BLOB can be read; leave it out"
         )
 
 

@@ -93,7 +93,7 @@ def check_unchanged(table: TableStore, index: HashIndex, change: HashIndexChange
     """
     if is_changed(index, change):
         raise ConflictError(
-            f"keys of table {table.name} were given buckets by another writer at the same time; write the rows again "
+            f"another writer assigned buckets to keys of table {table.name} at the same time; write the rows again "
             "from the newest snapshot"
         )
 

@@ -231,8 +231,8 @@ class BoundedFileIO:
             is_allowed = any(is_below(_url(path), _url(place)) for place in self.places)
         if not is_allowed:
             raise InvalidRequestError(
-                f"the table at {self.root} names the file {shown_path(path)}, which is outside of its folder; when it "
-                f"is to be read, allow the folder that it is in: {_how_to_allow()}"
+                f"the table at {self.root} names the file {shown_path(path)}, which is outside of its folder; to read "
+                f"it, allow the folder that it is in: {_how_to_allow()}"
             )
         if _scheme(path) != _scheme(self.root):
             raise UnsupportedError(

@@ -42,7 +42,9 @@ class Location:
         given.pop(EXTERNAL_PATHS.key, None)
         if is_local(text):
             if given:
-                raise OptionError(f"{listed(given)}: a local folder takes no options of a store, found {text}")
+                raise OptionError(
+                    f"{listed(given)}: a local folder takes no options of an object store or HDFS, found {text}"
+                )
             return cls(text, _LOCAL, places)
         opened = _STORES.get(text.partition("://")[0])
         if opened is None:

@@ -35,8 +35,9 @@ def named_error(path: str, error: Exception) -> NotFoundError | UnavailableError
         return NotFoundError(f"{path} does not exist")
     if isinstance(error, (PermissionDeniedError, UnauthenticatedError)):
         return UnavailableError(
-            f"{path}: the store refuses: {text}. Check the keys (s3.access-key and s3.secret-key, or AWS_ACCESS_KEY_ID "
-            "and AWS_SECRET_ACCESS_KEY; profiles are not read) and that they may get, put, list and delete there"
+            f"{path}: the store refuses the request: {text}. Check the keys (s3.access-key and s3.secret-key, or "
+            "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; profiles are not read) and that they may get, put, list and "
+            "delete there"
         )
     if "PermanentRedirect" in str(error) or "AuthorizationHeaderMalformed" in str(error):
         return UnavailableError(f"{path}: the bucket is in another region; set s3.region or AWS_REGION: {text}")

@@ -88,8 +88,8 @@ def _put_second(store: S3Store, key: str, path: str, token: str, access: S3Acces
 def _refusal(path: str, access: S3Access, step: str, what: str) -> UnsupportedError:
     bucket = path.split("/")[2]
     return UnsupportedError(
-        f"the store of bucket {bucket!r} at {access.effective_endpoint or 'AWS'} cannot hold tables that are written: "
-        f"{step} {what} (object {path}). Commits of two writers could overwrite each other there. Use a store with "
-        "conditional writes, such as AWS S3 or a current MinIO, or take the proxy away that drops the header; reading "
-        "needs none of this"
+        f"the store of bucket {bucket!r} at {access.effective_endpoint or 'AWS'} cannot hold tables that lakelog "
+        f"writes: {step} {what} (object {path}). Commits of two writers could overwrite each other there. Use a store "
+        "with conditional writes, such as AWS S3 or a current MinIO, or remove the proxy that drops the header; "
+        "reading needs none of this"
     )

@@ -74,8 +74,8 @@ def user_path(given: str | Path) -> str:
         return text.rstrip("/")
     if _ONE_SLASH.match(text):
         raise InvalidRequestError(
-            f"{shown_path(text)} is no path: a URL has two slashes, such as s3://bucket/folder; a folder of that name "
-            f"is written './{text}'"
+            f"{shown_path(text)} is not a path: a URL has two slashes, such as s3://bucket/folder; a folder of that "
+            f"name is written './{text}'"
         )
     if text.startswith("~"):
         text = _expanded(text)

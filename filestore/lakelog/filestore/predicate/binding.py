@@ -114,7 +114,7 @@ def resolve(name: str, fields: Sequence[DataField]) -> DataField:
     if len(found) == 1:
         return fields[names.index(found[0])]
     if found:
-        raise InvalidRequestError(f"the filter's column {name!r} may be any of {listed(found)}")
+        raise InvalidRequestError(f"the filter's column {name!r} is ambiguous: {listed(found)}")
     raise InvalidRequestError(f"the filter names column {name!r}, which does not exist; {known_columns(name, names)}")
 
 

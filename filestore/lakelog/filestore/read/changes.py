@@ -92,7 +92,9 @@ def snapshots_of_changes(table: TableStore, *, after: int | None, up_to: int | N
         if number is not None and (not isinstance(number, int) or number < 0):
             raise InvalidRequestError(f"{what} takes the number of a snapshot, or 0, found {shown(number)}")
     if after is not None and up_to is not None and up_to < after:
-        raise InvalidRequestError(f"no changes are after snapshot {after} and up to snapshot {up_to}: up_to is lower")
+        raise InvalidRequestError(
+            f"there are no changes after snapshot {after} and up to snapshot {up_to}: up_to is lower"
+        )
     newest = table.snapshots.latest_id() or 0
     for what, number in (("after", after), ("up_to", up_to)):
         if number is not None and number > newest:

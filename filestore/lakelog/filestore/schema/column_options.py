@@ -114,7 +114,7 @@ def check_changeable(key: str, found: str | None, wanted: str | None) -> None:
             "use FileStoreTable.rescale or `lakelog table rescale`"
         )
     if key == TABLE_UUID.key:
-        raise InvalidRequestError(f"option {key!r} is the identity of the table, set by lakelog; it stays")
+        raise InvalidRequestError(f"option {key!r} is the identity of the table, set by lakelog, and cannot be changed")
     if key in _FIXED:
         raise InvalidRequestError(
             f"option {key!r} cannot be changed from {found} to {wanted}: the stored rows were written by it; make a "
@@ -150,7 +150,7 @@ def spelled_options(options: Mapping[str, str], names: Sequence[str]) -> dict[st
     for key, value in options.items():
         own_key, own_value = spelled_option(key, value, names)
         if own_key in spelled:
-            raise OptionError(f"option {own_key!r} is given twice, in names that differ in case alone; give it once")
+            raise OptionError(f"option {own_key!r} is given twice, in names that differ only in case; give it once")
         spelled[own_key] = own_value
     return spelled
 

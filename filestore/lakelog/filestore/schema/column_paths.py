@@ -46,7 +46,7 @@ def find(fields: Sequence[DataField], name: str, path: ColumnPath) -> int:
         raise InvalidRequestError(f"column {dotted(path)!r} does not exist; {known_columns(name, names)}")
     if len(found) > 1:
         raise InvalidRequestError(
-            f"column {dotted(path)!r} may be any of {listed(found)}; write the name in its own case"
+            f"column {dotted(path)!r} is ambiguous: {listed(found)}; write the name in its exact case"
         )
     return names.index(found[0])
 

@@ -112,7 +112,7 @@ def _check_change_log(schema: TableSchema) -> None:
             )
     if len(schema.partition_keys) == len(schema.fields):
         raise InvalidRequestError(
-            f"with {WRITE_MODE.key}=change-log a table needs a column that is no partition column; add one"
+            f"with {WRITE_MODE.key}=change-log a table needs a column that is not a partition column; add one"
         )
     if schema.bucket_count < 1:
         raise InvalidRequestError(

@@ -70,7 +70,7 @@ def resolved_range(
     last = None if up_to is None else range_end(table, up_to, "up_to")
     if first is not None and last is not None and last.number < first.number:
         raise InvalidRequestError(
-            f"no changes are after snapshot {first.number} and up to snapshot {last.number}: up_to is lower"
+            f"there are no changes after snapshot {first.number} and up to snapshot {last.number}: up_to is lower"
         )
     return first, last
 

@@ -164,8 +164,7 @@ def check_kinds_free(table: TableStore, what: str) -> None:
     if name is not None:
         raise UnsupportedError(
             f"table {table.name} has {ROWKIND_FIELD.key}={name}, and takes no {what.partition(' ')[2]}: column "
-            f"{name!r} "
-            "says what becomes of a row; write rows that say it"
+            f"{name!r} holds the kind of a row; write rows with their kinds"
         )
 
 

@@ -69,7 +69,7 @@ def names_of(schema: TableSchema, *, is_case_sensitive: bool = False) -> Callabl
             return name if name in exact else None
         columns = matching(name, schema.field_names)
         if len(columns) > 1:
-            raise InvalidRequestError(f"column {name!r} of the rows may be any of {listed(columns)}")
+            raise InvalidRequestError(f"column {name!r} of the rows is ambiguous: {listed(columns)}")
         return columns[0] if columns else None
 
     return name_of

@@ -96,8 +96,8 @@ class MergeClauses:
         last = next((one for one in reversed(self.clauses) if one.of is clause.of), None)
         if last is not None and last.condition is None:
             raise InvalidRequestError(
-                f"the clause {clause} comes behind {last} without a condition, which takes all such rows: give the "
-                "earlier one a condition with where=, or leave one of the two"
+                f"the clause {clause} comes after {last} without a condition, which applies to all such rows: give "
+                "the earlier one a condition with where=, or leave one of the two"
             )
         return MergeClauses((*self.clauses, clause))
 

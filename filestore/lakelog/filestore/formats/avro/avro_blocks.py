@@ -73,7 +73,7 @@ class AvroBlocks:
             try:
                 block = inflate(self.codec, packed, limit)
             except KeyError as error:
-                raise UnsupportedError(f"its codec {self.codec[:50]!r} is not one that is read") from error
+                raise UnsupportedError(f"its codec {self.codec[:50]!r} is not supported") from error
             if count > len(block):
                 raise ValueError(f"a block claims {count} records in {len(block)} bytes")
             left = None if left is None else left - len(block)

@@ -151,4 +151,4 @@ class _Walk:
     def _needs(self, size: int) -> None:
         self._left -= size
         if self._left < 0:
-            raise ValueError("its records need more memory than those of any table")
+            raise ValueError("its records claim more memory than those of any real table")

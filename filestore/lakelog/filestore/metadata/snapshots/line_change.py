@@ -89,7 +89,7 @@ def _parsed(given: Mapping[str, Any]) -> LineChange:
     check_file_names([change_id, branch])
     acts = items(given, "acts")
     if len(acts) > ACTS_MAX:
-        raise ValueError(f"it has {len(acts)} acts, a change has {ACTS_MAX} at most")
+        raise ValueError(f"it has {len(acts)} acts, expected at most {ACTS_MAX}")
     drops_branch = given.get("dropsBranch") is True
     return LineChange(id=change_id, branch=branch, drops_branch=drops_branch, acts=[_act(one, branch) for one in acts])
 
@@ -117,9 +117,9 @@ def begin_change(file_io: FileIO, root: str, change: LineChange) -> None:
     data = json.dumps(fields).encode()
     if len(data) > _BYTES_MAX or len(change.acts) > ACTS_MAX:
         raise InvalidRequestError(
-            f"branch {change.branch!r} has too many snapshots to take their place at once ({len(data)} bytes of "
-            f"metadata in {len(change.acts)} files, at most {_BYTES_MAX} in {ACTS_MAX}); expire older snapshots of the "
-            "branch and of the table first"
+            f"branch {change.branch!r} has too many snapshots to replace those of the table at once ({len(data)} bytes "
+            f"of metadata in {len(change.acts)} files, at most {_BYTES_MAX} in {ACTS_MAX}); expire older snapshots of "
+            "the branch and of the table first"
         )
     if not file_io.create_new(change_path(root), data):
         raise ConflictError(f"the line of the table in {root} is changed by another call: call this again")

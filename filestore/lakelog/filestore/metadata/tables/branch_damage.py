@@ -19,6 +19,6 @@ def damage_of_branch(branch: str, table_name: str) -> Iterator[None]:
         if branch == MAIN_BRANCH:
             raise
         raise CorruptDataError(
-            f"{error}; where branch {branch!r} of {table_name} is not needed, delete it, by `lakelog table branch "
-            "delete`: no file that it may name is deleted before"
+            f"{error}; if branch {branch!r} of {table_name} is not needed, delete it with `lakelog table branch "
+            "delete`: until then no file that it may name is deleted"
         ) from error

@@ -85,7 +85,7 @@ class ConsumerManager:
             return None
         except (KeyError, ValueError) as error:
             raise CorruptDataError(
-                f"consumer file {path} is not readable: {cause(error)}; nothing expires until it is mended or deleted"
+                f"consumer file {path} is not readable: {cause(error)}; nothing expires until it is repaired or deleted"
             ) from error
 
     def put(

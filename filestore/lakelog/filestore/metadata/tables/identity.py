@@ -148,8 +148,9 @@ def check_log_is_own(table: TableStore) -> None:
     """
     if table.has_foreign_log:
         raise InvalidRequestError(
-            f"{table.name} was made by another engine, from a line with a log, which is not its own: it is not "
-            f"written or changed. Make a branch by lakelog, as by `lakelog table branch create {table.path} NAME`"
+            f"{table.name} was created by another engine from a line with a log, which does not belong to the branch: "
+            "lakelog does not write to the branch or change it. Create a branch with lakelog, as with "
+            f"`lakelog table branch create {table.path} NAME`"
         )
 
 

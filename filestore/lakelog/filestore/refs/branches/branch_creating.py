@@ -282,7 +282,7 @@ def _without_log(schema: TableSchema, *, table_name: str) -> dict[str, str]:
     if schema.is_merged_at_write or schema.has_changelog_at_write:
         raise UnsupportedError(
             f"table {table_name} is merged, or has its changelogs written, by each batch, since it has a log; a branch "
-            "begins without a log, and its files would have to be written anew. Create a table without a log, and copy "
+            "begins without a log, and its files would have to be rewritten. Create a table without a log, and copy "
             "the rows"
         )
     return {

@@ -54,7 +54,7 @@ def _check_loses_nothing(lines: Lines) -> None:
     table, branch = lines.main, lines.branch
     ways = (
         "branches.merge (`lakelog table merge`) keeps the changes of both, branches.replace_newer and replace_main "
-        "(`lakelog table branch merge`, `replace-main`) let those of the table give way"
+        "(`lakelog table branch merge`, `replace-main`) drop those of the table"
     )
     lost = lines.lost_base()
     if lost is not None:
@@ -98,7 +98,7 @@ def _settled(table: TableStore, branch: TableStore) -> tuple[TableStore, TableSt
     newest = tuple(replace(line, schema=replace(line).schemas.latest() or line.schema) for line in (table, branch))
     if newest[0].has_log:
         raise InvalidRequestError(
-            f"{table.name} has a log, from which its readers would not learn that snapshots give way: "
+            f"{table.name} has a log, from which its readers would not learn that snapshots are replaced: "
             "lakelog.catalog.Table brings the rows of the branch through the log"
         )
     if newest[1].has_log:

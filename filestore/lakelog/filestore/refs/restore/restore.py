@@ -259,7 +259,7 @@ def check_rewindable(table: TableStore, target: Snapshot) -> None:
     if not carried_anyhow(table, target).is_known and read_users(table.snapshots.latest(), table.snapshots):
         raise InvalidRequestError(
             f"snapshot {target.id} of table {table.name} is of another engine, and those of lakelog before it have "
-            "expired: nothing tells what the last batch of each writer was, so writers are not rewound to it. Leave "
+            "expired: the last batch of each writer is not known, so writers are not rewound to it. Leave "
             "rewind_writers out: the rows go back, and streams go on with their next batch"
         )
 

@@ -127,8 +127,8 @@ class _Rollback:
         if following is not None and has_merged(following):
             raise InvalidRequestError(
                 f"snapshot {target.id} of table {table.name} is of another engine, and those of lakelog before it have "
-                f"expired: nothing tells up to where branches were merged before the merge in snapshot {following.id}. "
-                "Use restore, which brings the rows of the snapshot back"
+                "expired: it is not known up to which snapshot branches were merged before the merge in snapshot "
+                f"{following.id}. Use restore, which brings the rows of the snapshot back"
             )
 
     def found(self, newest: Snapshot) -> RolledBack:

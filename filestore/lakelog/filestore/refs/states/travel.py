@@ -65,8 +65,8 @@ def check_not_in_step(table: TableStore) -> None:
     """Raise NotFoundError for a branch that is being created, renamed or deleted."""
     if table.branch != MAIN_BRANCH and table.file_io.exists(table.paths.branch_step):
         raise NotFoundError(
-            f"branch {table.branch!r} of {table.path} is being made, renamed or deleted; where the process that did it "
-            "has ended, the next call that makes or deletes a branch finishes it"
+            f"branch {table.branch!r} of {table.path} is being created, renamed or deleted; if the process that did it "
+            "has ended, the next call that creates or deletes a branch finishes it"
         )
 
 

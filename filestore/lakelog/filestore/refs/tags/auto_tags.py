@@ -249,4 +249,4 @@ def _local(millis: int) -> datetime:
     try:
         return datetime.fromtimestamp(millis / 1_000).replace(tzinfo=None)
     except (OverflowError, OSError, ValueError) as error:
-        raise InvalidRequestError(f"{millis} ms is no time that a tag can be named after") from error
+        raise InvalidRequestError(f"no tag can be named after the time {millis} ms") from error
