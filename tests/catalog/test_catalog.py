@@ -83,9 +83,9 @@ def test_a_name_that_no_table_could_have_is_no_database(catalog: Catalog, name: 
 def test_the_databases_of_system_tables_take_no_table(catalog: Catalog) -> None:
     catalog.create_table("db.t", schema=SCHEMA)
     for name in ("sys.t", "lakelog_sys.t"):
-        with pytest.raises(InvalidRequestError, match=r"is of lakelog's system tables; choose another name"):
+        with pytest.raises(InvalidRequestError, match=r"is reserved for lakelog's system tables; choose another name"):
             catalog.create_table(name, schema=SCHEMA)
-        with pytest.raises(InvalidRequestError, match=r"is of lakelog's system tables; choose another name"):
+        with pytest.raises(InvalidRequestError, match=r"is reserved for lakelog's system tables; choose another name"):
             catalog.rename_table("db.t", name)
     assert catalog.list_databases() == ["db"]
 
@@ -169,7 +169,7 @@ def test_a_dropped_table_does_not_exist(catalog: Catalog) -> None:
         (
             {"primary_keys": ["id"], "options": {"log.system": "kafka", "deletion-vectors.enabled": "true"}},
             UnsupportedError,
-            "db.t has a log, and snapshots that must show all that the log holds",
+            "db.t has a log, and its snapshots must show everything in it",
         ),
         (
             {"options": {"log.system": "kafka", "log.consistency": "eventual"}},
@@ -182,7 +182,7 @@ def test_a_dropped_table_does_not_exist(catalog: Catalog) -> None:
                 "options": {"log.system": "kafka", "log.consistency": "eventual", "merge-engine": "first-row"},
             },
             UnsupportedError,
-            "db.t has log.consistency=eventual, where each record is a row as it was given; rows that merge",
+            "db.t has log.consistency=eventual, so its log has each row as it was written; merging",
         ),
         (
             {"primary_keys": ["id"], "options": {"log.consistency": "eventual", "log.changelog-mode": "all"}},

@@ -83,7 +83,7 @@ def test_comments_of_members_are_taken() -> None:
         ("c VARCHAR", InvalidRequestError, r"'c' is VARCHAR without a length; write VARCHAR\(20\), or STRING"),
         ("c VARCHAR(x)", InvalidRequestError, "a number expected in the type of column 'c'"),
         ("a ARRAY<INT", InvalidRequestError, "'>' expected in the type of column 'a', found the end"),
-        ("t TIMESTAMP(3) WITH TIME ZONE", InvalidRequestError, "TIMESTAMP WITH and not the rest of WITH LOCAL TIME"),
+        ("t TIMESTAMP(3) WITH TIME ZONE", InvalidRequestError, "TIMESTAMP WITH, expected TIMESTAMP WITH LOCAL TIME"),
         ("c " + "ARRAY<" * 200 + "INT" + ">" * 200, InvalidRequestError, "nested deeper than 64"),
     ],
 )

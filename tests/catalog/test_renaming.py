@@ -218,7 +218,7 @@ def test_a_renamed_copy_stays_a_copy(catalog: Catalog, table: Table) -> None:
 
 def test_a_link_is_not_renamed(catalog: Catalog, table: Table) -> None:
     Path(catalog.warehouse, "db.db", "link").symlink_to(table.path)
-    with pytest.raises(InvalidRequestError, match=r"is a link to .*, whose files are not renamed through it"):
+    with pytest.raises(InvalidRequestError, match=r"is a link to .*; tables are not renamed through links"):
         catalog.rename_table("db.link", "db.u")
 
 

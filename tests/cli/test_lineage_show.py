@@ -112,7 +112,7 @@ def test_the_picture_is_written_to_a_file(run: Run, tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (("db.no",), "table db.no does not exist"),
-        (("db.sums", "--snapshot", "3"), "snapshot 3 of db.sums does not live"),
+        (("db.sums", "--snapshot", "3"), "snapshot 3 of db.sums does not exist"),
         (("db.sums", "--svg", "missing/a.svg"), "the picture cannot be written to missing/a.svg: No such file"),
     ],
 )
@@ -159,7 +159,7 @@ def test_a_picture_is_not_written_through_a_link(run: Run, tmp_path: Path) -> No
     (tmp_path / "own").write_text("own")
     (tmp_path / "picture.svg").symlink_to(tmp_path / "own")
     code, _, err = run("lineage", "show", "db.sums", "--svg", "picture.svg")
-    assert (code, "it is no plain file" in err) == (1, True)
+    assert (code, "it is not a regular file" in err) == (1, True)
     assert (tmp_path / "own").read_text() == "own"
 
     (tmp_path / "picture.svg").unlink()

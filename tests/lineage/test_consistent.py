@@ -351,9 +351,9 @@ def test_snapshots_at_an_upstream_version(catalog: Catalog, make: Make) -> None:
     assert ids(catalog, "db.a", "db.b", at={"db.s": 2}) == {"db.a": 2, "db.b": 1}
     with pytest.raises(NotConsistentError, match=r"at snapshot 1 of db\.s: .*db\.b shows db\.s at snapshots 2 to 3"):
         ids(catalog, "db.a", "db.b", at={"db.s": 1})
-    with pytest.raises(InvalidRequestError, match=r"at names db\.x"):
+    with pytest.raises(InvalidRequestError, match=r"at= names db\.x"):
         ids(catalog, "db.a", "db.b", at={"db.x": 1})
-    with pytest.raises(NotFoundError, match=r"at names snapshot 99 of db\.s"):
+    with pytest.raises(NotFoundError, match=r"at= names snapshot 99 of db\.s"):
         ids(catalog, "db.a", "db.b", at={"db.s": 99})
 
 

@@ -233,7 +233,7 @@ def test_a_mend_needs_a_wrong_snapshot(tables: tuple[Table, Table]) -> None:
         mended(tables[0])
     with pytest.raises(InvalidRequestError, match="names no snapshot"):
         mended(tables[0], "db.a")
-    with pytest.raises(NotFoundError, match=r"snapshot 99 of db\.a does not live"):
+    with pytest.raises(NotFoundError, match=r"snapshot 99 of db\.a does not exist"):
         mended(tables[0], "db.a@99")
 
 

@@ -141,7 +141,7 @@ def test_a_dropped_source_is_known_by_its_name(catalog: Catalog) -> None:
 def test_a_snapshot_that_no_lineage_names_is_an_error(catalog: Catalog) -> None:
     chain(catalog)
 
-    with pytest.raises(NotFoundError, match=r"snapshot 77 of db\.l does not live, and no lineage names it"):
+    with pytest.raises(NotFoundError, match=r"snapshot 77 of db\.l does not exist, and no lineage names it"):
         upstream(catalog, "db.l", 77)
     with pytest.raises(NotFoundError, match=r"table db\.nothing is in none of the catalogs"):
         upstream(catalog, "db.nothing", 1)

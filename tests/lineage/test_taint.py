@@ -142,5 +142,5 @@ def test_a_branch_is_brought_back_too(catalog: Catalog) -> None:
 def test_an_unknown_snapshot_is_an_error(catalog: Catalog) -> None:
     chain(catalog)
 
-    with pytest.raises(NotFoundError, match=r"snapshot 99 of db\.s does not live"):
+    with pytest.raises(NotFoundError, match=r"snapshot 99 of db\.s does not exist"):
         tainted(catalog, "db.s", 99)

@@ -41,7 +41,7 @@ def test_records_of_another_querys_unfinished_batch_stop_the_writer() -> None:
 
 
 def test_records_of_a_later_batch_of_ones_own_show_a_checkpoint_that_was_reset() -> None:
-    with pytest.raises(InvalidRequestError, match=r"batch 5 of a is passed: .*records of its batch 6"):
+    with pytest.raises(InvalidRequestError, match=r"batch 5 of a is too old: .*records of its batch 6"):
         check_left(Author("a", 6))
 
 

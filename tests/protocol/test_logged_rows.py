@@ -109,7 +109,7 @@ def test_files_without_changes_to_log_have_a_header_record(tmp_path: Path, row_c
     ("options", "message"),
     [
         ({"changelog-producer": "input"}, "which holds every change that is written"),
-        ({"deletion-vectors.enabled": "true"}, "must show all that the log holds"),
+        ({"deletion-vectors.enabled": "true"}, "must show everything in it"),
     ],
 )
 def test_tables_whose_log_would_not_be_their_files_are_refused(options: dict[str, str], message: str) -> None:

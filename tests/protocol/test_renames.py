@@ -131,5 +131,5 @@ def test_a_record_that_names_what_is_not_asked_is_an_error(
     copy = copied(table, tmp_path / "copy")
     catalog.rename_table("db.t", "db.u")
     Path(renames_folder(table.path), table.uuid).write_text(json.dumps({"places": [place]}))
-    with pytest.raises(InvalidRequestError, match="which is not checked for it"):
+    with pytest.raises(InvalidRequestError, match="so whether it still exists there is not checked"):
         original(copy)

@@ -188,7 +188,9 @@ def check_log_batch(reading: LogReading, state: ShownState, *, table_name: str, 
     ):
         if given is not None and refused in given.edges:
             word, number = refused.value
-            raise InvalidRequestError(f"option {option.key!r} of a batch read cannot be {word} ({number}): it is empty")
+            raise InvalidRequestError(
+                f"option {option.key!r} of a batch read cannot be {word} ({number}): the range would be empty"
+            )
     if not has_log:
         _check_needs_no_log(reading, table_name)
         raise _needs_log(f"{SCAN.key}={reading.scan.value} of a batch read", table_name)

@@ -59,7 +59,7 @@ def names_system_table(text: str, *, in_warehouse: bool) -> bool:
 def check_is_free(database: str) -> None:
     """Raise InvalidRequestError for a database of system tables: tables of users would not be listed in it."""
     if database in {SYSTEM_DATABASE, STORED_DATABASE}:
-        raise InvalidRequestError(f"database {database!r} is of lakelog's system tables; choose another name")
+        raise InvalidRequestError(f"database {database!r} is reserved for lakelog's system tables; choose another name")
 
 
 def check_is_table(text: str, name: ReadName) -> None:

@@ -134,7 +134,7 @@ def test_writers_are_not_rewound_to_what_is_not_known(tmp_path: Path) -> None:
     commit_batch(table, 1)
     begin_at(table, target.id)
     for verb in (table.rollback, table.restore):
-        with pytest.raises(InvalidRequestError, match=r"what the last batch of each writer was.*Leave rewind"):
+        with pytest.raises(InvalidRequestError, match=r"the last batch of each writer is not known.*Leave rewind"):
             verb(snapshot_id=target.id, rewind_writers=True)
     table.rollback(snapshot_id=target.id)
     assert commit_batch(in_new_process(table.path), 1) is None

@@ -290,7 +290,7 @@ def test_a_writer_between_two_marks_opens_the_log_again(logged: Table, monkeypat
         nonlocal count
         count += 1
         if count == 2:
-            with pytest.raises(ConflictError, match="has ended: the table loses its log"):
+            with pytest.raises(ConflictError, match="has ended: the table's log was or is being removed or replaced"):
                 LocalWriter(open_table(logged.path), "other").write(0, wide_rows(), None)
             LocalWriter(open_table(logged.path), "third", is_first=False).write(0, rows_of_bucket(logged, 1), None)
         return whole(producer, header)  # type: ignore[arg-type]  # passed on as they came

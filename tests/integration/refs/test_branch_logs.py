@@ -243,7 +243,7 @@ def test_a_table_whose_log_merges_its_rows_gets_no_branch(tmp_path: Path, bootst
     options = {"bucket": "2", "log.system": "kafka"} | summed
     merged = catalog.create_table("db.sums", schema=SCHEMA, primary_keys=["id"], options=options)
     merged.write(rows_of(3))
-    with pytest.raises(UnsupportedError, match="a branch begins without a log, and its files would have to be written"):
+    with pytest.raises(UnsupportedError, match="begins without a log, and its files would have to be rewritten"):
         merged.branches.create("dev")
     assert merged.branches.list() == []
 

@@ -134,7 +134,7 @@ def test_without_the_changes_behind_it_a_stream_names_the_choices(table: Table) 
     table.upkeep.expire_snapshots(retain_max=1, retain_min=1)
     table.tags.create("later")
 
-    with pytest.raises(NotFoundError, match=r"'t' .* keeps snapshot 2.*behind snapshot 5.*tags later.*OnDataLoss=f"):
+    with pytest.raises(NotFoundError, match=r"'t' .* keeps snapshot 2.*after snapshot 5.*tags later.*OnDataLoss=f"):
         Query(table, tag="t").run()
 
 

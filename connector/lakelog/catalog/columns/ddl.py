@@ -62,7 +62,7 @@ def parse_ddl_type(text: str, *, column: str) -> DataType:
     quoted = column.replace("`", "``")
     fields = parse_ddl(f"`{quoted}` {text}")
     if len(fields) != 1 or fields[0].description is not None:
-        raise InvalidRequestError(f"column {column!r}: {shown(text)} is more than a type; {_FORM}")
+        raise InvalidRequestError(f"column {column!r}: {shown(text)} has something after the type; {_FORM}")
     return fields[0].type
 
 
@@ -207,7 +207,7 @@ class _Parser:
                 self._take()
                 for word in rest:
                     if self._take().word != word:
-                        raise self._wrong(f"column {path!r} has TIMESTAMP {first} and not the rest of {zone}")
+                        raise self._wrong(f"column {path!r} has TIMESTAMP {first}, expected TIMESTAMP {zone}")
                 return f" {zone}"
         return ""
 

@@ -44,7 +44,7 @@ def retained_for(given: Duration) -> timedelta:
     if not 1 <= millis <= _RETAINED_MAX_MILLIS:
         raise InvalidRequestError(
             f"time_retained (--time-retained) is {shown(str(given))}; expected from 1 ms to "
-            f"{_RETAINED_MAX_MILLIS // _DAY_MILLIS} d, or leave it out to keep it for ever"
+            f"{_RETAINED_MAX_MILLIS // _DAY_MILLIS} d, or leave it out to keep the tag or branch forever"
         )
     return timedelta(milliseconds=millis)
 

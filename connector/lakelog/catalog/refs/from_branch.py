@@ -136,9 +136,9 @@ def _check_alone(table: TableHandle, whole: WholeBranch, snapshot: Snapshot) -> 
     others = users_taken_in(snapshot) - {snapshot.commit_user}
     if others and whole.verb is not BranchVerb.FAST_FORWARD:
         raise ConflictError(
-            f"{listed(sorted(others))} wrote {table.name} while it got the rows of branch {whole.line.name!r} in "
-            f"snapshot {snapshot.id}: both are in the table, and the branch stays; stop the writers, then call this "
-            "again"
+            f"{listed(sorted(others))} wrote {table.name} while snapshot {snapshot.id} took in the rows of branch "
+            f"{whole.line.name!r}: the table has the rows of both, and the branch was kept; stop the writers, then "
+            "call this again"
         )
 
 

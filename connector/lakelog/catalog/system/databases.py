@@ -43,8 +43,8 @@ def drop_database(
         raise catalog._no_database(name)
     if is_local(folder) and Path(folder).is_symlink():
         raise InvalidRequestError(
-            f"{folder} is a link to {Path(folder).resolve()}, which is not deleted through it; remove the link "
-            "alone: rm"
+            f"{folder} is a link to {Path(folder).resolve()}; lakelog does not delete through links: remove only the "
+            "link with rm"
         )
     tables = catalog._tables_of(name)
     others = [entry for entry in entries if entry.name not in tables]

@@ -96,6 +96,6 @@ def check_no_link(table: Table, what: str) -> None:
     """Raise InvalidRequestError for a table whose folder is a link: its files and topic belong to another table."""
     if is_local(table.path) and Path(table.path).is_symlink():
         raise InvalidRequestError(
-            f"{table.path} is a link to {Path(table.path).resolve()}, whose files are not {what} through it; do it "
-            "where the table is, or remove the link alone: rm"
+            f"{table.path} is a link to {Path(table.path).resolve()}; tables are not {what} through links: do it where "
+            "the table is, or remove only the link with rm"
         )

@@ -97,7 +97,9 @@ class TableLogStore(VerbGroup[AnyTable]):
         from lakelog.protocol.statements import abandon_writer
 
         if self._table.log is None:
-            raise InvalidRequestError(f"table {self._table.name} has no log: its snapshots hold no batch in part")
+            raise InvalidRequestError(
+                f"table {self._table.name} has no log, so no snapshot of it holds a part of a batch"
+            )
         return abandon_writer(self._table.store, self._table.log.topic_id, user)
 
     def add(self, options: Mapping[str, str] | None = None) -> AnyTable:

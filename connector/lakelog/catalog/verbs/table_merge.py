@@ -106,12 +106,10 @@ def _condition(where: str | pl.Expr | None) -> pl.Expr | None:
         return where
     if not isinstance(where, str):
         raise InvalidRequestError(
-            f"where={shown(where)} is no condition of a merge: expected SQL such as 'source.v > target.v', or a polars "
-            "expression"
+            f"where={shown(where)} is not a condition of a merge: expected SQL such as 'source.v > target.v', or a "
+            "polars expression"
         )
     try:
         return pl.sql_expr(where)
     except pl.exceptions.PolarsError as error:
-        raise InvalidRequestError(
-            f"the condition {shown(where)} of a merge is no SQL that polars reads: {error}"
-        ) from error
+        raise InvalidRequestError(f"polars cannot parse the condition {shown(where)} of a merge: {error}") from error

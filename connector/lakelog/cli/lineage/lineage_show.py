@@ -76,7 +76,7 @@ def _write_picture(graph: LineageGraph, path: Path) -> None:
     if not path.parent.is_dir():
         raise InvalidRequestError(f"the picture cannot be written to {path}: No such file or folder {path.parent}")
     if os.path.lexists(path) and (path.is_symlink() or not path.is_file()):
-        raise InvalidRequestError(f"the picture cannot be written to {path}: it is no plain file; name another")
+        raise InvalidRequestError(f"the picture cannot be written to {path}: it is not a regular file; name another")
     try:
         LocalFileIO().write_bytes(str(path.absolute()), graph.to_svg().encode())
     except UnavailableError as error:

@@ -104,8 +104,8 @@ def check_not_broken(graph: LineGraph, asked: Sequence[LineKey]) -> None:
                     f"{found.snapshot_id} ({found.reason}{': ' if found.details else ''}{found.details})"
                 )
                 raise NotConsistentError(
-                    f"the streams of the group cannot go on together: {message}. Write {graph.names[one]} again from "
-                    "its sources, or read the tables without a group",
+                    f"the streams of the group cannot continue together: {message}. Write {graph.names[one]} again "
+                    "from its sources, or read the tables without a group",
                     hindrances=[message],
                 )
 

@@ -123,13 +123,13 @@ def _hold(graph: LineGraph, agreement: Agreement, domains: Domains, at: Mapping[
         line = by_name.get(name)
         if line is None:
             raise InvalidRequestError(
-                f"at names {name}, from which none of the tables is made; expected one of {listed(sorted(by_name))}"
+                f"at= names {name}, but none of the tables is made from it; expected one of {listed(sorted(by_name))}"
             )
         key = graph.versions[line].key_by_id(snapshot_id)
         if key is None:
             raise NotFoundError(
-                f"at names snapshot {snapshot_id} of {name}, which no snapshot of the tables was made from, and which "
-                "does not live"
+                f"at= names snapshot {snapshot_id} of {name}, but it does not exist, and no snapshot of the tables was "
+                "made from it"
             )
         agreement.only(domains, line, key)
 

@@ -39,7 +39,7 @@ def mended(table: TableHandle, *wrong: str, by: str | None = None) -> Snapshot:
     if not wrong or not named:
         missing = "a wrong snapshot, such as db.orders@3" if not wrong else "a name for by=, or none of it"
         raise InvalidRequestError(
-            f"mended of table {table.name} needs {missing}: it is recorded what was mended by whom"
+            f"mended of table {table.name} needs {missing}: lakelog records what was mended, and by whom"
         )
     properties = mended_property([_wrong_of(one, table) for one in wrong], by=named)
 
@@ -74,7 +74,7 @@ def _wrong_of(name: str, table: TableHandle) -> WrongSnapshot:
     commits = [] if at is None else graph.commits_of(at, number)
     if not commits:
         raise NotFoundError(
-            f"snapshot {number} of {source.name} does not live, and no lineage names it; `lakelog table log` lists "
-            "those that live"
+            f"snapshot {number} of {source.name} does not exist, and no lineage names it; `lakelog table log` lists "
+            "the existing snapshots"
         )
     return wrong_snapshot(line, TableVersion(snapshot_id=number, commit=commits[-1]))

@@ -39,7 +39,10 @@ def startup_snapshots(
     heads = {line_key(store): store.snapshots.latest_id() or 0 for store in stores.values()}
     empty = [name for name, store in stores.items() if not heads[line_key(store)]]
     if empty:
-        raise NotFoundError(f"table {empty[0]} has no snapshot yet: a job beside it has nothing to start at")
+        raise NotFoundError(
+            f"table {empty[0]} has no snapshot yet, so a job that is to be consistent with it has no snapshot to "
+            "start at"
+        )
     graph = load_lines(stores.values(), FoundTables([catalog]))
     found = first_agreement(graph, heads)
     if found is None:

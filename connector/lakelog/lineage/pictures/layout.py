@@ -95,8 +95,8 @@ def _check_places(layers: Sequence[int], arrows: Sequence[tuple[int, int]]) -> N
     places = sum(layers[other] - layers[one] - 1 for one, other in arrows)
     if places > PLACES_MAX:
         raise UnsupportedError(
-            f"a picture of {len(layers)} tables and jobs is not drawn where its lines pass {places} layers, at most "
-            f"{PLACES_MAX}: ask for fewer tables, by depth= or --depth, or for the tree without a picture"
+            f"a picture of {len(layers)} tables and jobs cannot be drawn: its lines pass {places} layers, at most "
+            f"{PLACES_MAX} are allowed; ask for fewer tables, by depth= or --depth, or for the tree without a picture"
         )
 
 

@@ -103,7 +103,7 @@ def check_no_copy(table: TableStore, place: str | None) -> None:
     if original is not None:
         raise InvalidRequestError(
             f"table {table.path} is a copy of {original}, whose log it would share: both would lose data. {_WAY_OUT}. "
-            "Reads of its files work as it is"
+            "Its files can be read nevertheless"
         )
 
 
@@ -121,8 +121,8 @@ def _files_at(table: TableStore, place: str) -> FileIO:
     if own_root.startswith(f"{scheme}://{rest.partition('/')[0]}/"):
         return bounded_io(own.inner if isinstance(own, BoundedFileIO) else own, place, ())
     raise InvalidRequestError(
-        f"table {table.path} was last written at {place}, in another file system, which is not checked for it. "
-        f"{_WAY_OUT}"
+        f"table {table.path} was last written at {place}, in another file system, so whether it still exists there is "
+        f"not checked. {_WAY_OUT}"
     )
 
 

@@ -71,7 +71,7 @@ def check_not_cut_off(table: FileStoreTable) -> None:
     """Raise InvalidRequestError if a generation has a schema but no snapshot."""
     if is_cut_off(table):
         raise InvalidRequestError(
-            f"table {table.name} gets another log by a call that was cut off: finish it with `lakelog log add`, "
+            f"a call that gives table {table.name} another log was cut off: finish it with `lakelog log add`, "
             "`lakelog log renew` or `lakelog table rescale`, then call this again"
         )
 

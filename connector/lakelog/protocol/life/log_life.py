@@ -66,7 +66,7 @@ def add_log(
         raise InvalidRequestError(f"table {table.name} has a log already, the topic {TOPIC.of(newest.schema.options)}")
     if is_cut_off(newest):
         raise InvalidRequestError(
-            f"table {table.name} loses its log by a call that was cut off: finish it with `lakelog log remove`, then "
+            f"a call that removes the log of table {table.name} was cut off: finish it with `lakelog log remove`, then "
             "call this again"
         )
     stored = {TABLE_UUID.key: str(uuid.uuid4()), **newest.schema.options, **options, **_own_identity(newest)}
@@ -105,8 +105,8 @@ def remove_log(
     if newest.has_log:
         if newest.schema.is_merged_at_write or newest.schema.has_changelog_at_write:
             raise UnsupportedError(
-                f"table {table.name} is merged, or has its changelogs written, by each batch, since it has a log; "
-                "without one its files would have to be rewritten. Create another table without a log, and copy it"
+                f"because of its log, each batch of table {table.name} merges rows or writes changelogs; without a log "
+                "its files would have to be rewritten. Create another table without a log, and copy the rows"
             )
         _check_transactional(newest.schema, table_name=table.name)
         check_not_cut_off(newest)
@@ -190,12 +190,13 @@ def check_can_begin(schema: TableSchema, *, table_name: str) -> None:
     _check_transactional(schema, table_name=table_name)
     if schema.has_changelog_at_write:
         raise UnsupportedError(
-            f"table {table_name} has a changelog-producer, and with log.changelog-mode=all a log has its changelogs "
-            "written by each batch, not by compactions: leave one of the two out, or create another table with both"
+            f"table {table_name} has a changelog-producer, and with log.changelog-mode=all the changelogs of a table "
+            "with a log are written by each batch, not by compactions: leave one of the two out, or create another "
+            "table with both"
         )
     if schema.is_merged_at_write:
         raise UnsupportedError(
-            f"table {table_name} does not keep the last row of a key: with a log it is merged when it is written, and "
+            f"table {table_name} does not keep the last row of a key: with a log, rows are merged at each write, so "
             "its files would have to be rewritten. Create another table with log.system=kafka, and copy the rows"
         )
 

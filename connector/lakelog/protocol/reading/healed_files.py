@@ -109,8 +109,8 @@ class HealedFiles:
             )
         if bucket in changes.shrunk:
             raise UnsupportedError(
-                f"snapshot {snapshot.id} of table {name} has taken rows out of the files of bucket {bucket}: which "
-                "they were was in the log alone, and Kafka does not hold it any more. Start the query with a new "
+                f"snapshot {snapshot.id} of table {name} has taken rows out of the files of bucket {bucket}: only "
+                "the log recorded which rows, and Kafka no longer has that part of it. Start the query with a new "
                 "checkpoint location, which reads the newest snapshot first"
             )
         marks = changes.marks.get(bucket, Counter())

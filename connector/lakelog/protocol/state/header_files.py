@@ -97,7 +97,7 @@ class HeaderFiles:
             return whole
         name = FileNames().header(whole)
         if not self.table.file_io.create_new(self.table.paths.manifest(name), whole):
-            raise ConflictError(f"{self.table.paths.manifest(name)} is there already, with a name that is new")
+            raise ConflictError(f"{self.table.paths.manifest(name)} already exists, although its name is new")
         fields = {"v": _VERSION, "table": header.table_uuid, "file": name}
         if header.mark is not None:
             fields["mark"] = header.mark.value

@@ -149,9 +149,9 @@ def check_goes_on(headers: Iterable[CommitHeader], *, where: str) -> None:
     """Raise ConflictError if these headers end the log; `where` names the bucket."""
     if is_ended(headers):
         raise ConflictError(
-            f"{where} has ended: the table loses its log, or gets another one. Nothing was written behind the end: "
-            "start the stream again, which continues with its checkpoint; where that ends with this error too, "
-            "`lakelog log renew`, `lakelog log remove` or `lakelog table rescale` was cut off: run it again"
+            f"{where} has ended: the table's log was or is being removed or replaced. Nothing was written after the "
+            "end. Start the stream again: it continues with its checkpoint. If it fails with this error again, "
+            "`lakelog log renew`, `lakelog log remove` or `lakelog table rescale` was cut off: run that command again"
         )
 
 

@@ -19,9 +19,9 @@ def check_loggable(schema: TableSchema, *, table_name: str) -> None:
     _check_buckets(schema, table_name)
     if is_eventual(schema.options) and schema.is_merged_at_write:
         raise UnsupportedError(
-            f"table {table_name} has {CONSISTENCY.key}=eventual, where each record is a row as it was given; rows that "
-            "merge with those before, or by a sequence, or whose deletes are ignored, need the rows of all batches "
-            f"before, which transactions alone give: use {CONSISTENCY.key}=transactional"
+            f"table {table_name} has {CONSISTENCY.key}=eventual, so its log has each row as it was written; merging "
+            "with older rows, a sequence field and ignored deletes need the rows of all earlier batches, which only a "
+            f"transactional log gives: use {CONSISTENCY.key}=transactional"
         )
     if CHANGELOG_PRODUCER.of(schema.options) is ChangelogProducer.INPUT:
         raise UnsupportedError(
@@ -30,8 +30,8 @@ def check_loggable(schema: TableSchema, *, table_name: str) -> None:
         )
     if DELETION_VECTORS.of(schema.options):
         raise UnsupportedError(
-            f"table {table_name} has a log, and snapshots that must show all that the log holds: with "
-            f"{DELETION_VECTORS.key} rows are shown once they are compacted; leave it out"
+            f"table {table_name} has a log, and its snapshots must show everything in it: with {DELETION_VECTORS.key} "
+            "rows are shown only after a compaction; leave it out"
         )
     ignored = CHANGELOG_ROW_DEDUPLICATE_IGNORED.of(schema.options)
     if schema.looks_up_old_rows and CHANGELOG_ROW_DEDUPLICATE.of(schema.options) and ignored:

@@ -187,8 +187,8 @@ class PreparedCommits:
         data = self.table.file_io.read_bytes(path)
         if not name.endswith(digest_of(data)):
             raise CorruptDataError(
-                f"the prepared commit {path} is damaged: its bytes have the digest {digest_of(data)}, its name another "
-                f"one; {_WAY_OUT}"
+                f"the prepared commit {path} is damaged: the digest of its bytes is {digest_of(data)}, but its name "
+                f"has another one; {_WAY_OUT}"
             )
         found = PreparedCommit.from_bytes(data, path=path)
         if found.user != user:
@@ -248,7 +248,7 @@ class PreparedCommits:
         name = name_with_digest(prepared.user, data)
         parse_object(data)  # what cannot be read again would be lost
         if not self.table.file_io.create_new(f"{self.folder}/{name}", data):
-            raise ConflictError(f"{self.folder}/{name} is there already, with a name that is new")
+            raise ConflictError(f"{self.folder}/{name} already exists, although its name is new")
         return name
 
     def mark_cancelled(self, name: str) -> None:

@@ -228,7 +228,7 @@ def check_same_batch(batch: Batch, identifier: int, digest: str | None, *, where
     """
     if identifier == batch.identifier and is_same_source(digest, batch.source_digest):
         return
-    found = "was written with other source offsets" if identifier == batch.identifier else "is passed"
+    found = "was written with other source offsets" if identifier == batch.identifier else "is too old"
     raise InvalidRequestError(
         f"batch {batch.identifier} of {batch.user} {found}: {where} holds batch {identifier} with the source digest "
         f"{digest}, this one has {batch.source_digest}. Nothing of it is written. {CHECKPOINT_CHANGED}; records of "

@@ -221,10 +221,10 @@ class LoggedTable:
             raise
         except LakelogError as error:
             raise UnknownOutcomeError(
-                f"the {operation} of table {self.table.name} has met: {error}. Its prepared commit is {name}: the next "
-                "writer finishes it if a bucket of it was logged, and cancels it after an hour if not; `lakelog "
-                "statement "
-                f"finish {self.table.path}` and `lakelog statement cancel {self.table.path}` decide it now"
+                f"the {operation} of table {self.table.name} was interrupted: {error}. Its prepared commit is {name}: "
+                "the next writer finishes it if a bucket of it was logged, and cancels it after an hour if not; "
+                f"`lakelog statement finish {self.table.path}` and `lakelog statement cancel {self.table.path}` decide "
+                "it now"
             ) from error
         return self.snapshot_of(prepared.user)
 

@@ -94,8 +94,9 @@ def verify_log(
     """
     if log.is_eventual:
         raise UnsupportedError(
-            f"table {table.name} has log.consistency=eventual: its log holds records before their snapshot, and repeats"
-            " them, so no snapshot is the log up to an offset; compare the newest snapshot with what a stream has read"
+            f"table {table.name} has log.consistency=eventual: its log holds records before their snapshot, and "
+            "repeats them, so no snapshot equals the log up to an offset; compare the newest snapshot with what a "
+            "stream has read"
         )
     log.check_topic()
     first, last = _range_of(table, from_snapshot, to_snapshot)

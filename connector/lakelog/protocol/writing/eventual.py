@@ -42,9 +42,9 @@ def check_transactional(schema: TableSchema, what: str, *, table_name: str) -> N
     """Raise UnsupportedError for something that a table with an eventual log cannot do, such as 'DELETE'."""
     if is_eventual(schema.options):
         raise UnsupportedError(
-            f"{what} is not possible in table {table_name}, which has {CONSISTENCY.key}=eventual: its one stream would "
-            f"send records beside it, in another order than their snapshots, and no transaction holds what is written "
-            f"together; use a table with {CONSISTENCY.key}=transactional"
+            f"{what} is not possible in table {table_name}, which has {CONSISTENCY.key}=eventual: its one stream could "
+            "send records at the same time, in another order than their snapshots, and there is no transaction around "
+            f"records that belong together; use a table with {CONSISTENCY.key}=transactional"
         )
 
 
@@ -71,9 +71,9 @@ def check_no_other_left(
             continue
         if author.user == batch.user:
             raise InvalidRequestError(
-                f"batch {batch.identifier} of {batch.user} is passed: the log of bucket {bucket} of table {table_name} "
-                f"has records of its batch {author.identifier}. The checkpoint was reset or copied: use the one that "
-                "goes with the table"
+                f"batch {batch.identifier} of {batch.user} is too old: the log of bucket {bucket} of table "
+                f"{table_name} already has records of its batch {author.identifier}. The checkpoint was reset or "
+                "copied: use the one that goes with the table"
             )
         raise InvalidRequestError(
             f"the log of bucket {bucket} of table {table_name} has records of batch {author.identifier} of the query "

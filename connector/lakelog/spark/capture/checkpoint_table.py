@@ -163,8 +163,9 @@ def _check_adopted(
         raise InvalidRequestError(
             f"checkpoint {shown(checkpoint.location)} does not say which table it belongs to, and table {table.name} "
             f"has no batch of its query, {cut(user)}: the rows of {before} are not in it. It is the checkpoint of "
-            "another table, or the table was dropped and made again: use a new checkpoint location. Where it is the "
-            f"right one nevertheless, since these batches had no rows, write {_shown(table)} into its file {FILE}"
+            "another table, or the table was dropped and made again: use a new checkpoint location. If the "
+            "checkpoint is right nevertheless, because these batches had no rows, write "
+            f"{_shown(table)} into its file {FILE}"
         )
     if found.identity not in former_identities(table):
         raise _of_other(checkpoint, found, table, before)

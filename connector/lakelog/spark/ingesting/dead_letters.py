@@ -151,7 +151,7 @@ def _checked(table: Table, target: Table) -> Table:
         raise InvalidRequestError(
             f"table {table.name} cannot hold dead letters: it lacks the column(s) {listed(missing) or 'none'}, its"
             f" primary key is {listed(table.schema.primary_keys) or 'none'}, expected {listed(KEY)}, and no log; name a"
-            " table that does not exist, and it is made"
+            " table that does not exist: it will be created"
         )
     return table
 

@@ -19,5 +19,5 @@ def check_new_table(schema: TableSchema) -> None:
     if schema.primary_keys and DELETION_VECTORS_MERGE_ON_READ.of(schema.options):
         raise UnsupportedError(
             f"{DELETION_VECTORS_MERGE_ON_READ.key}=true is not read yet, so a table with it could not be read; leave "
-            "it out: rows are shown once they are compacted"
+            "it out: rows are shown only after a compaction"
         )

@@ -96,8 +96,8 @@ class StreamGroup:
         if behind is not None and behind.keys() != tables.keys():
             raise InvalidRequestError(
                 f"the query has read other tables in the group {self.name!r} before: the checkpoint has positions of "
-                f"{len(behind)} tables, the group {listed(self._options.tables)} is not the same. Start the query "
-                "with a new checkpoint location, or read the tables that it read"
+                f"{len(behind)} tables, the group now has {listed(self._options.tables)}. Start the query with a "
+                "new checkpoint location, or read the same tables as before"
             )
         found = self._folder.find(behind)
         if found is not None or not self._leads(tables):

@@ -121,8 +121,8 @@ def check_same_commit(table: FileStoreTable, snapshot_id: int, *, found: str | N
     """Raise InvalidRequestError if a snapshot is not the one that a query has read, made by the commit `read`."""
     if read is not None and found != read:
         raise InvalidRequestError(
-            f"snapshot {snapshot_id} of table {table.name} is not the one that the query has read: that was made by "
-            f"the commit {read}, this one by {found or 'one without a uuid'}. {OTHER_HISTORY}"
+            f"snapshot {snapshot_id} of table {table.name} is not the one that the query has read: that one was "
+            f"made by the commit {read}, the present one by {found or 'a commit without a uuid'}. {OTHER_HISTORY}"
         )
 
 

@@ -93,9 +93,10 @@ class OldRows:
             base = position_of(self._table.snapshots.get(start.consumed))
         except NotFoundError as error:
             raise NotFoundError(
-                f"snapshot {start.consumed} of table {self._table.name} has expired, the newest one that is not ahead "
-                f"of this query: {SCAN_NORMALIZE.key} looks up old rows in it. A stream keeps it for a day after it "
-                "has stopped; start the query with a new checkpoint location, which reads the newest snapshot first"
+                f"snapshot {start.consumed} of table {self._table.name}, the newest one that is not ahead of this "
+                f"query, has expired; {SCAN_NORMALIZE.key} would look up old rows in it. A stream keeps it for a day "
+                "after it has stopped; start the query with a new checkpoint location, which reads the newest "
+                "snapshot first"
             ) from error
         if not _is_passed(base, start):
             raise CorruptDataError(

@@ -135,7 +135,7 @@ class ReadStart:
         found = self._table.snapshots.find(chosen.id - 1)
         if found is None:
             raise NotFoundError(
-                f"the changes of snapshot {chosen.id} of table {self._table.name} begin behind snapshot "
+                f"the changes of snapshot {chosen.id} of table {self._table.name} begin after snapshot "
                 f"{chosen.id - 1}, which has expired; name a later snapshot"
             )
         return found

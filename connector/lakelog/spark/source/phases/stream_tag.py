@@ -103,7 +103,7 @@ class TagStart:
             later = [one.name for one in self._table.snapshots.all_tags() if one.snapshot.id >= oldest.id]
             raise NotFoundError(
                 f"tag {tag!r} of table {self._table.name} keeps snapshot {snapshot.id}, and {where} {have} the changes "
-                f"behind it any more; they begin behind snapshot {oldest.id}. Start at snapshot {oldest.id} or a later "
+                f"after it any more; they begin after snapshot {oldest.id}. Start at snapshot {oldest.id} or a later "
                 f"one (the tags {listed(later) or 'none'} keep such), read the tag as a batch, or read its rows, then "
                 f"the difference to snapshot {oldest.id}, then the changes: option {FAIL_ON_DATA_LOSS.key}=false"
             )

@@ -281,9 +281,8 @@ def _without_log(schema: TableSchema, *, table_name: str) -> dict[str, str]:
     """The options of a schema without those of its log. Raises UnsupportedError if the files need the log."""
     if schema.is_merged_at_write or schema.has_changelog_at_write:
         raise UnsupportedError(
-            f"table {table_name} is merged, or has its changelogs written, by each batch, since it has a log; a branch "
-            "begins without a log, and its files would have to be rewritten. Create a table without a log, and copy "
-            "the rows"
+            f"because of its log, each batch of table {table_name} merges rows or writes changelogs; a branch begins "
+            "without a log, and its files would have to be rewritten. Create a table without a log, and copy the rows"
         )
     return {
         key: value

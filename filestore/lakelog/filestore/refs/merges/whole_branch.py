@@ -124,7 +124,7 @@ class WholeBranch:
         if newest != self.snapshot.id:
             raise ConflictError(
                 f"a writer has committed snapshot {newest} to {self.line.branch.name} meanwhile: the rows up to "
-                f"snapshot {self.snapshot.id} are in {self.main.name}, and the branch stays; stop its writers, then "
+                f"snapshot {self.snapshot.id} are in {self.main.name}, and the branch was kept; stop its writers, then "
                 "call this again"
             )
 
