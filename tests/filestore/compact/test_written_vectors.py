@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -284,6 +286,34 @@ changes = st.tuples(
 )
 
 
+Changed = tuple[int, int, int | None, int]
+State = dict[tuple[int, int], int | None]
+
+
+def write_changes(table: FileStoreTable, batch: Sequence[Changed], state: State) -> None:
+    table.write(rows(*(row[:3] for row in batch)), kinds=pa.array([row[3] for row in batch], pa.int8()))
+    for partition, key, value, kind in batch:
+        state.pop((partition, key), None)
+        if kind != DELETE:
+            state[partition, key] = value
+
+
+def overwrite(table: FileStoreTable, batch: Sequence[Changed], state: State) -> None:
+    table.write(rows(*(row[:3] for row in batch)), mode="overwrite")
+    state.clear()
+    state.update({(partition, key): value for partition, key, value, _ in batch})
+
+
+def delete_first(table: FileStoreTable, batch: Sequence[Changed], state: State) -> None:
+    table.delete(f"id <= {batch[0][1]}")
+    for partition, key in [*state]:
+        if key <= batch[0][1]:
+            del state[partition, key]
+
+
+VERBS = {"write": write_changes, "overwrite": overwrite, "delete": delete_first}
+
+
 @settings(max_examples=examples(20))
 @given(
     history=st.lists(st.lists(changes, min_size=1, max_size=8), min_size=1, max_size=10),
@@ -299,22 +329,25 @@ changes = st.tuples(
 )
 def test_histories_leave_the_rows_of_a_dict(
     tmp_path_factory: pytest.TempPathFactory,
-    history: list[list[tuple[int, int, int | None, int]]],
+    history: list[list[Changed]],
     options: dict[str, str],
     data: st.DataObject,
 ) -> None:
+    """Also where a process is killed between its commit and its compaction, and another one does the same again."""
     table = make(tmp_path_factory.mktemp("t"), options)
-    state: dict[tuple[int, int], int | None] = {}
+    state: State = {}
     states: dict[int, list[tuple[object, ...]]] = {}
     for batch in history:
-        table.write(rows(*(row[:3] for row in batch)), kinds=pa.array([row[3] for row in batch], pa.int8()))
-        for partition, key, value, kind in batch:
-            state.pop((partition, key), None)
-            if kind != DELETE:
-                state[partition, key] = value
+        verb = data.draw(st.sampled_from(["write", "write", "overwrite", "delete"]))
+        run = partial(VERBS[verb], table, batch, state)
+        if data.draw(st.booleans()):
+            with patch.object(FileStoreTable, "_compact_after_write", lambda *_: None):
+                run()
+        run()
         if data.draw(st.booleans()):
             table.compact(full=True)
-        states[table.snapshots.latest_id() or 0] = [(*key, value) for key, value in sorted(state.items())]
+        if (newest := table.snapshots.latest_id()) is not None:  # a delete of nothing
+            states[newest] = [(*key, value) for key, value in sorted(state.items())]
     for snapshot_id, expected in states.items():
         assert sorted(map(str, content(table, snapshot_id))) == sorted(map(str, expected))
 
