@@ -15,7 +15,7 @@ from lakelog.common.timestamps import millis_of
 from lakelog.lineage.answers.consistent import At, ConsistentSnapshots, consistent_snapshots
 from lakelog.spark.source.batch.pinned_reads import PINS, pins_of
 from lakelog.spark.source.batch.read import read
-from lakelog.spark.source.reading.lease import SnapshotLease
+from lakelog.spark.source.reading.lease import snapshot_lease
 
 
 class ConsistentTables(Mapping[str, DataFrame]):
@@ -70,7 +70,7 @@ def consistent_read(
     with ExitStack() as stack:
         if keeps_snapshots:
             for name in tables:
-                lease = SnapshotLease(catalog.load_table(name).store)
+                lease = snapshot_lease(catalog.load_table(name).store)
                 stack.callback(lease.release)
                 lease.hold(found[name])
         token = PINS.set(pins_of(catalog, found))

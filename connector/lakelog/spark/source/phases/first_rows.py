@@ -21,7 +21,7 @@ from lakelog.spark.source.phases.stream_start import ReadStart
 from lakelog.spark.source.phases.stream_tag import TagStart
 from lakelog.spark.source.reading.admission import Limits, take_splits
 from lakelog.spark.source.reading.input_partitions import PARTITION_BYTES, SplitsPartition, pack, partition_count
-from lakelog.spark.source.reading.lease import SnapshotLease
+from lakelog.spark.source.reading.lease import Lease
 from lakelog.spark.source.reading.metadata_columns import SnapshotMark
 from lakelog.spark.source.reading.offsets import FollowOffset, LogOffset, Offset, SnapshotOffset, StartOffset
 
@@ -37,7 +37,7 @@ class RowsPhase:
         generations: Generations,
         start: ReadStart,
         *,
-        lease: SnapshotLease,
+        lease: Lease[int],
     ) -> None:
         """Read nothing yet."""
         self._table = table

@@ -27,7 +27,7 @@ from lakelog.protocol.reading import (
 )
 from lakelog.protocol.state import held_nothing, older_schema
 from lakelog.spark.log_options import FAIL_ON_DATA_LOSS
-from lakelog.spark.source.reading.lease import SnapshotLease
+from lakelog.spark.source.reading.lease import snapshot_lease
 from lakelog.spark.source.reading.offsets import LogOffset
 
 logger = logging.getLogger("lakelog.spark")
@@ -69,7 +69,7 @@ class Healer:
         self._accepts_loss = accepts_loss
         self._on_untracked = on_untracked
         self._stops = stops
-        self._lease = SnapshotLease(table)
+        self._lease = snapshot_lease(table)
         self._has_warned = False
 
     def healed(self, log: LogOfTable, start: LogOffset, ranges: Sequence[Range]) -> HealedBatch:

@@ -31,7 +31,7 @@ from lakelog.spark.source.phases.stream_heal import HealedBatch, Healer, LogOfTa
 from lakelog.spark.source.phases.stream_old_rows import OldRows
 from lakelog.spark.source.reading.admission import NO_LIMITS, Limits, advance_log, advance_to_snapshot
 from lakelog.spark.source.reading.input_partitions import LogPartition, NormalizedPartition, pack, partition_count
-from lakelog.spark.source.reading.lease import LogLease
+from lakelog.spark.source.reading.lease import log_lease
 from lakelog.spark.source.reading.offsets import LogOffset
 
 
@@ -58,7 +58,7 @@ class LogPhase:
         self._healer = healer
         self._patience = Patience(0) if patience is None else patience
         self._allows_foreign = allows_foreign
-        self.lease = LogLease(table, target.topic_id)
+        self.lease = log_lease(table, target.topic_id)
         self.wait = WriterWait(table.name, reading.alignment.timeout_millis)
         self.is_aligned = reading.alignment.is_by_snapshot
         self._versions_max = reading.alignment.versions_max

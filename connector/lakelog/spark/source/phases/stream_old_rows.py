@@ -18,7 +18,7 @@ from lakelog.protocol.reading import BucketBase, NormalizedRange
 from lakelog.protocol.state import LogTarget
 from lakelog.spark.normalize_option import SCAN_NORMALIZE
 from lakelog.spark.options import ReadOptions
-from lakelog.spark.source.reading.lease import SnapshotLease
+from lakelog.spark.source.reading.lease import snapshot_lease
 from lakelog.spark.source.reading.offsets import LogOffset
 
 _WITH_OLD_VALUES = (ChangelogProducer.LOOKUP, ChangelogProducer.FULL_COMPACTION)
@@ -55,7 +55,7 @@ class OldRows:
     def __init__(self, table: TableStore) -> None:
         """Hold nothing yet."""
         self._table = table
-        self._lease = SnapshotLease(table)
+        self._lease = snapshot_lease(table)
         self._known: tuple[LogOffset, LogOffset] | None = None
 
     def base_of(

@@ -41,7 +41,7 @@ from lakelog.spark.source.phases.stream_log import LogPhase
 from lakelog.spark.source.phases.stream_old_rows import looks_up_old_rows
 from lakelog.spark.source.phases.stream_start import ReadStart
 from lakelog.spark.source.reading.admission import Limits
-from lakelog.spark.source.reading.lease import SnapshotLease
+from lakelog.spark.source.reading.lease import snapshot_lease
 from lakelog.spark.source.reading.offsets import (
     FollowOffset,
     LogOffset,
@@ -81,7 +81,7 @@ class StreamPlanner:
         self._target = target
         self._options = options
         self._mark = TableMark(uuid=identity_of(table), name=table.name)
-        self._lease = SnapshotLease(table)
+        self._lease = snapshot_lease(table)
         self._is_aligned = options.log.alignment.is_by_snapshot
         skips = options.on_untracked is OnUntracked.SKIP
         self._head = TableHead(table, target, allows_foreign=skips)
