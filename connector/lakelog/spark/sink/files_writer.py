@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -153,21 +153,9 @@ class FilesPlan:
         clock = CommitClock()
 
         def resolve(latest: Snapshot | None) -> CommitRequest | None:
-            properties: dict[str, str] = {}
-            if is_stream:
-                of_batch = batch_properties(
-                    self.table,
-                    latest,
-                    user=batch.user,
-                    identifier=batch.identifier,
-                    digest=batch.source_digest,
-                    job=batch.job,
-                    is_taking_over=is_taking_over,
-                    clock=clock,
-                )
-                if of_batch is None:
-                    return None
-                properties = of_batch | lineage_property(batch.user, batch.identifier, batch.lineage)
+            of_batch = self._properties(latest, batch, clock, is_taking_over=is_taking_over) if is_stream else {}
+            if of_batch is None:
+                return None
             if self.is_overwrite:
                 self._check_base(latest, base_id)
             else:
@@ -188,7 +176,7 @@ class FilesPlan:
                     for bucket, file in message.changelog
                 ],
                 hashes=self._on_top_of(replaced, hashes),
-                properties=properties,
+                properties=of_batch,
                 watermark=batch.watermark_millis,
                 operation="OVERWRITE" if self.is_overwrite else "WRITE",
             )
@@ -203,6 +191,22 @@ class FilesPlan:
         if snapshot is not None or touched:
             compact_due(batch, snapshots, touched)
         return snapshot
+
+    def _properties(
+        self, latest: Snapshot | None, batch: Batch, clock: CommitClock, *, is_taking_over: bool
+    ) -> Mapping[str, str] | None:
+        """The properties of the snapshot of a micro-batch; None if the table has the batch already."""
+        found = batch_properties(
+            self.table,
+            latest,
+            user=batch.user,
+            identifier=batch.identifier,
+            digest=batch.source_digest,
+            job=batch.job,
+            is_taking_over=is_taking_over,
+            clock=clock,
+        )
+        return None if found is None else found | lineage_property(batch.user, batch.identifier, batch.lineage)
 
     def _hashes(self, written: Sequence[WrittenFiles]) -> HashIndexChange | None:
         """The change of the HASH index by the only task that had rows."""

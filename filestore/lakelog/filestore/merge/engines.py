@@ -251,8 +251,7 @@ def row_merge(schema: TableSchema) -> RowMerge | None:
         return None
     if sequence and engine is MergeEngine.FIRST_ROW:
         raise InvalidRequestError(
-            f"{MERGE_ENGINE.key}=first-row takes no {SEQUENCE_FIELD.key}: the first row is the one that was "
-            "written first"
+            f"{MERGE_ENGINE.key}=first-row takes no {SEQUENCE_FIELD.key}: it keeps the row that was written first"
         )
     groups = _sequence_groups(schema, options)
     merge = RowMerge(
