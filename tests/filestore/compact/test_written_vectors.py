@@ -367,6 +367,21 @@ def test_a_delete_that_was_cut_off_before_its_compaction_is_seen_once_it_is_made
     assert content(table) == [(0, 2, 2), (1, 3, 3)][: 1 + (again is None)]
 
 
+def test_a_merge_that_was_cut_off_before_its_compaction_is_seen_once_it_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = make(tmp_path)
+    table.write(rows((0, 1, 1), (0, 2, 2)))
+    table.create_branch("dev")
+    table.on_branch("dev").write(rows((0, 1, 9)))
+    with monkeypatch.context() as killed:
+        killed.setattr(FileStoreTable, "_compact_after_write", lambda *_: None)
+        assert table.merge_changes("dev").snapshot_id is not None
+    assert content(table) == [(0, 1, 1), (0, 2, 2)]
+    assert table.merge_changes("dev").snapshot_id is None
+    assert content(table) == [(0, 1, 9), (0, 2, 2)]
+
+
 @pytest.mark.parametrize("options", [{}, {"changelog-producer": "lookup"}, {"merge-engine": "first-row"}], ids=str)
 @pytest.mark.parametrize("mode", ["overwrite", "overwrite-partitions"])
 def test_an_overwrite_is_compacted_before_it_is_committed(

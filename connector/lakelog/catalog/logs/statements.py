@@ -33,10 +33,7 @@ def run_statement(
         return recording(table.store, operation)._change(operation, plan)
     logged = logged_table(table)
     snapshot = logged.run(operation, plan, commits_nothing=commits_nothing, properties=properties)
-    if snapshot is None:
-        table.store._compact_waiting()
-    else:
-        after_statement(table, snapshot)
+    after_statement(table, snapshot)
     return snapshot
 
 
@@ -66,13 +63,20 @@ def check_takes_statements(table: TableHandle) -> None:
         check_transactional(table.schema, "a batch statement", table_name=table.name)
 
 
-def after_statement(table: TableHandle, snapshot: Snapshot) -> None:
-    """Publish, compact and expire what is due; errors are only logged: the statement has already taken effect."""
+def after_statement(table: TableHandle, snapshot: Snapshot | None) -> None:
+    """Publish, compact and expire what is due; errors are only logged: the statement has already taken effect.
+
+    After a statement that changed nothing (None), only compact the rows that wait for it: the same statement may have
+    run in a process that was killed before its compaction.
+    """
     from lakelog.filestore.expire import expire_after_commit
     from lakelog.filestore.refs import tag_after_commit
     from lakelog.protocol.upkeep import expire_log_after_commit, publish_progress
 
     files = table.store
+    if snapshot is None:
+        files._compact_waiting()
+        return
     if table.log is not None:
         publish_progress(files, table.log)
     files._compact_after_write(set(files.live_files.of(snapshot).buckets))

@@ -25,7 +25,6 @@ def merge_changes(
     logged = logged_table(table)
     merger = BranchMerger.of(logged.table, files.on_branch(branch), base=base, on_conflict=on_conflict)
     plan, snapshot = LoggedMerge(logged=logged, merger=merger).run()
-    if snapshot is not None:
-        after_statement(table, snapshot)
+    after_statement(table, snapshot)
     release_merged(merger.line, files.snapshots.latest())
     return replace(plan.result, snapshot_id=None if snapshot is None else snapshot.id)

@@ -122,8 +122,8 @@ def _is_stated(table: TableHandle, whole: WholeBranch, *, renew_log: bool) -> bo
     if size_bytes(found) > STATEMENT_BYTES_MAX:
         raise needs_new_log(table, f"to take branch {whole.line.name!r} as the state", too_large(found))
     _, snapshot = LoggedMerge(logged=logged_table(table), merger=whole).run()
+    after_statement(table, snapshot)
     if snapshot is not None:
-        after_statement(table, snapshot)
         _check_alone(table, whole, snapshot)
     release_merged(whole.line, latest_of(table.store))
     return True

@@ -106,7 +106,9 @@ class BranchedTable(WritableTable):
             return plan.result
         self._check_has_no_log()
         commit = MergeCommit(self, merger)
-        return commit.done(self._committed(commit, clock))
+        done = commit.done(self._committed(commit, clock))
+        self._compact_waiting(clock)
+        return done
 
     def fast_forward(self, branch: str) -> Snapshot:
         """Give the table what a branch has got since it began; returns the newest snapshot.
