@@ -86,7 +86,7 @@ def test_a_table_without_a_log_may_be_copied(tmp_path: Path) -> None:
 @pytest.mark.parametrize("place", ["s3://bucket/db.db/t", "relative/t", "/tmp/\0"])
 def test_a_place_that_cannot_be_asked_is_no_place_that_is_empty(tmp_path: Path, place: str) -> None:
     table = logged(tmp_path, place=place)
-    with pytest.raises(InvalidRequestError, match="which is not checked"):
+    with pytest.raises(InvalidRequestError, match="whether it still exists there is not checked"):
         original_of(table.store, recorded_place(table.store))
 
 

@@ -90,7 +90,7 @@ def rename(
     as_json: AsJson = False,
     warehouse: Warehouse = HERE,
 ) -> None:
-    """Give a table another name. Not possible in an object store."""
+    """Give a table another name, unless in an object store."""
     from lakelog.catalog import Catalog
 
     renamed = Catalog(warehouse).rename_table(identifier, new_identifier)

@@ -18,7 +18,7 @@ def compact(
     as_json: AsJson = False,
     warehouse: Warehouse = HERE,
 ) -> None:
-    """Merge the files that are due according to the table's options."""
+    """Merge the files that are due by the table's options."""
     found = find_table(table, warehouse)
     with progress(f"compacting {found.name}"):
         snapshot = found.compact(full=full)
@@ -81,7 +81,7 @@ def remove_orphan_files(  # noqa: PLR0917  # likewise
 
 
 def consumers(table: TableName, as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
-    """Print the consumers and the snapshot that each reads next."""
+    """Print the consumers and the next snapshot of each."""
     for consumer in find_table(table, warehouse).consumers.list():
         fields = {"id": consumer.consumer_id, "next_snapshot": consumer.next_snapshot, "is_own": consumer.is_own}
         remark = " (lakelog's own, not a reader: see the guide)" if consumer.is_own else ""
@@ -105,7 +105,7 @@ def delete_consumer(
     as_json: AsJson = False,  # noqa: ARG001  # likewise
     warehouse: Warehouse = HERE,
 ) -> None:
-    """Delete a consumer; snapshots that it has not read may then expire."""
+    """Delete a consumer; what it has not read may expire."""
     find_table(table, warehouse).consumers.delete(consumer_id)
 
 
