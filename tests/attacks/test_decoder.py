@@ -149,6 +149,17 @@ def test_odd_records_are_read_alike_in_columns_and_one_by_one() -> None:
         _attack_all(seed)
 
 
+@pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity"])
+@pytest.mark.parametrize("beside", ['"befo,e" : {"id" : 1,"v" : %s}', '"before" : {"id" : 1,"v" : 0,"w" : %s}'])
+def test_what_is_not_json_is_refused_in_members_that_no_column_has(word: str, beside: str) -> None:
+    fields = [field for field in FIELDS if field.name == "id"]
+    record = ("{" + beside % word + ',"after" : {"id" : 2},"op" : "u"}').encode()
+    good = b'{"before" : null,"after" : {"id" : 1},"op" : "c"}'
+    error = _check([good, record], fields, word)
+    assert error is not None
+    assert "t/0@1" in error
+
+
 @pytest.mark.full
 @pytest.mark.timeout(1_800)
 def test_10_000_changed_records_are_refused_by_their_offset_or_harmless() -> None:

@@ -72,17 +72,41 @@ def line_buffer(lines: pl.Series) -> pa.Buffer:
 def parse_lines(text: pa.Buffer, count: int, schema: pa.Schema, *, unknown: Unknown = "ignore") -> pa.Table:
     """One row per line. Raises NotColumnarError.
 
-    Members that the schema lacks are left out, whatever they hold. With `infer` they follow those that it has, with
-    `error` they are refused.
+    Members that the schema lacks are left out, whatever JSON they hold. With `infer` they follow those that it has,
+    with `error` they are refused.
     """
     if not count:
         return schema.empty_table()
     given, ignores = text, unknown == "ignore"
-    if _NUL.search(text) or (not ignores and _may_have_constants(text)):  # the parser would stop there, or accept them
+    if _NUL.search(text):  # the parser would stop there
         raise NotColumnarError
     _check_decimals_are_numbers(text, schema)
+    table = _parse_known(text, schema) if ignores else None
+    if table is None:
+        if _may_have_constants(text):  # the parser would accept them, also in what it leaves out
+            raise NotColumnarError
+        table, text = _parse_either(text, schema, unknown=unknown)
+    if table.num_rows != count:
+        raise NotColumnarError
+    has_constants = _count_floats(table, _is_constant) > 0
+    if has_constants and (_has_overflown(table, text) or (ignores and _may_have_constants(given))):
+        raise NotColumnarError
+    return table
+
+
+def _parse_known(text: pa.Buffer, schema: pa.Schema) -> pa.Table | None:
+    """The rows; None if one has a member that the schema lacks, or cannot be parsed."""
     try:
-        table = _parse(text, schema, unknown=unknown)
+        return _parse(text, schema, unknown="error")
+    except pa.ArrowInvalid:
+        return None
+
+
+def _parse_either(text: pa.Buffer, schema: pa.Schema, *, unknown: Unknown) -> tuple[pa.Table, pa.Buffer]:
+    """The rows, and what they were parsed from: the text, or if need be the text with bare words for numbers that are
+    not finite. Raises NotColumnarError."""
+    try:
+        return _parse(text, schema, unknown=unknown), text
     except pa.ArrowInvalid as error:
         quoted = text.to_pybytes()
         unquoted = _unquote_non_finite(quoted, schema)
@@ -90,15 +114,9 @@ def parse_lines(text: pa.Buffer, count: int, schema: pa.Schema, *, unknown: Unkn
             raise NotColumnarError from error
         text = pa.py_buffer(unquoted)
         try:
-            table = _parse(text, schema, unknown=unknown)
+            return _parse(text, schema, unknown=unknown), text
         except pa.ArrowInvalid as again:
             raise NotColumnarError from again
-    if table.num_rows != count:
-        raise NotColumnarError
-    has_constants = _count_floats(table, _is_constant) > 0
-    if has_constants and (_has_overflown(table, text) or (ignores and _may_have_constants(given))):
-        raise NotColumnarError
-    return table
 
 
 def _may_have_constants(text: pa.Buffer) -> bool:
