@@ -32,7 +32,9 @@ def main(arguments: Sequence[str]) -> None:
     venv = ROOT / ".venv"
     make_current(venv, REQUIREMENTS / "dev.txt", editable=True)
     for name in arguments:
-        make_current(ROOT / ".venvs" / name, REQUIREMENTS / f"{name}.txt", uv=venv / "bin" / "uv")
+        is_own = name == "lowest"  # lakelog itself with the oldest versions; the others are of other tools
+        pins = REQUIREMENTS / f"{name}.txt"
+        make_current(ROOT / ".venvs" / name, pins, editable=is_own, uv=venv / "bin" / "uv")
 
 
 def make_current(venv: Path, pins: Path, *, editable: bool = False, uv: Path | None = None) -> None:
