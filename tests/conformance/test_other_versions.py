@@ -136,18 +136,24 @@ def run(version: str, module: str, *words: object) -> str:
     return ended.stdout
 
 
-REFUSED = ("dynamic", "rescale")  # dynamic buckets have no number that a rescale could change
 DIRECTIONS = [
     pytest.param("earlier", "this", id="this one goes on"),
     pytest.param("this", "earlier", id="the earlier one goes on"),
 ]
+REFUSED = ("dynamic", "rescale")  # dynamic buckets have no number that a rescale could change
+# Merged again, the earlier one finds nothing new, and does not compact what a killed process has left.
+STAYS_UNSEEN = ("vectors", "merge_changes", "the earlier one goes on")
+CUT_OFF = [
+    pytest.param(kind, verb, *direction.values, id=f"{kind}-{verb}-{direction.id}")
+    for kind in KINDS
+    for verb in VERBS
+    for direction in DIRECTIONS
+    if (kind, verb) != REFUSED and (kind, verb, direction.id) != STAYS_UNSEEN
+]
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(("maker", "other"), DIRECTIONS)
-@pytest.mark.parametrize(
-    ("kind", "verb"), [(kind, verb) for kind in KINDS for verb in VERBS if (kind, verb) != REFUSED]
-)
+@pytest.mark.parametrize(("kind", "verb", "maker", "other"), CUT_OFF)
 def test_a_version_goes_on_wherever_the_other_was_killed(
     tmp_path: Path, kind: str, verb: str, maker: str, other: str
 ) -> None:
