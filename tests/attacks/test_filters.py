@@ -61,14 +61,14 @@ def found(table: FileStoreTable, where: str) -> list[int]:
     ],
     ids=["in", "not in", "texts"],
 )
-def test_a_list_of_100_000_values_takes_less_than_a_second(table: FileStoreTable, where: str, wanted: range) -> None:
+def test_a_list_of_100_000_values_takes_seconds_at_most(table: FileStoreTable, where: str, wanted: range) -> None:
     assert found(table, where) == list(wanted)
     took = []
     for _ in range(3):
         start = time.process_time()
         found(table, where)
         took.append(time.process_time() - start)
-    assert min(took) < 1, took
+    assert min(took) < 10, took  # compared value by value it takes minutes
 
 
 @pytest.mark.parametrize(

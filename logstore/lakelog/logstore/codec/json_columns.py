@@ -6,6 +6,7 @@ type. Lines that the parser cannot read raise NotColumnarError, and the caller u
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -81,42 +82,30 @@ def parse_lines(text: pa.Buffer, count: int, schema: pa.Schema, *, unknown: Unkn
     if _NUL.search(text):  # the parser would stop there
         raise NotColumnarError
     _check_decimals_are_numbers(text, schema)
-    table = _parse_known(text, schema) if ignores else None
+    table = None
+    with contextlib.suppress(pa.ArrowInvalid):  # raised for a member that the schema lacks, too
+        table = _parse(text, schema, unknown="error") if ignores else None
     if table is None:
         if _may_have_constants(text):  # the parser would accept them, also in what it leaves out
             raise NotColumnarError
         table, text = _parse_either(text, schema, unknown=unknown)
     if table.num_rows != count:
         raise NotColumnarError
-    has_constants = _count_floats(table, _is_constant) > 0
-    if has_constants and (_has_overflown(table, text) or (ignores and _may_have_constants(given))):
+    if _count_floats(table, _is_constant) and (_has_overflown(table, text) or (ignores and _may_have_constants(given))):
         raise NotColumnarError
     return table
 
 
-def _parse_known(text: pa.Buffer, schema: pa.Schema) -> pa.Table | None:
-    """The rows; None if one has a member that the schema lacks, or cannot be parsed."""
-    try:
-        return _parse(text, schema, unknown="error")
-    except pa.ArrowInvalid:
-        return None
-
-
 def _parse_either(text: pa.Buffer, schema: pa.Schema, *, unknown: Unknown) -> tuple[pa.Table, pa.Buffer]:
-    """The rows, and what they were parsed from: the text, or if need be the text with bare words for numbers that are
-    not finite. Raises NotColumnarError."""
+    """The rows and their text, in which strings such as "NaN" are bare where it helps. Raises NotColumnarError."""
     try:
         return _parse(text, schema, unknown=unknown), text
     except pa.ArrowInvalid as error:
-        quoted = text.to_pybytes()
-        unquoted = _unquote_non_finite(quoted, schema)
-        if unquoted == quoted:
-            raise NotColumnarError from error
-        text = pa.py_buffer(unquoted)
+        bare = pa.py_buffer(_unquote_non_finite(text.to_pybytes(), schema))
         try:
-            return _parse(text, schema, unknown=unknown), text
-        except pa.ArrowInvalid as again:
-            raise NotColumnarError from again
+            return _parse(bare, schema, unknown=unknown), bare
+        except pa.ArrowInvalid:
+            raise NotColumnarError from error
 
 
 def _may_have_constants(text: pa.Buffer) -> bool:
@@ -125,8 +114,7 @@ def _may_have_constants(text: pa.Buffer) -> bool:
 
 
 def _has_overflown(table: pa.Table, text: pa.Buffer) -> bool:
-    """Whether more numbers are infinite than are written as Infinity: the parser makes numbers infinite that are too
-    large."""
+    """Whether more numbers are infinite than are written as Infinity: the parser makes too large ones infinite."""
     infinite = _count_floats(table, pc.is_inf)
     if not infinite:
         return False
