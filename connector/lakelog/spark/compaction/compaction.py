@@ -89,10 +89,7 @@ class BackgroundCompaction:
         table = self.snapshots.table
         if WRITE_ONLY.of(table.schema.options):
             return
-        with self._changed:
-            has_left, self._has_left = self._has_left, False
-        left = waiting_buckets(table) if has_left else ()
-        work = _Work(batch, Counter(files) | Counter(left), is_settled_later)
+        work = _Work(batch, Counter(files) | Counter(self._take_left()), is_settled_later)
         if not work.files:
             return
         with self._changed:
@@ -129,24 +126,32 @@ class BackgroundCompaction:
                 self._settling_count -= 1
         with self._changed:
             written, self._written = self._written, None
-            has_left, self._has_left = self._has_left, False
-        if written is None and has_left and not WRITE_ONLY.of(self.snapshots.table.schema.options):
+        if written is None and not WRITE_ONLY.of(self.snapshots.table.schema.options) and (left := self._take_left()):
             nobody = Batch(user=str(uuid.uuid4()), identifier=BATCH_COMMIT_IDENTIFIER, source_digest=None)
-            written = _Work(nobody, Counter(waiting_buckets(self.snapshots.table)))
+            written = _Work(nobody, Counter(left))
         if written is not None:
             table, counts = self.snapshots.table, written.files
 
             def pick(bucket: BucketId, files: Sequence[DataFileMeta], marked: Collection[str]) -> CompactUnit | None:
                 return pick_settling_unit(table, files, marked=marked, files_per_batch=counts[bucket])
 
-            _compact(written, self.snapshots, pick)
+            self._note(_compact(written, self.snapshots, pick))
+
+    def _take_left(self) -> set[BucketId]:
+        """The buckets that a killed process, or a compaction that did not happen, has left; empty until the next."""
+        with self._changed:
+            has_left, self._has_left = self._has_left, False
+        return waiting_buckets(self.snapshots.table) if has_left else set()
+
+    def _note(self, is_done: bool) -> None:
+        """Look again for what is left after a compaction that did not happen."""
+        with self._changed:
+            self._has_left = self._has_left or not is_done
 
     def _run(self) -> None:
         while (work := self._take()) is not None:
             try:
-                if not _compact(work, self.snapshots, _picked(work, self.snapshots), _stand_back, self._is_wanted):
-                    with self._changed:
-                        self._has_left = True
+                self._note(_compact(work, self.snapshots, _picked(work, self.snapshots), _stand_back, self._is_wanted))
                 expire_after(self.snapshots.table, kafka=self.snapshots.kafka)
             except BaseException as error:  # noqa: BLE001  # the stream's thread raises it
                 with self._changed:
