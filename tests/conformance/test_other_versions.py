@@ -130,8 +130,10 @@ def python_of(version: str) -> Path:
 
 def run(version: str, module: str, *words: object) -> str:
     """What a program prints that a version runs."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [str(python_of(version)), "-m", module, *map(str, words)]
+    python = str(python_of(version))
+    # The workers of Spark run the same version, and not that of this process, which has named its Python.
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python}
+    command = [python, "-m", module, *map(str, words)]
     ended = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     return ended.stdout
 
