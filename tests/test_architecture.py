@@ -49,9 +49,10 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "logstore": ("codec", "kafka", "broker"),
     "logstore.kafka": ("clients", "records", "producers"),
     "protocol": ("access", "state", "writing", "statements", "upkeep", "life", "reading"),
-    "catalog": ("names", "columns", "logs", "refs", "tables", "verbs", "system"),
+    "catalog": ("names", "columns", "logs", "refs", "tables", "verbs", "system", "procedures"),
     "lineage": ("records", "tables", "lines", "answers", "pictures", "openlineage"),
-    "spark": ("source", "capture", "compaction", "sink", "ingesting"),
+    "spark": ("source", "capture", "compaction", "sink", "ingesting", "catalog_plugin"),
+    "spark.catalog_plugin": ("java",),
     "spark.source": ("reading", "phases", "streams", "batch"),
     "cli": ("console", "tables", "logs", "lineage"),
 }

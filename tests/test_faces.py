@@ -72,6 +72,8 @@ FACES = {
     "lakelog.spark": {
         "CommitListener",
         "LakelogSink",
+        "attach",
+        "detach",
         "bucket_column",
         "compact",
         "consistent_read",

@@ -9,7 +9,6 @@ the partitions and the rows. Each step imports what it needs when it is called.
 
 from __future__ import annotations
 
-import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -29,15 +28,13 @@ from lakelog.spark.failures import sentence_first
 from lakelog.spark.session import FORMAT, prepare_session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from lakelog.catalog import Table
-    from lakelog.protocol.state import LogTarget
     from lakelog.spark.logging_level import LoggingLevel
     from lakelog.spark.options import ReadOptions
     from lakelog.warehouse.system_names import ReadName
 
-logger = logging.getLogger("lakelog.spark")
 CHECKPOINT_OPTION = "checkpointLocation"
 
 
@@ -68,36 +65,14 @@ class LakelogDataSource(DataSource):
             from lakelog.spark.system_read import SystemReader
 
             return SystemReader(self.options, schema)
-        from lakelog.spark.log_options import check_log_batch
-        from lakelog.spark.options import CONSUMER_ID
-        from lakelog.spark.source.batch.snapshot_reader import SnapshotReader
-        from lakelog.spark.source.reading.input_partitions import TableRows
+        from lakelog.spark.source.batch.batch_readers import batch_reader
 
-        table, options = self._read()
-        if options.consumer_id is not None:
-            raise InvalidRequestError(f"{CONSUMER_ID.key} is an option of streams: a batch read records no progress")
-        check_log_batch(options.log, options.state, table_name=table.name, has_log=table.log is not None)
-        if options.log.reads_batch:
-            from lakelog.spark.normalize_option import check_is_stream
-            from lakelog.spark.source.batch.log_reader import LogReader
-
-            check_is_stream(normalizes=options.normalizes)
-
-            target, check_log = _log_of(table)
-            check_log_batch(options.log, options.state, table_name=table.name, has_log=target is not None)
-            assert target is not None
-            rows = TableRows.of(table.store, target, schema, options)
-            return LogReader(rows, target, options, check_log=check_log)
-        rows = TableRows.of(table.store, None, schema, options)
-        if options.between is not None:
-            from lakelog.spark.source.batch.range_reader import RangeReader
-
-            return RangeReader(rows, options.between)
-        return SnapshotReader(rows, options)
+        return batch_reader(*self._read(), schema)
 
     @sentence_first()
     def streamReader(self, schema: spark.StructType) -> DataSourceStreamReader:
         """Reads snapshot and log, or follows snapshots."""
+        from lakelog.spark.source.batch.batch_readers import log_of
         from lakelog.spark.source.reading.input_partitions import TableRows
         from lakelog.spark.source.streams.source import LakelogStreamReader
         from lakelog.spark.tables import find_older_topic
@@ -106,7 +81,7 @@ class LakelogDataSource(DataSource):
         table, options = self._read(given)
         if options.between is not None:
             raise InvalidRequestError("a stream has no end: read changes between two states with spark.read")
-        target, check_log = _log_of(table)
+        target, check_log = log_of(table)
         rows: TableRows | AuditRows
         if name is None:
             rows = TableRows.of(table.store, target, schema, options)
@@ -129,24 +104,20 @@ class LakelogDataSource(DataSource):
         """Appends rows, or replaces all rows or partitions; on a table with a log as a batch statement."""
         from lakelog.spark.options import merges_schema, open_from_options
         from lakelog.spark.sink.declaring import with_declared
-        from lakelog.spark.sink.files_writer import FilesPlan, FilesWriter
         from lakelog.spark.sink.overwriting import parse_overwrite
+        from lakelog.spark.sink.writers import batch_writer
 
         level = self._show_log()
         table = with_declared(open_from_options(self.options), self.options)
         replaces = parse_overwrite(self.options, table, is_overwrite=overwrite)
-        merges = merges_schema(self.options)
-        if table.log is not None:
-            from lakelog.catalog.logs.statements import check_takes_statements
-            from lakelog.protocol.access import await_topic
-            from lakelog.spark.sink.statement_writer import StatementPlan, StatementWriter
-
-            check_takes_statements(table)
-            await_topic(table.log)
-            logged = StatementPlan.of(table, schema, is_overwrite=overwrite, replaces=replaces, merges_schema=merges)
-            return StatementWriter(logged, level)
-        plan = FilesPlan.of(table, schema, is_overwrite=overwrite, replaces=replaces, merges_schema=merges)
-        return FilesWriter(plan, level)
+        return batch_writer(
+            table,
+            schema,
+            is_overwrite=overwrite,
+            replaces=replaces,
+            merges_schema=merges_schema(self.options),
+            level=level,
+        )
 
     @sentence_first()
     def streamWriter(self, schema: spark.StructType, overwrite: bool) -> DataSourceStreamWriter:
@@ -194,20 +165,6 @@ class LakelogDataSource(DataSource):
         level = logging_level_of(self.options)
         show_log(level)
         return level
-
-
-def _log_of(table: Table) -> tuple[LogTarget | None, Callable[[], None] | None]:
-    """Where the table's log is, and a function that checks its topic; nothing for a table without a log or a copy."""
-    from lakelog.protocol.access import original_of, recorded_place
-    from lakelog.spark.tables import log_target
-
-    if table.log is None:
-        return None, None
-    original = original_of(table.store, recorded_place(table.store))
-    if original is not None:
-        logger.warning("%s is a copy of %s: its files are followed, not the log", table.name, original)
-        return None, None
-    return log_target(table), table.log.check_topic
 
 
 def register(spark: SparkSession) -> None:

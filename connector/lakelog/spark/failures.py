@@ -60,12 +60,23 @@ def error_of(error: BaseException | str) -> LakelogError | None:
     """
     if isinstance(error, LakelogError):
         return error
-    text = str(error)
+    text = "\n".join(_texts(error))
     found = [(match, kind) for match in _RAISED.finditer(text) if (kind := _kind(match)) is not None]
     if not found:
         return None
     match, kind = found[-1]  # causes come before their effects
     return kind(_BEHIND.split(text[match.end() :], maxsplit=1)[0].rstrip())
+
+
+def _texts(error: BaseException | str) -> Iterator[str]:
+    """The texts in which Spark may quote an error: the oldest cause first.
+
+    An error of a statement on an attached warehouse has its class in the cause that PySpark keeps.
+    """
+    cause = getattr(error, "_cause", None)
+    if isinstance(cause, BaseException):
+        yield from _texts(cause)
+    yield str(error)
 
 
 def _kind(match: re.Match[str]) -> type[LakelogError] | None:

@@ -110,6 +110,17 @@ class ShownState:
             "version": self.version,
         }
 
+    def options(self) -> dict[str, str]:
+        """The options of a read that name the state."""
+        named = {
+            SNAPSHOT_ID.key: self.snapshot_id,
+            TIMESTAMP.key: self.timestamp_millis,
+            WATERMARK.key: self.watermark,
+            TAG.key: self.tag,
+            VERSION.key: self.version,
+        }
+        return {key: str(value) for key, value in named.items() if value is not None}
+
 
 NEWEST = ShownState()
 

@@ -99,10 +99,18 @@ def lineage_of_frame(rows: DataFrame, *, job: str | None = None, operation: str 
     """The record of a batch write of a DataFrame, from its plan."""
     try:
         plan = rows._jdf.queryExecution().analyzed()
-        found = [source_of_leaf(leaf, rows.sparkSession._jvm) for leaf in leaves_of(plan)]
-        sources: list[Source] = [source for source in found if source is not None]
     except PySparkAttributeError:
-        sources = [NO_PLAN]
+        return BatchLineage(job=job, operation=operation, sources=(NO_PLAN,))
+    except Exception as error:  # noqa: BLE001  # the rows are written even if the analysis fails
+        return BatchLineage(job=job, operation=operation, sources=(unknown(error),))
+    return lineage_of_plan(plan, rows.sparkSession._jvm, job=job, operation=operation)
+
+
+def lineage_of_plan(plan: Any, jvm: Any, *, job: str | None = None, operation: str | None = None) -> BatchLineage:
+    """The record of a batch write whose rows have this plan, a Java LogicalPlan."""
+    try:
+        found = [source_of_leaf(leaf, jvm) for leaf in leaves_of(plan)]
+        sources: list[Source] = [source for source in found if source is not None]
     except Exception as error:  # noqa: BLE001  # the rows are written even if the analysis fails
         sources = [unknown(error)]
     return BatchLineage(job=job, operation=operation, sources=unique(sources))

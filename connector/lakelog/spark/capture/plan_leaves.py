@@ -11,7 +11,7 @@ from lakelog.lineage.records.record import ForeignSource, ReadMode, Source, Tabl
 from lakelog.lineage.records.sources import source_of_table
 from lakelog.spark.options import open_for_read
 from lakelog.spark.session import FORMAT
-from lakelog.spark.source.reading.read_mark import read_of_leaf, read_of_partition
+from lakelog.spark.source.reading.read_mark import attached_state, read_of_leaf, read_of_partition, state_read
 from lakelog.spark.source.streams.audit_stream import audited
 from lakelog.warehouse.system_names import names_system_table
 
@@ -58,7 +58,11 @@ def stream_leaf_of(leaf: Any) -> StreamLeaf | None:  # a Java LogicalPlan
         return None
     relation = leaf.relation()
     options = options_of(relation)
-    table = _table_of(options) if _is_ours(relation.table()) else None
+    attached = attached_state(relation.table())
+    if attached is not None:
+        table: TableSource | None = source_of_table(attached.table.store, mode=ReadMode.STREAM)
+    else:
+        table = _table_of(options) if _is_ours(relation.table()) else None
     return StreamLeaf(table=table, format=_format_of(relation.table()), name=_name_in(options), stream=leaf.stream())
 
 
@@ -119,6 +123,9 @@ def _is_ours(table: Any) -> bool:  # a Java Table
 def _of_relation(leaf: Any, jvm: Any) -> Source:
     relation = leaf.relation() if leaf.getClass().getSimpleName() == "DataSourceV2ScanRelation" else leaf
     table, options = relation.table(), options_of(relation)
+    attached = attached_state(table)
+    if attached is not None:
+        return state_read(attached.table.store, attached.snapshot)
     if not _is_ours(table):
         return ForeignSource(format=_format_of(table), name=_name_in(options))
     found = _planned_read(relation, table)

@@ -28,7 +28,21 @@ from lakelog.filestore.predicate.pruning import (
 )
 from lakelog.filestore.predicate.sql import parse
 from lakelog.filestore.predicate.tokens import Token, TokenKind, text_value, tokens_of
-from lakelog.filestore.predicate.tree import And, Compare, Comparison, Literal, LiteralKind, Predicate, columns
+from lakelog.filestore.predicate.tree import (
+    And,
+    Compare,
+    Comparison,
+    Constant,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    LiteralKind,
+    Or,
+    Predicate,
+    columns,
+    negated,
+)
 
 __all__ = [
     "And",
@@ -37,8 +51,13 @@ __all__ = [
     "ColumnBounds",
     "Compare",
     "Comparison",
+    "Constant",
+    "In",
+    "IsNull",
+    "Like",
     "Literal",
     "LiteralKind",
+    "Or",
     "Predicate",
     "RowTest",
     "Token",
@@ -52,6 +71,7 @@ __all__ = [
     "equal_values",
     "may_hold",
     "may_match",
+    "negated",
     "parse_where",
     "predicate_of",
     "required_predicate",

@@ -20,6 +20,7 @@ from lakelog.filestore.refs.restore.rollback import RolledBack as RolledBack
 from lakelog.filestore.refs.states.differences import unit_differences as unit_differences
 from lakelog.filestore.refs.states.ranges import RangeEnd as RangeEnd
 from lakelog.filestore.refs.states.ranges import RangeName as RangeName
+from lakelog.filestore.refs.states.ranges import range_end as range_end
 from lakelog.filestore.refs.states.state_parts import StateUnit as StateUnit
 from lakelog.filestore.refs.states.state_parts import unshared as unshared
 from lakelog.filestore.refs.states.table_state import TableState as TableState

@@ -75,7 +75,7 @@ def delete_plan(table: TableStore, where: Predicate | None) -> ChangePlan:
     check_kinds_free(table, "a delete")
     if where is not None:
         check_filter(where, table.schema.fields)
-    return lambda base: deleting(table, rows_of(table, base, where))
+    return lambda base: deletion_of(table, rows_of(table, base, where))
 
 
 def update_plan(table: TableStore, values: Mapping[str, object], where: Predicate | None) -> ChangePlan:
@@ -93,12 +93,12 @@ def update_plan(table: TableStore, values: Mapping[str, object], where: Predicat
 
     def plan(base: Snapshot | None) -> StatementChanges:
         old = rows_of(table, base, where)
-        return replacing(table, old, with_values(table, old, named, what="the update"))
+        return replacement_of(table, old, with_values(table, old, named, what="the update"))
 
     return plan
 
 
-def deleting(table: TableStore, rows: pa.Table) -> StatementChanges:
+def deletion_of(table: TableStore, rows: pa.Table) -> StatementChanges:
     """Delete existing rows."""
     if is_removed(table.schema):
         nothing = rows.slice(0, 0)
@@ -106,7 +106,7 @@ def deleting(table: TableStore, rows: pa.Table) -> StatementChanges:
     return StatementChanges(rows=rows, kinds=kinds_of(rows, RowKind.DELETE), removed=rows.slice(0, 0))
 
 
-def replacing(table: TableStore, old: pa.Table, new: pa.Table) -> StatementChanges:
+def replacement_of(table: TableStore, old: pa.Table, new: pa.Table) -> StatementChanges:
     """Replace existing rows, each by the row at its place."""
     if is_removed(table.schema):
         return StatementChanges(rows=new, kinds=kinds_of(new, RowKind.INSERT), removed=old)
@@ -114,6 +114,11 @@ def replacing(table: TableStore, old: pa.Table, new: pa.Table) -> StatementChang
         return StatementChanges(rows=new, kinds=kinds_of(new, RowKind.UPDATE_AFTER), removed=old.slice(0, 0))
     kinds = pa.concat_arrays([kinds_of(old, RowKind.UPDATE_BEFORE), kinds_of(new, RowKind.UPDATE_AFTER)])
     return StatementChanges(rows=pa.concat_tables([old, new]), kinds=kinds, removed=old.slice(0, 0))
+
+
+def insertion_of(rows: pa.Table) -> StatementChanges:
+    """Add rows."""
+    return StatementChanges(rows=rows, kinds=kinds_of(rows, RowKind.INSERT), removed=rows.slice(0, 0))
 
 
 def joined(parts: Collection[StatementChanges]) -> StatementChanges:

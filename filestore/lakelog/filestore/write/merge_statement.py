@@ -17,10 +17,11 @@ from lakelog.filestore.write.changing import (
     ChangePlan,
     StatementChanges,
     check_replaceable,
-    deleting,
+    deletion_of,
+    insertion_of,
     joined,
     kinds_of,
-    replacing,
+    replacement_of,
     rows_of,
 )
 from lakelog.filestore.write.columns import names_of
@@ -111,21 +112,21 @@ class _Merge:
                 nulls = {field.name: pa.nulls(new.num_rows, field.type) for field in schema.arrow_schema}
                 new = self._with_values(clause, pa.table(nulls), row_frame(None, taken.all))
             rows = validate_rows(schema, new, table_name=self.table.name)
-            yield StatementChanges(rows=rows, kinds=kinds_of(rows, RowKind.INSERT), removed=rows.slice(0, 0))
+            yield insertion_of(rows)
 
     def _changed(self, clause: MergeClause, old: pa.Table, given: _Given | None) -> StatementChanges:
         """Rows of the table that a clause deletes or updates."""
         if clause.action is MergeAction.DELETE:
-            return deleting(self.table, old)
+            return deletion_of(self.table, old)
         if clause.values is not None:
             frame = row_frame(old, None if given is None else given.all)
-            return replacing(self.table, old, self._with_values(clause, old, frame))
+            return replacement_of(self.table, old, self._with_values(clause, old, frame))
         assert given is not None, "a clause without values is for rows that a source row matches"
         new = old
         for name in given.own.column_names:
             if name not in self.table.schema.primary_keys:
                 new = new.set_column(new.column_names.index(name), name, given.own.column(name))
-        return replacing(self.table, old, validate_rows(self.table.schema, new, table_name=self.table.name))
+        return replacement_of(self.table, old, validate_rows(self.table.schema, new, table_name=self.table.name))
 
     def _with_values(self, clause: MergeClause, rows: pa.Table, frame: pl.DataFrame) -> pa.Table:
         what = f"the clause {clause} of a merge"

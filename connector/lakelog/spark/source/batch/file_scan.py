@@ -50,7 +50,7 @@ _READ_BY_SPARK = frozenset(
     }
 )
 # What must not depend on the session: dates before 1582 are kept, pages are checked, a missing file is an error.
-_SCAN_OPTIONS = {
+PARQUET_SCAN_OPTIONS = {
     "datetimeRebaseMode": "CORRECTED",
     "ignoreCorruptFiles": "false",
     "ignoreMissingFiles": "false",
@@ -120,7 +120,7 @@ def _by_spark(
     spark: SparkSession, table: FileStoreTable, splits: Sequence[DataSplit], selection: Selection
 ) -> DataFrame:
     paths = [table.readable_path(split.bucket_id, file) for split in splits for file in split.files]
-    rows = spark.read.schema(to_spark_schema(table.schema.fields)).options(**_SCAN_OPTIONS).parquet(*paths)
+    rows = spark.read.schema(to_spark_schema(table.schema.fields)).options(**PARQUET_SCAN_OPTIONS).parquet(*paths)
     if selection.where is not None:
         rows = rows.where(selection.where)
     return rows.select([quoted(field.name) for field in selection.fields])

@@ -11,7 +11,8 @@ import json
 import pickle
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any  # Any: py4j gives Java objects without types
+from typing import TYPE_CHECKING, Any, Protocol  # Any: py4j gives Java objects without types
+from weakref import WeakValueDictionary
 
 from pyspark.sql import DataFrame
 from pyspark.sql.datasource import InputPartition
@@ -22,7 +23,11 @@ from lakelog.filestore.metadata.tables import TableStore
 from lakelog.lineage.records.record import ReadMode, TableSource, TableVersion
 from lakelog.lineage.records.sources import source_of_table, version_of
 
+if TYPE_CHECKING:
+    from lakelog.catalog import Table
+
 _TAG = "lakelog.read"
+_ATTACHED: WeakValueDictionary[str, ReadState] = WeakValueDictionary()
 _MARK = "lakelog_read"  # attribute of a partition
 
 
@@ -55,6 +60,30 @@ def read_of_partition(pickled: bytes) -> TableSource | None:
     """
     source = getattr(pickle.loads(pickled), _MARK, None)
     return source if isinstance(source, TableSource) else None
+
+
+class ReadState(Protocol):
+    """What a table of an attached warehouse shows."""
+
+    @property
+    def table(self) -> Table:
+        """The table."""
+        ...
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """The snapshot that is read; None is the empty table."""
+        ...
+
+
+def note_attached(text: str, state: ReadState) -> None:
+    """Remember what a table of an attached warehouse shows, for as long as Spark holds it. `text` is its toString()."""
+    _ATTACHED[text] = state
+
+
+def attached_state(table: Any) -> ReadState | None:  # a Java Table
+    """What a table of Spark's plan shows, if it is one of an attached warehouse."""
+    return _ATTACHED.get(str(table.toString()))
 
 
 def tag_leaves(rows: DataFrame, source: TableSource) -> DataFrame:

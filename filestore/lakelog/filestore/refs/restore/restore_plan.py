@@ -13,10 +13,10 @@ from lakelog.filestore.write.changing import (
     ChangePlan,
     StatementChanges,
     check_kinds_free,
-    deleting,
+    deletion_of,
     joined,
     kinds_of,
-    replacing,
+    replacement_of,
 )
 from lakelog.filestore.write.write import check_table_writable
 
@@ -47,7 +47,7 @@ def changes_of(found: StateDifference) -> StatementChanges:
     """
     table, shape = found.table, found.table.schema.arrow_schema
     nothing = shape.empty_table()
-    parts = [deleting(table, nothing)]
+    parts = [deletion_of(table, nothing)]
     digests: dict[BucketId, RowDigest] = {}
     for bucket, rows in found.rows(is_followed=False):
         digest = digests.get(bucket, RowDigest())
@@ -56,8 +56,8 @@ def changes_of(found: StateDifference) -> StatementChanges:
         digests[bucket] = digest
         added = rows.added.cast(shape)
         parts += [
-            deleting(table, rows.removed.cast(shape)),
-            replacing(table, rows.old.cast(shape), rows.new.cast(shape)),
+            deletion_of(table, rows.removed.cast(shape)),
+            replacement_of(table, rows.old.cast(shape), rows.new.cast(shape)),
             StatementChanges(rows=added, kinds=kinds_of(added, RowKind.INSERT), removed=nothing),
         ]
     found.check_rows(digests, what="the way to another state")

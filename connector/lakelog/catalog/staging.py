@@ -1,0 +1,77 @@
+"""Tables that appear with their first rows: CREATE TABLE AS SELECT.
+
+The table is made in a hidden folder beside its place, which gets its name once the rows are committed. A process that
+is killed before leaves no table; the folder has the name of one that a drop leaves, and the next drop of a table with
+that name deletes it. A table with a log, whose topic has the name of its table, and one in an object store, which
+cannot rename a folder, are made at their place at once.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lakelog.common.errors import InvalidRequestError
+from lakelog.common.log_system import has_log
+from lakelog.filestore import FileStoreTable
+from lakelog.filestore.io import FolderStore, bounded_io
+from lakelog.filestore.schema import SchemaManager, TablePaths
+from lakelog.warehouse.identifier import Identifier
+from lakelog.warehouse.system_names import check_is_free
+
+if TYPE_CHECKING:
+    from lakelog.catalog.catalog import Catalog
+    from lakelog.catalog.verbs.table import Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class StagedTable:
+    """A new table that is written before it has its name: `commit` gives it the name, `discard` deletes it."""
+
+    table: Table
+    commit: Callable[[], None]
+    discard: Callable[[], None]
+
+
+def stage_table(
+    catalog: Catalog,
+    identifier: str,
+    *,
+    schema: object,
+    primary_keys: Sequence[str],
+    partition_keys: Sequence[str],
+    options: Mapping[str, str],
+    comment: str | None,
+) -> StagedTable:
+    """Make a table that appears at `commit`, which raises InvalidRequestError if there is one by then.
+
+    The arguments are those of `Catalog.create_table`, and so are its errors.
+    """
+    name = Identifier.parse(identifier)
+    check_is_free(name.database)
+    made = catalog._new_schema(schema, primary_keys, partition_keys, options, comment)
+    store, target = catalog._file_io, name.path(catalog.warehouse)
+    if has_log(made.options) or not isinstance(store, FolderStore):
+        table = catalog.create_table(
+            identifier,
+            schema=schema,
+            primary_keys=primary_keys,
+            partition_keys=partition_keys,
+            options=options,
+            comment=comment,
+        )
+        return StagedTable(table=table, commit=lambda: None, discard=lambda: catalog.drop_table(identifier))
+    parent = target.rpartition("/")[0]
+    staged = f"{parent}/.{name.table}-{uuid.uuid4()}"
+    store.make_dirs(parent)
+    SchemaManager(bounded_io(store, staged, ()), TablePaths(staged)).create(made)
+
+    def commit() -> None:
+        if not store.rename_folder(staged, target):
+            raise InvalidRequestError(f"table {name} was created meanwhile; drop it, or choose another name")
+
+    files = FileStoreTable.open(staged, store, options=catalog._options)
+    table = catalog._with_log(files, name, is_to_be_mended=False)
+    return StagedTable(table=table, commit=commit, discard=lambda: catalog._file_io.delete_tree(staged))

@@ -1,0 +1,165 @@
+"""The changes of a table for Spark's CHANGES: `SELECT * FROM lake.db.t CHANGES FROM VERSION 1 TO VERSION 3`.
+
+Source: Spark, `org.apache.spark.sql.connector.catalog`: Changelog, ChangelogContext.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any  # Any: py4j gives Java objects without types
+
+from pyspark.sql import types as spark
+
+from lakelog.common.errors import InvalidRequestError
+from lakelog.common.types import ROW_KIND_COLUMN
+from lakelog.filestore.metadata.tables import TableStore
+from lakelog.filestore.refs import RangeEnd, RangeName, range_end
+from lakelog.spark.catalog_plugin.java.planned_scans import python_scan
+from lakelog.spark.catalog_plugin.java.proxy import Proxy
+from lakelog.spark.source.batch.changelog_reader import CHANGE_FIELDS, ChangelogReader
+from lakelog.spark.source.reading.input_partitions import TableRows
+from lakelog.spark.types import spark_arrow_schema, to_spark_schema
+
+if TYPE_CHECKING:
+    from lakelog.spark.catalog_plugin.java.jvm import Jvm
+    from lakelog.spark.catalog_plugin.loaded_table import LoadedTable
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLI = timedelta(milliseconds=1)
+_NET = "NET_CHANGES"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedChanges:
+    """The states between which changes are asked for; with `is_net` only what remains of them."""
+
+    after: RangeEnd
+    up_to: RangeEnd | None
+    is_net: bool
+
+
+class AttachedChangelog(Proxy):
+    """The changes of a table in a range. They come finished, so that Spark has nothing to add or to leave out."""
+
+    interfaces = ("catalog.Changelog",)
+
+    def __init__(self, jvm: Jvm, name: str, loaded: LoadedTable, context: Any) -> None:  # a Java ChangelogContext
+        after, up_to = _ends(loaded, context.range())
+        mode = str(context.deduplicationMode().toString())
+        super().__init__(jvm, f"lakelog changes of {name}, {loaded.identity}: {after} {up_to} {mode}")
+        self._name = name
+        self._loaded = loaded
+        self._asked = AskedChanges(after=after, up_to=up_to, is_net=mode == _NET)
+        self._schema = spark.StructType([*to_spark_schema(loaded.table.schema.fields).fields, *CHANGE_FIELDS])
+
+    def name(self) -> str:
+        """The name of the table in the statement."""
+        return self._name
+
+    def columns(self) -> Any:  # a Java Column[]
+        """The columns of the table, then those of the commit."""
+        return self.jvm.columns(self._schema)
+
+    def containsCarryoverRows(self) -> bool:
+        """Whether rows that did not change are among the changes."""
+        return False
+
+    def containsIntermediateChanges(self) -> bool:
+        """Whether a row changes twice in what is asked for."""
+        return False
+
+    def representsUpdateAsDeleteAndInsert(self) -> bool:
+        """Whether an update is a delete and an insert."""
+        return False
+
+    def rowId(self) -> Any:  # a Java NamedReference[]
+        """The primary key."""
+        expressions = self.jvm.connector("expressions.Expressions")
+        keys = [expressions.column(key) for key in self._loaded.table.schema.primary_keys]
+        return self.jvm.array(self.jvm.connector("expressions.NamedReference"), keys)
+
+    def rowVersion(self) -> Any:  # a Java NamedReference
+        """The commit."""
+        return self.jvm.connector("expressions.Expressions").column(CHANGE_FIELDS[1].name)
+
+    def newScanBuilder(self, options: Any) -> Proxy:  # a Java CaseInsensitiveStringMap; known at load
+        """A scan for one place of a plan."""
+        return ChangesScanBuilder(self.jvm, self._loaded, self._schema, self._asked)
+
+
+class ChangesScanBuilder(Proxy):
+    """Collects the columns that are read."""
+
+    interfaces = ("read.SupportsPushDownRequiredColumns",)
+
+    def __init__(self, jvm: Jvm, loaded: LoadedTable, schema: spark.StructType, asked: AskedChanges) -> None:
+        super().__init__(jvm, f"scan builder of the changes of {loaded.identity}")
+        self._loaded = loaded
+        self._schema = schema
+        self._asked = asked
+
+    def pruneColumns(self, required: Any) -> None:  # a Java StructType
+        """Read only these columns."""
+        names = set(required.fieldNames())
+        fields = [field for field in self._schema.fields if field.name in names]
+        self._schema = spark.StructType(fields or list(CHANGE_FIELDS[1:2]))
+
+    def build(self) -> Any:  # a Java Scan
+        """The scan."""
+        table = self._loaded.table
+        fields = table.schema.fields  # all of them: an update of a column that is not read is a change, too
+        kinds = spark.StructField(ROW_KIND_COLUMN, spark.StringType(), False)
+        rows = TableRows(
+            table=table.store,
+            target=None,
+            fields=fields,
+            where=self._loaded.options.where,
+            has_row_kind=True,
+            schema=spark_arrow_schema(spark.StructType([*to_spark_schema(fields).fields, kinds])),
+        )
+        asked = self._asked
+        reader = ChangelogReader(
+            rows=rows, schema=self._schema, after=asked.after, up_to=asked.up_to, is_net=asked.is_net
+        )
+        return python_scan(self.jvm, reader, self._schema)
+
+
+def _ends(loaded: LoadedTable, asked: Any) -> tuple[RangeEnd, RangeEnd | None]:  # a Java ChangelogRange
+    """The states between which the changes are: the first one is not among them."""
+    table = loaded.table.store
+    kind = asked.getClass().getSimpleName()
+    if kind == "VersionRange":
+        first: RangeName = str(asked.startingVersion())
+        last: RangeName | None = str(asked.endingVersion().get()) if asked.endingVersion().isPresent() else None
+    elif kind == "TimestampRange":
+        ending = asked.endingTimestamp()
+        first = _EPOCH + timedelta(microseconds=int(asked.startingTimestamp()))
+        last = _EPOCH + timedelta(microseconds=int(ending.get())) if ending.isPresent() else None
+    else:
+        return RangeEnd(number=0), None
+    after = _start(table, first, is_inclusive=bool(asked.startingBoundInclusive()))
+    up_to = None if last is None else _end(table, last, is_inclusive=bool(asked.endingBoundInclusive()))
+    newest = table.snapshots.latest_id() or 0
+    for end in (after, up_to):
+        if end is not None and end.number > newest:
+            raise InvalidRequestError(f"table {loaded.table.name} has no version {end.number}; its newest is {newest}")
+    if up_to is not None and up_to.number < after.number:
+        raise InvalidRequestError(
+            f"the changes of table {loaded.table.name} from {first} to {last} end before they begin"
+        )
+    return after, up_to
+
+
+def _start(table: TableStore, first: RangeName, *, is_inclusive: bool) -> RangeEnd:
+    if isinstance(first, datetime):
+        return range_end(table, first - _MILLI if is_inclusive else first, "FROM TIMESTAMP")
+    end = range_end(table, first, "FROM VERSION")
+    return RangeEnd(number=max(0, end.number - 1)) if is_inclusive else end
+
+
+def _end(table: TableStore, last: RangeName, *, is_inclusive: bool) -> RangeEnd:
+    if isinstance(last, datetime):
+        return range_end(table, last if is_inclusive else last - _MILLI, "TO TIMESTAMP")
+    end = range_end(table, last, "TO VERSION")
+    return end if is_inclusive else RangeEnd(number=max(0, end.number - 1))

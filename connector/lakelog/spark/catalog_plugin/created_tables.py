@@ -1,0 +1,130 @@
+"""CREATE TABLE of Spark as a table of a warehouse.
+
+Source: Spark, `org.apache.spark.sql.connector.catalog.TableInfo`; Paimon, "Spark DDL", for the properties `primary-key`
+and `partition`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypedDict  # Any: py4j gives Java objects without types
+
+from pyspark.sql import types as spark
+
+from lakelog.common.errors import InvalidRequestError, UnsupportedError
+from lakelog.filestore.options import parse_names
+from lakelog.spark.session import FORMAT
+from lakelog.warehouse.identifier import Identifier
+
+if TYPE_CHECKING:
+    from lakelog.catalog import Catalog
+    from lakelog.spark.catalog_plugin.java.jvm import Jvm
+
+_PROVIDER, _COMMENT, _LOCATION = "provider", "comment", "location"
+_PRIMARY_KEY, _PARTITION = "primary-key", "partition"
+_BUCKET, _BUCKET_KEY = "bucket", "bucket-key"
+# What Spark itself adds to the properties of a table.
+_OF_SPARK = frozenset({"owner", "external", "is_managed_location", "table_type", "collation"})
+_OPTION_PREFIX = "option."
+_DEFAULT_PROVIDER = "spark.sql.sources.default"
+
+
+class NewTable(TypedDict):
+    """The arguments of `Catalog.create_table`."""
+
+    schema: spark.StructType
+    primary_keys: Sequence[str]
+    partition_keys: Sequence[str]
+    options: Mapping[str, str]
+    comment: str | None
+
+
+def new_table(jvm: Jvm, catalog: Catalog, name: str, info: Any) -> NewTable:  # a Java TableInfo
+    """The table that CREATE TABLE describes; options are its TBLPROPERTIES and OPTIONS.
+
+    Raises InvalidRequestError, and UnsupportedError for what a table cannot have.
+    """
+    properties = {str(key): str(value) for key, value in dict(info.properties()).items()}
+    default = str(jvm.session.conf.get(_DEFAULT_PROVIDER))  # what Spark writes for `toTable` without a format
+    provider = properties.pop(_PROVIDER, FORMAT)
+    if provider.lower() not in (FORMAT, "paimon", default.lower()):
+        raise UnsupportedError(f"table {name}: USING {provider}: tables here are USING lakelog; leave it out")
+    own, location = Identifier.parse(name).path(catalog.warehouse), properties.pop(_LOCATION, None)
+    if location is not None and location.removeprefix("file:").rstrip("/") != own.rstrip("/"):
+        raise UnsupportedError(
+            f"table {name}: LOCATION {location!r}: tables of this catalog are in its warehouse, this one at {own}; "
+            "leave it out"
+        )
+    comment = properties.pop(_COMMENT, None)
+    options = {
+        key: value for key, value in properties.items() if key not in _OF_SPARK and not key.startswith(_OPTION_PREFIX)
+    }
+    for key, value in properties.items():
+        if key.startswith(_OPTION_PREFIX):
+            options.setdefault(key.removeprefix(_OPTION_PREFIX), value)
+    keys = _one_of(name, "primary key", parse_names(options.pop(_PRIMARY_KEY, "")), _primary_key(name, info))
+    partitions, buckets = _partitioning(name, info)
+    for key, value in buckets.items():
+        if options.setdefault(key, value) != value:
+            raise InvalidRequestError(
+                f"table {name}: {key}={options[key]} in its properties, CLUSTERED BY says {value}"
+            )
+    for column in info.columns():
+        _check_plain(name, column)
+    return NewTable(
+        schema=jvm.python_schema(info.schema()),
+        primary_keys=keys,
+        partition_keys=_one_of(name, "partition", parse_names(options.pop(_PARTITION, "")), partitions),
+        options=options,
+        comment=comment,
+    )
+
+
+def _one_of(name: str, what: str, in_properties: tuple[str, ...], in_words: tuple[str, ...]) -> tuple[str, ...]:
+    if in_properties and in_words and in_properties != in_words:
+        raise InvalidRequestError(
+            f"table {name}: the {what} is {', '.join(in_words)} in the statement and {', '.join(in_properties)} in its "
+            "properties: give it once"
+        )
+    return in_words or in_properties
+
+
+def _primary_key(name: str, info: Any) -> tuple[str, ...]:  # a Java TableInfo
+    """The columns of the constraint PRIMARY KEY. Raises UnsupportedError for other constraints."""
+    found: tuple[str, ...] = ()
+    for constraint in info.constraints():
+        kind = constraint.getClass().getSimpleName()
+        if kind != "PrimaryKey":
+            raise UnsupportedError(
+                f"table {name}: {constraint.toDDL()}: a table has a primary key and no other constraint; leave it out"
+            )
+        found = tuple(".".join(column.fieldNames()) for column in constraint.columns())
+    return found
+
+
+def _partitioning(name: str, info: Any) -> tuple[tuple[str, ...], dict[str, str]]:  # a Java TableInfo
+    """The partition columns, and the options of CLUSTERED BY. Raises UnsupportedError for other transforms."""
+    columns: list[str] = []
+    options: dict[str, str] = {}
+    for transform in info.partitions():
+        names = [".".join(reference.fieldNames()) for reference in transform.references()]
+        match transform.name():
+            case "identity":
+                columns += names
+            case "bucket":
+                options = {_BUCKET: str(transform.numBuckets().value()), _BUCKET_KEY: ",".join(names)}
+            case other:
+                raise UnsupportedError(
+                    f"table {name}: PARTITIONED BY {transform.describe()}: a table is partitioned by columns, not by "
+                    f"{other}; add a column with that value"
+                )
+    return tuple(columns), options
+
+
+def _check_plain(name: str, column: Any) -> None:  # a Java Column
+    """Raise UnsupportedError for a column that is computed."""
+    if column.columnGenerationExpression() is not None or column.identityColumnSpec() is not None:
+        raise UnsupportedError(
+            f"table {name}, column {column.name()!r}: a column that is computed by itself; leave GENERATED out, and "
+            "write its values"
+        )

@@ -1,0 +1,111 @@
+"""Access to the JVM of a session: classes, arrays and values of Spark's interfaces.
+
+A class that is named by attributes, `jvm.org.apache...`, costs a call per attribute; here it is found once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any  # Any: py4j gives Java objects without types
+
+from py4j.java_gateway import JavaClass
+from pyspark.sql import SparkSession
+from pyspark.sql import types as spark
+
+CONNECTOR = "org.apache.spark.sql.connector"
+
+
+class Jvm:
+    """The JVM of a Spark session."""
+
+    def __init__(self, session: SparkSession) -> None:
+        """Connect to nothing: the session has a gateway already."""
+        self.session = session
+        self.gateway: Any = session.sparkContext._gateway
+        self._classes: dict[str, Any] = {}
+
+    def java_class(self, name: str) -> Any:  # a Java class
+        """A Java class by its full name, with `$` before the name of an inner class."""
+        if name not in self._classes:
+            self._classes[name] = JavaClass(name, self.gateway._gateway_client)
+        return self._classes[name]
+
+    def connector(self, name: str) -> Any:  # a Java class
+        """A class of `org.apache.spark.sql.connector`."""
+        return self.java_class(f"{CONNECTOR}.{name}")
+
+    def scala_object(self, name: str) -> Any:  # a Scala object
+        """A singleton of Scala by the name of its class, without `$`."""
+        return getattr(self.java_class(f"{name}$"), "MODULE$")
+
+    def array(self, kind: Any, items: Iterable[Any]) -> Any:  # a Java class, its objects; a Java array
+        """A Java array of objects of the class `kind`."""
+        found = list(items)
+        made = self.gateway.new_array(kind, len(found))
+        for at, item in enumerate(found):
+            made[at] = item
+        return made
+
+    def strings(self, items: Iterable[str]) -> Any:  # a Java String[]
+        """A Java array of strings."""
+        return self.array(self.java_class("java.lang.String"), items)
+
+    def string_map(self, values: Mapping[str, str]) -> Any:  # a java.util.Map
+        """A Java map of strings."""
+        made = self.java_class("java.util.HashMap")()
+        for key, value in values.items():
+            made.put(key, value)
+        return made
+
+    def java_set(self, items: Iterable[Any]) -> Any:  # Java objects; a java.util.Set
+        """A Java set."""
+        made = self.java_class("java.util.HashSet")()
+        for item in items:
+            made.add(item)
+        return made
+
+    def constants(self, kind: str, names: Iterable[str]) -> Any:  # a java.util.Set
+        """Constants of an enum of the connector API, as a set."""
+        enum = self.connector(kind)
+        return self.java_set(getattr(enum, name) for name in names)
+
+    def none(self) -> Any:  # a scala.Option
+        """Scala's None."""
+        return self.scala_object("scala.None")
+
+    def some(self, value: Any) -> Any:  # a scala.Option
+        """A Scala Option with a value."""
+        return self.java_class("scala.Some")(value)
+
+    def scala_map(self, values: Mapping[str, str]) -> Any:  # a Scala immutable Map
+        """A Scala map of strings."""
+        return self.java_class("org.apache.spark.api.python.PythonUtils").toScalaMap(self.string_map(values))
+
+    def scala_seq(self, values: Sequence[Any]) -> Any:  # Java objects; a Scala Seq
+        """A Scala sequence."""
+        made = self.java_class("java.util.ArrayList")()
+        for value in values:
+            made.add(value)
+        return self.java_class("org.apache.spark.api.python.PythonUtils").toSeq(made)
+
+    def options(self, values: Mapping[str, str]) -> Any:  # a CaseInsensitiveStringMap
+        """Options as Spark's sources take them."""
+        return self.java_class("org.apache.spark.sql.util.CaseInsensitiveStringMap")(self.string_map(values))
+
+    def schema(self, schema: spark.StructType) -> Any:  # a Java StructType
+        """A schema as a Java object."""
+        return self.scala_object("org.apache.spark.sql.types.DataType").fromJson(schema.json())
+
+    def columns(self, schema: spark.StructType) -> Any:  # a Java Column[]
+        """The columns of a schema, with their comments."""
+        column, made = self.connector("catalog.Column"), []
+        for field, java in zip(schema.fields, self.schema(schema).fields(), strict=True):
+            comment = (field.metadata or {}).get("comment")
+            made.append(column.create(field.name, java.dataType(), field.nullable, comment, None))
+        return self.array(column, made)
+
+    @staticmethod
+    def python_schema(schema: Any) -> spark.StructType:  # a Java StructType
+        """A Java schema as a Python object."""
+        return spark.StructType.fromJson(json.loads(schema.json()))

@@ -1,0 +1,55 @@
+"""Rows that this process has, as a scan of Spark that needs no task."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any  # Any: py4j gives Java objects without types
+
+import pyarrow as pa
+
+from lakelog.spark.catalog_plugin.java.proxy import Proxy
+
+if TYPE_CHECKING:
+    from pyspark.sql import types as spark
+
+    from lakelog.spark.catalog_plugin.java.jvm import Jvm
+
+
+class LocalRows(Proxy):
+    """A few rows. `schema` is that of Spark; without it the types of the Arrow table say it."""
+
+    interfaces = ("read.LocalScan",)
+
+    def __init__(self, jvm: Jvm, text: str, rows: pa.Table, schema: spark.StructType | None = None) -> None:
+        super().__init__(jvm, text)
+        self._table = rows
+        self._schema = jvm.session.createDataFrame(rows.slice(0, 0)).schema if schema is None else schema
+
+    def description(self) -> str:
+        """The text of the scan in EXPLAIN."""
+        return self._identity
+
+    def readSchema(self) -> Any:  # a Java StructType
+        """The columns."""
+        return self.jvm.schema(self._schema)
+
+    def rows(self) -> Any:  # a Java InternalRow[]
+        """The rows as Spark keeps them."""
+        return rows_in_java(self.jvm, self._table, self._schema)
+
+    def columnarSupportMode(self) -> Any:  # a Java ColumnarSupportMode
+        """Rows do not come in columns."""
+        return self.jvm.connector("read.Scan$ColumnarSupportMode").UNSUPPORTED
+
+    def supportedCustomMetrics(self) -> Any:  # a Java CustomMetric[]
+        """No metrics."""
+        return self.jvm.array(self.jvm.connector("metric.CustomMetric"), ())
+
+    def reportDriverMetrics(self) -> Any:  # a Java CustomTaskMetric[]
+        """No metrics."""
+        return self.jvm.array(self.jvm.connector("metric.CustomTaskMetric"), ())
+
+
+def rows_in_java(jvm: Jvm, rows: pa.Table, schema: spark.StructType) -> Any:  # a Java InternalRow[]
+    """Rows as Spark keeps them."""
+    frame = jvm.session.createDataFrame(rows, schema)
+    return frame._jdf.queryExecution().executedPlan().executeCollect()

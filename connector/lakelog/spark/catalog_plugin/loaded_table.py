@@ -1,0 +1,103 @@
+"""A table as a statement of Spark sees it: at one snapshot, however often the statement names it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from pyspark.sql import types as spark
+from pyspark.sql.datasource import DataSourceReader
+
+from lakelog.catalog import Catalog, Table
+from lakelog.common.errors import InvalidRequestError
+from lakelog.filestore.metadata.snapshots import Snapshot
+from lakelog.filestore.predicate import Predicate
+from lakelog.filestore.schema import MAIN_BRANCH
+from lakelog.spark.options import PATH, READ_OPTIONS, TIMEZONE, ReadOptions, known_options, parse_read_options
+from lakelog.spark.shown_state import BRANCH, NEWEST, ShownState, branch_of
+from lakelog.spark.source.batch.batch_readers import batch_reader
+from lakelog.spark.tables import resolve_table
+
+# Options of a read that change the columns or the state of the table: Spark loads it once for each value of them.
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}")
+_STATE_KEYS = tuple(option.key for option in READ_OPTIONS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
+class LoadedTable:
+    """A table, and the snapshot of it that a statement reads; None is the empty table.
+
+    `table` has the files and the columns of that state. `is_named` says that the statement has named the state: such a
+    table takes no rows.
+    """
+
+    table: Table
+    snapshot: Snapshot | None
+    options: ReadOptions
+    given: Mapping[str, str]
+    is_named: bool
+
+    @property
+    def version(self) -> str:
+        """The commit that is read; Spark loads a table again when the version is another one."""
+        return "0" if self.snapshot is None else f"{self.snapshot.id} {self.snapshot.delta_manifest_list}"
+
+    @property
+    def identity(self) -> str:
+        """The table and its state, in which plans are compared."""
+        return f"{self.table.path}@{'0' if self.snapshot is None else _short(self.snapshot)}"
+
+    def source_options(self) -> dict[str, str]:
+        """The options with which `format("lakelog")` opens the table: those of the statement, and where it is."""
+        options = {**self.given, PATH.key: self.table.path}
+        if self.table.store.branch != MAIN_BRANCH:
+            options[BRANCH.key] = self.table.store.branch
+        return options
+
+    def reader(self, schema: spark.StructType, where: Predicate | None) -> DataSourceReader:
+        """The reader of the snapshot, with these columns and rows. Raises InvalidRequestError."""
+        options = replace(self.options, where=where)
+        if options.between is not None or options.log.reads_batch:
+            return batch_reader(resolve_table(self.table), options, schema)
+        shown = NEWEST if self.snapshot is None else ShownState(snapshot_id=self.snapshot.id)
+        return batch_reader(self.table, replace(options, state=shown), schema)
+
+
+def _short(snapshot: Snapshot) -> str:
+    """The number of a snapshot, and the beginning of its commit's uuid: the number may be another commit's later."""
+    found = _UUID.search(snapshot.delta_manifest_list)
+    return f"{snapshot.id} {found[0] if found else snapshot.delta_manifest_list}"
+
+
+def load_at(catalog: Catalog, name: str, named: ShownState, given: Mapping[str, str], *, zone: str) -> LoadedTable:
+    """A table at the state that the words of a statement name (`named`), or its options, or at its newest one.
+
+    Raises NotFoundError, OptionError, and InvalidRequestError for two names of a state.
+    """
+    asked = {TIMEZONE.key: zone, **given}
+    table = catalog.load_table(name)
+    branch = branch_of(known_options(asked, READ_OPTIONS))
+    if branch is not None:
+        table = table.branch(branch)
+    options = parse_read_options(asked, table)
+    if NEWEST not in (named, options.state):
+        raise InvalidRequestError(
+            f"the statement names two states of {name}, one in its words and one in options: leave one out"
+        )
+    state = options.state if named == NEWEST else named
+    if state == NEWEST:
+        return LoadedTable(table=table, snapshot=table.store.snapshot(), options=options, given=given, is_named=False)
+    files, snapshot = table.store.travelled(**state.choice)
+    return LoadedTable(table=table._of(files), snapshot=snapshot, options=options, given=given, is_named=True)
+
+
+def newest(table: Table) -> LoadedTable:
+    """A table at its newest state."""
+    options = parse_read_options({}, table)
+    return LoadedTable(table=table, snapshot=table.store.snapshot(), options=options, given={}, is_named=False)
+
+
+def state_keys() -> tuple[str, ...]:
+    """The options by which Spark tells states of a table apart."""
+    return _STATE_KEYS

@@ -1,0 +1,105 @@
+"""The procedures of a catalog for Spark's CALL.
+
+Source: Spark, `org.apache.spark.sql.connector.catalog`: ProcedureCatalog, and its package `procedures`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any  # Any: py4j gives Java objects without types
+
+from lakelog.catalog.procedures.procedure import Procedure
+from lakelog.catalog.procedures.procedures import PROCEDURES
+from lakelog.spark.catalog_plugin.java.local_rows import LocalRows
+from lakelog.spark.catalog_plugin.java.proxy import Proxy
+
+if TYPE_CHECKING:
+    from lakelog.catalog import Catalog
+    from lakelog.spark.catalog_plugin.java.jvm import Jvm
+
+DATABASE = "sys"
+_TYPES = {"STRING": "StringType", "BIGINT": "LongType", "INT": "IntegerType", "BOOLEAN": "BooleanType"}
+_TYPE_CLASS = "org.apache.spark.sql.types.DataTypes"
+
+
+def procedure_names() -> list[str]:
+    """The names of all procedures, sorted."""
+    return sorted(PROCEDURES)
+
+
+class UnboundProcedure(Proxy):
+    """A procedure before its arguments are known."""
+
+    interfaces = ("catalog.procedures.UnboundProcedure",)
+
+    def __init__(self, jvm: Jvm, catalog: Catalog, procedure: Procedure) -> None:
+        super().__init__(jvm, f"lakelog procedure {procedure.name}")
+        self._catalog = catalog
+        self._procedure = procedure
+
+    def name(self) -> str:
+        """The name."""
+        return self._procedure.name
+
+    def description(self) -> str:
+        """What it does."""
+        return self._procedure.comment
+
+    def bind(self, given: Any) -> Proxy:  # a Java StructType; Spark checks it against the parameters
+        """The procedure with its parameters."""
+        return BoundProcedure(self.jvm, self._catalog, self._procedure)
+
+
+class BoundProcedure(Proxy):
+    """A procedure that is called."""
+
+    interfaces = ("catalog.procedures.BoundProcedure",)
+
+    def __init__(self, jvm: Jvm, catalog: Catalog, procedure: Procedure) -> None:
+        super().__init__(jvm, f"lakelog procedure {procedure.name}")
+        self._catalog = catalog
+        self._procedure = procedure
+
+    def name(self) -> str:
+        """The name."""
+        return self._procedure.name
+
+    def description(self) -> str:
+        """What it does."""
+        return self._procedure.comment
+
+    def isDeterministic(self) -> bool:
+        """A procedure changes a table, or asks for its state."""
+        return False
+
+    def parameters(self) -> Any:  # a Java ProcedureParameter[]
+        """The parameters; one that is not required is null by default."""
+        kind = self.jvm.connector("catalog.procedures.ProcedureParameter")
+        types = self.jvm.java_class(_TYPE_CLASS)
+        made = []
+        for parameter in self._procedure.parameters:
+            builder = getattr(kind, "in")(parameter.name, getattr(types, _TYPES[parameter.kind]))
+            builder = builder.comment(parameter.comment)
+            made.append((builder if parameter.is_required else builder.defaultValue("NULL")).build())
+        return self.jvm.array(kind, made)
+
+    def call(self, row: Any) -> Any:  # Java: an InternalRow; an Iterator<Scan>
+        """Run the procedure; its answer is one scan of rows."""
+        values: dict[str, object] = {}
+        for at, parameter in enumerate(self._procedure.parameters):
+            if row.isNullAt(at):
+                continue
+            match parameter.kind:
+                case "STRING":
+                    values[parameter.name] = str(row.getString(at))
+                case "BIGINT":
+                    values[parameter.name] = int(row.getLong(at))
+                case "INT":
+                    values[parameter.name] = int(row.getInt(at))
+                case _:
+                    values[parameter.name] = bool(row.getBoolean(at))
+        answer = LocalRows(
+            self.jvm, f"lakelog answer of {self._procedure.name}", self._procedure.call(self._catalog, values)
+        )
+        scans = self.jvm.java_class("java.util.ArrayList")()
+        scans.add(answer)
+        return scans.iterator()

@@ -1,0 +1,227 @@
+"""UPDATE, DELETE and MERGE in `spark.sql`, for tables of attached warehouses.
+
+Spark refuses these statements for tables whose writers are not in the JVM. So `attach` wraps `spark.sql` of the session
+visibly, and `detach` unwraps it: a statement that Spark's parser takes for one of the three, on one of our tables, is
+run here; every other one passes as it is. Other ways to such statements, `df.mergeInto`, scripts and EXECUTE IMMEDIATE,
+do not pass through `spark.sql`.
+
+Source: Spark, `org.apache.spark.sql.catalyst.parser.ParserInterface`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any  # Any: py4j gives Java objects without types
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as spark
+
+from lakelog.catalog import Catalog, Table
+from lakelog.catalog.logs.statements import run_statement
+from lakelog.common.errors import InvalidRequestError, LakelogError, UnsupportedError
+from lakelog.filestore.predicate import check_filter, parse_where
+from lakelog.filestore.write import StatementChanges, check_replaceable
+from lakelog.spark.catalog_plugin.java.java_errors import as_spark_error
+from lakelog.spark.catalog_plugin.java.jvm import Jvm
+from lakelog.spark.catalog_plugin.row_changes import (
+    DELETE,
+    INSERT,
+    UPDATE,
+    Clause,
+    MergeStatement,
+    RowChanges,
+    named_values,
+)
+from lakelog.spark.shown_state import SNAPSHOT_ID
+from lakelog.spark.sink.write import recorded
+
+if TYPE_CHECKING:
+    from lakelog.filestore.metadata.snapshots import Snapshot
+
+_WORDS = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(UPDATE|DELETE|MERGE|WITH)\b", re.IGNORECASE | re.DOTALL)
+_ANSWER = spark.StructType([spark.StructField("snapshot_id", spark.LongType())])
+_WRAPPED = "_lakelog_sql"
+
+FindCatalog = Callable[[SparkSession, str], Catalog | None]
+FollowSession = Callable[[SparkSession, SparkSession], None]
+
+
+def wrap_session(session: SparkSession, find_catalog: FindCatalog, follow: FollowSession) -> None:
+    """Let `session.sql` run row statements on our tables, and `session.newSession` attach what this session has.
+
+    Nothing if the session is wrapped already.
+    """
+    if _WRAPPED in vars(session):
+        return
+    of_spark, new_of_spark = session.sql, session.newSession
+
+    def sql(sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:
+        """`SparkSession.sql`, wrapped by `attach`: UPDATE, DELETE and MERGE of tables of ours run in lakelog."""
+        statement = None if kwargs or not _WORDS.match(sqlQuery) else _statement_of(session, sqlQuery, find_catalog)
+        if statement is None:
+            return of_spark(sqlQuery, args, **kwargs)
+        try:
+            if args:
+                raise UnsupportedError(f"{statement.what} takes no parameters: write the values into the statement")
+            snapshot = statement.run()
+        except LakelogError as error:
+            raise as_spark_error(statement.jvm, error) from None
+        return session.createDataFrame([(None if snapshot is None else snapshot.id,)], _ANSWER)
+
+    def newSession() -> SparkSession:
+        """`SparkSession.newSession`, wrapped by lakelog.spark.attach: the new session has the same warehouses."""
+        made = new_of_spark()
+        follow(made, session)
+        return made
+
+    setattr(session, _WRAPPED, True)
+    session.sql, session.newSession = sql, newSession  # type: ignore[method-assign]
+
+
+def unwrap_session(session: SparkSession) -> None:
+    """Give a session its own methods back."""
+    if _WRAPPED in vars(session):
+        delattr(session, _WRAPPED)
+        del session.sql, session.newSession
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowStatement:
+    """An UPDATE, DELETE or MERGE of one of our tables; `plan` is Spark's tree of it."""
+
+    jvm: Jvm
+    plan: Any
+    catalog: Catalog
+    full_name: str
+    alias: str | None
+    queries: Any = None  # the tree of WITH around it
+
+    @property
+    def what(self) -> str:
+        """The statement in errors."""
+        kind = {"UpdateTable": "UPDATE", "DeleteFromTable": "DELETE", "MergeIntoTable": "MERGE"}
+        return f"{kind[self.plan.getClass().getSimpleName()]} of {self.full_name}"
+
+    def run(self) -> Snapshot | None:
+        """Run the statement; None when it changes nothing. Raises what the verbs of a table raise."""
+        table = self.catalog.load_table(self.full_name.partition(".")[2])
+        match self.plan.getClass().getSimpleName():
+            case "UpdateTable":
+                return self._update(table)
+            case "DeleteFromTable":
+                return self._delete(table)
+        return self._merge(table)
+
+    def _update(self, table: Table) -> Snapshot | None:
+        check_replaceable(table.store, "an update")
+        condition = self.plan.condition()
+        values = self._assigned(table, self.plan.assignments(), keys=table.schema.primary_keys)
+        clause = Clause(action=UPDATE, condition=_of_option(condition), values=values)
+        return self._run(table, "UPDATE", lambda changes, target: changes.of_rows(target, clause))
+
+    def _delete(self, table: Table) -> Snapshot | None:
+        condition = self.plan.condition()
+        try:  # a condition that our readers evaluate needs no job of Spark
+            where = parse_where(str(condition.sql()), zone=str(self.jvm.session.conf.get("spark.sql.session.timeZone")))
+            check_filter(where, table.schema.fields)
+        except InvalidRequestError:
+            clause = Clause(action=DELETE, condition=condition)
+            return self._run(table, "DELETE", lambda changes, target: changes.of_rows(target, clause))
+        return table.delete(where)
+
+    def _merge(self, table: Table) -> Snapshot | None:
+        check_replaceable(table.store, "a merge")
+        plan, keys = self.plan, table.schema.primary_keys
+        if plan.withSchemaEvolution():
+            raise UnsupportedError(f"{self.what} WITH SCHEMA EVOLUTION: add the columns with ALTER TABLE before")
+        merge = MergeStatement(
+            on=plan.mergeCondition(),
+            matched=[self._clause(table, one, keys) for one in _items(plan.matchedActions())],
+            not_matched=[self._clause(table, one, ()) for one in _items(plan.notMatchedActions())],
+            by_source=[self._clause(table, one, keys) for one in _items(plan.notMatchedBySourceActions())],
+        )
+        source = self._frame(plan.sourceTable())
+        return self._run(
+            recorded(source, table), "MERGE", lambda changes, target: changes.of_merge(target, source, merge)
+        )
+
+    def _run(
+        self, table: Table, operation: str, compute: Callable[[RowChanges, DataFrame], StatementChanges]
+    ) -> Snapshot | None:
+        changes = RowChanges(jvm=self.jvm, table=table.store, what=self.what)
+        return run_statement(table, operation, lambda base: compute(changes, self._target(base)))
+
+    def _target(self, base: Snapshot | None) -> DataFrame:
+        """The rows of the table at a snapshot, under the names that the statement has for them."""
+        reader = self.jvm.session.read
+        name = ".".join(f"`{part}`" for part in self.full_name.split("."))
+        rows = (reader if base is None else reader.option(SNAPSHOT_ID.key, base.id)).table(name)
+        if base is None:
+            rows = rows.limit(0)
+        return rows if self.alias is None else rows.alias(self.alias)
+
+    def _clause(self, table: Table, action: Any, keys: Sequence[str]) -> Clause:  # a Java MergeAction
+        kind, condition = action.getClass().getSimpleName(), _of_option(action.condition())
+        match kind:
+            case "DeleteAction":
+                return Clause(action=DELETE, condition=condition)
+            case "UpdateStarAction" | "InsertStarAction":
+                return Clause(action=INSERT if kind == "InsertStarAction" else UPDATE, condition=condition)
+        name = INSERT if kind == "InsertAction" else UPDATE
+        return Clause(action=name, condition=condition, values=self._assigned(table, action.assignments(), keys=keys))
+
+    def _assigned(self, table: Table, assignments: Any, *, keys: Sequence[str]) -> dict[str, Any]:
+        """{column: expression}. Raises for a field of a column, and for a column of the primary key in `keys`."""
+        found: dict[str, Any] = {}
+        for assignment in _items(assignments):
+            parts = [str(part) for part in _items(assignment.key().nameParts())]
+            found[parts[-1]] = assignment.value()
+            if len(parts) > 1 and parts[-2].lower() in {field.name.lower() for field in table.schema.fields}:
+                raise UnsupportedError(f"{self.what} sets {'.'.join(parts)}: set the whole column {parts[-2]!r}")
+        return named_values(table.schema.fields, found, keys=keys, what=self.what)
+
+    def _frame(self, plan: Any) -> DataFrame:  # a Java LogicalPlan
+        """The rows of a source."""
+        session = self.jvm.session
+        if self.queries is not None:
+            plan = self.queries.withNewChildren(self.jvm.scala_seq([plan]))
+        datasets = self.jvm.scala_object("org.apache.spark.sql.classic.Dataset")
+        return DataFrame(datasets.ofRows(session._jsparkSession, plan), session)
+
+
+def _statement_of(session: SparkSession, text: str, find_catalog: FindCatalog) -> RowStatement | None:
+    """The statement, if it is a row statement on one of our tables."""
+    jvm = Jvm(session)
+    plan = session._jsparkSession.sessionState().sqlParser().parsePlan(text)
+    queries = None
+    if plan.getClass().getSimpleName() == "UnresolvedWith":
+        queries, plan = plan, plan.child()
+    kind = plan.getClass().getSimpleName()
+    if kind not in ("UpdateTable", "DeleteFromTable", "MergeIntoTable"):
+        return None
+    target = plan.targetTable() if kind == "MergeIntoTable" else plan.table()
+    alias = None
+    if target.getClass().getSimpleName() == "SubqueryAlias":
+        alias, target = str(target.alias()), target.child()
+    if target.getClass().getSimpleName() != "UnresolvedRelation":
+        return None
+    parts = [str(part) for part in _items(target.multipartIdentifier())]
+    if len(parts) < 3:
+        manager = session._jsparkSession.sessionState().catalogManager()
+        current = [str(part) for part in manager.currentNamespace()]
+        parts = [str(manager.currentCatalog().name()), *(current if len(parts) == 1 else []), *parts]
+    catalog = find_catalog(session, parts[0])
+    if catalog is None:
+        return None
+    return RowStatement(jvm=jvm, plan=plan, catalog=catalog, full_name=".".join(parts), alias=alias, queries=queries)
+
+
+def _items(sequence: Any) -> Iterator[Any]:  # a Scala Seq
+    for at in range(sequence.size()):
+        yield sequence.apply(at)
+
+
+def _of_option(option: Any) -> Any:  # a Scala Option
+    return option.get() if option.isDefined() else None

@@ -1,0 +1,107 @@
+"""Scans of a table for Spark: the columns and the filters of each one, what it will read, and its rows.
+
+Spark asks a builder once for each place where a plan names the table, so that no two reads share a filter.
+
+Source: Spark, `org.apache.spark.sql.connector.read`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any  # Any: py4j gives Java objects without types
+
+import pyarrow as pa
+from pyspark.sql import types as spark
+
+from lakelog.filestore.predicate import Predicate
+from lakelog.filestore.read import plan_read
+from lakelog.spark.catalog_plugin.java.java_predicates import pushed_filter
+from lakelog.spark.catalog_plugin.java.local_rows import LocalRows
+from lakelog.spark.catalog_plugin.java.proxy import Proxy
+from lakelog.spark.catalog_plugin.table_scan import TableScan
+from lakelog.spark.source.reading.read_schema import read_schema
+
+if TYPE_CHECKING:
+    from lakelog.spark.catalog_plugin.java.jvm import Jvm
+    from lakelog.spark.catalog_plugin.loaded_table import LoadedTable
+
+
+class TableScanBuilder(Proxy):
+    """Collects what a scan needs, then builds it."""
+
+    interfaces = (
+        "read.SupportsPushDownRequiredColumns",
+        "read.SupportsPushDownV2Filters",
+        "read.SupportsPushDownAggregates",
+    )
+
+    def __init__(self, jvm: Jvm, loaded: LoadedTable) -> None:
+        super().__init__(jvm, f"scan builder of {loaded.identity}")
+        self._loaded = loaded
+        self._schema = read_schema(loaded.table.schema, loaded.options, table_name=loaded.table.name)
+        self._pushed: list[Any] = []
+        self._filters: list[Predicate] = []
+        self._counts: pa.Table | None = None
+
+    def pruneColumns(self, required: Any) -> None:  # a Java StructType
+        """Read only these columns; whole ones, also where a query needs a field of them."""
+        names = set(required.fieldNames())
+        fields = [field for field in self._schema.fields if field.name in names]
+        self._schema = spark.StructType(fields or [_narrowest(self._schema)])
+
+    def pushPredicates(self, predicates: Any) -> Any:  # Java Predicate[]s
+        """Skip files and rows by these predicates. Spark evaluates them again."""
+        fields = self._loaded.table.schema.fields
+        for predicate in predicates:
+            found = pushed_filter(predicate, fields)
+            if found is not None:
+                self._pushed.append(predicate)
+                self._filters.append(found.filter)
+        return predicates
+
+    def pushedPredicates(self) -> Any:  # a Java Predicate[]
+        """The predicates by which files are skipped."""
+        return self.jvm.array(self.jvm.connector("expressions.filter.Predicate"), self._pushed)
+
+    def supportsIterativePushdown(self) -> bool:
+        """Whether predicates come in several calls."""
+        return False
+
+    def supportCompletePushDown(self, aggregation: Any) -> bool:  # a Java Aggregation
+        """Whether metadata alone answers the aggregates of a query."""
+        return self._counted(aggregation) is not None
+
+    def pushAggregation(self, aggregation: Any) -> bool:  # a Java Aggregation
+        """Answer the aggregates by metadata, if that is exact."""
+        self._counts = self._counted(aggregation)
+        return self._counts is not None
+
+    def _counted(self, aggregation: Any) -> pa.Table | None:  # a Java Aggregation
+        """The row of `count(*)`; None for other aggregates, and where rows may be replaced, deleted or filtered out."""
+        functions = list(aggregation.aggregateExpressions())
+        kinds = {function.getClass().getSimpleName() for function in functions}
+        if kinds != {"CountStar"} or len(aggregation.groupByExpressions()) or self._filters or not self._is_plain():
+            return None
+        files = self._loaded.table.store
+        splits = plan_read(files, self._loaded.snapshot, where=None).splits
+        if files.schema.is_change_log or any(not split.raw_convertible or split.deletions for split in splits):
+            return None
+        rows = pa.array([sum(split.row_count for split in splits)], pa.int64())
+        return pa.table({f"count_{at}": rows for at in range(len(functions))})
+
+    def _is_plain(self) -> bool:
+        """Whether the rows are those of the snapshot, without a condition of the options."""
+        options = self._loaded.options
+        return options.where is None and options.between is None and not options.log.reads_batch
+
+    def build(self) -> Proxy:
+        """The scan."""
+        if self._counts is not None:
+            return LocalRows(self.jvm, f"lakelog count of {self._loaded.identity}", self._counts)
+        scan = TableScan(self.jvm, self._loaded, self._schema, tuple(self._filters), tuple(self._pushed))
+        return scan.as_local() if self._is_plain() and scan.is_small else scan
+
+
+def _narrowest(schema: spark.StructType) -> spark.StructField:
+    """The column that costs least to read, for a query that needs rows without columns."""
+    plain = [field for field in schema.fields if isinstance(field.dataType, spark.NumericType | spark.BooleanType)]
+    return (plain or list(schema.fields))[0]

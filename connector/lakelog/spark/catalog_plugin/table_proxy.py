@@ -1,0 +1,153 @@
+"""A table of ours as a table of Spark's V2 API.
+
+Source: Spark, `org.apache.spark.sql.connector.catalog`: Table, SupportsRead, SupportsWrite, SupportsDeleteV2.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar  # Any: py4j gives Java objects without types
+
+from lakelog.catalog.logs.log_life import SET_BY_LAKELOG
+from lakelog.common.errors import UnsupportedError
+from lakelog.spark.catalog_plugin.java.java_predicates import joined_filters, pushed_filter
+from lakelog.spark.catalog_plugin.java.proxy import Proxy
+from lakelog.spark.catalog_plugin.scan_builder import TableScanBuilder
+from lakelog.spark.catalog_plugin.write_proxy import TableWriteBuilder
+from lakelog.spark.session import FORMAT
+from lakelog.spark.source.reading.read_mark import note_attached
+from lakelog.spark.source.reading.read_schema import read_schema
+
+if TYPE_CHECKING:
+    from lakelog.catalog.staging import StagedTable
+    from lakelog.spark.catalog_plugin.java.jvm import Jvm
+    from lakelog.spark.catalog_plugin.loaded_table import LoadedTable
+
+# Options that CREATE TABLE refuses, since lakelog sets them: SHOW CREATE TABLE shows a statement that runs again.
+_HIDDEN = frozenset(option.key for option in SET_BY_LAKELOG)
+_READS = ("BATCH_READ", "MICRO_BATCH_READ")
+_WRITES = ("BATCH_WRITE", "STREAMING_WRITE", "TRUNCATE", "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC")
+
+
+class AttachedTable(Proxy):
+    """A table at one snapshot, which a statement reads or writes."""
+
+    interfaces: ClassVar[tuple[str, ...]] = (
+        "catalog.SupportsRead",
+        "catalog.SupportsWrite",
+        "catalog.SupportsDeleteV2",
+    )
+
+    def __init__(self, jvm: Jvm, name: str, loaded: LoadedTable) -> None:
+        super().__init__(jvm, f"lakelog table {name}: {loaded.identity}")
+        self._name = name
+        self._loaded = loaded
+        note_attached(self.toString(), loaded)
+        self._schema = read_schema(loaded.table.schema, loaded.options, table_name=loaded.table.name)
+
+    def name(self) -> str:
+        """The name with which the statement has found the table."""
+        return self._name
+
+    def id(self) -> str:
+        """The identity of the table, which it keeps when it is renamed."""
+        return self._loaded.table.uuid
+
+    def version(self) -> str:
+        """The commit that is read."""
+        return self._loaded.version
+
+    def schema(self) -> Any:  # a Java StructType
+        """The columns."""
+        return self.jvm.schema(self._schema)
+
+    def columns(self) -> Any:  # a Java Column[]
+        """The columns, with their comments."""
+        return self.jvm.columns(self._schema)
+
+    def partitioning(self) -> Any:  # a Java Transform[]
+        """The partition columns."""
+        expressions = self.jvm.connector("expressions.Expressions")
+        chosen = [expressions.identity(key) for key in self._loaded.table.schema.partition_keys]
+        return self.jvm.array(self.jvm.connector("expressions.Transform"), chosen)
+
+    def constraints(self) -> Any:  # a Java Constraint[]
+        """The primary key."""
+        kind = self.jvm.connector("catalog.constraints.Constraint")
+        keys = self._loaded.table.schema.primary_keys
+        if not keys:
+            return self.jvm.array(kind, ())
+        expressions = self.jvm.connector("expressions.Expressions")
+        columns = self.jvm.array(
+            self.jvm.connector("expressions.NamedReference"), [expressions.column(key) for key in keys]
+        )
+        key = kind.primaryKey("pk", columns).enforced(False).rely(True).build()
+        return self.jvm.array(kind, [key])
+
+    def properties(self) -> Any:  # a java.util.Map
+        """Options of the table, and what Spark shows of every table: its provider, its comment, its folder."""
+        table = self._loaded.table
+        found = {key: value for key, value in table.schema.options.items() if key not in _HIDDEN}
+        if table.schema.primary_keys:
+            found["primary-key"] = ",".join(table.schema.primary_keys)
+        if table.schema.comment:
+            found["comment"] = table.schema.comment
+        return self.jvm.string_map({**found, "provider": FORMAT, "location": table.path})
+
+    def capabilities(self) -> Any:  # a java.util.Set of TableCapability
+        """What Spark may ask of the table. A named state is not written."""
+        names = _READS if self._loaded.is_named else (*_READS, *_WRITES)
+        return self.jvm.constants("catalog.TableCapability", names)
+
+    def newScanBuilder(self, options: Any) -> Proxy:  # a Java CaseInsensitiveStringMap; known at load
+        """A scan for one place of a plan."""
+        return TableScanBuilder(self.jvm, self._loaded)
+
+    def newWriteBuilder(self, info: Any) -> Proxy:  # a Java LogicalWriteInfo
+        """A write of rows."""
+        return TableWriteBuilder(self.jvm, self._loaded, info)
+
+    def canDeleteWhere(self, predicates: Any) -> bool:  # Java Predicate[]s
+        """Whether our readers can evaluate the predicates exactly as Spark does."""
+        fields = self._loaded.table.schema.fields
+        found = [pushed_filter(predicate, fields) for predicate in predicates]
+        return all(one is not None and one.is_exact for one in found)
+
+    def deleteWhere(self, predicates: Any, *options: Any) -> None:  # Java Predicate[]s
+        """Delete the rows that meet all predicates, in one commit."""
+        fields = self._loaded.table.schema.fields
+        found = [pushed_filter(predicate, fields) for predicate in predicates]
+        where = joined_filters([one.filter for one in found if one is not None and one.is_exact])
+        if where is None or len(found) != len(predicates):
+            raise UnsupportedError("the condition of DELETE holds something that lakelog does not know")
+        self._loaded.table.delete(where)
+
+    def truncateTable(self, *options: Any) -> bool:
+        """Delete all rows."""
+        self._loaded.table.truncate()
+        return True
+
+    def supportedCustomMetrics(self) -> Any:  # a Java CustomMetric[]
+        """No metrics."""
+        return self.jvm.array(self.jvm.connector("metric.CustomMetric"), ())
+
+    def reportDriverMetrics(self) -> Any:  # a Java CustomTaskMetric[]
+        """No metrics."""
+        return self.jvm.array(self.jvm.connector("metric.CustomTaskMetric"), ())
+
+
+class StagedAttachedTable(AttachedTable):
+    """A new table that appears with its rows."""
+
+    interfaces = (*AttachedTable.interfaces, "catalog.StagedTable")
+
+    def __init__(self, jvm: Jvm, name: str, loaded: LoadedTable, staged: StagedTable) -> None:
+        super().__init__(jvm, name, loaded)
+        self._staged = staged
+
+    def commitStagedChanges(self) -> None:
+        """Give the table its name."""
+        self._staged.commit()
+
+    def abortStagedChanges(self) -> None:
+        """Delete the table."""
+        self._staged.discard()

@@ -1,0 +1,166 @@
+"""Writes of a statement: planned and committed in this process, written by Python workers.
+
+Spark's own write of a Python data source starts a Python process for the plan and another one for the commit, whose
+errors come back as tracebacks.
+
+Source: Spark, `org.apache.spark.sql.connector.write`.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any  # Any: py4j gives Java objects without types
+
+import pyarrow as pa
+from pyspark import cloudpickle
+from pyspark.sql import types as spark
+from pyspark.sql.datasource import DataSourceArrowWriter
+
+from lakelog.filestore.write import Overwrite, PartitionFilter
+from lakelog.spark.catalog_plugin.java.java_predicates import joined_filters, pushed_filter
+from lakelog.spark.catalog_plugin.java.planned_scans import PYTHON_CLASSES, python_source, python_table
+from lakelog.spark.catalog_plugin.java.proxy import Proxy
+from lakelog.spark.catalog_plugin.recording import recorded_statement
+from lakelog.spark.options import WRITE_OPTIONS, known_options, merges_schema
+from lakelog.spark.sink.writers import batch_writer
+from lakelog.spark.tables import resolve_table
+
+if TYPE_CHECKING:
+    from lakelog.filestore.write import Replaced
+    from lakelog.spark.catalog_plugin.java.jvm import Jvm
+    from lakelog.spark.catalog_plugin.loaded_table import LoadedTable
+
+_MESSAGE = spark.StructType([spark.StructField("message", spark.BinaryType())])
+
+
+class TableWriteBuilder(Proxy):
+    """Collects what a write replaces."""
+
+    interfaces = ("write.SupportsOverwriteV2", "write.SupportsDynamicOverwrite")
+
+    def __init__(self, jvm: Jvm, loaded: LoadedTable, info: Any) -> None:  # a Java LogicalWriteInfo
+        super().__init__(jvm, f"write builder of {loaded.identity}")
+        self._loaded = loaded
+        self._info = info
+        self._replaces: Replaced | None = None
+
+    def truncate(self) -> Proxy:
+        """Replace all rows."""
+        self._replaces = Overwrite.EVERYTHING
+        return self
+
+    def canOverwrite(self, predicates: Any) -> bool:  # Java Predicate[]s
+        """Whether the predicates are ones that lakelog evaluates exactly; on which columns is checked later."""
+        fields = self._loaded.table.schema.fields
+        found = [pushed_filter(predicate, fields) for predicate in predicates]
+        return all(one is not None and one.is_exact for one in found)
+
+    def overwrite(self, predicates: Any) -> Proxy:  # Java Predicate[]s
+        """Replace the partitions that meet the predicates."""
+        fields = self._loaded.table.schema.fields
+        found = [pushed_filter(predicate, fields) for predicate in predicates]
+        where = joined_filters([one.filter for one in found if one is not None])
+        schema = self._loaded.table.schema
+        self._replaces = Overwrite.EVERYTHING if where is None else PartitionFilter(schema, where)
+        return self
+
+    def overwriteDynamicPartitions(self) -> Proxy:
+        """Replace the partitions of the new rows."""
+        self._replaces = Overwrite.WRITTEN_PARTITIONS
+        return self
+
+    def build(self) -> Proxy:
+        """The write."""
+        return TableWrite(self.jvm, self._loaded, self._info, self._replaces)
+
+
+class TableWrite(Proxy):
+    """A write of rows, in a batch or as a stream."""
+
+    interfaces = ("write.Write",)
+
+    def __init__(self, jvm: Jvm, loaded: LoadedTable, info: Any, replaces: Replaced | None) -> None:
+        super().__init__(jvm, f"lakelog write of {loaded.table.name}")
+        self._loaded = loaded
+        self._info = info
+        self._replaces = replaces
+
+    def description(self) -> str:
+        """The text of the write in EXPLAIN."""
+        return self._identity
+
+    def toBatch(self) -> Proxy:
+        """The write of a batch."""
+        return TableBatchWrite(self.jvm, self._loaded, self._info, self._replaces)
+
+    def toStreaming(self) -> Any:  # a Java StreamingWrite
+        """The write of a stream, as by `writeStream.format("lakelog")`."""
+        jvm, info = self.jvm, self._info
+        options = {**self._loaded.source_options(), **dict(info.options().asCaseSensitiveMap())}
+        given = jvm.connector("write.LogicalWriteInfoImpl")(
+            info.queryId(), info.schema(), jvm.options(options), info.rowIdSchema(), info.metadataSchema()
+        )
+        schema = jvm.python_schema(info.schema())
+        builder = python_table(jvm, python_source(jvm), schema).newWriteBuilder(given)
+        return (builder if self._replaces is None else builder.truncate()).build().toStreaming()
+
+    def supportedCustomMetrics(self) -> Any:  # a Java CustomMetric[]
+        """No metrics."""
+        return self.jvm.array(self.jvm.connector("metric.CustomMetric"), ())
+
+    def reportDriverMetrics(self) -> Any:  # a Java CustomTaskMetric[]
+        """No metrics."""
+        return self.jvm.array(self.jvm.connector("metric.CustomTaskMetric"), ())
+
+
+class TableBatchWrite(Proxy):
+    """The tasks of a write, and its commit."""
+
+    interfaces = ("write.BatchWrite",)
+
+    def __init__(self, jvm: Jvm, loaded: LoadedTable, info: Any, replaces: Replaced | None) -> None:
+        super().__init__(jvm, f"lakelog batch write of {loaded.table.name}")
+        options = dict(info.options().asCaseSensitiveMap())
+        known_options(options, WRITE_OPTIONS)
+        self._schema = jvm.python_schema(info.schema())
+        table = recorded_statement(jvm, resolve_table(loaded.table), options)
+        self._writer = batch_writer(
+            table,
+            self._schema,
+            is_overwrite=replaces is not None,
+            replaces=replaces,
+            merges_schema=merges_schema(options),
+        )
+
+    def createBatchWriterFactory(self, info: Any) -> Any:  # Java: PhysicalWriteInfo; DataWriterFactory
+        """What the tasks run."""
+        factory = self.jvm.java_class(f"{PYTHON_CLASSES}.PythonBatchWriterFactory")
+        none = self.jvm.none()
+        source = python_source(self.jvm).source()
+        return factory(source, _pickled(self._writer), self.jvm.schema(self._schema), none, none)
+
+    def useCommitCoordinator(self) -> bool:
+        """Whether Spark asks the driver before a task commits: files of another attempt are not taken anyway."""
+        return True
+
+    def onDataWriterCommit(self, message: Any) -> None:
+        """Nothing: all tasks are committed together."""
+
+    def commit(self, messages: Any, *summary: Any) -> None:  # Java WriterCommitMessages
+        """One snapshot of all rows."""
+        self._writer.commit([None if one is None else pickle.loads(one.pickledMessage()) for one in messages])
+
+    def abort(self, messages: Any) -> None:
+        """Nothing: files of a failed write are orphan files."""
+
+
+def _pickled(writer: DataSourceArrowWriter) -> bytes:
+    """The function of a task, as Spark's workers take it: rows in, the pickled answer of the writer out."""
+
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        message = pickle.dumps(writer.write(batches))
+        yield pa.RecordBatch.from_arrays([pa.array([message], pa.binary())], names=_MESSAGE.names)
+
+    write.__module__ = "pyspark.sql.worker.write_into_data_source"  # the workers call functions of this module so
+    return bytes(cloudpickle.dumps((write, _MESSAGE)))  # type: ignore[no-untyped-call]

@@ -1,0 +1,58 @@
+"""Which reader a batch read has: of a snapshot, of the changes between two states, or of a part of the log."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from pyspark.sql import types as spark
+from pyspark.sql.datasource import DataSourceReader
+
+from lakelog.common.errors import InvalidRequestError
+from lakelog.spark.log_options import check_log_batch
+from lakelog.spark.options import CONSUMER_ID, ReadOptions
+from lakelog.spark.source.batch.snapshot_reader import SnapshotReader
+from lakelog.spark.source.reading.input_partitions import TableRows
+
+if TYPE_CHECKING:
+    from lakelog.catalog import Table
+    from lakelog.protocol.state import LogTarget
+
+logger = logging.getLogger("lakelog.spark")
+
+
+def batch_reader(table: Table, options: ReadOptions, schema: spark.StructType) -> DataSourceReader:
+    """The reader that the options ask for, with the columns of `schema`. Raises InvalidRequestError."""
+    if options.consumer_id is not None:
+        raise InvalidRequestError(f"{CONSUMER_ID.key} is an option of streams: a batch read records no progress")
+    check_log_batch(options.log, options.state, table_name=table.name, has_log=table.log is not None)
+    if options.log.reads_batch:
+        from lakelog.spark.normalize_option import check_is_stream
+        from lakelog.spark.source.batch.log_reader import LogReader
+
+        check_is_stream(normalizes=options.normalizes)
+        target, check_log = log_of(table)
+        check_log_batch(options.log, options.state, table_name=table.name, has_log=target is not None)
+        assert target is not None
+        return LogReader(TableRows.of(table.store, target, schema, options), target, options, check_log=check_log)
+    rows = TableRows.of(table.store, None, schema, options)
+    if options.between is not None:
+        from lakelog.spark.source.batch.range_reader import RangeReader
+
+        return RangeReader(rows, options.between)
+    return SnapshotReader(rows, options)
+
+
+def log_of(table: Table) -> tuple[LogTarget | None, Callable[[], None] | None]:
+    """Where the table's log is, and a function that checks its topic; nothing for a table without a log or a copy."""
+    from lakelog.protocol.access import original_of, recorded_place
+    from lakelog.spark.tables import log_target
+
+    if table.log is None:
+        return None, None
+    original = original_of(table.store, recorded_place(table.store))
+    if original is not None:
+        logger.warning("%s is a copy of %s: its files are followed, not the log", table.name, original)
+        return None, None
+    return log_target(table), table.log.check_topic

@@ -1,0 +1,133 @@
+"""Batch reads of changes with the commit that made each, as Spark's CHANGES gives them.
+
+A table without a changelog gives the difference of the states before and after each snapshot, so that every change is
+finished: an update has its old and its new row, and a key changes at most once in a commit.
+
+Source: Spark, `org.apache.spark.sql.connector.catalog.Changelog`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+from pyspark.sql import types as spark
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS
+from lakelog.filestore.metadata.manifests import ManifestEntry
+from lakelog.filestore.metadata.snapshots import Snapshot
+from lakelog.filestore.options import CHANGELOG_PRODUCER, ChangelogProducer, OptionUse, check_foreign_options
+from lakelog.filestore.read import ChangeSource, change_files
+from lakelog.filestore.refs import RangeEnd, TableState, unshared
+from lakelog.filestore.system import changed_snapshots, state_before, states_of, takes_states
+from lakelog.lineage.records.sources import version_of
+from lakelog.spark.failures import sentence_first
+from lakelog.spark.source.reading.input_partitions import (
+    PARTITION_BYTES,
+    DeltaPartition,
+    DifferencePartition,
+    TableRows,
+    pack,
+    partition_count,
+)
+from lakelog.spark.source.reading.read_mark import changes_read, marked
+from lakelog.spark.types import conform, spark_arrow_schema
+
+CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"
+CHANGE_FIELDS = (
+    spark.StructField(CHANGE_TYPE, spark.StringType(), False),
+    spark.StructField(COMMIT_VERSION, spark.LongType(), False),
+    spark.StructField(COMMIT_TIMESTAMP, spark.TimestampType(), False),
+)
+_CHANGE_TYPES = dict(zip(ROW_KIND_TEXTS, ("insert", "update_preimage", "update_postimage", "delete"), strict=True))
+
+
+class CommitPartition(InputPartition):
+    """Changes that one commit made: the partition that has them, the snapshot and its time."""
+
+    def __init__(self, changes: InputPartition, snapshot_id: int, time_millis: int) -> None:
+        super().__init__(None)
+        self.changes = changes
+        self.snapshot_id = snapshot_id
+        self.time_millis = time_millis
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChangelogReader(DataSourceReader):
+    """Reads the changes after the end `after` up to `up_to`; with `is_net` only those that remain, of both states.
+
+    `rows` gives rows with their kinds, `schema` says which columns the answer has.
+    """
+
+    rows: TableRows
+    schema: spark.StructType
+    after: RangeEnd
+    up_to: RangeEnd | None
+    is_net: bool
+
+    @sentence_first()
+    def partitions(self) -> Sequence[InputPartition]:
+        """The changes of each commit. Raises NotFoundError for changes that are no longer kept."""
+        table = self.rows.table
+        check_foreign_options(table.schema.options, OptionUse.FOLLOW, table_name=table.name)
+        ends = (self.after, self.up_to)
+        if self.is_net:
+            old, new = states_of(table, ends)
+            found = [] if new is None else self._differences(old, new, new)
+            return marked(found, changes_read(table, version_of(old), version_of(new)))
+        snapshots = changed_snapshots(table, *ends)
+        found = [partition for snapshot in snapshots for partition in self._of(snapshot)]
+        newest = version_of(snapshots[-1]) if snapshots else None
+        return marked(found, changes_read(table, version_of(self.after.snapshot), newest))
+
+    def _of(self, snapshot: Snapshot) -> list[InputPartition]:
+        table = self.rows.table
+        if self._source is ChangeSource.DIFFERENCE or takes_states(table, snapshot, self._source):
+            return self._differences(state_before(table, snapshot), snapshot, snapshot)
+        buckets: dict[tuple[bytes, int], list[ManifestEntry]] = {}
+        for entry in change_files(table, snapshot, self._source):
+            buckets.setdefault(entry.bucket_id, []).append(entry)
+        groups = pack(
+            list(buckets.values()),
+            lambda entries: sum(entry.file.file_size_bytes for entry in entries),
+            count=partition_count(),
+            size_max=PARTITION_BYTES,
+        )
+        deltas = (DeltaPartition([entry for entries in group for entry in entries]) for group in groups)
+        return [CommitPartition(one, snapshot.id, snapshot.time_millis) for one in deltas]
+
+    @cached_property
+    def _source(self) -> ChangeSource:
+        schema = self.rows.table.schema
+        is_kept = CHANGELOG_PRODUCER.of(schema.options) is not ChangelogProducer.NONE
+        return ChangeSource.AUTO if is_kept or not schema.primary_keys else ChangeSource.DIFFERENCE
+
+    def _differences(self, old: Snapshot | None, new: Snapshot, made_by: Snapshot) -> list[InputPartition]:
+        before, after = (TableState(table=self.rows.table, snapshot=one) for one in (old, new))
+        return [
+            CommitPartition(DifferencePartition(unit), made_by.id, made_by.time_millis)
+            for unit in unshared(before, after, is_followed=not self.is_net)
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The changes of a partition, in a worker."""
+        if not isinstance(partition, CommitPartition):  # Spark's own partition, if a plan has none
+            return
+        wanted = spark_arrow_schema(self.schema)
+        for batch in self.rows.read(partition.changes):
+            yield conform(_with_commit(batch, partition), wanted)
+
+
+def _with_commit(batch: pa.RecordBatch, partition: CommitPartition) -> pa.RecordBatch:
+    """The rows of a batch with the three columns of their commit."""
+    kinds = batch.column(ROW_KIND_COLUMN).dictionary_encode()
+    names = pa.array([_CHANGE_TYPES[kind] for kind in kinds.dictionary.to_pylist()], pa.string())
+    columns = {name: batch.column(name) for name in batch.schema.names if name != ROW_KIND_COLUMN}
+    columns[CHANGE_TYPE] = names.take(kinds.indices) if len(names) else kinds.indices.cast(pa.string())
+    columns[COMMIT_VERSION] = pa.repeat(pa.scalar(partition.snapshot_id, pa.int64()), batch.num_rows)
+    micros = pa.scalar(partition.time_millis * 1000, pa.timestamp("us", tz="UTC"))
+    columns[COMMIT_TIMESTAMP] = pa.repeat(micros, batch.num_rows)
+    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
