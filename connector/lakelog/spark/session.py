@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from typing import Any  # Any: py4j gives Java objects without types
 
 from pyspark.errors import PySparkAttributeError
 from pyspark.sql import DataFrame, SparkSession
@@ -109,6 +110,16 @@ def is_connect(session: SparkSession) -> bool:
     except PySparkAttributeError:
         return True
     return False
+
+
+def java_strings(java_map: Any) -> dict[str, str]:  # a java.util.Map
+    """A Java map of strings in Python.
+
+    `dict(java_map)` meets an exception of Java at its end, which PySpark examines by some 50 calls.
+    """
+    if java_map.isEmpty():
+        return {}
+    return {str(entry.getKey()): str(entry.getValue()) for entry in java_map.entrySet().toArray()}
 
 
 def core_count(rows: DataFrame) -> int:

@@ -10,7 +10,7 @@ from lakelog.common.quoting import cut
 from lakelog.lineage.records.record import ForeignSource, ReadMode, Source, TableSource, UnknownSource
 from lakelog.lineage.records.sources import source_of_table
 from lakelog.spark.options import open_for_read
-from lakelog.spark.session import FORMAT
+from lakelog.spark.session import FORMAT, java_strings
 from lakelog.spark.source.reading.read_mark import attached_state, read_of_leaf, read_of_partition, state_read
 from lakelog.spark.source.streams.audit_stream import audited
 from lakelog.warehouse.system_names import names_system_table
@@ -105,7 +105,7 @@ def _format_of(table: Any) -> str:  # a Java Table
 
 def options_of(relation: Any) -> dict[str, str]:  # a Java DataSourceV2RelationBase
     """The options of a relation, with the keys as the user wrote them."""
-    return dict(relation.options().asCaseSensitiveMap())
+    return java_strings(relation.options().asCaseSensitiveMap())
 
 
 def _table_of(options: dict[str, str]) -> TableSource:

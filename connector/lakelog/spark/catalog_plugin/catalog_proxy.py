@@ -6,7 +6,8 @@ Source: Spark, `org.apache.spark.sql.connector.catalog`: TableCatalog, SupportsN
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar  # Any: py4j gives Java objects without types
+from functools import cached_property
+from typing import Any, ClassVar  # Any: py4j gives Java objects without types
 
 from py4j.protocol import Py4JJavaError
 
@@ -18,6 +19,7 @@ from lakelog.spark.catalog_plugin.altered_tables import altered
 from lakelog.spark.catalog_plugin.changelog_proxy import AttachedChangelog
 from lakelog.spark.catalog_plugin.created_tables import new_table
 from lakelog.spark.catalog_plugin.java.java_errors import ANALYSIS, raised_in_java
+from lakelog.spark.catalog_plugin.java.jvm import Jvm
 from lakelog.spark.catalog_plugin.java.proxy import Proxy
 from lakelog.spark.catalog_plugin.loaded_table import load_at, newest, state_keys
 from lakelog.spark.catalog_plugin.namespaces import DATABASES_DEEP, AttachedNamespaces
@@ -25,11 +27,9 @@ from lakelog.spark.catalog_plugin.partition_proxy import PartitionedTable
 from lakelog.spark.catalog_plugin.procedure_proxy import DATABASE, UnboundProcedure, procedure_names
 from lakelog.spark.catalog_plugin.system_proxy import SystemTableProxy
 from lakelog.spark.catalog_plugin.table_proxy import AttachedTable, StagedAttachedTable
+from lakelog.spark.session import java_strings
 from lakelog.spark.shown_state import NEWEST, ShownState
 from lakelog.warehouse.system_names import names_system_table
-
-if TYPE_CHECKING:
-    from lakelog.spark.catalog_plugin.java.jvm import Jvm
 
 _ZONE = "spark.sql.session.timeZone"
 # The warehouses that are attached, by the texts of their catalogs in Java.
@@ -68,10 +68,14 @@ class AttachedCatalog(AttachedNamespaces):
 
     def tableStateOptionKeys(self) -> Any:  # a java.util.Set
         """The options for which Spark loads a table again."""
-        return self.jvm.java_set(state_keys())
+        return self._state_keys
 
     def changelogStateOptionKeys(self) -> Any:  # a java.util.Set
         """The options for which Spark loads changes again."""
+        return self._state_keys
+
+    @cached_property
+    def _state_keys(self) -> Any:  # a java.util.Set
         return self.jvm.java_set(state_keys())
 
     def useNullableQuerySchema(self) -> bool:
@@ -108,7 +112,7 @@ class AttachedCatalog(AttachedNamespaces):
         """The state and the options, with what an argument of `loadTable` says."""
         kind = said.getClass().getSimpleName()
         if kind == "CaseInsensitiveStringMap":
-            return named, dict(said.asCaseSensitiveMap())
+            return named, java_strings(said.asCaseSensitiveMap())
         if kind == "TableContext" and said.timeTravel().isPresent():
             travel = said.timeTravel().get()
             if travel.getClass().getSimpleName() == "AsOfVersion":
@@ -135,7 +139,7 @@ class AttachedCatalog(AttachedNamespaces):
         """The changes of a table in a range."""
         name = self._full_name(identifier)
         zone = str(self.jvm.session.conf.get(_ZONE))
-        given = dict(options.asCaseSensitiveMap())
+        given = java_strings(options.asCaseSensitiveMap())
         if not self._exists(name):
             raise self._no_table(identifier)
         loaded = load_at(self._catalog, name, NEWEST, given, zone=zone)

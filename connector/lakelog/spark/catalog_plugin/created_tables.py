@@ -13,12 +13,12 @@ from pyspark.sql import types as spark
 
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.filestore.options import parse_names
-from lakelog.spark.session import FORMAT
+from lakelog.spark.catalog_plugin.java.jvm import Jvm
+from lakelog.spark.session import FORMAT, java_strings
 from lakelog.warehouse.identifier import Identifier
 
 if TYPE_CHECKING:
     from lakelog.catalog import Catalog
-    from lakelog.spark.catalog_plugin.java.jvm import Jvm
 
 _PROVIDER, _COMMENT, _LOCATION = "provider", "comment", "location"
 _PRIMARY_KEY, _PARTITION = "primary-key", "partition"
@@ -44,7 +44,7 @@ def new_table(jvm: Jvm, catalog: Catalog, name: str, info: Any) -> NewTable:  # 
 
     Raises InvalidRequestError, and UnsupportedError for what a table cannot have.
     """
-    properties = {str(key): str(value) for key, value in dict(info.properties()).items()}
+    properties = {str(key): str(value) for key, value in java_strings(info.properties()).items()}
     default = str(jvm.session.conf.get(_DEFAULT_PROVIDER))  # what Spark writes for `toTable` without a format
     provider = properties.pop(_PROVIDER, FORMAT)
     if provider.lower() not in (FORMAT, "paimon", default.lower()):

@@ -5,16 +5,15 @@ Source: Spark, `org.apache.spark.sql.connector.catalog.SupportsNamespaces`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any  # Any: py4j gives Java objects without types
+from typing import Any  # Any: py4j gives Java objects without types
 
 from lakelog.catalog import Catalog
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.spark.catalog_plugin.java.java_errors import ANALYSIS, raised_in_java
+from lakelog.spark.catalog_plugin.java.jvm import Jvm
 from lakelog.spark.catalog_plugin.java.proxy import Proxy
 from lakelog.spark.catalog_plugin.procedure_proxy import DATABASE
-
-if TYPE_CHECKING:
-    from lakelog.spark.catalog_plugin.java.jvm import Jvm
+from lakelog.spark.session import java_strings
 
 DATABASES_DEEP = 1
 
@@ -52,7 +51,7 @@ class AttachedNamespaces(Proxy):
         self._check_depth(namespace)
         if self._catalog.database_exists(namespace[0]):
             raise raised_in_java(self.jvm.java_class(f"{ANALYSIS}.NamespaceAlreadyExistsException")(namespace))
-        given = sorted(set(dict(metadata)) - {"owner"})
+        given = sorted(set(java_strings(metadata)) - {"owner"})
         if given:
             raise UnsupportedError(
                 f"a database has no {', '.join(given)}: it is a folder of the warehouse; leave it out"

@@ -19,16 +19,17 @@ from pyspark.sql.datasource import DataSourceArrowWriter
 
 from lakelog.filestore.write import Overwrite, PartitionFilter
 from lakelog.spark.catalog_plugin.java.java_predicates import joined_filters, pushed_filter
+from lakelog.spark.catalog_plugin.java.jvm import Jvm
 from lakelog.spark.catalog_plugin.java.planned_scans import PYTHON_CLASSES, python_source, python_table
 from lakelog.spark.catalog_plugin.java.proxy import Proxy
 from lakelog.spark.catalog_plugin.recording import recorded_statement
 from lakelog.spark.options import WRITE_OPTIONS, known_options, merges_schema
+from lakelog.spark.session import java_strings
 from lakelog.spark.sink.writers import batch_writer
 from lakelog.spark.tables import resolve_table
 
 if TYPE_CHECKING:
     from lakelog.filestore.write import Replaced
-    from lakelog.spark.catalog_plugin.java.jvm import Jvm
     from lakelog.spark.catalog_plugin.loaded_table import LoadedTable
 
 _MESSAGE = spark.StructType([spark.StructField("message", spark.BinaryType())])
@@ -97,7 +98,7 @@ class TableWrite(Proxy):
     def toStreaming(self) -> Any:  # a Java StreamingWrite
         """The write of a stream, as by `writeStream.format("lakelog")`."""
         jvm, info = self.jvm, self._info
-        options = {**self._loaded.source_options(), **dict(info.options().asCaseSensitiveMap())}
+        options = {**self._loaded.source_options(), **java_strings(info.options().asCaseSensitiveMap())}
         given = jvm.connector("write.LogicalWriteInfoImpl")(
             info.queryId(), info.schema(), jvm.options(options), info.rowIdSchema(), info.metadataSchema()
         )
@@ -121,7 +122,7 @@ class TableBatchWrite(Proxy):
 
     def __init__(self, jvm: Jvm, loaded: LoadedTable, info: Any, replaces: Replaced | None) -> None:
         super().__init__(jvm, f"lakelog batch write of {loaded.table.name}")
-        options = dict(info.options().asCaseSensitiveMap())
+        options = java_strings(info.options().asCaseSensitiveMap())
         known_options(options, WRITE_OPTIONS)
         self._schema = jvm.python_schema(info.schema())
         table = recorded_statement(jvm, resolve_table(loaded.table), options)

@@ -13,6 +13,7 @@ from py4j.java_gateway import JavaClass
 from pyspark.sql import SparkSession
 from pyspark.sql import types as spark
 
+_SCHEMAS_MAX = 256
 CONNECTOR = "org.apache.spark.sql.connector"
 
 
@@ -24,6 +25,7 @@ class Jvm:
         self.session = session
         self.gateway: Any = session.sparkContext._gateway
         self._classes: dict[str, Any] = {}
+        self._schemas: dict[str, tuple[Any, Any]] = {}
 
     def java_class(self, name: str) -> Any:  # a Java class
         """A Java class by its full name, with `$` before the name of an inner class."""
@@ -95,15 +97,26 @@ class Jvm:
 
     def schema(self, schema: spark.StructType) -> Any:  # a Java StructType
         """A schema as a Java object."""
-        return self.scala_object("org.apache.spark.sql.types.DataType").fromJson(schema.json())
+        return self._of_schema(schema)[0]
 
     def columns(self, schema: spark.StructType) -> Any:  # a Java Column[]
         """The columns of a schema, with their comments."""
-        column, made = self.connector("catalog.Column"), []
-        for field, java in zip(schema.fields, self.schema(schema).fields(), strict=True):
-            comment = (field.metadata or {}).get("comment")
-            made.append(column.create(field.name, java.dataType(), field.nullable, comment, None))
-        return self.array(column, made)
+        return self._of_schema(schema)[1]
+
+    def _of_schema(self, schema: spark.StructType) -> tuple[Any, Any]:
+        """A schema in both forms, made once: each column costs a call."""
+        text = schema.json()
+        found = self._schemas.get(text)
+        if found is None:
+            java = self.scala_object("org.apache.spark.sql.types.DataType").fromJson(text)
+            column, made = self.connector("catalog.Column"), []
+            for field, member in zip(schema.fields, java.fields(), strict=True):
+                comment = (field.metadata or {}).get("comment")
+                made.append(column.create(field.name, member.dataType(), field.nullable, comment, None))
+            if len(self._schemas) >= _SCHEMAS_MAX:
+                self._schemas.clear()
+            found = self._schemas[text] = (java, self.array(column, made))
+        return found
 
     @staticmethod
     def python_schema(schema: Any) -> spark.StructType:  # a Java StructType
