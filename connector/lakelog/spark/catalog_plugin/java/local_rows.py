@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any  # Any: py4j gives Java objects without ty
 import pyarrow as pa
 
 from lakelog.spark.catalog_plugin.java.proxy import Proxy
+from lakelog.spark.types import spark_arrow_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import types as spark
@@ -50,6 +51,19 @@ class LocalRows(Proxy):
 
 
 def rows_in_java(jvm: Jvm, rows: pa.Table, schema: spark.StructType) -> Any:  # a Java InternalRow[]
-    """Rows as Spark keeps them."""
-    frame = jvm.session.createDataFrame(rows, schema)
-    return frame._jdf.queryExecution().executedPlan().executeCollect()
+    """Rows as Spark keeps them, in the types of `schema`.
+
+    `createDataFrame` does the same by five times as many calls and a file.
+    """
+    written = pa.BufferOutputStream()
+    given = rows.cast(spark_arrow_schema(schema))
+    with pa.ipc.new_stream(written, given.schema) as stream:
+        stream.write_table(given)
+    source = jvm.java_class("java.io.ByteArrayInputStream")(written.getvalue().to_pybytes())
+    channel = jvm.java_class("java.nio.channels.Channels").newChannel(source)
+    batches = jvm.scala_object("org.apache.spark.sql.execution.arrow.ArrowConverters").getBatchesFromStream(channel)
+    utils = jvm.java_class("org.apache.spark.sql.api.python.PythonSQLUtils")
+    relation = utils.toDataFrame(batches, schema.json(), jvm.session._jsparkSession).queryExecution().analyzed()
+    made = jvm.gateway.new_array(jvm.java_class("org.apache.spark.sql.catalyst.InternalRow"), rows.num_rows)
+    relation.data().copyToArray(made)
+    return made
