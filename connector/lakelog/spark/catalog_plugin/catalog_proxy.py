@@ -225,7 +225,7 @@ class AttachedCatalog(AttachedNamespaces):
             raise NotFoundError(
                 f"procedures are in the database {DATABASE}: CALL {self._name}.{DATABASE}.{identifier.name()}(...)"
             )
-        return UnboundProcedure(self.jvm, self._catalog, find_procedure(str(identifier.name())))
+        return UnboundProcedure(self.jvm, self._name, self._catalog, find_procedure(str(identifier.name())))
 
     def listProcedures(self, namespace: Any) -> Any:  # Java: a String[]; an Identifier[]
         """The procedures, which are in the database `sys`."""

@@ -11,6 +11,7 @@ from lakelog.catalog.procedures.procedure import Procedure
 from lakelog.catalog.procedures.procedures import PROCEDURES
 from lakelog.spark.catalog_plugin.java.local_rows import LocalRows
 from lakelog.spark.catalog_plugin.java.proxy import Proxy
+from lakelog.spark.projection import quoted
 
 if TYPE_CHECKING:
     from lakelog.catalog import Catalog
@@ -31,8 +32,9 @@ class UnboundProcedure(Proxy):
 
     interfaces = ("catalog.procedures.UnboundProcedure",)
 
-    def __init__(self, jvm: Jvm, catalog: Catalog, procedure: Procedure) -> None:
+    def __init__(self, jvm: Jvm, catalog_name: str, catalog: Catalog, procedure: Procedure) -> None:
         super().__init__(jvm, f"lakelog procedure {procedure.name}")
+        self._catalog_name = catalog_name
         self._catalog = catalog
         self._procedure = procedure
 
@@ -46,7 +48,7 @@ class UnboundProcedure(Proxy):
 
     def bind(self, given: Any) -> Proxy:  # a Java StructType; Spark checks it against the parameters
         """The procedure with its parameters."""
-        return BoundProcedure(self.jvm, self._catalog, self._procedure)
+        return BoundProcedure(self.jvm, self._catalog_name, self._catalog, self._procedure)
 
 
 class BoundProcedure(Proxy):
@@ -54,8 +56,9 @@ class BoundProcedure(Proxy):
 
     interfaces = ("catalog.procedures.BoundProcedure",)
 
-    def __init__(self, jvm: Jvm, catalog: Catalog, procedure: Procedure) -> None:
+    def __init__(self, jvm: Jvm, catalog_name: str, catalog: Catalog, procedure: Procedure) -> None:
         super().__init__(jvm, f"lakelog procedure {procedure.name}")
+        self._catalog_name = catalog_name
         self._catalog = catalog
         self._procedure = procedure
 
@@ -97,9 +100,11 @@ class BoundProcedure(Proxy):
                     values[parameter.name] = int(row.getInt(at))
                 case _:
                     values[parameter.name] = bool(row.getBoolean(at))
-        answer = LocalRows(
-            self.jvm, f"lakelog answer of {self._procedure.name}", self._procedure.call(self._catalog, values)
-        )
+        found = self._procedure.call(self._catalog, values)
+        if "table" in values:  # what CACHE TABLE holds
+            parts = (self._catalog_name, *str(values["table"]).split("."))
+            self.jvm.session.catalog.refreshTable(".".join(quoted(part) for part in parts))
+        answer = LocalRows(self.jvm, f"lakelog answer of {self._procedure.name}", found)
         scans = self.jvm.java_class("java.util.ArrayList")()
         scans.add(answer)
         return scans.iterator()

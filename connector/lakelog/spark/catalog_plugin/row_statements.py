@@ -34,6 +34,7 @@ from lakelog.spark.catalog_plugin.row_changes import (
     RowChanges,
     named_values,
 )
+from lakelog.spark.projection import quoted
 from lakelog.spark.shown_state import SNAPSHOT_ID
 from lakelog.spark.sink.write import recorded
 
@@ -66,6 +67,8 @@ def wrap_session(session: SparkSession, find_catalog: FindCatalog, follow: Follo
             if args:
                 raise UnsupportedError(f"{statement.what} takes no parameters: write the values into the statement")
             snapshot = statement.run()
+            if snapshot is not None:
+                session.catalog.refreshTable(statement.quoted_name)  # what CACHE TABLE holds
         except LakelogError as error:
             raise as_spark_error(statement.jvm, error) from None
         return session.createDataFrame([(None if snapshot is None else snapshot.id,)], _ANSWER)
@@ -103,6 +106,11 @@ class RowStatement:
         """The statement in errors."""
         kind = {"UpdateTable": "UPDATE", "DeleteFromTable": "DELETE", "MergeIntoTable": "MERGE"}
         return f"{kind[self.plan.getClass().getSimpleName()]} of {self.full_name}"
+
+    @property
+    def quoted_name(self) -> str:
+        """The full name for Spark."""
+        return ".".join(quoted(part) for part in self.full_name.split("."))
 
     def run(self) -> Snapshot | None:
         """Run the statement; None when it changes nothing. Raises what the verbs of a table raise."""
@@ -156,8 +164,7 @@ class RowStatement:
     def _target(self, base: Snapshot | None) -> DataFrame:
         """The rows of the table at a snapshot, under the names that the statement has for them."""
         reader = self.jvm.session.read
-        name = ".".join(f"`{part}`" for part in self.full_name.split("."))
-        rows = (reader if base is None else reader.option(SNAPSHOT_ID.key, base.id)).table(name)
+        rows = (reader if base is None else reader.option(SNAPSHOT_ID.key, base.id)).table(self.quoted_name)
         if base is None:
             rows = rows.limit(0)
         return rows if self.alias is None else rows.alias(self.alias)

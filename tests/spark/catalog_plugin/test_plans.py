@@ -1,0 +1,190 @@
+"""What scans of an attached warehouse read: columns, rows, snapshots; and what Spark's optimizer knows of them."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from lakelog.catalog import Catalog
+from lakelog.spark import attach, detach
+from tests.support.examples import examples
+
+COLUMNS = (
+    "id bigint not null, tiny tinyint, small smallint, whole int, real float, wide double, money decimal(12, 2), "
+    "text string, flag boolean, day date, at timestamp, local timestamp_ntz, raw binary"
+)
+ROWS = """
+SELECT id,
+  CAST(if(id % 7 = 0, NULL, id % 5) AS TINYINT) AS tiny, CAST(id % 300 AS SMALLINT) AS small,
+  CAST(if(id % 11 = 0, NULL, id * 3 - 50) AS INT) AS whole, CAST(id / 4 AS FLOAT) AS real,
+  CASE WHEN id % 13 = 0 THEN CAST('NaN' AS DOUBLE) WHEN id % 17 = 0 THEN NULL ELSE id / 3.0D END AS wide,
+  CAST(id * 1.25 - 20 AS DECIMAL(12, 2)) AS money,
+  CASE WHEN id % 9 = 0 THEN NULL WHEN id % 4 = 0 THEN concat('a%_', id) ELSE concat('b\\\\', id % 6) END AS text,
+  if(id % 5 = 0, NULL, id % 2 = 0) AS flag, date_add(DATE'1969-12-20', CAST(id AS INT)) AS day,
+  timestamp_micros(id * 3600000001 - 40000000) AS at, CAST(timestamp_micros(id * 60000000) AS TIMESTAMP_NTZ) AS local,
+  CAST(CAST(id AS STRING) AS BINARY) AS raw
+FROM range(200)
+"""
+LITERALS = {
+    "id": ("7", "-1", "1000000"),
+    "tiny": ("0", "4", "127"),
+    "small": ("0", "250"),
+    "whole": ("-47", "10", "NULL"),
+    "real": ("2.5", "0.0"),
+    "wide": ("1.0D", "33.0D", "double('NaN')"),
+    "money": ("-20.00", "105.0", "1.255"),
+    "text": ("'b\\\\1'", "'a%_8'", "''", "NULL"),
+    "flag": ("true", "false"),
+    "day": ("DATE'1970-01-01'", "DATE'1970-03-01'"),
+    "at": ("TIMESTAMP'1970-01-02 00:00:00'", "TIMESTAMP'1970-01-01 01:00:00.000001'"),
+    "local": ("TIMESTAMP_NTZ'1970-01-01 01:00:00'",),
+    "raw": ("X'3137'",),
+}
+
+
+@pytest.fixture
+def session(spark: SparkSession, tmp_path: Path) -> Iterator[SparkSession]:
+    made = spark.newSession()
+    attach(made, "lake", tmp_path / "lake")
+    yield made
+    detach(made, "lake")
+
+
+def plan(rows: DataFrame) -> str:
+    """The physical plan as EXPLAIN shows it."""
+    return str(rows._jdf.queryExecution().executedPlan().toString())
+
+
+def condition(chance: random.Random, depth: int = 2) -> str:
+    """A condition on the columns of ROWS."""
+    if depth and chance.random() < 0.5:
+        parts = [condition(chance, depth - 1) for _ in range(2)]
+        return chance.choice(["({} AND {})", "({} OR {})", "(NOT {} OR {})"]).format(*parts)
+    name = chance.choice(list(LITERALS))
+    one, other = (chance.choice(LITERALS[name]) for _ in range(2))
+    forms = [
+        f"{name} {chance.choice(['=', '<>', '<', '<=', '>', '>=', '<=>'])} {one}",
+        f"{one} >= {name}",
+        f"{name} IN ({one}, {other})",
+        f"{name} NOT IN ({one}, {other})",
+        f"{name} IS NULL",
+        f"{name} IS NOT NULL",
+        f"{name} BETWEEN {one} AND {other}",
+        f"NOT ({name} <=> {one})",
+    ]
+    if name == "text":
+        forms += ["text LIKE 'a%'", "text LIKE '%\\\\\\\\1'", "contains(text, '%_')", "startswith(text, 'b')"]
+    return chance.choice(forms)
+
+
+def check_random_conditions(session: SparkSession, count: int) -> None:
+    """The same rows as from plain Parquet, for random conditions, columns and aggregates."""
+    session.sql(ROWS).createOrReplaceTempView("plain")
+    session.sql("CACHE TABLE plain")
+    for name, bucket in (("merged", 2), ("one", 1)):
+        options = f"'primary-key'='id', 'bucket'='{bucket}', 'write-only'='true'"
+        session.sql(f"CREATE TABLE lake.db.{name} ({COLUMNS}) TBLPROPERTIES ({options})")
+        session.sql(f"INSERT INTO lake.db.{name} SELECT * FROM plain WHERE id % 3 <> 1")
+        session.sql(f"INSERT INTO lake.db.{name} SELECT * FROM plain WHERE id % 3 <> 0")
+    session.sql("CALL lake.sys.compact('db.one')")
+    chance = random.Random(27)
+    for number in range(count):
+        where = condition(chance)
+        columns = chance.sample(list(LITERALS), chance.randint(1, 4))
+        chosen = chance.choice(
+            [
+                ", ".join(columns),
+                "count(*)",
+                f"count({columns[0]}), max(id)",
+                "id, row_number() OVER (ORDER BY id) AS r",
+            ]
+        )
+        statement = f"SELECT {chosen} FROM {{}} WHERE {where}"
+        expected = sorted(map(str, session.sql(statement.format("plain")).collect()))
+        for name in ("merged", "one"):
+            found = sorted(map(str, session.sql(statement.format(f"lake.db.{name}")).collect()))
+            assert found == expected, (number, statement, name)
+
+
+def test_random_conditions_give_the_rows_of_plain_parquet(session: SparkSession) -> None:
+    check_random_conditions(session, examples(24))
+
+
+@pytest.mark.full
+@pytest.mark.timeout(1800)
+def test_many_random_conditions_give_the_rows_of_plain_parquet(session: SparkSession) -> None:
+    check_random_conditions(session, 200)
+
+
+def large(session: SparkSession, *, compacted: bool) -> None:
+    """A table that is too large to be read by the driver, in many row groups."""
+    session.sql("CREATE TABLE lake.db.t (id BIGINT NOT NULL, v STRING, n INT) TBLPROPERTIES ('primary-key'='id')")
+    rows = session.range(40_000).selectExpr("id", "concat('v', id) AS v", "CAST(id % 10 AS INT) AS n")
+    rows.writeTo("lake.db.t").append()
+    rows.where("id < 100").writeTo("lake.db.t").append()
+    if compacted:
+        session.sql("CALL lake.sys.compact('db.t')")
+
+
+@pytest.mark.parametrize("compacted", [True, False])
+def test_a_scan_reads_the_columns_and_the_rows_that_its_place_needs(session: SparkSession, compacted: bool) -> None:
+    large(session, compacted=compacted)
+    rows = session.sql("SELECT a.n, b.id FROM lake.db.t a JOIN lake.db.t b ON a.id = b.id WHERE a.id = 77 AND b.n >= 0")
+    shown = plan(rows)
+    scans = re.findall(r"lakelog scan of \S+ \S+: (.*?) RuntimeFilters", shown)
+    assert [scan.partition(" where ")[0] for scan in scans] == ["id, n", "id, n"]
+    assert ["where id = 77" in scan for scan in scans] == [True, True]
+    assert ["where n >= 0" in scan for scan in scans] == [False, True]
+    assert [tuple(row) for row in rows.collect()] == [(7, 77)]
+    assert session.sql("SELECT sum(n) FROM lake.db.t").collect() == [(180_000,)]
+
+
+def test_rows_are_counted_by_metadata_where_that_is_exact(session: SparkSession) -> None:
+    large(session, compacted=True)
+    counted = session.sql("SELECT count(*), count(*) + 1 FROM lake.db.t")
+    assert "LocalTableScan" in plan(counted)
+    assert counted.collect() == [(40_000, 40_001)]
+    session.sql("INSERT INTO lake.db.t VALUES (5, 'again', 0)")
+    merged = session.sql("SELECT count(*) FROM lake.db.t")
+    assert "LocalTableScan" not in plan(merged)
+    assert merged.collect() == [(40_000,)]
+    assert session.table("lake.db.t").count() == 40_000
+    assert session.sql("SELECT count(*) FROM lake.db.t WHERE n = 3").collect() == [(4_000,)]
+
+
+def test_a_small_table_is_broadcast_and_filters_the_scan_of_a_large_one(session: SparkSession) -> None:
+    large(session, compacted=True)
+    session.sql("CREATE TABLE lake.db.few (id BIGINT NOT NULL, w STRING) TBLPROPERTIES ('primary-key'='id')")
+    session.sql("INSERT INTO lake.db.few VALUES (3, 'x'), (39000, 'y')")
+    rows = session.sql("SELECT t.v, f.w FROM lake.db.t t JOIN lake.db.few f ON t.id = f.id WHERE f.w = 'y'")
+    assert [tuple(row) for row in rows.collect()] == [("v39000", "y")]
+    assert "BroadcastHashJoin" in plan(rows)
+
+
+def test_one_statement_sees_one_snapshot_and_the_next_the_newest(session: SparkSession, tmp_path: Path) -> None:
+    session.sql("CREATE TABLE lake.db.t (id BIGINT NOT NULL) TBLPROPERTIES ('primary-key'='id')")
+    session.sql("INSERT INTO lake.db.t VALUES (1)")
+    held = session.table("lake.db.t")
+    twice = session.sql("SELECT (SELECT count(*) FROM lake.db.t), count(*) FROM lake.db.t")
+    assert twice.collect() == [(1, 1)]
+    Catalog(tmp_path / "lake").load_table("db.t").write(held.where("id = 1").selectExpr("id + 1 AS id").toArrow())
+    assert held.count() == session.table("lake.db.t").count() == 2  # Spark loads a table again for a new action
+    session.sql("CREATE TEMPORARY VIEW v AS SELECT * FROM lake.db.t")
+    session.sql("INSERT INTO lake.db.t VALUES (3)")
+    assert session.table("v").count() == 3
+
+
+def test_a_cached_table_is_read_again_after_a_write(session: SparkSession) -> None:
+    session.sql("CREATE TABLE lake.db.t (id BIGINT NOT NULL) TBLPROPERTIES ('primary-key'='id')")
+    session.sql("CACHE TABLE lake.db.t")
+    session.sql("INSERT INTO lake.db.t VALUES (1), (2)")
+    assert session.table("lake.db.t").count() == 2
+    session.sql("DELETE FROM lake.db.t WHERE id = 1")
+    assert session.table("lake.db.t").count() == 1
+    session.sql("CALL lake.sys.restore('db.t', snapshot => 1)")
+    assert session.table("lake.db.t").count() == 2
