@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any  # Any: py4j gives Java objects without types
+from weakref import WeakSet
 
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
@@ -14,7 +15,8 @@ from lakelog.catalog import Catalog
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.quoting import shown
 from lakelog.spark.catalog_plugin.catalog_proxy import ATTACHED, AttachedCatalog
-from lakelog.spark.catalog_plugin.java.jvm import Jvm
+from lakelog.spark.catalog_plugin.java.jvm import CONNECTOR, Jvm
+from lakelog.spark.catalog_plugin.java.planned_scans import PYTHON_CLASSES
 from lakelog.spark.catalog_plugin.row_statements import unwrap_session, wrap_session
 from lakelog.spark.data_source import register
 from lakelog.spark.session import is_connect
@@ -22,6 +24,19 @@ from lakelog.spark.session import is_connect
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OF_SPARK = frozenset({"spark_catalog", "system", "session", "builtin"})
 _CONF = "spark.sql.catalog."
+# What scans and writes use of Spark's own classes, which no version promises.
+_USED: dict[str, set[str]] = {
+    f"{PYTHON_CLASSES}.PythonDataSourceV2": {"setReadInfo", "setShortName", "source"},
+    f"{PYTHON_CLASSES}.PythonTable": {"newScanBuilder", "newWriteBuilder", "constructor of 3"},
+    f"{PYTHON_CLASSES}.PythonDataSourceReadInfo": {"constructor of 2"},
+    f"{PYTHON_CLASSES}.PythonBatchWriterFactory": {"constructor of 5"},
+    f"{PYTHON_CLASSES}.PythonWriterCommitMessage": {"pickledMessage"},
+    f"{CONNECTOR}.write.LogicalWriteInfoImpl": {"constructor of 5"},
+    "org.apache.spark.sql.execution.datasources.v2.parquet.ParquetTable": {"constructor of 6"},
+    "org.apache.spark.sql.execution.datasources.v2.parquet.ParquetScan": {"copy"},
+    "org.apache.spark.sql.execution.SQLExecution": {"getQueryExecution"},
+}
+_CHECKED: WeakSet[Any] = WeakSet()
 _CATALOGS = "catalogs"  # a private field of Spark's DefaultCatalogManager
 
 
@@ -51,13 +66,15 @@ def attach(spark: SparkSession, name: str, warehouse: str | Path | Catalog) -> N
     ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
     gateway.python_parameters.propagate_java_exceptions = True
     catalogs = _catalogs_of(spark)
+    jvm = Jvm(spark)
+    _check_spark(jvm)
     found = catalogs.get(name)
     if found.isDefined():
         _check_same(found.get(), name, catalog)
         return
     if spark.conf.get(f"{_CONF}{name}", None) is not None:
         raise InvalidRequestError(f"catalog {name!r} is configured by {_CONF}{name}; attach under another name")
-    catalogs.put(name, AttachedCatalog(Jvm(spark), name, catalog))
+    catalogs.put(name, AttachedCatalog(jvm, name, catalog))
     wrap_session(spark, catalog_of, follow_session)
 
 
@@ -126,15 +143,37 @@ def _check_same(found: Any, name: str, catalog: Catalog) -> None:  # a Java Cata
         )
 
 
+def _check_spark(jvm: Jvm) -> None:
+    """Raise UnsupportedError unless the classes of Spark that scans and writes use are as in Spark 4.2 and 4.3."""
+    if jvm.gateway in _CHECKED:
+        return
+    for name, wanted in _USED.items():
+        try:
+            found = jvm.java_class("org.apache.spark.util.Utils").classForName(name, True, True)
+            names = {str(method.getName()) for method in found.getMethods()} | {
+                f"constructor of {one.getParameterCount()}" for one in found.getConstructors()
+            }
+            missing = sorted(wanted - names)
+        except Exception as error:
+            raise _unknown_spark(jvm, f"has no class {name}") from error
+        if missing:
+            raise _unknown_spark(jvm, f"has a class {name} without {', '.join(missing)}")
+    _CHECKED.add(jvm.gateway)
+
+
+def _unknown_spark(jvm: Jvm, why: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"Spark {jvm.session.version} {why}: attach knows Spark 4.2 and 4.3; with another one use "
+        "spark.read.format('lakelog') and lakelog.spark.write"
+    )
+
+
 def _catalogs_of(spark: SparkSession) -> Any:  # a Scala map
     """The catalogs of a session: Spark fills the map from its conf, which wants a class of the JVM for each."""
     manager = spark._jsparkSession.sessionState().catalogManager()
     try:
         field = manager.getClass().getDeclaredField(_CATALOGS)
     except Exception as error:
-        raise UnsupportedError(
-            f"Spark {spark.version} keeps its catalogs where lakelog does not look: {manager.getClass().getName()} has "
-            f"no {_CATALOGS!r}. Use spark.read.format('lakelog') and lakelog.spark.write, or Spark 4.2 or 4.3"
-        ) from error
+        raise _unknown_spark(Jvm(spark), f"has a {manager.getClass().getName()} without {_CATALOGS!r}") from error
     field.setAccessible(True)
     return field.get(manager)

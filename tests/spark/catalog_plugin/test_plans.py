@@ -144,6 +144,20 @@ def test_a_scan_reads_the_columns_and_the_rows_that_its_place_needs(session: Spa
     assert session.sql("SELECT sum(n) FROM lake.db.t").collect() == [(180_000,)]
 
 
+def test_options_of_one_read_do_not_reach_another(session: SparkSession) -> None:
+    large(session, compacted=False)
+    session.sql("CALL lake.sys.create_tag('db.t', 'before')")
+    session.sql("DELETE FROM lake.db.t WHERE id >= 30000")
+    parts = (
+        "lake.db.t",
+        "lake.db.t WITH (where='n = 1')",
+        "lake.db.t WITH (tag='before')",
+        "lake.db.t VERSION AS OF 1",
+    )
+    sums = ", ".join(f"(SELECT sum(n) FROM {part})" for part in parts)
+    assert session.sql(f"SELECT {sums}").collect() == [(135_000, 3_000, 180_000, 180_000)]
+
+
 def test_rows_are_counted_by_metadata_where_that_is_exact(session: SparkSession) -> None:
     large(session, compacted=True)
     counted = session.sql("SELECT count(*), count(*) + 1 FROM lake.db.t")

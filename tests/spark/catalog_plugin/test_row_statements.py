@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import polars as pl
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -191,8 +192,6 @@ def check_kills(lake: Path, kills: int) -> None:
     chance = random.Random(3)
     catalog = Catalog(lake)
     table = catalog.create_table("db.t", schema="id BIGINT NOT NULL, n BIGINT", primary_keys="id")
-    import polars as pl
-
     table.write(pl.DataFrame({"id": range(200), "n": [0] * 200}))
     table.tags.create("first")
     for kill in range(kills):

@@ -31,6 +31,19 @@ from lakelog.spark.session import java_strings
 from lakelog.spark.shown_state import NEWEST, ShownState
 from lakelog.warehouse.system_names import names_system_table
 
+# Options of `spark.read.changes` that Spark has put into the context of the changes.
+_CHANGES_OPTIONS = frozenset(
+    {
+        "startingversion",
+        "endingversion",
+        "startingtimestamp",
+        "endingtimestamp",
+        "startingboundinclusive",
+        "endingboundinclusive",
+        "deduplicationmode",
+        "computeupdates",
+    }
+)
 _ZONE = "spark.sql.session.timeZone"
 # The warehouses that are attached, by the texts of their catalogs in Java.
 ATTACHED: dict[str, Catalog] = {}
@@ -139,7 +152,8 @@ class AttachedCatalog(AttachedNamespaces):
         """The changes of a table in a range."""
         name = self._full_name(identifier)
         zone = str(self.jvm.session.conf.get(_ZONE))
-        given = java_strings(options.asCaseSensitiveMap())
+        words = java_strings(options.asCaseSensitiveMap())
+        given = {key: value for key, value in words.items() if key.lower() not in _CHANGES_OPTIONS}
         if not self._exists(name):
             raise self._no_table(identifier)
         loaded = load_at(self._catalog, name, NEWEST, given, zone=zone)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypedDict  # Any: py4j gives Java objects
 
 from pyspark.sql import types as spark
 
+from lakelog.catalog.columns.session_defaults import PREFIX, call_defaults, with_defaults
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.filestore.options import parse_names
 from lakelog.spark.catalog_plugin.java.jvm import Jvm
@@ -64,6 +65,7 @@ def new_table(jvm: Jvm, catalog: Catalog, name: str, info: Any) -> NewTable:  # 
             options.setdefault(key.removeprefix(_OPTION_PREFIX), value)
     keys = _one_of(name, "primary key", parse_names(options.pop(_PRIMARY_KEY, "")), _primary_key(name, info))
     partitions, buckets = _partitioning(name, info)
+    options = with_defaults(options, _session_defaults(jvm))
     for key, value in buckets.items():
         if options.setdefault(key, value) != value:
             raise InvalidRequestError(
@@ -78,6 +80,12 @@ def new_table(jvm: Jvm, catalog: Catalog, name: str, info: Any) -> NewTable:  # 
         options=options,
         comment=comment,
     )
+
+
+def _session_defaults(jvm: Jvm) -> dict[str, str]:
+    """The options for new tables in the conf of the session, `table-storage.<option>`. Raises OptionError."""
+    found = java_strings(jvm.session._jsparkSession.conf().getAllAsJava())
+    return call_defaults({key: value for key, value in found.items() if key.startswith(PREFIX)})
 
 
 def _one_of(name: str, what: str, in_properties: tuple[str, ...], in_words: tuple[str, ...]) -> tuple[str, ...]:
@@ -123,7 +131,7 @@ def _partitioning(name: str, info: Any) -> tuple[tuple[str, ...], dict[str, str]
 
 def _check_plain(name: str, column: Any) -> None:  # a Java Column
     """Raise UnsupportedError for a column that is computed."""
-    if column.columnGenerationExpression() is not None or column.identityColumnSpec() is not None:
+    if column.generationExpression() is not None or column.identityColumnSpec() is not None:
         raise UnsupportedError(
             f"table {name}, column {column.name()!r}: a column that is computed by itself; leave GENERATED out, and "
             "write its values"

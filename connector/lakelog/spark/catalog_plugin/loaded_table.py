@@ -45,8 +45,10 @@ class LoadedTable:
 
     @property
     def identity(self) -> str:
-        """The table and its state, in which plans are compared."""
-        return f"{self.table.path}@{'0' if self.snapshot is None else _short(self.snapshot)}"
+        """The table, its state and the options of the read, by which plans are compared."""
+        state = "0" if self.snapshot is None else _short(self.snapshot)
+        options = "".join(f" {key}={value!r}" for key, value in sorted(self.given.items()))
+        return f"{self.table.name} of {self.table.path}@{state}{options}"
 
     def source_options(self) -> dict[str, str]:
         """The options with which `format("lakelog")` opens the table: those of the statement, and where it is."""

@@ -57,7 +57,7 @@ class BoundProcedure(Proxy):
     interfaces = ("catalog.procedures.BoundProcedure",)
 
     def __init__(self, jvm: Jvm, catalog_name: str, catalog: Catalog, procedure: Procedure) -> None:
-        super().__init__(jvm, f"lakelog procedure {procedure.name}")
+        super().__init__(jvm, f"bound lakelog procedure {procedure.name}")
         self._catalog_name = catalog_name
         self._catalog = catalog
         self._procedure = procedure

@@ -75,6 +75,7 @@ class RowChanges:
 
     def of_merge(self, target: DataFrame, source: DataFrame, merge: MergeStatement) -> StatementChanges:
         """The changes of a MERGE; raises InvalidRequestError for a row that several rows of the source change."""
+        self._check_stars(source, merge)
         target = target.select("*", self._target_row(), sf.monotonically_increasing_id().alias(_ROW))
         target = self._evaluated(target, merge.by_source, _OLD)
         source = source.select("*", sf.struct("*").alias(_SOURCE))
@@ -95,6 +96,17 @@ class RowChanges:
             for at, clause in enumerate(clauses):
                 cases.append((alone & sf.col(_holds(side, at)), clause.action, sf.col(_made(side, at))))
         return self._changes(_first_case(pairs, cases))
+
+    def _check_stars(self, source: DataFrame, merge: MergeStatement) -> None:
+        """Raise InvalidRequestError for UPDATE SET * or INSERT * of a source that lacks a column of the table."""
+        stars = any(one.values is None and one.action != DELETE for one in (*merge.matched, *merge.not_matched))
+        given = {name.lower() for name in source.columns}
+        missing = [name for name in self._names if name.lower() not in given]
+        if stars and missing:
+            raise InvalidRequestError(
+                f"{self.what}: * takes every column of the table from the source, which lacks {', '.join(missing)}; "
+                "name the columns that are set, or select the missing ones"
+            )
 
     def _evaluated(self, rows: DataFrame, clauses: Sequence[Clause], side: str) -> DataFrame:
         """The rows with what clauses that see this side alone say: whether each holds, and the row that it makes."""

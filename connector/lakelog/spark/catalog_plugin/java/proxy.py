@@ -16,7 +16,7 @@ from lakelog.spark.catalog_plugin.java.jvm import CONNECTOR, Jvm
 class Proxy:
     """A Java object; `interfaces` of a subclass names what it implements, below `org.apache.spark.sql.connector`.
 
-    Spark compares plans by their objects: proxies of a class with the same `identity` are equal.
+    Spark compares plans by their objects: proxies with the same `identity` are equal, so it begins with what they are.
     """
 
     interfaces: ClassVar[tuple[str, ...]] = ()

@@ -1,0 +1,134 @@
+"""Writes by SQL: tables with a log, streams by the names of tables, lineage, defaults of a session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from lakelog.catalog import Catalog
+from lakelog.lineage.records.record import TableSource, TableVersion, batches_of
+from lakelog.spark import attach, detach
+
+
+@pytest.fixture
+def session(spark: SparkSession, tmp_path: Path) -> Iterator[SparkSession]:
+    made = spark.newSession()
+    attach(made, "lake", tmp_path / "lake")
+    yield made
+    detach(made, "lake")
+
+
+def rows_of(session: SparkSession, name: str) -> list[tuple[object, ...]]:
+    return sorted(tuple(row) for row in session.table(name).collect())
+
+
+@pytest.mark.integration
+def test_a_table_with_a_log_is_made_written_and_changed(
+    session: SparkSession, bootstrap_servers: str, tmp_path: Path
+) -> None:
+    session.sql("SET `table-storage.bucket` = 2")
+    session.sql(
+        "CREATE TABLE lake.db.t (id BIGINT NOT NULL, v STRING, PRIMARY KEY (id) NOT ENFORCED) "
+        f"TBLPROPERTIES ('log.system'='kafka', 'log.kafka.bootstrap.servers'='{bootstrap_servers}')"
+    )
+    session.sql("INSERT INTO lake.db.t VALUES (1, 'a'), (2, 'b'), (3, 'c')")
+    session.sql("UPDATE lake.db.t SET v = upper(v) WHERE id < 3")
+    session.sql(
+        "MERGE INTO lake.db.t t USING (SELECT CAST(id AS BIGINT) AS id FROM VALUES (3), (4) AS s(id)) s ON t.id = s.id "
+        "WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, 'new')"
+    )
+    session.sql("DELETE FROM lake.db.t WHERE id = 2")
+    assert rows_of(session, "lake.db.t") == [(1, "A"), (4, "new")]
+    table = Catalog(tmp_path / "lake").load_table("db.t")
+    assert table.log is not None
+    assert table.schema.options["bucket"] == "2"
+    assert session.sql("CALL lake.sys.verify_log('db.t')").collect() == [(True,)]
+    kinds = {
+        tuple(row) for row in session.sql("SELECT id, _change_type FROM lake.db.t CHANGES FROM VERSION 3").collect()
+    }
+    assert {(3, "delete"), (4, "insert"), (2, "delete")} <= kinds
+    session.sql("INSERT OVERWRITE lake.db.t VALUES (9, 'only')")
+    assert rows_of(session, "lake.db.t") == [(9, "only")]
+    assert session.sql("CALL lake.sys.verify_log('db.t')").collect() == [(True,)]
+    session.sql("DROP TABLE lake.db.t")
+
+
+@pytest.mark.integration
+def test_a_stream_reads_and_writes_tables_by_their_names(session: SparkSession, tmp_path: Path) -> None:
+    session.sql("CREATE TABLE lake.db.source (id BIGINT NOT NULL, v STRING) TBLPROPERTIES ('primary-key'='id')")
+    session.sql("INSERT INTO lake.db.source VALUES (1, 'a'), (2, 'b')")
+
+    def run() -> None:
+        rows = session.readStream.table("lake.db.source").selectExpr("id", "upper(v) AS v")
+        writer = rows.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
+        assert writer.toTable("lake.db.copy").awaitTermination(120) is not False
+
+    run()
+    assert rows_of(session, "lake.db.copy") == [(1, "A"), (2, "B")]
+    session.sql("INSERT INTO lake.db.source VALUES (3, 'c')")
+    run()
+    assert rows_of(session, "lake.db.copy") == [(1, "A"), (2, "B"), (3, "C")]
+
+
+def sources_of(tmp_path: Path, name: str) -> set[tuple[str, int | None]]:
+    """The tables and snapshots that the newest commit of a table was made from."""
+    snapshot = Catalog(tmp_path / "lake").load_table(name).snapshot()
+    assert snapshot is not None
+    found = {source for batch in batches_of(snapshot) for source in batch.lineage.sources}
+    ours = {source for source in found if isinstance(source, TableSource)}
+    assert ours == found
+    return {(one.table, one.end.snapshot_id if isinstance(one.end, TableVersion) else None) for one in ours}
+
+
+def test_a_commit_by_sql_says_which_snapshots_made_it(session: SparkSession, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        session.sql(f"CREATE TABLE lake.db.{name} (id BIGINT NOT NULL, v STRING) TBLPROPERTIES ('primary-key'='id')")
+        session.sql(f"INSERT INTO lake.db.{name} VALUES (1, 'x')")
+    session.sql("INSERT INTO lake.db.a VALUES (2, 'y')")
+    joined = "SELECT a.* FROM lake.db.a JOIN lake.db.b USING (id)"
+    session.sql(f"CREATE TABLE lake.db.c TBLPROPERTIES ('primary-key'='id') AS {joined}")
+    assert sources_of(tmp_path, "db.c") == {("db.a", 2), ("db.b", 1)}
+    session.sql("INSERT INTO lake.db.c SELECT id + 10, v FROM lake.db.a VERSION AS OF 1")
+    assert sources_of(tmp_path, "db.c") == {("db.a", 1)}
+    session.sql("MERGE INTO lake.db.c t USING lake.db.b s ON t.id = s.id WHEN MATCHED THEN UPDATE SET *")
+    assert sources_of(tmp_path, "db.c") == {("db.b", 1)}
+
+
+def test_new_tables_take_the_defaults_of_the_session(session: SparkSession, tmp_path: Path) -> None:
+    session.sql("SET `table-storage.bucket` = 3")
+    session.sql("CREATE TABLE lake.db.t (id BIGINT NOT NULL) TBLPROPERTIES ('primary-key'='id')")
+    session.sql("CREATE TABLE lake.db.u (id BIGINT NOT NULL) TBLPROPERTIES ('primary-key'='id', 'bucket'='1')")
+    session.conf.set("table-storage.bukket", "3")
+    with pytest.raises(PySparkException, match=r"^unknown option 'table-storage.bukket'; did you mean"):
+        session.sql("CREATE TABLE lake.db.v (id BIGINT NOT NULL)")
+    catalog = Catalog(tmp_path / "lake")
+    assert [catalog.load_table(f"db.{name}").schema.options["bucket"] for name in "tu"] == ["3", "1"]
+
+
+def test_what_show_create_table_shows_makes_the_same_table(session: SparkSession, tmp_path: Path) -> None:
+    session.sql(
+        "CREATE TABLE lake.db.t (id BIGINT NOT NULL COMMENT 'the key', day DATE NOT NULL, "
+        "s STRUCT<a: INT, b: ARRAY<STRING>>, m MAP<STRING, DECIMAL(10, 2)>, PRIMARY KEY (id, day) NOT ENFORCED) "
+        "PARTITIONED BY (day) COMMENT 'what it is' TBLPROPERTIES ('bucket'='2', 'snapshot.num-retained.max'='40')"
+    )
+    catalog = Catalog(tmp_path / "lake")
+    before = catalog.load_table("db.t").schema
+    shown = session.sql("SHOW CREATE TABLE lake.db.t").first()
+    assert shown is not None
+    session.sql("DROP TABLE lake.db.t")
+    session.sql(shown[0])
+    after = catalog.load_table("db.t").schema
+    assert (after.fields, after.primary_keys, after.partition_keys) == (
+        before.fields,
+        before.primary_keys,
+        before.partition_keys,
+    )
+    assert after.comment == before.comment
+    own = {"lakelog.table-uuid"}
+    assert {k: v for k, v in after.options.items() if k not in own} == {
+        k: v for k, v in before.options.items() if k not in own
+    }
