@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from scripts import api_page
 
+from lakelog.catalog.procedures.procedures import MISSING, PROCEDURES
 from lakelog.spark.sink import stages
 from tests.support.servers.s3_server import S3Server
 from tests.support.servers.wheel import Wheel
@@ -29,6 +30,7 @@ CHECKS = {
 assert stream.isStreaming
 assert sorted(row.id for row in then.collect()) == [1, 2]
 assert late.rows() == [(2, 90)]
+assert sorted(tuple(row) for row in worst.collect()) == [("AA", 90), ("UA", 0)]
 """,
     "docs/guide/streams.md": """
 from pathlib import Path
@@ -195,6 +197,17 @@ def test_a_link_into_a_page_names_one_of_its_headings(page: str) -> None:
 def test_the_guide_lists_each_of_its_pages() -> None:
     listed = re.findall(r"\]\((guide/[\w-]+\.md)\)", (ROOT / "docs" / "guide.md").read_text("utf-8"))
     assert sorted(listed) == sorted(f"guide/{page.name}" for page in (ROOT / "docs" / "guide").glob("*.md"))
+
+
+def test_the_page_on_sql_lists_each_procedure_with_its_parameters() -> None:
+    text = (ROOT / "docs/guide/sql.md").read_text("utf-8")
+    rows = {row.split("`")[1]: set(re.findall(r"`(\w+)`", row)) for row in re.findall(r"^\| `.*$", text, re.M)}
+    states = {"version", "snapshot", "tag", "timestamp", "watermark"}  # of restore, below its table
+    parameters = {name: {one.name for one in procedure.parameters} for name, procedure in PROCEDURES.items()}
+    parameters["restore"] -= states
+    missing = {name: left for name, known in parameters.items() if (left := known - rows.get(name, set()) - {"table"})}
+    assert missing == {}
+    assert [name for name in (*PROCEDURES, *MISSING) if f"`{name}`" not in text] == []
 
 
 @pytest.mark.parametrize("page", [name for name in NAMES if name.startswith("docs/guide") or name == "README.md"])
