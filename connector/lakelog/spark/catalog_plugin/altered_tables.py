@@ -31,6 +31,7 @@ from lakelog.common.types import DataType
 from lakelog.spark.types import from_spark_schema
 
 _COMMENT = "comment"
+_REFUSED = {"AddConstraint": "ADD CONSTRAINT", "DropConstraint": "DROP CONSTRAINT", "ClusterBy": "CLUSTER BY"}
 
 
 def altered(changes: Any) -> Iterator[SchemaChange]:  # Java TableChange[]s
@@ -44,12 +45,16 @@ def _change(change: Any) -> SchemaChange:  # a Java TableChange
     match kind:
         case "SetProperty":
             key, value = str(change.property()), str(change.value())
+            if key == "location":
+                raise UnsupportedError("SET LOCATION: a table of a warehouse is where its name says; RENAME moves it")
             return SetTableComment(value) if key == _COMMENT else SetOption(key, value)
         case "RemoveProperty":
             key = str(change.property())
             return SetTableComment(None) if key == _COMMENT else RemoveOption(key)
-    if not hasattr(change, "fieldNames") or kind in ("AddConstraint", "DropConstraint", "ClusterBy"):
-        raise UnsupportedError(f"ALTER TABLE: {change.toString()} is not a change that a table here can have")
+    if kind in _REFUSED:
+        raise UnsupportedError(
+            f"ALTER TABLE ... {_REFUSED[kind]}: a table keeps the primary key with which it was made"
+        )
     column = tuple(str(name) for name in change.fieldNames())
     path = ".".join(column)
     match kind:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any  # Any: py4j gives Java objects without ty
 
 from pyspark.sql import types as spark
 
-from lakelog.common.errors import InvalidRequestError
+from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.types import ROW_KIND_COLUMN
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.filestore.refs import RangeEnd, RangeName, range_end
@@ -94,7 +94,7 @@ class ChangesScanBuilder(Proxy):
     interfaces = ("read.SupportsPushDownRequiredColumns",)
 
     def __init__(self, jvm: Jvm, loaded: LoadedTable, schema: spark.StructType, asked: AskedChanges) -> None:
-        super().__init__(jvm, f"scan builder of the changes of {loaded.identity}")
+        super().__init__(jvm, f"scan builder of the changes of {loaded.identity}: {asked} {', '.join(schema.names)}")
         self._loaded = loaded
         self._schema = schema
         self._asked = asked
@@ -122,7 +122,49 @@ class ChangesScanBuilder(Proxy):
         reader = ChangelogReader(
             rows=rows, schema=self._schema, after=asked.after, up_to=asked.up_to, is_net=asked.is_net
         )
-        return python_scan(self.jvm, reader, self._schema)
+        return ChangesScan(self.jvm, self.toString(), python_scan(self.jvm, reader, self._schema), self._schema)
+
+
+class ChangesScan(Proxy):
+    """A read of changes, in a batch."""
+
+    interfaces = ("read.Scan",)
+
+    def __init__(self, jvm: Jvm, text: str, scan: Any, schema: spark.StructType) -> None:  # a Java Scan
+        super().__init__(jvm, f"scan by {text}")
+        self._scan = scan
+        self._schema = schema
+
+    def description(self) -> str:
+        """The text of the scan in EXPLAIN."""
+        return self.toString()
+
+    def readSchema(self) -> Any:  # a Java StructType
+        """The columns that are read."""
+        return self.jvm.schema(self._schema)
+
+    def toBatch(self) -> Any:  # a Java Batch
+        """The tasks."""
+        return self._scan.toBatch()
+
+    def toMicroBatchStream(self, checkpoint: str) -> Any:
+        """Refused: streams have the changes with another column."""
+        raise UnsupportedError(
+            "readStream.changes: a stream of changes is spark.readStream.option('row-kind', 'true').table(...), with "
+            "the column _row_kind; `metadata-columns` adds the snapshot of each"
+        )
+
+    def columnarSupportMode(self) -> Any:  # a Java ColumnarSupportMode
+        """Whether rows come in columns: the partitions say so."""
+        return self.jvm.connector("read.Scan$ColumnarSupportMode").PARTITION_DEFINED
+
+    def supportedCustomMetrics(self) -> Any:  # a Java CustomMetric[]
+        """No metrics."""
+        return self.jvm.array(self.jvm.connector("metric.CustomMetric"), ())
+
+    def reportDriverMetrics(self) -> Any:  # a Java CustomTaskMetric[]
+        """No metrics."""
+        return self.jvm.array(self.jvm.connector("metric.CustomTaskMetric"), ())
 
 
 def _ends(loaded: LoadedTable, asked: Any) -> tuple[RangeEnd, RangeEnd | None]:  # a Java ChangelogRange

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lakelog.catalog import Catalog
 
 _PROVIDER, _COMMENT, _LOCATION = "provider", "comment", "location"
-_PRIMARY_KEY, _PARTITION = "primary-key", "partition"
+PRIMARY_KEY, PARTITION = "primary-key", "partition"
 _BUCKET, _BUCKET_KEY = "bucket", "bucket-key"
 # What Spark itself adds to the properties of a table.
 _OF_SPARK = frozenset({"owner", "external", "is_managed_location", "table_type", "collation"})
@@ -63,7 +63,7 @@ def new_table(jvm: Jvm, catalog: Catalog, name: str, info: Any) -> NewTable:  # 
     for key, value in properties.items():
         if key.startswith(_OPTION_PREFIX):
             options.setdefault(key.removeprefix(_OPTION_PREFIX), value)
-    keys = _one_of(name, "primary key", parse_names(options.pop(_PRIMARY_KEY, "")), _primary_key(name, info))
+    keys = _one_of(name, "primary key", parse_names(options.pop(PRIMARY_KEY, "")), _primary_key(name, info))
     partitions, buckets = _partitioning(name, info)
     options = with_defaults(options, _session_defaults(jvm))
     for key, value in buckets.items():
@@ -76,7 +76,7 @@ def new_table(jvm: Jvm, catalog: Catalog, name: str, info: Any) -> NewTable:  # 
     return NewTable(
         schema=jvm.python_schema(info.schema()),
         primary_keys=keys,
-        partition_keys=_one_of(name, "partition", parse_names(options.pop(_PARTITION, "")), partitions),
+        partition_keys=_one_of(name, "partition", parse_names(options.pop(PARTITION, "")), partitions),
         options=options,
         comment=comment,
     )
@@ -123,7 +123,7 @@ def _partitioning(name: str, info: Any) -> tuple[tuple[str, ...], dict[str, str]
                 options = {_BUCKET: str(transform.numBuckets().value()), _BUCKET_KEY: ",".join(names)}
             case other:
                 raise UnsupportedError(
-                    f"table {name}: PARTITIONED BY {transform.describe()}: a table is partitioned by columns, not by "
+                    f"table {name}: PARTITIONED BY {transform.toString()}: a table is partitioned by columns, not by "
                     f"{other}; add a column with that value"
                 )
     return tuple(columns), options

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from lakelog.spark.catalog_plugin.java.jvm import Jvm
 
 DATABASE = "sys"
+_PARTS = 2  # of the name of a table
 _TYPES = {"STRING": "StringType", "BIGINT": "LongType", "INT": "IntegerType", "BOOLEAN": "BooleanType"}
 _TYPE_CLASS = "org.apache.spark.sql.types.DataTypes"
 
@@ -100,6 +101,8 @@ class BoundProcedure(Proxy):
                     values[parameter.name] = int(row.getInt(at))
                 case _:
                     values[parameter.name] = bool(row.getBoolean(at))
+        if "table" in values:
+            values["table"] = self._full_name(str(values["table"]))
         found = self._procedure.call(self._catalog, values)
         if "table" in values:  # what CACHE TABLE holds
             parts = (self._catalog_name, *str(values["table"]).split("."))
@@ -108,3 +111,14 @@ class BoundProcedure(Proxy):
         scans = self.jvm.java_class("java.util.ArrayList")()
         scans.add(answer)
         return scans.iterator()
+
+    def _full_name(self, given: str) -> str:
+        """`database.table` of a name that may begin with the catalog, or be in the current database."""
+        parts = given.split(".")
+        if len(parts) > _PARTS and parts[0] == self._catalog_name:
+            return ".".join(parts[1:])
+        if len(parts) < _PARTS:
+            manager = self.jvm.session._jsparkSession.sessionState().catalogManager()
+            if str(manager.currentCatalog().name()) == self._catalog_name:
+                return ".".join([*manager.currentNamespace(), given])
+        return given

@@ -23,7 +23,7 @@ from lakelog.common.quoting import shown
 from lakelog.common.types import DataField
 from lakelog.filestore.write import StatementChanges, deletion_of, insertion_of, joined, replacement_of, validate_rows
 from lakelog.spark.projection import quoted
-from lakelog.spark.types import to_spark_type
+from lakelog.spark.types import to_spark_schema, to_spark_type
 
 if TYPE_CHECKING:
     from lakelog.filestore import FileStoreTable
@@ -70,6 +70,7 @@ class RowChanges:
         """The changes of an UPDATE or DELETE; `target` has the rows of the table."""
         chosen = target if clause.condition is None else target.where(self._column(clause.condition))
         chosen = chosen.select("*", self._target_row())
+        self._check_values(chosen, clause)
         new = self._row(clause) if clause.action == UPDATE else sf.lit(None)
         return self._changes(chosen.select(sf.lit(clause.action).alias(_ACTION), sf.col(_OLD), new.alias(_NEW)))
 
@@ -82,6 +83,8 @@ class RowChanges:
         source = self._evaluated(source, merge.not_matched, _SOURCE)
         kind = _JOINS.get((bool(merge.not_matched), bool(merge.by_source)), "inner")
         pairs = target.join(source, self._column(merge.on), kind)
+        for clause in merge.matched:
+            self._check_values(pairs, clause)
         has_old, has_source = sf.col(_ROW).isNotNull(), sf.col(_SOURCE).isNotNull()
         cases: list[tuple[Column, str, Column]] = []
         for clause in merge.matched:
@@ -112,6 +115,7 @@ class RowChanges:
         """The rows with what clauses that see this side alone say: whether each holds, and the row that it makes."""
         added: list[Column] = []
         for at, clause in enumerate(clauses):
+            self._check_values(rows, clause)
             holds = sf.lit(True) if clause.condition is None else self._column(clause.condition)
             added += [holds.alias(_holds(side, at)), self._row(clause).alias(_made(side, at))]
         return rows.select("*", *added) if added else rows
@@ -133,6 +137,22 @@ class RowChanges:
                 value = sf.lit(None) if clause.action == INSERT else sf.col(f"{_OLD}.{quoted(field.name)}")
             columns.append(value.cast(to_spark_type(field.type, name=field.name)).alias(field.name))
         return sf.struct(*columns)
+
+    def _check_values(self, rows: DataFrame, clause: Clause) -> None:
+        """Raise InvalidRequestError for a value of a type that INSERT refuses too, by Spark's rule of assignments."""
+        if not clause.values:
+            return
+        names = list(clause.values)
+        given = self.jvm.schema(rows.select(*(self._column(clause.values[name]).alias(name) for name in names)).schema)
+        wanted = self.jvm.schema(to_spark_schema(self.table.schema.select(names)))
+        rule = self.jvm.java_class("org.apache.spark.sql.catalyst.expressions.Cast")
+        for at, name in enumerate(names):
+            of, to = given.apply(at).dataType(), wanted.apply(at).dataType()
+            if not rule.canANSIStoreAssign(of, to):
+                raise InvalidRequestError(
+                    f"{self.what} sets {name!r}, which is {to.sql()}, to a value of type {of.sql()}; write "
+                    f"CAST(... AS {to.sql()})"
+                )
 
     def _target_row(self) -> Column:
         return sf.struct(*(sf.col(quoted(name)) for name in self._names)).alias(_OLD)

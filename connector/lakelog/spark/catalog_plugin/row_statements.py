@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any  # Any: py4j gives Java objects without ty
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark
+from pyspark.sql.sql_formatter import SQLStringFormatter
 
 from lakelog.catalog import Catalog, Table
 from lakelog.catalog.logs.statements import run_statement
@@ -60,9 +61,19 @@ def wrap_session(session: SparkSession, find_catalog: FindCatalog, follow: Follo
 
     def sql(sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:
         """`SparkSession.sql`, wrapped by `attach`: UPDATE, DELETE and MERGE of tables of ours run in lakelog."""
-        statement = None if kwargs or not _WORDS.match(sqlQuery) else _statement_of(session, sqlQuery, find_catalog)
-        if statement is None:
+        if not _WORDS.match(sqlQuery):
             return of_spark(sqlQuery, args, **kwargs)
+        formatter = SQLStringFormatter(session)
+        try:
+            text = formatter.format(sqlQuery, **kwargs) if kwargs else sqlQuery
+            return run(text, args)
+        finally:
+            formatter.clear()
+
+    def run(text: str, args: Any) -> DataFrame:
+        statement = _statement_of(session, text, find_catalog)
+        if statement is None:
+            return of_spark(text, args)
         try:
             if args:
                 raise UnsupportedError(f"{statement.what} takes no parameters: write the values into the statement")
@@ -184,10 +195,17 @@ class RowStatement:
         found: dict[str, Any] = {}
         for assignment in _items(assignments):
             parts = [str(part) for part in _items(assignment.key().nameParts())]
-            found[parts[-1]] = assignment.value()
+            found[parts[-1]] = self._value(assignment.value())
             if len(parts) > 1 and parts[-2].lower() in {field.name.lower() for field in table.schema.fields}:
                 raise UnsupportedError(f"{self.what} sets {'.'.join(parts)}: set the whole column {parts[-2]!r}")
         return named_values(table.schema.fields, found, keys=keys, what=self.what)
+
+    def _value(self, value: Any) -> Any:  # Java Expressions
+        """The value of an assignment; DEFAULT is null, since columns have no other default."""
+        is_name = value.getClass().getSimpleName() == "UnresolvedAttribute"
+        if is_name and [str(part).upper() for part in _items(value.nameParts())] == ["DEFAULT"]:
+            return self.jvm.session._jsparkSession.sessionState().sqlParser().parseExpression("NULL")
+        return value
 
     def _frame(self, plan: Any) -> DataFrame:  # a Java LogicalPlan
         """The rows of a source."""

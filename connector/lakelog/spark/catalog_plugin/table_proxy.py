@@ -7,10 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar  # Any: py4j gives Java objects without types
 
+from pyspark.sql import types as spark
+
 from lakelog.catalog.logs.log_life import SET_BY_LAKELOG
 from lakelog.common.errors import UnsupportedError
+from lakelog.common.types import MAX_LENGTH, DataType, TypeRoot
 from lakelog.spark.catalog_plugin.java.java_predicates import joined_filters, pushed_filter
 from lakelog.spark.catalog_plugin.java.proxy import Proxy
+from lakelog.spark.catalog_plugin.row_operation_proxy import DELETE, DeleteOperationBuilder, refused_statement
 from lakelog.spark.catalog_plugin.scan_builder import TableScanBuilder
 from lakelog.spark.catalog_plugin.write_proxy import TableWriteBuilder
 from lakelog.spark.session import FORMAT
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
 
 # Options that CREATE TABLE refuses, since lakelog sets them: SHOW CREATE TABLE shows a statement that runs again.
 _HIDDEN = frozenset(option.key for option in SET_BY_LAKELOG)
+_TEXT = (TypeRoot.CHAR, TypeRoot.VARCHAR)
 _READS = ("BATCH_READ", "MICRO_BATCH_READ")
 _WRITES = ("BATCH_WRITE", "STREAMING_WRITE", "TRUNCATE", "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC")
 
@@ -35,6 +40,7 @@ class AttachedTable(Proxy):
         "catalog.SupportsRead",
         "catalog.SupportsWrite",
         "catalog.SupportsDeleteV2",
+        "catalog.SupportsRowLevelOperations",
     )
 
     def __init__(self, jvm: Jvm, name: str, loaded: LoadedTable) -> None:
@@ -61,8 +67,11 @@ class AttachedTable(Proxy):
         return self.jvm.schema(self._schema)
 
     def columns(self) -> Any:  # a Java Column[]
-        """The columns, with their comments."""
-        return self.jvm.columns(self._schema)
+        """The columns, with their comments; CHAR and VARCHAR with their lengths, as Spark checks them."""
+        lengths = {field.name: field.type for field in self._loaded.table.schema.fields}
+        return self.jvm.columns(
+            spark.StructType([_with_length(field, lengths.get(field.name)) for field in self._schema.fields])
+        )
 
     def partitioning(self) -> Any:  # a Java Transform[]
         """The partition columns."""
@@ -106,6 +115,13 @@ class AttachedTable(Proxy):
         """A write of rows."""
         return TableWriteBuilder(self.jvm, self._loaded, info)
 
+    def newRowLevelOperationBuilder(self, info: Any) -> Proxy:  # a Java RowLevelOperationInfo
+        """A DELETE that may be done by its condition; refused for UPDATE and MERGE."""
+        command = str(info.command().toString())
+        if command != DELETE:
+            raise refused_statement(command, self._name)
+        return DeleteOperationBuilder(self.jvm, self._name, self._loaded)
+
     def canDeleteWhere(self, predicates: Any) -> bool:  # Java Predicate[]s
         """Whether our readers can evaluate the predicates exactly as Spark does."""
         fields = self._loaded.table.schema.fields
@@ -133,6 +149,15 @@ class AttachedTable(Proxy):
     def reportDriverMetrics(self) -> Any:  # a Java CustomTaskMetric[]
         """No metrics."""
         return self.jvm.array(self.jvm.connector("metric.CustomTaskMetric"), ())
+
+
+def _with_length(field: spark.StructField, kind: DataType | None) -> spark.StructField:
+    """A column of strings with its length, if it has one."""
+    if kind is None or kind.root not in _TEXT or kind.length in (None, MAX_LENGTH):
+        return field
+    made = spark.CharType if kind.root is TypeRoot.CHAR else spark.VarcharType
+    assert kind.length is not None
+    return spark.StructField(field.name, made(kind.length), field.nullable, field.metadata)
 
 
 class StagedAttachedTable(AttachedTable):

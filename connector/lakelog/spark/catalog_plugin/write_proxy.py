@@ -18,6 +18,7 @@ from pyspark.sql import types as spark
 from pyspark.sql.datasource import DataSourceArrowWriter
 
 from lakelog.filestore.write import Overwrite, PartitionFilter
+from lakelog.spark.catalog_plugin.created_tables import PARTITION, PRIMARY_KEY
 from lakelog.spark.catalog_plugin.java.java_predicates import joined_filters, pushed_filter
 from lakelog.spark.catalog_plugin.java.jvm import Jvm
 from lakelog.spark.catalog_plugin.java.planned_scans import PYTHON_CLASSES, python_source, python_table
@@ -25,6 +26,7 @@ from lakelog.spark.catalog_plugin.java.proxy import Proxy
 from lakelog.spark.catalog_plugin.recording import recorded_statement
 from lakelog.spark.options import WRITE_OPTIONS, known_options, merges_schema
 from lakelog.spark.session import java_strings
+from lakelog.spark.sink.files_writer import check_has_no_log
 from lakelog.spark.sink.writers import batch_writer
 from lakelog.spark.tables import resolve_table
 
@@ -98,6 +100,7 @@ class TableWrite(Proxy):
     def toStreaming(self) -> Any:  # a Java StreamingWrite
         """The write of a stream, as by `writeStream.format("lakelog")`."""
         jvm, info = self.jvm, self._info
+        check_has_no_log(self._loaded.table)
         options = {**self._loaded.source_options(), **java_strings(info.options().asCaseSensitiveMap())}
         given = jvm.connector("write.LogicalWriteInfoImpl")(
             info.queryId(), info.schema(), jvm.options(options), info.rowIdSchema(), info.metadataSchema()
@@ -122,7 +125,9 @@ class TableBatchWrite(Proxy):
 
     def __init__(self, jvm: Jvm, loaded: LoadedTable, info: Any, replaces: Replaced | None) -> None:
         super().__init__(jvm, f"lakelog batch write of {loaded.table.name}")
-        options = java_strings(info.options().asCaseSensitiveMap())
+        own = {*loaded.table.schema.options, PRIMARY_KEY, PARTITION}  # saveAsTable gives those of the new table, too
+        given = java_strings(info.options().asCaseSensitiveMap())
+        options = {key: value for key, value in given.items() if key not in own}
         known_options(options, WRITE_OPTIONS)
         self._schema = jvm.python_schema(info.schema())
         table = recorded_statement(jvm, resolve_table(loaded.table), options)
