@@ -9,7 +9,7 @@ Source: Spark, `org.apache.spark.sql.connector.write`.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any  # Any: py4j gives Java objects without types
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from pyspark import cloudpickle
 from pyspark.sql import types as spark
 from pyspark.sql.datasource import DataSourceArrowWriter
 
+from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.write import Overwrite, PartitionFilter
 from lakelog.spark.catalog_plugin.created_tables import PARTITION, PRIMARY_KEY
 from lakelog.spark.catalog_plugin.java.java_predicates import joined_filters, pushed_filter
@@ -31,6 +32,7 @@ from lakelog.spark.sink.writers import batch_writer
 from lakelog.spark.tables import resolve_table
 
 if TYPE_CHECKING:
+    from lakelog.catalog import Table
     from lakelog.filestore.write import Replaced
     from lakelog.spark.catalog_plugin.loaded_table import LoadedTable
 
@@ -125,10 +127,7 @@ class TableBatchWrite(Proxy):
 
     def __init__(self, jvm: Jvm, loaded: LoadedTable, info: Any, replaces: Replaced | None) -> None:
         super().__init__(jvm, f"lakelog batch write of {loaded.table.name}")
-        own = {*loaded.table.schema.options, PRIMARY_KEY, PARTITION}  # saveAsTable gives those of the new table, too
-        given = java_strings(info.options().asCaseSensitiveMap())
-        options = {key: value for key, value in given.items() if key not in own}
-        known_options(options, WRITE_OPTIONS)
+        options = _options_of_write(loaded.table, java_strings(info.options().asCaseSensitiveMap()))
         self._schema = jvm.python_schema(info.schema())
         table = recorded_statement(jvm, resolve_table(loaded.table), options)
         self._writer = batch_writer(
@@ -159,6 +158,25 @@ class TableBatchWrite(Proxy):
 
     def abort(self, messages: Any) -> None:
         """Nothing: files of a failed write are orphan files."""
+
+
+def _options_of_write(table: Table, given: Mapping[str, str]) -> dict[str, str]:
+    """The options without those that the table has anyway. Raises OptionError, and InvalidRequestError for a key.
+
+    `df.write.option(...).saveAsTable` gives its options to the write alone, not to the table that it makes.
+    """
+    schema = table.schema
+    has = {**schema.options, PRIMARY_KEY: ",".join(schema.primary_keys), PARTITION: ",".join(schema.partition_keys)}
+    options = {key: value for key, value in given.items() if has.get(key) != value}
+    for key in (PRIMARY_KEY, PARTITION):
+        if key in options:
+            raise InvalidRequestError(
+                f"the option {key}={options[key]} of a write does not reach the table, which has "
+                f"{has[key] or 'none'}: make the table before, with CREATE TABLE or "
+                f"df.writeTo(...).tableProperty({key!r}, ...).create()"
+            )
+    known_options(options, WRITE_OPTIONS)
+    return options
 
 
 def _pickled(writer: DataSourceArrowWriter) -> bytes:
