@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -132,3 +133,21 @@ def test_what_show_create_table_shows_makes_the_same_table(session: SparkSession
     assert {k: v for k, v in after.options.items() if k not in own} == {
         k: v for k, v in before.options.items() if k not in own
     }
+
+
+@pytest.mark.parametrize("options", ["'primary-key'='id'", "'bucket'='-1'", "'primary-key'='id', 'bucket'='-1'"])
+def test_inserts_at_once_are_all_in(session: SparkSession, tmp_path: Path, options: str) -> None:
+    session.sql(f"CREATE TABLE lake.db.t (id BIGINT NOT NULL, v STRING) TBLPROPERTIES ({options})")
+
+    def insert(number: int) -> None:
+        session.range(number * 10, number * 10 + 10).selectExpr("id", f"'{number}' AS v").coalesce(1).writeTo(
+            "lake.db.t"
+        ).append()
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(insert, range(9)))
+    assert rows_of(session, "lake.db.t") == [(key, str(key // 10)) for key in range(90)]
+    table = Catalog(tmp_path / "lake").load_table("db.t")
+    assert len({file.path for file in table.system.files()}) <= len(list((tmp_path / "lake").rglob("data-*")))
+    changed = {row["id"] for batch in table.changes(after=1) for row in batch.to_pylist()}
+    assert len(changed) == 80

@@ -19,16 +19,19 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from lakelog.catalog import Table
 from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError, NotFoundError, UnavailableError
 from lakelog.filestore import FileStoreTable
-from lakelog.filestore.commit import CommitClock, CommitRequest, TableCommit, batch_properties, check_not_overtaken
+from lakelog.filestore.commit import CommitClock, CommitRequest, TableCommit, batch_properties
 from lakelog.filestore.compact import compacted_ahead
 from lakelog.filestore.index import HashIndex, HashIndexChange, joined_changes
 from lakelog.filestore.metadata.manifests import FileKind
 from lakelog.filestore.metadata.snapshots import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot, lineage_property
+from lakelog.filestore.metadata.tables import discard_files
 from lakelog.filestore.read import waiting_buckets
 from lakelog.filestore.refs import is_snapshot_due
 from lakelog.filestore.write import (
     Replaced,
+    WrittenRows,
     add_entry,
+    moved_behind,
     replaced_partitions,
 )
 from lakelog.protocol.state import Batch, BucketFile, DriverSnapshots
@@ -140,26 +143,35 @@ class FilesPlan:
     def commit(
         self, written: Sequence[WrittenFiles], batch: Batch, *, is_stream: bool, is_taking_over: bool = False
     ) -> Snapshot | None:
-        """Take the files into one snapshot. Raises ConflictError when another writer has committed meanwhile.
+        """Take the files into one snapshot, with other sequence numbers if other writers have committed meanwhile.
 
-        `is_taking_over` lets the batch take over the job of another query.
+        `is_taking_over` lets the batch take over the job of another query. Raises ConflictError for an overwrite when
+        another writer has committed meanwhile.
         """
         snapshots = DriverSnapshots(self.table, None)
         hashes = self._hashes(written)
         files = [file for message in written for file in message.files]
         # Spark plans a streaming write again for its commit: only the messages know the snapshot they were written on.
         base_id = min((message.base_id for message in written), default=self.base_id)
-        added = [add_entry(self.table, file.bucket_id(bucket), file.meta) for bucket, file in files]
+        rows = WrittenRows(
+            entries=[add_entry(self.table, file.bucket_id(bucket), file.meta) for bucket, file in files],
+            changelog=[
+                add_entry(self.table, file.bucket_id(bucket), file.meta)
+                for message in written
+                for bucket, file in message.changelog
+            ],
+        )
         clock = CommitClock()
 
         def resolve(latest: Snapshot | None) -> CommitRequest | None:
+            nonlocal rows, hashes
             of_batch = self._properties(latest, batch, clock, is_taking_over=is_taking_over) if is_stream else {}
             if of_batch is None:
                 return None
             if self.is_overwrite:
                 self._check_base(latest, base_id)
             else:
-                check_not_overtaken(self.table, latest, added, hashes)
+                rows, hashes = moved_behind(self.table, latest, rows, hashes)
             replaced = self._replaced(latest, written)
             live = self.table.live_files.of(latest).entries() if replaced else ()
             return CommitRequest(
@@ -168,29 +180,28 @@ class FilesPlan:
                 kind=CommitKind.OVERWRITE if self.is_overwrite else CommitKind.APPEND,
                 entries=[
                     *(replace(entry, kind=FileKind.DELETE) for entry in live if entry.partition in replaced),
-                    *added,
+                    *rows.entries,
                 ],
-                changelog=[
-                    add_entry(self.table, file.bucket_id(bucket), file.meta)
-                    for message in written
-                    for bucket, file in message.changelog
-                ],
+                changelog=rows.changelog,
                 hashes=self._on_top_of(replaced, hashes),
                 properties=of_batch,
                 watermark=batch.watermark_millis,
                 operation="OVERWRITE" if self.is_overwrite else "WRITE",
             )
 
-        with compacted_ahead(self.table, added if self.is_overwrite else ()) as commit_compaction:
+        with compacted_ahead(self.table, rows.entries if self.is_overwrite else ()) as commit_compaction:
+            given = rows
             snapshot = TableCommit(self.table).commit(resolve)
             if snapshot is not None:
+                discard_files(self.table, sorted(self._paths(given) - self._paths(rows)))
                 commit_compaction()
-        touched = (
-            waiting_buckets(self.table) if snapshot is None else [file.bucket_id(bucket) for bucket, file in files]
-        )
+        touched = waiting_buckets(self.table) if snapshot is None else [entry.bucket_id for entry in rows.entries]
         if snapshot is not None or touched:
             compact_due(batch, snapshots, touched)
         return snapshot
+
+    def _paths(self, rows: WrittenRows) -> set[str]:
+        return {self.table.data_path(entry.bucket_id, entry.file) for entry in (*rows.entries, *rows.changelog)}
 
     def _properties(
         self, latest: Snapshot | None, batch: Batch, clock: CommitClock, *, is_taking_over: bool

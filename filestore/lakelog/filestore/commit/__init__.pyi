@@ -3,7 +3,6 @@
 from lakelog.filestore.commit.batches import CHECKPOINT_CHANGED as CHECKPOINT_CHANGED
 from lakelog.filestore.commit.batches import append_commit as append_commit
 from lakelog.filestore.commit.batches import batch_properties as batch_properties
-from lakelog.filestore.commit.batches import check_not_overtaken as check_not_overtaken
 from lakelog.filestore.commit.batches import is_done as is_done
 from lakelog.filestore.commit.batches import is_replay as is_replay
 from lakelog.filestore.commit.commit import CommitRequest as CommitRequest

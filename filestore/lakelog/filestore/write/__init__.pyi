@@ -27,6 +27,7 @@ from lakelog.filestore.write.merge_clauses import MergeClause as MergeClause
 from lakelog.filestore.write.merge_clauses import MergeClauses as MergeClauses
 from lakelog.filestore.write.merge_clauses import MergedRows as MergedRows
 from lakelog.filestore.write.merge_statement import merge_plan as merge_plan
+from lakelog.filestore.write.moved_rows import moved_behind as moved_behind
 from lakelog.filestore.write.places import partitions_of as partitions_of
 from lakelog.filestore.write.places import parts_of as parts_of
 from lakelog.filestore.write.places import places_of as places_of
@@ -45,6 +46,7 @@ from lakelog.filestore.write.table_write import Replaced as Replaced
 from lakelog.filestore.write.table_write import replaced_partitions as replaced_partitions
 from lakelog.filestore.write.validate import check_columns as check_columns
 from lakelog.filestore.write.validate import validate_rows as validate_rows
+from lakelog.filestore.write.write import WrittenRows as WrittenRows
 from lakelog.filestore.write.write import add_entry as add_entry
 from lakelog.filestore.write.write import check_kinds_taken as check_kinds_taken
 from lakelog.filestore.write.write import check_table_writable as check_table_writable

@@ -13,13 +13,16 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakelog.filestore.commit.conflicts import is_overtaken
 from lakelog.filestore.data.data_reader import read_data_file
 from lakelog.filestore.data.row_pieces import StoredRows
+from lakelog.filestore.index.hash_index import HashIndexChange
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId, ManifestEntry
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.tables.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
 from lakelog.filestore.options.writing import WRITE_BUFFER_SIZE
 from lakelog.filestore.schema.schema import SEQUENCE_NUMBER, VALUE_KIND
-from lakelog.filestore.write.assigning import BucketAssigner
+from lakelog.filestore.write.assigning import BucketAssigner, bucket_assigner
 from lakelog.filestore.write.places import parts_of, places_of
 from lakelog.filestore.write.spilling import BucketPart, Spills
 from lakelog.filestore.write.write import WrittenRows, write_changelog_files, write_level0_files
@@ -60,6 +63,21 @@ def moved_rows(
                 spills.add(move.parts(entry))
         moved.entries.extend(write_level0_files(table, spills.all_merged()))
     return moved
+
+
+def moved_behind(
+    table: TableStore, latest: Snapshot | None, written: WrittenRows, hashes: HashIndexChange | None
+) -> tuple[WrittenRows, HashIndexChange | None]:
+    """The rows behind those that `latest` has, with the change of the HASH index; as they are, if none came between.
+
+    Raises like `moved_rows`.
+    """
+    if not is_overtaken(table, latest, written.entries, hashes):
+        return written, hashes
+    assigner = bucket_assigner(table, latest)
+    first_sequence = table.live_files.of(latest).next_sequence
+    moved = moved_rows(table, written, first_sequence=first_sequence, assigner=assigner)
+    return moved, None if assigner is None else assigner.write_index()
 
 
 def _renumbered(
