@@ -40,7 +40,8 @@ QUERIES = {
     "q1": "SELECT l_flag, count(*), sum(l_quantity), sum(l_price), sum(l_price * (1 - l_discount)), avg(l_discount) "
     "FROM {lines} WHERE l_shipped <= DATE'2025-06-01' GROUP BY l_flag",
     "q3": "SELECT o_id, o_date, sum(l_price * (1 - l_discount)) AS revenue FROM {orders} "
-    "JOIN {lines} ON o_id = l_order WHERE o_date < DATE'2021-03-15' AND l_shipped > DATE'2021-03-15' GROUP BY o_id, o_date "
+    "JOIN {lines} ON o_id = l_order WHERE o_date < DATE'2021-03-15' "
+    "AND l_shipped > DATE'2021-03-15' GROUP BY o_id, o_date "
     "ORDER BY revenue DESC, o_id LIMIT 10",
     "q6": "SELECT sum(l_price * l_discount) FROM {lines} WHERE l_shipped >= DATE'2021-01-01' AND "
     "l_shipped < DATE'2022-01-01' AND l_discount BETWEEN 0.05 AND 0.07 AND l_quantity < 24",
