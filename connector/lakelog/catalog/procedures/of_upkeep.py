@@ -83,7 +83,9 @@ def _clear_consumers(catalog: TableOpener, values: Mapping[str, Any]) -> pa.Tabl
     chosen = [
         consumer.consumer_id
         for consumer in consumers.list()
-        if wanted.fullmatch(consumer.consumer_id) and not (kept and kept.fullmatch(consumer.consumer_id))
+        if not consumer.is_own
+        and wanted.fullmatch(consumer.consumer_id)
+        and not (kept and kept.fullmatch(consumer.consumer_id))
     ]
     for name in chosen:
         consumers.delete(name)

@@ -172,7 +172,7 @@ class AttachedCatalog(AttachedNamespaces):
             raise UnsupportedError(
                 "this Spark creates tables in an older form than Spark 4.2: use Catalog.create_table"
             )
-        name = self._full_name(identifier)
+        name = self._new_name(identifier)
         if self._exists(name):
             raise raised_in_java(self.jvm.java_class(f"{ANALYSIS}.TableAlreadyExistsException")(identifier))
         self._catalog.create_table(name, **new_table(self.jvm, self._catalog, name, columns[0]))
@@ -180,7 +180,7 @@ class AttachedCatalog(AttachedNamespaces):
 
     def stageCreate(self, identifier: Any, *columns: Any) -> Proxy:  # Java: Identifier, TableInfo or older forms
         """Create a table that appears with its rows."""
-        name = self._full_name(identifier)
+        name = self._new_name(identifier)
         staged = stage_table(self._catalog, name, **new_table(self.jvm, self._catalog, name, columns[-1]))
         return StagedAttachedTable(self.jvm, f"{self._name}.{name}", newest(staged.table), staged)
 
@@ -209,7 +209,9 @@ class AttachedCatalog(AttachedNamespaces):
     def alterTable(self, identifier: Any, changes: Any) -> Proxy:  # Java: Identifier, TableChange[]
         """Change columns and options, all or none."""
         name = self._full_name(identifier)
-        self._loaded(identifier, name).alter(*altered(changes))
+        table, wanted = self._loaded(identifier, name), list(altered(changes))
+        if wanted:  # none for DROP COLUMN IF EXISTS of a column that does not exist
+            table.alter(*wanted)
         return self.loadTable(identifier)
 
     def dropTable(self, identifier: Any) -> bool:  # a Java Identifier
@@ -263,6 +265,12 @@ class AttachedCatalog(AttachedNamespaces):
 
     def _no_table(self, identifier: Any) -> Py4JJavaError:  # a Java Identifier
         return raised_in_java(self.jvm.java_class(f"{ANALYSIS}.NoSuchTableException")(identifier))
+
+    def _new_name(self, identifier: Any) -> str:  # a Java Identifier
+        """`database.table` of a new table. Raises NoSuchNamespaceException for a name that is not one."""
+        if len(identifier.namespace()) != DATABASES_DEEP:
+            raise raised_in_java(self.jvm.java_class(f"{ANALYSIS}.NoSuchNamespaceException")(identifier.namespace()))
+        return self._full_name(identifier)
 
     def _full_name(self, identifier: Any) -> str:  # a Java Identifier
         """`database.table`. Raises NoSuchTableException for a name without a database, or with more parts."""

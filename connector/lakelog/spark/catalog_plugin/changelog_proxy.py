@@ -180,6 +180,12 @@ def _ends(loaded: LoadedTable, asked: Any) -> tuple[RangeEnd, RangeEnd | None]: 
         last = _EPOCH + timedelta(microseconds=int(ending.get())) if ending.isPresent() else None
     else:
         return RangeEnd(number=0), None
+    if kind == "VersionRange" and last is not None:
+        numbers = [range_end(table, one, "CHANGES").number for one in (first, last)]
+        if numbers[0] > numbers[1]:
+            raise InvalidRequestError(
+                f"the changes of table {loaded.table.name} from version {first} to {last} end before they begin"
+            )
     after = _start(table, first, is_inclusive=bool(asked.startingBoundInclusive()))
     up_to = None if last is None else _end(table, last, is_inclusive=bool(asked.endingBoundInclusive()))
     newest = table.snapshots.latest_id() or 0

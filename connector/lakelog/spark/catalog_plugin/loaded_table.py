@@ -14,9 +14,12 @@ from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.predicate import Predicate
 from lakelog.filestore.schema import MAIN_BRANCH
+from lakelog.spark.log_options import check_log_batch
 from lakelog.spark.options import PATH, READ_OPTIONS, TIMEZONE, ReadOptions, known_options, parse_read_options
 from lakelog.spark.shown_state import BRANCH, NEWEST, ShownState, branch_of
 from lakelog.spark.source.batch.batch_readers import batch_reader
+from lakelog.spark.source.batch.snapshot_reader import SnapshotReader
+from lakelog.spark.source.reading.input_partitions import TableRows
 from lakelog.spark.tables import resolve_table
 
 # Options of a read that change the columns or the state of the table: Spark loads it once for each value of them.
@@ -62,8 +65,8 @@ class LoadedTable:
         options = replace(self.options, where=where)
         if options.between is not None or options.log.reads_batch:
             return batch_reader(resolve_table(self.table), options, schema)
-        shown = NEWEST if self.snapshot is None else ShownState(snapshot_id=self.snapshot.id)
-        return batch_reader(self.table, replace(options, state=shown), schema)
+        check_log_batch(options.log, options.state, table_name=self.table.name, has_log=self.table.log is not None)
+        return SnapshotReader(TableRows.of(self.table.store, None, schema, options), options, [self.snapshot])
 
 
 def _short(snapshot: Snapshot) -> str:

@@ -68,23 +68,25 @@ class RowChanges:
 
     def of_rows(self, target: DataFrame, clause: Clause) -> StatementChanges:
         """The changes of an UPDATE or DELETE; `target` has the rows of the table."""
+        self._check_values(target, clause)
         chosen = target if clause.condition is None else target.where(self._column(clause.condition))
         chosen = chosen.select("*", self._target_row())
-        self._check_values(chosen, clause)
         new = self._row(clause) if clause.action == UPDATE else sf.lit(None)
         return self._changes(chosen.select(sf.lit(clause.action).alias(_ACTION), sf.col(_OLD), new.alias(_NEW)))
 
     def of_merge(self, target: DataFrame, source: DataFrame, merge: MergeStatement) -> StatementChanges:
         """The changes of a MERGE; raises InvalidRequestError for a row that several rows of the source change."""
         self._check_stars(source, merge)
+        matched = target.join(source, self._column(merge.on))  # without our columns, which an error would suggest
+        for rows, clauses in ((matched, merge.matched), (source, merge.not_matched), (target, merge.by_source)):
+            for clause in clauses:
+                self._check_values(rows, clause)
         target = target.select("*", self._target_row(), sf.monotonically_increasing_id().alias(_ROW))
         target = self._evaluated(target, merge.by_source, _OLD)
         source = source.select("*", sf.struct("*").alias(_SOURCE))
         source = self._evaluated(source, merge.not_matched, _SOURCE)
         kind = _JOINS.get((bool(merge.not_matched), bool(merge.by_source)), "inner")
         pairs = target.join(source, self._column(merge.on), kind)
-        for clause in merge.matched:
-            self._check_values(pairs, clause)
         has_old, has_source = sf.col(_ROW).isNotNull(), sf.col(_SOURCE).isNotNull()
         cases: list[tuple[Column, str, Column]] = []
         for clause in merge.matched:
@@ -115,7 +117,6 @@ class RowChanges:
         """The rows with what clauses that see this side alone say: whether each holds, and the row that it makes."""
         added: list[Column] = []
         for at, clause in enumerate(clauses):
-            self._check_values(rows, clause)
             holds = sf.lit(True) if clause.condition is None else self._column(clause.condition)
             added += [holds.alias(_holds(side, at)), self._row(clause).alias(_made(side, at))]
         return rows.select("*", *added) if added else rows
@@ -139,7 +140,12 @@ class RowChanges:
         return sf.struct(*columns)
 
     def _check_values(self, rows: DataFrame, clause: Clause) -> None:
-        """Raise InvalidRequestError for a value of a type that INSERT refuses too, by Spark's rule of assignments."""
+        """Raise InvalidRequestError for a value of a type that INSERT refuses too, by Spark's rule of assignments.
+
+        Raises AnalysisException for names that the rows lack.
+        """
+        if clause.condition is not None:
+            rows.where(self._column(clause.condition))
         if not clause.values:
             return
         names = list(clause.values)

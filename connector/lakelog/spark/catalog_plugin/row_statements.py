@@ -126,6 +126,10 @@ class RowStatement:
     def run(self) -> Snapshot | None:
         """Run the statement; None when it changes nothing. Raises what the verbs of a table raise."""
         table = self.catalog.load_table(self.full_name.partition(".")[2])
+        if self.queries is not None and self.plan.getClass().getSimpleName() != "MergeIntoTable":
+            raise UnsupportedError(
+                f"{self.what} after WITH: write the query into the condition, or make a temporary view"
+            )
         match self.plan.getClass().getSimpleName():
             case "UpdateTable":
                 return self._update(table)
@@ -195,6 +199,8 @@ class RowStatement:
         found: dict[str, Any] = {}
         for assignment in _items(assignments):
             parts = [str(part) for part in _items(assignment.key().nameParts())]
+            if parts[-1].lower() in {name.lower() for name in found}:
+                raise InvalidRequestError(f"{self.what} gives column {parts[-1]!r} two values")
             found[parts[-1]] = self._value(assignment.value())
             if len(parts) > 1 and parts[-2].lower() in {field.name.lower() for field in table.schema.fields}:
                 raise UnsupportedError(f"{self.what} sets {'.'.join(parts)}: set the whole column {parts[-2]!r}")
@@ -219,7 +225,14 @@ class RowStatement:
 def _statement_of(session: SparkSession, text: str, find_catalog: FindCatalog) -> RowStatement | None:
     """The statement, if it is a row statement on one of our tables."""
     jvm = Jvm(session)
-    plan = session._jsparkSession.sessionState().sqlParser().parsePlan(text)
+    sessions = jvm.scala_object("org.apache.spark.sql.classic.SparkSession")
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(session._jsparkSession)  # whose conf, such as the time zone, the literals are read in
+    try:
+        plan = session._jsparkSession.sessionState().sqlParser().parsePlan(text)
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
     queries = None
     if plan.getClass().getSimpleName() == "UnresolvedWith":
         queries, plan = plan, plan.child()
@@ -238,8 +251,8 @@ def _statement_of(session: SparkSession, text: str, find_catalog: FindCatalog) -
         current = [str(part) for part in manager.currentNamespace()]
         parts = [str(manager.currentCatalog().name()), *(current if len(parts) == 1 else []), *parts]
     catalog = find_catalog(session, parts[0])
-    if catalog is None:
-        return None
+    if catalog is None or not catalog.table_exists(".".join(parts[1:])):
+        return None  # Spark has the error for it
     return RowStatement(jvm=jvm, plan=plan, catalog=catalog, full_name=".".join(parts), alias=alias, queries=queries)
 
 

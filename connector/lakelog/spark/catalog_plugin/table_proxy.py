@@ -17,7 +17,8 @@ from lakelog.spark.catalog_plugin.java.proxy import Proxy
 from lakelog.spark.catalog_plugin.row_operation_proxy import DELETE, DeleteOperationBuilder, refused_statement
 from lakelog.spark.catalog_plugin.scan_builder import TableScanBuilder
 from lakelog.spark.catalog_plugin.write_proxy import TableWriteBuilder
-from lakelog.spark.session import FORMAT
+from lakelog.spark.options import READ_OPTIONS, known_options
+from lakelog.spark.session import FORMAT, java_strings
 from lakelog.spark.source.reading.read_mark import note_attached
 from lakelog.spark.source.reading.read_schema import read_schema
 
@@ -107,8 +108,9 @@ class AttachedTable(Proxy):
         names = _READS if self._loaded.is_named else (*_READS, *_WRITES)
         return self.jvm.constants("catalog.TableCapability", names)
 
-    def newScanBuilder(self, options: Any) -> Proxy:  # a Java CaseInsensitiveStringMap; known at load
-        """A scan for one place of a plan."""
+    def newScanBuilder(self, options: Any) -> Proxy:  # a Java CaseInsensitiveStringMap
+        """A scan for one place of a plan. Raises OptionError for an unknown option; the others were taken at load."""
+        known_options(java_strings(options.asCaseSensitiveMap()), READ_OPTIONS)
         return TableScanBuilder(self.jvm, self._loaded)
 
     def newWriteBuilder(self, info: Any) -> Proxy:  # a Java LogicalWriteInfo

@@ -42,6 +42,7 @@ from lakelog.filestore.predicate.tree import (
     Predicate,
     columns,
     negated,
+    sql_of,
 )
 
 __all__ = [
@@ -76,6 +77,7 @@ __all__ = [
     "predicate_of",
     "required_predicate",
     "resolved_columns",
+    "sql_of",
     "text_value",
     "to_polars",
     "tokens_of",

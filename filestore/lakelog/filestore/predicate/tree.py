@@ -102,6 +102,34 @@ class Or:
 Predicate = Compare | In | IsNull | Like | Constant | And | Or
 
 
+def sql_of(predicate: Predicate) -> str:
+    """The filter as SQL, for people."""
+    match predicate:
+        case And() | Or():
+            word = " AND " if isinstance(predicate, And) else " OR "
+            return word.join(
+                f"({sql_of(part)})" if isinstance(part, And | Or) else sql_of(part) for part in predicate.parts
+            )
+        case Compare():
+            return f"{predicate.column} {predicate.operator} {_literal_sql(predicate.literal)}"
+        case In():
+            values = ", ".join(_literal_sql(one) for one in predicate.literals)
+            return f"{predicate.column} {'NOT ' * predicate.is_negated}IN ({values})"
+        case IsNull():
+            return f"{predicate.column} IS {'NOT ' * predicate.is_negated}NULL"
+        case Like():
+            return f"{predicate.column} {'NOT ' * predicate.is_negated}LIKE {predicate.pattern!r}"
+        case Constant():
+            return "NULL" if predicate.value is None else str(predicate.value).upper()
+
+
+def _literal_sql(literal: Literal) -> str:
+    if literal.kind is LiteralKind.BYTES and isinstance(literal.value, bytes):
+        return f"X'{literal.value.hex().upper()}'"
+    is_text = literal.kind in (LiteralKind.STRING, LiteralKind.TIMESTAMP)
+    return repr(literal.value) if is_text else "NULL" if literal.value is None else str(literal.value)
+
+
 def columns(predicate: Predicate) -> frozenset[str]:
     """Names of the columns in the filter, as they were written."""
     return frozenset(_columns(predicate))

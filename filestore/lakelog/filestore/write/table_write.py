@@ -22,7 +22,7 @@ from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIE
 from lakelog.filestore.metadata.tables.identity import latest_of
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.metadata.tables.unnamed_files import discard_files
-from lakelog.filestore.predicate import Predicate, RowTest, resolved_columns
+from lakelog.filestore.predicate import Predicate, RowTest, resolved_columns, sql_of
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.write.assigning import BucketAssigner, bucket_assigner
 from lakelog.filestore.write.moved_rows import moved_rows
@@ -83,7 +83,7 @@ class PartitionFilter:
             )
 
     def __str__(self) -> str:
-        return str(self._where)
+        return sql_of(self._where)
 
 
 Replaced = Overwrite | PartitionFilter

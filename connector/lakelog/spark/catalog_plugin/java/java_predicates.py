@@ -7,6 +7,7 @@ Source: Spark, `org.apache.spark.sql.connector.expressions.filter.Predicate`, wh
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -196,7 +197,7 @@ def _literal_of(value: Any, kind: str) -> Literal:
     if kind in _WHOLE:
         return Literal(kind=LiteralKind.NUMBER, value=Decimal(int(value)))
     if kind in _FLOATING:
-        number = Decimal(float(value))
+        number = Decimal(_as_stored(float(value), kind))
         if not number.is_finite():
             raise _UnknownError
         return Literal(kind=LiteralKind.NUMBER, value=number)
@@ -211,6 +212,12 @@ def _literal_of(value: Any, kind: str) -> Literal:
     if kind in ("timestamp", "timestamp_ntz"):
         return Literal(kind=LiteralKind.TIMESTAMP, value=_moment(int(value), has_zone=kind == "timestamp"))
     raise _UnknownError
+
+
+def _as_stored(value: float, kind: str) -> float:
+    """The number that a column of the type stores: a FLOAT comes by its shortest text, which names another DOUBLE."""
+    stored: float = struct.unpack("f", struct.pack("f", value))[0] if kind == "float" else value
+    return stored
 
 
 def _day(days: int) -> str:

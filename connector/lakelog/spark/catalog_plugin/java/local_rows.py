@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any  # Any: py4j gives Java objects without types
 
 import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from lakelog.spark.catalog_plugin.java.proxy import Proxy
 from lakelog.spark.types import spark_arrow_schema
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from lakelog.spark.catalog_plugin.java.jvm import Jvm
 
 
+_ROW = "org.apache.spark.sql.catalyst.InternalRow"
+
+
 class LocalRows(Proxy):
     """A few rows. `schema` is that of Spark; without it the types of the Arrow table say it."""
 
@@ -23,7 +27,7 @@ class LocalRows(Proxy):
     def __init__(self, jvm: Jvm, text: str, rows: pa.Table, schema: spark.StructType | None = None) -> None:
         super().__init__(jvm, text)
         self._table = rows
-        self._schema = jvm.session.createDataFrame(rows.slice(0, 0)).schema if schema is None else schema
+        self._schema = from_arrow_schema(rows.schema) if schema is None else schema
 
     def description(self) -> str:
         """The text of the scan in EXPLAIN."""
@@ -55,6 +59,8 @@ def rows_in_java(jvm: Jvm, rows: pa.Table, schema: spark.StructType) -> Any:  # 
 
     `createDataFrame` does the same by five times as many calls and a file.
     """
+    if not rows.num_rows:
+        return jvm.gateway.new_array(jvm.java_class(_ROW), 0)
     written = pa.BufferOutputStream()
     given = rows.cast(spark_arrow_schema(schema))
     with pa.ipc.new_stream(written, given.schema) as stream:
@@ -64,6 +70,6 @@ def rows_in_java(jvm: Jvm, rows: pa.Table, schema: spark.StructType) -> Any:  # 
     batches = jvm.scala_object("org.apache.spark.sql.execution.arrow.ArrowConverters").getBatchesFromStream(channel)
     utils = jvm.java_class("org.apache.spark.sql.api.python.PythonSQLUtils")
     relation = utils.toDataFrame(batches, schema.json(), jvm.session._jsparkSession).queryExecution().analyzed()
-    made = jvm.gateway.new_array(jvm.java_class("org.apache.spark.sql.catalyst.InternalRow"), rows.num_rows)
+    made = jvm.gateway.new_array(jvm.java_class(_ROW), rows.num_rows)
     relation.data().copyToArray(made)
     return made

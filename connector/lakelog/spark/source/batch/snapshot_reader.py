@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.read import plan_read
 from lakelog.spark.failures import sentence_first
 from lakelog.spark.options import ReadOptions
@@ -23,16 +24,17 @@ from lakelog.spark.source.reading.read_mark import marked, state_read
 class SnapshotReader(DataSourceReader):
     """Reads one snapshot, which is chosen when Spark plans: everything derived from one DataFrame sees one snapshot."""
 
-    def __init__(self, rows: TableRows, options: ReadOptions) -> None:
-        """Read nothing yet."""
+    def __init__(self, rows: TableRows, options: ReadOptions, chosen: Sequence[Snapshot | None] = ()) -> None:
+        """Read nothing yet. `chosen` has the snapshot if it is chosen already; it may have expired but for a tag."""
         self._rows = rows
         self._options = options
+        self._chosen = tuple(chosen)
 
     @sentence_first()
     def partitions(self) -> Sequence[InputPartition]:
         """The splits of the snapshot."""
         table, options = self._rows.table, self._options
-        snapshot = table.snapshot(**options.state.choice)
+        snapshot = self._chosen[0] if self._chosen else table.snapshot(**options.state.choice)
         splits = plan_read(table, snapshot, where=options.where).splits
         groups = pack(splits, lambda split: split.size_bytes, count=partition_count(), size_max=PARTITION_BYTES)
         return marked([SplitsPartition(group) for group in groups], state_read(table, snapshot))
