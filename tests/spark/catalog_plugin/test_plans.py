@@ -158,6 +158,15 @@ def test_options_of_one_read_do_not_reach_another(session: SparkSession) -> None
     assert session.sql(f"SELECT {sums}").collect() == [(135_000, 3_000, 180_000, 180_000)]
 
 
+def test_a_range_of_changes_is_read_where_no_file_needs_a_merge(session: SparkSession) -> None:
+    large(session, compacted=True)
+    session.sql("INSERT INTO lake.db.t VALUES (99999, 'new', 1)")
+    session.sql("CALL lake.sys.compact('db.t')")
+    changed = "SELECT id FROM lake.db.t WITH (`incremental-between`='3,4')"
+    assert session.sql(changed).collect() == [(99_999,)]
+    assert session.sql("SELECT count(*) FROM lake.db.t WITH (where='id >= 39999')").collect() == [(2,)]
+
+
 def test_rows_are_counted_by_metadata_where_that_is_exact(session: SparkSession) -> None:
     large(session, compacted=True)
     counted = session.sql("SELECT count(*), count(*) + 1 FROM lake.db.t")

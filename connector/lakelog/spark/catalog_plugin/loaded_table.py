@@ -53,6 +53,12 @@ class LoadedTable:
         options = "".join(f" {key}={value!r}" for key, value in sorted(self.given.items()))
         return f"{self.table.name} of {self.table.path}@{state}{options}"
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the rows are those of the snapshot: no condition in the options, no range of changes, no log."""
+        options = self.options
+        return options.where is None and options.between is None and not options.log.reads_batch
+
     def source_options(self) -> dict[str, str]:
         """The options with which `format("lakelog")` opens the table: those of the statement, and where it is."""
         options = {**self.given, PATH.key: self.table.path}

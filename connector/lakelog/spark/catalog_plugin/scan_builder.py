@@ -79,7 +79,12 @@ class TableScanBuilder(Proxy):
         """The row of `count(*)`; None for other aggregates, and where rows may be replaced, deleted or filtered out."""
         functions = list(aggregation.aggregateExpressions())
         kinds = {function.getClass().getSimpleName() for function in functions}
-        if kinds != {"CountStar"} or len(aggregation.groupByExpressions()) or self._filters or not self._is_plain():
+        if (
+            kinds != {"CountStar"}
+            or len(aggregation.groupByExpressions())
+            or self._filters
+            or not self._loaded.is_whole
+        ):
             return None
         files = self._loaded.table.store
         splits = plan_read(files, self._loaded.snapshot, where=None).splits
@@ -88,17 +93,12 @@ class TableScanBuilder(Proxy):
         rows = pa.array([sum(split.row_count for split in splits)], pa.int64())
         return pa.table({f"count_{at}": rows for at in range(len(functions))})
 
-    def _is_plain(self) -> bool:
-        """Whether the rows are those of the snapshot, without a condition of the options."""
-        options = self._loaded.options
-        return options.where is None and options.between is None and not options.log.reads_batch
-
     def build(self) -> Proxy:
         """The scan."""
         if self._counts is not None:
             return LocalRows(self.jvm, f"lakelog count of {self._loaded.identity}", self._counts)
         scan = TableScan(self.jvm, self._loaded, self._schema, tuple(self._filters), tuple(self._pushed))
-        return scan.as_local() if self._is_plain() and scan.is_small else scan
+        return scan.as_local() if self._loaded.is_whole and scan.is_small else scan
 
 
 def _narrowest(schema: spark.StructType) -> spark.StructField:

@@ -154,7 +154,7 @@ class TableScan(Proxy):
 
     def _planned(self) -> Any:  # a Java Scan
         files, options = self._loaded.table.store, self._loaded.options
-        is_plain = not options.has_row_kind and not options.log.metadata and options.where is None
+        is_plain = self._loaded.is_whole and not options.has_row_kind and not options.log.metadata
         if is_plain and self._splits and all(is_scanned_by_spark(files, split) for split in self._splits):
             paths = [files.readable_path(split.bucket_id, file) for split in self._splits for file in split.files]
             schema = to_spark_schema(files.schema.fields)
