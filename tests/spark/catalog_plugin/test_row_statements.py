@@ -152,6 +152,18 @@ def test_merges_at_once_are_both_in(session: SparkSession) -> None:
     assert found == {1: 6, **{100 + number: 7 for number in range(6)}}
 
 
+def test_merges_at_once_whose_source_is_the_table_lose_nothing(session: SparkSession) -> None:
+    session.sql("CREATE TABLE lake.db.t (id BIGINT NOT NULL, n INT) TBLPROPERTIES ('primary-key'='id')")
+    session.sql("INSERT INTO lake.db.t VALUES (1, 0), (2, 0)")
+    merge = (
+        "MERGE INTO lake.db.t t USING (SELECT id, n + 1 AS n FROM lake.db.t WHERE id = 1) s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET n = s.n"
+    )
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda _: session.sql(merge), range(6)))
+    assert {row.id: row.n for row in session.table("lake.db.t").collect()} == {1: 6, 2: 0}
+
+
 def test_a_source_with_two_rows_for_one_is_refused_and_changes_nothing(session: SparkSession) -> None:
     session.sql("CREATE TABLE lake.db.t (id BIGINT NOT NULL, n INT) TBLPROPERTIES ('primary-key'='id')")
     session.sql("INSERT INTO lake.db.t VALUES (1, 0)")

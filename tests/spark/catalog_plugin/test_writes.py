@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import polars as pl
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from lakelog.catalog import Catalog
+from lakelog.catalog import Catalog, ConflictError, Table
 from lakelog.lineage.records.record import TableSource, TableVersion, batches_of
-from lakelog.spark import attach, detach
+from lakelog.spark import attach, detach, error_of
+from lakelog.spark.catalog_plugin import write_proxy
+from lakelog.spark.catalog_plugin.java.jvm import Jvm
+from lakelog.spark.catalog_plugin.recording import recorded_statement
 
 
 @pytest.fixture
@@ -151,3 +155,22 @@ def test_inserts_at_once_are_all_in(session: SparkSession, tmp_path: Path, optio
     assert len({file.path for file in table.system.files()}) <= len(list((tmp_path / "lake").rglob("data-*")))
     changed = {row["id"] for batch in table.changes(after=1) for row in batch.to_pylist()}
     assert len(changed) == 80
+
+
+def test_an_overwrite_drops_no_commit_that_it_has_not_seen(
+    session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session.sql("CREATE TABLE lake.db.t (id BIGINT NOT NULL, v STRING) TBLPROPERTIES ('primary-key'='id')")
+    session.sql("INSERT INTO lake.db.t VALUES (1, 'a')")
+
+    def and_another_commits(jvm: Jvm, table: Table, options: Mapping[str, str]) -> Table:
+        Catalog(tmp_path / "lake").load_table("db.t").write(pl.DataFrame({"id": [2], "v": ["other"]}))
+        return recorded_statement(jvm, table, options)
+
+    monkeypatch.setattr(write_proxy, "recorded_statement", and_another_commits)
+    with pytest.raises(PySparkException, match="appeared behind the one that the statement sees") as caught:
+        session.sql("INSERT OVERWRITE lake.db.t SELECT id, upper(v) FROM lake.db.t")
+    assert isinstance(error_of(caught.value), ConflictError)
+    monkeypatch.undo()
+    session.sql("INSERT OVERWRITE lake.db.t SELECT id, upper(v) FROM lake.db.t")
+    assert rows_of(session, "lake.db.t") == [(1, "A"), (2, "OTHER")]

@@ -21,7 +21,7 @@ from pyspark.sql.sql_formatter import SQLStringFormatter
 
 from lakelog.catalog import Catalog, Table
 from lakelog.catalog.logs.statements import run_statement
-from lakelog.common.errors import InvalidRequestError, LakelogError, UnsupportedError
+from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError, UnsupportedError
 from lakelog.filestore.predicate import check_filter, parse_where
 from lakelog.filestore.write import StatementChanges, check_replaceable
 from lakelog.spark.catalog_plugin.java.java_errors import as_spark_error
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 _WORDS = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(UPDATE|DELETE|MERGE|WITH)\b", re.IGNORECASE | re.DOTALL)
 _ANSWER = spark.StructType([spark.StructField("snapshot_id", spark.LongType())])
 _WRAPPED = "_lakelog_sql"
+_ATTEMPTS = 50
 
 FindCatalog = Callable[[SparkSession, str], Catalog | None]
 FollowSession = Callable[[SparkSession, SparkSession], None]
@@ -165,10 +166,13 @@ class RowStatement:
             not_matched=[self._clause(table, one, ()) for one in _items(plan.notMatchedActions())],
             by_source=[self._clause(table, one, keys) for one in _items(plan.notMatchedBySourceActions())],
         )
-        source = self._frame(plan.sourceTable())
-        return self._run(
-            recorded(source, table), "MERGE", lambda changes, target: changes.of_merge(target, source, merge)
-        )
+        for _ in range(_ATTEMPTS):  # the source may read the table, and is recorded as it was read
+            source = self._frame(plan.sourceTable())
+            try:
+                return self._run(recorded(source, table), "MERGE", _Once(source, merge).changes)
+            except _OvertakenError:
+                continue
+        raise ConflictError(f"{self.what}: other writers commit all the time; nothing was changed: merge again")
 
     def _run(
         self, table: Table, operation: str, compute: Callable[[RowChanges, DataFrame], StatementChanges]
@@ -220,6 +224,26 @@ class RowStatement:
             plan = self.queries.withNewChildren(self.jvm.scala_seq([plan]))
         datasets = self.jvm.scala_object("org.apache.spark.sql.classic.Dataset")
         return DataFrame(datasets.ofRows(session._jsparkSession, plan), session)
+
+
+class _OvertakenError(ConflictError):
+    """Another commit came first, and the source has to be read again, too."""
+
+
+@dataclass(slots=True)
+class _Once:
+    """Computes a merge for one snapshot of the table: the sources of a commit are those that it was made from."""
+
+    source: DataFrame
+    merge: MergeStatement
+    is_done: bool = False
+
+    def changes(self, changes: RowChanges, target: DataFrame) -> StatementChanges:
+        """The changes. Raises _OvertakenError for the second snapshot."""
+        if self.is_done:
+            raise _OvertakenError
+        self.is_done = True
+        return changes.of_merge(target, self.source, self.merge)
 
 
 def _statement_of(session: SparkSession, text: str, find_catalog: FindCatalog) -> RowStatement | None:

@@ -17,7 +17,7 @@ from pyspark import cloudpickle
 from pyspark.sql import types as spark
 from pyspark.sql.datasource import DataSourceArrowWriter
 
-from lakelog.common.errors import InvalidRequestError
+from lakelog.common.errors import ConflictError, InvalidRequestError
 from lakelog.filestore.write import Overwrite, PartitionFilter
 from lakelog.spark.catalog_plugin.created_tables import PARTITION, PRIMARY_KEY
 from lakelog.spark.catalog_plugin.java.java_predicates import joined_filters, pushed_filter
@@ -137,6 +137,8 @@ class TableBatchWrite(Proxy):
             replaces=replaces,
             merges_schema=merges_schema(options),
         )
+        if replaces is not None:  # behind the plan: what it was made on is not older
+            _check_unchanged(loaded)
 
     def createBatchWriterFactory(self, info: Any) -> Any:  # Java: PhysicalWriteInfo; DataWriterFactory
         """What the tasks run."""
@@ -158,6 +160,20 @@ class TableBatchWrite(Proxy):
 
     def abort(self, messages: Any) -> None:
         """Nothing: files of a failed write are orphan files."""
+
+
+def _check_unchanged(loaded: LoadedTable) -> None:
+    """Raise ConflictError if the table has a newer commit than the one that the statement reads.
+
+    An overwrite whose rows come from the table itself would drop that commit.
+    """
+    newest = loaded.table.store.snapshot()
+    if newest != loaded.snapshot:
+        found, seen = (0 if one is None else one.id for one in (newest, loaded.snapshot))
+        raise ConflictError(
+            f"snapshot {found} of table {loaded.table.name} appeared behind the one that the statement sees, {seen}; "
+            "nothing was written: write again"
+        )
 
 
 def _options_of_write(table: Table, given: Mapping[str, str]) -> dict[str, str]:
