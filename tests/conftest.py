@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parent.parent
+WORKER_IMPORTS = ROOT / "tests" / "support" / "worker_imports"
 _SHARED = {"spark", "bootstrap_servers"}
 
 
@@ -44,6 +45,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")
     if not config.getoption("--full"):
         os.fsync = _no_fsync
+        _import_before_fork()
     os.environ[EXAMPLES_VARIABLE] = "1" if config.getoption("--full") else "0.5"
     settings.register_profile("gate", derandomize=True, deadline=None, max_examples=examples(50))
     settings.register_profile("full", deadline=None)
@@ -52,6 +54,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _no_fsync(fd: object) -> None:
     """What the gate does to make files durable: no test has a power failure, and a killed process loses no write."""
+
+
+def _import_before_fork() -> None:
+    """Spark's Python daemons import what their workers need before they fork them: `sitecustomize` of that folder."""
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if str(WORKER_IMPORTS) not in paths:  # xdist's processes inherit it
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(WORKER_IMPORTS), *paths)))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -226,7 +226,7 @@ class RowStatement:
         return DataFrame(datasets.ofRows(session._jsparkSession, plan), session)
 
 
-class _OvertakenError(ConflictError):
+class _OvertakenError(Exception):
     """Another commit came first, and the source has to be read again, too."""
 
 
