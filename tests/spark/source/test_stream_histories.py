@@ -20,7 +20,8 @@ from lakelog.common.errors import NotFoundError
 from lakelog.filestore.expire.retention_rules import Retention
 from lakelog.filestore.refs.tags.tags import write_tag
 from lakelog.filestore.table import FileStoreTable
-from lakelog.spark.source.phases import stream_follow, stream_head
+from lakelog.spark.source.phases import stream_head
+from lakelog.spark.source.reading import packing
 from lakelog.spark.source.reading.admission import Limits
 from lakelog.spark.source.reading.offsets import Offset
 from tests.support.streams.planned_reader import Change as Signed
@@ -206,7 +207,7 @@ def test_an_overwrite_of_fixed_buckets_is_read_by_several_tasks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A key stays in its bucket there."""
-    monkeypatch.setattr(stream_follow, "partition_count", lambda: 2)  # of a machine with two cores
+    monkeypatch.setattr(packing, "partition_count", lambda: 2)  # of a machine with two cores
     table = table_of(tmp_path, KINDS["none"])
     table.write(rows_of([6], 0))
     follower = Follower(open_table(table.path))

@@ -5,7 +5,7 @@ Source: Spark, `org.apache.spark.sql.connector.catalog`: TableCatalog, SupportsN
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, ClassVar  # Any: py4j gives Java objects without types
 
@@ -21,7 +21,7 @@ from lakelog.spark.catalog_plugin.created_tables import new_table
 from lakelog.spark.catalog_plugin.java.java_errors import ANALYSIS, raised_in_java
 from lakelog.spark.catalog_plugin.java.jvm import Jvm
 from lakelog.spark.catalog_plugin.java.proxy import Proxy
-from lakelog.spark.catalog_plugin.loaded_table import load_at, newest, state_keys
+from lakelog.spark.catalog_plugin.loaded_table import STATE_KEYS, load_at, newest
 from lakelog.spark.catalog_plugin.namespaces import DATABASES_DEEP, AttachedNamespaces
 from lakelog.spark.catalog_plugin.partition_proxy import PartitionedTable
 from lakelog.spark.catalog_plugin.procedure_proxy import DATABASE, UnboundProcedure, procedure_names
@@ -89,7 +89,7 @@ class AttachedCatalog(AttachedNamespaces):
 
     @cached_property
     def _state_keys(self) -> Any:  # a java.util.Set
-        return self.jvm.java_set(state_keys())
+        return self.jvm.java_set(STATE_KEYS)
 
     def useNullableQuerySchema(self) -> bool:
         """Whether the columns of CREATE TABLE AS SELECT take null."""
@@ -99,13 +99,15 @@ class AttachedCatalog(AttachedNamespaces):
         """The tables of a database."""
         database = self._database(namespace)
         identifier = self.jvm.connector("catalog.Identifier")
-        return self.jvm.array(identifier, [identifier.of(namespace, name) for name in self._tables(database)])
+        return self.jvm.array(
+            identifier, [identifier.of(namespace, name) for name in self._catalog.list_tables(database)]
+        )
 
     def listTableSummaries(self, namespace: Any) -> Any:  # Java: a String[]; a TableSummary[]
         """The tables of a database, with their kind."""
         database = self._database(namespace)
         identifier, summary = self.jvm.connector("catalog.Identifier"), self.jvm.connector("catalog.TableSummary")
-        made = [summary.of(identifier.of(namespace, name), "EXTERNAL") for name in self._tables(database)]
+        made = [summary.of(identifier.of(namespace, name), "EXTERNAL") for name in self._catalog.list_tables(database)]
         return self.jvm.array(summary, made)
 
     def loadTable(self, identifier: Any, *how: Any) -> Proxy:  # Java: Identifier, and what a statement says
@@ -198,10 +200,6 @@ class AttachedCatalog(AttachedNamespaces):
             return self.stageReplace(identifier, *columns)
         return self.stageCreate(identifier, *columns)
 
-    def supportedCustomMetrics(self) -> Any:  # a Java CustomMetric[]
-        """No metrics."""
-        return self.jvm.array(self.jvm.connector("metric.CustomMetric"), ())
-
     def createTableLike(self, identifier: Any, info: Any, source: Any) -> Proxy:  # a Java Table
         """Create a table with the columns of another."""
         return self.createTable(identifier, info)
@@ -248,9 +246,6 @@ class AttachedCatalog(AttachedNamespaces):
         identifier = self.jvm.connector("catalog.Identifier")
         names = procedure_names() if list(namespace) in ([DATABASE], []) else []
         return self.jvm.array(identifier, [identifier.of(self.jvm.strings([DATABASE]), name) for name in names])
-
-    def _tables(self, database: str) -> Sequence[str]:
-        return self._catalog.list_tables(database)
 
     def _loaded(self, identifier: Any, name: str) -> Any:  # a Java Identifier; a Table
         try:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any  # Any: py4j gives Java objects without ty
 
 from pyspark.sql import types as spark
 
-from lakelog.common.errors import InvalidRequestError, UnsupportedError
+from lakelog.catalog.tables.commit_range import CommitRange
+from lakelog.common.errors import UnsupportedError
 from lakelog.common.types import ROW_KIND_COLUMN
-from lakelog.filestore.metadata.tables import TableStore
-from lakelog.filestore.refs import RangeEnd, RangeName, range_end
+from lakelog.filestore.refs import RangeEnd, RangeName
 from lakelog.spark.catalog_plugin.java.planned_scans import python_scan
 from lakelog.spark.catalog_plugin.java.proxy import Proxy
+from lakelog.spark.catalog_plugin.java.scan_proxy import ScanProxy, pruned
 from lakelog.spark.source.batch.changelog_reader import CHANGE_FIELDS, ChangelogReader
 from lakelog.spark.source.reading.input_partitions import TableRows
 from lakelog.spark.types import spark_arrow_schema, to_spark_schema
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from lakelog.spark.catalog_plugin.loaded_table import LoadedTable
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLI = timedelta(milliseconds=1)
 _NET = "NET_CHANGES"
 
 
@@ -101,9 +101,7 @@ class ChangesScanBuilder(Proxy):
 
     def pruneColumns(self, required: Any) -> None:  # a Java StructType
         """Read only these columns."""
-        names = set(required.fieldNames())
-        fields = [field for field in self._schema.fields if field.name in names]
-        self._schema = spark.StructType(fields or list(CHANGE_FIELDS[1:2]))
+        self._schema = pruned(self._schema, required, CHANGE_FIELDS[1])
 
     def build(self) -> Any:  # a Java Scan
         """The scan."""
@@ -125,23 +123,14 @@ class ChangesScanBuilder(Proxy):
         return ChangesScan(self.jvm, self.toString(), python_scan(self.jvm, reader, self._schema), self._schema)
 
 
-class ChangesScan(Proxy):
+class ChangesScan(ScanProxy):
     """A read of changes, in a batch."""
 
     interfaces = ("read.Scan",)
 
     def __init__(self, jvm: Jvm, text: str, scan: Any, schema: spark.StructType) -> None:  # a Java Scan
-        super().__init__(jvm, f"scan by {text}")
+        super().__init__(jvm, f"scan by {text}", schema)
         self._scan = scan
-        self._schema = schema
-
-    def description(self) -> str:
-        """The text of the scan in EXPLAIN."""
-        return self.toString()
-
-    def readSchema(self) -> Any:  # a Java StructType
-        """The columns that are read."""
-        return self.jvm.schema(self._schema)
 
     def toBatch(self) -> Any:  # a Java Batch
         """The tasks."""
@@ -154,60 +143,24 @@ class ChangesScan(Proxy):
             "the column _row_kind; `metadata-columns` adds the snapshot of each"
         )
 
-    def columnarSupportMode(self) -> Any:  # a Java ColumnarSupportMode
-        """Whether rows come in columns: the partitions say so."""
-        return self.jvm.connector("read.Scan$ColumnarSupportMode").PARTITION_DEFINED
-
-    def supportedCustomMetrics(self) -> Any:  # a Java CustomMetric[]
-        """No metrics."""
-        return self.jvm.array(self.jvm.connector("metric.CustomMetric"), ())
-
-    def reportDriverMetrics(self) -> Any:  # a Java CustomTaskMetric[]
-        """No metrics."""
-        return self.jvm.array(self.jvm.connector("metric.CustomTaskMetric"), ())
-
 
 def _ends(loaded: LoadedTable, asked: Any) -> tuple[RangeEnd, RangeEnd | None]:  # a Java ChangelogRange
     """The states between which the changes are: the first one is not among them."""
-    table = loaded.table.store
-    kind = asked.getClass().getSimpleName()
-    if kind == "VersionRange":
-        first: RangeName = str(asked.startingVersion())
-        last: RangeName | None = str(asked.endingVersion().get()) if asked.endingVersion().isPresent() else None
-    elif kind == "TimestampRange":
-        ending = asked.endingTimestamp()
-        first = _EPOCH + timedelta(microseconds=int(asked.startingTimestamp()))
-        last = _EPOCH + timedelta(microseconds=int(ending.get())) if ending.isPresent() else None
-    else:
-        return RangeEnd(number=0), None
-    if kind == "VersionRange" and last is not None:
-        numbers = [range_end(table, one, "CHANGES").number for one in (first, last)]
-        if numbers[0] > numbers[1]:
-            raise InvalidRequestError(
-                f"the changes of table {loaded.table.name} from version {first} to {last} end before they begin"
-            )
-    after = _start(table, first, is_inclusive=bool(asked.startingBoundInclusive()))
-    up_to = None if last is None else _end(table, last, is_inclusive=bool(asked.endingBoundInclusive()))
-    newest = table.snapshots.latest_id() or 0
-    for end in (after, up_to):
-        if end is not None and end.number > newest:
-            raise InvalidRequestError(f"table {loaded.table.name} has no version {end.number}; its newest is {newest}")
-    if up_to is not None and up_to.number < after.number:
-        raise InvalidRequestError(
-            f"the changes of table {loaded.table.name} from {first} to {last} end before they begin"
-        )
-    return after, up_to
-
-
-def _start(table: TableStore, first: RangeName, *, is_inclusive: bool) -> RangeEnd:
-    if isinstance(first, datetime):
-        return range_end(table, first - _MILLI if is_inclusive else first, "FROM TIMESTAMP")
-    end = range_end(table, first, "FROM VERSION")
-    return RangeEnd(number=max(0, end.number - 1)) if is_inclusive else end
-
-
-def _end(table: TableStore, last: RangeName, *, is_inclusive: bool) -> RangeEnd:
-    if isinstance(last, datetime):
-        return range_end(table, last if is_inclusive else last - _MILLI, "TO TIMESTAMP")
-    end = range_end(table, last, "TO VERSION")
-    return end if is_inclusive else RangeEnd(number=max(0, end.number - 1))
+    first: RangeName
+    last: RangeName | None
+    match asked.getClass().getSimpleName():
+        case "VersionRange":
+            first, ending = str(asked.startingVersion()), asked.endingVersion()
+            last = str(ending.get()) if ending.isPresent() else None
+        case "TimestampRange":
+            first, ending = _EPOCH + timedelta(microseconds=int(asked.startingTimestamp())), asked.endingTimestamp()
+            last = _EPOCH + timedelta(microseconds=int(ending.get())) if ending.isPresent() else None
+        case _:
+            return RangeEnd(number=0), None
+    asked_range = CommitRange(
+        first=first,
+        last=last,
+        includes_first=bool(asked.startingBoundInclusive()),
+        includes_last=bool(asked.endingBoundInclusive()),
+    )
+    return asked_range.ends(loaded.table.store)

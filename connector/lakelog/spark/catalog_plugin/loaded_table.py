@@ -23,8 +23,8 @@ from lakelog.spark.source.reading.input_partitions import TableRows
 from lakelog.spark.tables import resolve_table
 
 # Options of a read that change the columns or the state of the table: Spark loads it once for each value of them.
+STATE_KEYS = tuple(option.key for option in READ_OPTIONS)
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}")
-_STATE_KEYS = tuple(option.key for option in READ_OPTIONS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
@@ -107,8 +107,3 @@ def newest(table: Table) -> LoadedTable:
     """A table at its newest state."""
     options = parse_read_options({}, table)
     return LoadedTable(table=table, snapshot=table.store.snapshot(), options=options, given={}, is_named=False)
-
-
-def state_keys() -> tuple[str, ...]:
-    """The options by which Spark tells states of a table apart."""
-    return _STATE_KEYS

@@ -11,14 +11,14 @@ from lakelog.catalog import Catalog
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.spark.catalog_plugin.java.java_errors import ANALYSIS, raised_in_java
 from lakelog.spark.catalog_plugin.java.jvm import Jvm
-from lakelog.spark.catalog_plugin.java.proxy import Proxy
+from lakelog.spark.catalog_plugin.java.proxy import WithoutMetrics
 from lakelog.spark.catalog_plugin.procedure_proxy import DATABASE
 from lakelog.spark.session import java_strings
 
 DATABASES_DEEP = 1
 
 
-class AttachedNamespaces(Proxy):
+class AttachedNamespaces(WithoutMetrics):
     """The databases of a warehouse; a database holds no other."""
 
     def __init__(self, jvm: Jvm, text: str, name: str, catalog: Catalog) -> None:

@@ -12,16 +12,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any  # Any: py4j gives Java objects without types
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as spark
 
+from lakelog.catalog.tables.row_actions import (
+    ACTION,
+    DELETE,
+    INSERT,
+    MARK,
+    NEW,
+    OLD,
+    ROW,
+    UPDATE,
+    changes_of_actions,
+    member,
+)
 from lakelog.common.errors import InvalidRequestError
-from lakelog.common.quoting import shown
-from lakelog.common.types import DataField
-from lakelog.filestore.write import StatementChanges, deletion_of, insertion_of, joined, replacement_of, validate_rows
+from lakelog.filestore.write import StatementChanges
 from lakelog.spark.projection import quoted
 from lakelog.spark.types import to_spark_schema, to_spark_type
 
@@ -29,10 +37,8 @@ if TYPE_CHECKING:
     from lakelog.filestore import FileStoreTable
     from lakelog.spark.catalog_plugin.java.jvm import Jvm
 
-UPDATE, DELETE, INSERT = "update", "delete", "insert"
-_MARK = "__lakelog_"
-_ACTION, _OLD, _NEW, _ROW, _CASE = (f"{_MARK}{name}" for name in ("action", "old", "new", "row", "case"))
-_SOURCE = f"{_MARK}source"  # the row of the source, as a struct
+_CASE = f"{MARK}case"
+_SOURCE = f"{MARK}source"  # the row of the source, as a struct
 _JOINS = {(True, True): "full_outer", (True, False): "right_outer", (False, True): "left_outer"}
 
 
@@ -72,7 +78,7 @@ class RowChanges:
         chosen = target if clause.condition is None else target.where(self._column(clause.condition))
         chosen = chosen.select("*", self._target_row())
         new = self._row(clause) if clause.action == UPDATE else sf.lit(None)
-        return self._changes(chosen.select(sf.lit(clause.action).alias(_ACTION), sf.col(_OLD), new.alias(_NEW)))
+        return self._changes(chosen.select(sf.lit(clause.action).alias(ACTION), sf.col(OLD), new.alias(NEW)))
 
     def of_merge(self, target: DataFrame, source: DataFrame, merge: MergeStatement) -> StatementChanges:
         """The changes of a MERGE; raises InvalidRequestError for a row that several rows of the source change."""
@@ -81,13 +87,13 @@ class RowChanges:
         for rows, clauses in ((matched, merge.matched), (source, merge.not_matched), (target, merge.by_source)):
             for clause in clauses:
                 self._check_values(rows, clause)
-        target = target.select("*", self._target_row(), sf.monotonically_increasing_id().alias(_ROW))
-        target = self._evaluated(target, merge.by_source, _OLD)
+        target = target.select("*", self._target_row(), sf.monotonically_increasing_id().alias(ROW))
+        target = self._evaluated(target, merge.by_source, OLD)
         source = source.select("*", sf.struct("*").alias(_SOURCE))
         source = self._evaluated(source, merge.not_matched, _SOURCE)
         kind = _JOINS.get((bool(merge.not_matched), bool(merge.by_source)), "inner")
         pairs = target.join(source, self._column(merge.on), kind)
-        has_old, has_source = sf.col(_ROW).isNotNull(), sf.col(_SOURCE).isNotNull()
+        has_old, has_source = sf.col(ROW).isNotNull(), sf.col(_SOURCE).isNotNull()
         cases: list[tuple[Column, str, Column]] = []
         for clause in merge.matched:
             holds = has_old & has_source
@@ -96,7 +102,7 @@ class RowChanges:
             cases.append((holds, clause.action, self._row(clause)))
         for side, alone, clauses in (
             (_SOURCE, has_source & ~has_old, merge.not_matched),
-            (_OLD, has_old & ~has_source, merge.by_source),
+            (OLD, has_old & ~has_source, merge.by_source),
         ):
             for at, clause in enumerate(clauses):
                 cases.append((alone & sf.col(_holds(side, at)), clause.action, sf.col(_made(side, at))))
@@ -135,7 +141,7 @@ class RowChanges:
             elif field.name in clause.values:
                 value = self._column(clause.values[field.name])
             else:
-                value = sf.lit(None) if clause.action == INSERT else sf.col(f"{_OLD}.{quoted(field.name)}")
+                value = sf.lit(None) if clause.action == INSERT else sf.col(f"{OLD}.{quoted(field.name)}")
             columns.append(value.cast(to_spark_type(field.type, name=field.name)).alias(field.name))
         return sf.struct(*columns)
 
@@ -161,7 +167,7 @@ class RowChanges:
                 )
 
     def _target_row(self) -> Column:
-        return sf.struct(*(sf.col(quoted(name)) for name in self._names)).alias(_OLD)
+        return sf.struct(*(sf.col(quoted(name)) for name in self._names)).alias(OLD)
 
     def _column(self, expression: Any) -> Column:  # a Java Expression
         made = self.jvm.scala_object("org.apache.spark.sql.classic.ExpressionUtils").column(expression)
@@ -169,80 +175,20 @@ class RowChanges:
 
     def _changes(self, rows: DataFrame) -> StatementChanges:
         """The changes that the rows with their actions say."""
-        own = [name for name in (_ACTION, _ROW) if name in rows.columns]
+        own = [name for name in (ACTION, ROW) if name in rows.columns]
         # Columns, and not structs: members that are NOT NULL would be so in a struct that is null, too.
-        sides = [side for side in (_OLD, _NEW) if rows.schema[side].dataType != spark.NullType()]
+        sides = [side for side in (OLD, NEW) if rows.schema[side].dataType != spark.NullType()]
         columns = [
-            sf.col(f"{side}.{quoted(name)}").alias(_member(side, at))
+            sf.col(f"{side}.{quoted(name)}").alias(member(side, at))
             for side in sides
             for at, name in enumerate(self._names)
         ]
         found = rows.select(*own, *columns).toArrow()
-        updated, deleted, inserted = (found.filter(pc.equal(found[_ACTION], name)) for name in (UPDATE, DELETE, INSERT))
-        if _ROW in found.column_names:
-            deleted = self._once(updated, deleted)
-        new = self._rows(inserted, _NEW)
-        self._check_new(new)
-        return joined(
-            [
-                deletion_of(self.table, self._rows(deleted, _OLD)),
-                replacement_of(self.table, self._rows(updated, _OLD), self._rows(updated, _NEW)),
-                insertion_of(new),
-            ]
-        )
-
-    def _once(self, updated: pa.Table, deleted: pa.Table) -> pa.Table:
-        """The deleted rows, each once. Raises InvalidRequestError for a row that is updated twice, or also deleted."""
-        gone = deleted.group_by(_ROW, use_threads=False).aggregate([]).num_rows
-        every = pa.concat_tables([updated.select([_ROW]), deleted.select([_ROW])])
-        if every.group_by(_ROW, use_threads=False).aggregate([]).num_rows != updated.num_rows + gone:
-            raise InvalidRequestError(
-                f"{self.what}: several rows of the source change one row of the table; give the source one row for "
-                "each, for example with row_number()"
-            )
-        return deleted if gone == deleted.num_rows else _first_of_each(deleted)
-
-    def _check_new(self, rows: pa.Table) -> None:
-        """Raise InvalidRequestError for several new rows with one primary key: which one stays would be chance."""
-        keys = list(self.table.schema.primary_keys)
-        if keys and rows.group_by(keys).aggregate([]).num_rows != rows.num_rows:
-            raise InvalidRequestError(
-                f"{self.what}: several rows of the source insert one primary key ({', '.join(keys)}); give the source "
-                "one row for each"
-            )
-
-    def _rows(self, found: pa.Table, side: str) -> pa.Table:
-        """The rows of one side, in the table's columns and types. Raises InvalidRequestError for a null in a key."""
-        schema = self.table.schema
-        if not found.num_rows:
-            return schema.arrow_schema.empty_table()
-        columns = [found[_member(side, at)] for at in range(len(schema.fields))]
-        return validate_rows(schema, pa.table(columns, names=self._names), table_name=self.table.name)
+        return changes_of_actions(self.table, found, what=self.what)
 
     @property
     def _names(self) -> list[str]:
         return [field.name for field in self.table.schema.fields]
-
-
-def named_values(
-    fields: Sequence[DataField], values: Mapping[str, Any], *, keys: Sequence[str], what: str
-) -> dict[str, Any]:
-    """The values under the names of the table's columns. Raises InvalidRequestError for others and for `keys`."""
-    by_name = {field.name.lower(): field.name for field in fields}
-    found: dict[str, Any] = {}
-    for name, value in values.items():
-        own = by_name.get(name.lower())
-        if own is None:
-            raise InvalidRequestError(f"{what}: the table has no column {shown(name)}; it has {', '.join(by_name)}")
-        if own in keys:
-            raise InvalidRequestError(
-                f"{what} sets {own!r}, a column of the primary key, by which a row is found: delete the row, and "
-                "insert it with its new key"
-            )
-        if own in found:
-            raise InvalidRequestError(f"{what} gives column {own!r} two values")
-        found[own] = value
-    return found
 
 
 def _first_case(pairs: DataFrame, cases: Sequence[tuple[Column, str, Column]]) -> DataFrame:
@@ -256,17 +202,7 @@ def _first_case(pairs: DataFrame, cases: Sequence[tuple[Column, str, Column]]) -
         action = sf.when(sf.col(_CASE) == at, sf.lit(name)).otherwise(action)
         if name != DELETE:
             new = sf.when(sf.col(_CASE) == at, row).otherwise(new)
-    return chosen.select(action.alias(_ACTION), sf.col(_ROW), sf.col(_OLD), new.alias(_NEW))
-
-
-def _first_of_each(rows: pa.Table) -> pa.Table:
-    numbered = rows.append_column(_CASE, pa.array(range(rows.num_rows), pa.int64()))
-    first = numbered.group_by(_ROW, use_threads=False).aggregate([(_CASE, "min")])
-    return rows.take(first[f"{_CASE}_min"])
-
-
-def _member(side: str, at: int) -> str:
-    return f"{side}_{at}"
+    return chosen.select(action.alias(ACTION), sf.col(ROW), sf.col(OLD), new.alias(NEW))
 
 
 def _holds(side: str, at: int) -> str:

@@ -21,20 +21,13 @@ from pyspark.sql.sql_formatter import SQLStringFormatter
 
 from lakelog.catalog import Catalog, Table
 from lakelog.catalog.logs.statements import run_statement
+from lakelog.catalog.tables.row_actions import DELETE, INSERT, UPDATE, named_values
 from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError, UnsupportedError
 from lakelog.filestore.predicate import check_filter, parse_where
 from lakelog.filestore.write import StatementChanges, check_replaceable
 from lakelog.spark.catalog_plugin.java.java_errors import as_spark_error
 from lakelog.spark.catalog_plugin.java.jvm import Jvm
-from lakelog.spark.catalog_plugin.row_changes import (
-    DELETE,
-    INSERT,
-    UPDATE,
-    Clause,
-    MergeStatement,
-    RowChanges,
-    named_values,
-)
+from lakelog.spark.catalog_plugin.row_changes import Clause, MergeStatement, RowChanges
 from lakelog.spark.projection import quoted
 from lakelog.spark.shown_state import SNAPSHOT_ID
 from lakelog.spark.sink.write import recorded

@@ -17,6 +17,7 @@ from lakelog.filestore.read import plan_read
 from lakelog.spark.catalog_plugin.java.java_predicates import pushed_filter
 from lakelog.spark.catalog_plugin.java.local_rows import LocalRows
 from lakelog.spark.catalog_plugin.java.proxy import Proxy
+from lakelog.spark.catalog_plugin.java.scan_proxy import pruned
 from lakelog.spark.catalog_plugin.table_scan import TableScan
 from lakelog.spark.source.reading.read_schema import read_schema
 
@@ -44,9 +45,7 @@ class TableScanBuilder(Proxy):
 
     def pruneColumns(self, required: Any) -> None:  # a Java StructType
         """Read only these columns; whole ones, also where a query needs a field of them."""
-        names = set(required.fieldNames())
-        fields = [field for field in self._schema.fields if field.name in names]
-        self._schema = spark.StructType(fields or [_narrowest(self._schema)])
+        self._schema = pruned(self._schema, required, _narrowest(self._schema))
 
     def pushPredicates(self, predicates: Any) -> Any:  # Java Predicate[]s
         """Skip files and rows by these predicates. Spark evaluates them again."""
@@ -88,7 +87,7 @@ class TableScanBuilder(Proxy):
             return None
         files = self._loaded.table.store
         splits = plan_read(files, self._loaded.snapshot, where=None).splits
-        if files.schema.is_change_log or any(not split.raw_convertible or split.deletions for split in splits):
+        if files.schema.is_change_log or not all(split.is_plain for split in splits):
             return None
         rows = pa.array([sum(split.row_count for split in splits)], pa.int64())
         return pa.table({f"count_{at}": rows for at in range(len(functions))})

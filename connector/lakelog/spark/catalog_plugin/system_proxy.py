@@ -9,6 +9,7 @@ from pyspark.sql import types as spark
 
 from lakelog.spark.catalog_plugin.java.planned_scans import python_scan
 from lakelog.spark.catalog_plugin.java.proxy import Proxy
+from lakelog.spark.catalog_plugin.java.scan_proxy import pruned
 from lakelog.spark.options import COLUMNS, TABLE, WAREHOUSE
 from lakelog.spark.shown_state import STATE_OPTIONS
 from lakelog.spark.system_read import INCREMENTAL, SystemReader, system_schema
@@ -84,9 +85,7 @@ class SystemScanBuilder(Proxy):
 
     def pruneColumns(self, required: Any) -> None:  # a Java StructType
         """Read only these columns."""
-        names = set(required.fieldNames())
-        fields = [field for field in self._schema.fields if field.name in names]
-        self._schema = spark.StructType(fields or self._schema.fields[:1])
+        self._schema = pruned(self._schema, required, self._schema.fields[0])
 
     def build(self) -> Any:  # a Java Scan
         """The scan, by one Python worker."""

@@ -12,8 +12,8 @@ from pyspark.sql import types as spark
 from lakelog.catalog.logs.log_life import SET_BY_LAKELOG
 from lakelog.common.errors import UnsupportedError
 from lakelog.common.types import MAX_LENGTH, DataType, TypeRoot
-from lakelog.spark.catalog_plugin.java.java_predicates import joined_filters, pushed_filter
-from lakelog.spark.catalog_plugin.java.proxy import Proxy
+from lakelog.spark.catalog_plugin.java.java_predicates import exact_filters, joined_filters
+from lakelog.spark.catalog_plugin.java.proxy import Proxy, WithoutMetrics
 from lakelog.spark.catalog_plugin.row_operation_proxy import DELETE, DeleteOperationBuilder, refused_statement
 from lakelog.spark.catalog_plugin.scan_builder import TableScanBuilder
 from lakelog.spark.catalog_plugin.write_proxy import TableWriteBuilder
@@ -34,7 +34,7 @@ _READS = ("BATCH_READ", "MICRO_BATCH_READ")
 _WRITES = ("BATCH_WRITE", "STREAMING_WRITE", "TRUNCATE", "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC")
 
 
-class AttachedTable(Proxy):
+class AttachedTable(WithoutMetrics):
     """A table at one snapshot, which a statement reads or writes."""
 
     interfaces: ClassVar[tuple[str, ...]] = (
@@ -126,16 +126,12 @@ class AttachedTable(Proxy):
 
     def canDeleteWhere(self, predicates: Any) -> bool:  # Java Predicate[]s
         """Whether our readers can evaluate the predicates exactly as Spark does."""
-        fields = self._loaded.table.schema.fields
-        found = [pushed_filter(predicate, fields) for predicate in predicates]
-        return all(one is not None and one.is_exact for one in found)
+        return exact_filters(predicates, self._loaded.table.schema.fields) is not None
 
     def deleteWhere(self, predicates: Any, *options: Any) -> None:  # Java Predicate[]s
         """Delete the rows that meet all predicates, in one commit."""
-        fields = self._loaded.table.schema.fields
-        found = [pushed_filter(predicate, fields) for predicate in predicates]
-        where = joined_filters([one.filter for one in found if one is not None and one.is_exact])
-        if where is None or len(found) != len(predicates):
+        where = joined_filters(exact_filters(predicates, self._loaded.table.schema.fields) or [])
+        if where is None:
             raise UnsupportedError("the condition of DELETE holds something that lakelog does not know")
         self._loaded.table.delete(where)
 
@@ -143,14 +139,6 @@ class AttachedTable(Proxy):
         """Delete all rows."""
         self._loaded.table.truncate()
         return True
-
-    def supportedCustomMetrics(self) -> Any:  # a Java CustomMetric[]
-        """No metrics."""
-        return self.jvm.array(self.jvm.connector("metric.CustomMetric"), ())
-
-    def reportDriverMetrics(self) -> Any:  # a Java CustomTaskMetric[]
-        """No metrics."""
-        return self.jvm.array(self.jvm.connector("metric.CustomTaskMetric"), ())
 
 
 def _with_length(field: spark.StructField, kind: DataType | None) -> spark.StructField:

@@ -19,6 +19,7 @@ from lakelog.spark.catalog_plugin.java.java_predicates import joined_filters, pu
 from lakelog.spark.catalog_plugin.java.local_rows import rows_in_java
 from lakelog.spark.catalog_plugin.java.planned_scans import parquet_scan, python_scan, python_source, python_table
 from lakelog.spark.catalog_plugin.java.proxy import Proxy
+from lakelog.spark.catalog_plugin.java.scan_proxy import ScanProxy
 from lakelog.spark.source.batch.file_scan import is_scanned_by_spark
 from lakelog.spark.types import spark_arrow_schema, to_spark_schema
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 _LOCAL_ROWS, _LOCAL_BYTES = 10_000, 1 << 20
 
 
-class TableScan(Proxy):
+class TableScan(ScanProxy):
     """A read of one snapshot: files that need no merge by Spark's Parquet scan, others by Python workers."""
 
     interfaces = ("read.SupportsReportStatistics", "read.SupportsRuntimeV2Filtering")
@@ -46,22 +47,13 @@ class TableScan(Proxy):
     ) -> None:
         columns = ", ".join(schema.names)
         where = "".join(f" where {predicate.toString()}" for predicate in pushed)
-        super().__init__(jvm, f"lakelog scan of {loaded.identity}: {columns}{where}")
+        super().__init__(jvm, f"lakelog scan of {loaded.identity}: {columns}{where}", schema)
         self._loaded = loaded
-        self._schema = schema
         self._filters = list(filters)
         self._pushed = pushed
         self._runtime: list[Any] = []
         self._lock = RLock()
         self._scan: Any = None
-
-    def readSchema(self) -> Any:  # a Java StructType
-        """The columns that are read."""
-        return self.jvm.schema(self._schema)
-
-    def description(self) -> str:
-        """The text of the scan in EXPLAIN."""
-        return self._identity
 
     def estimateStatistics(self) -> ScanStatistics:
         """Rows and bytes, by which Spark orders joins and chooses tables to broadcast."""
@@ -115,18 +107,6 @@ class TableScan(Proxy):
         """The tasks; the same at each call, of which a query makes several."""
         return self._java_scan().toBatch()
 
-    def columnarSupportMode(self) -> Any:  # a Java ColumnarSupportMode
-        """Whether rows come in columns: the partitions say so."""
-        return self.jvm.connector("read.Scan$ColumnarSupportMode").PARTITION_DEFINED
-
-    def supportedCustomMetrics(self) -> Any:  # a Java CustomMetric[]
-        """Metrics of the tasks: none."""
-        return self.jvm.array(self.jvm.connector("metric.CustomMetric"), ())
-
-    def reportDriverMetrics(self) -> Any:  # a Java CustomTaskMetric[]
-        """Metrics of the driver: none."""
-        return self.jvm.array(self.jvm.connector("metric.CustomTaskMetric"), ())
-
     @property
     def is_small(self) -> bool:
         """Whether reading here costs less than a task that starts a Python worker."""
@@ -135,7 +115,9 @@ class TableScan(Proxy):
 
     def as_local(self) -> LocalTableScan:
         """The same scan, whose rows are read in this process."""
-        return LocalTableScan(self.jvm, self._loaded, self._schema, tuple(self._filters), self._pushed)
+        scan = LocalTableScan(self.jvm, self._loaded, self._schema, tuple(self._filters), self._pushed)
+        scan._splits = self._splits
+        return scan
 
     @cached_property
     def _splits(self) -> Sequence[DataSplit]:

@@ -17,13 +17,13 @@ from pyspark import cloudpickle
 from pyspark.sql import types as spark
 from pyspark.sql.datasource import DataSourceArrowWriter
 
-from lakelog.common.errors import ConflictError, InvalidRequestError
+from lakelog.common.errors import ConflictError, InvalidRequestError, UnsupportedError
 from lakelog.filestore.write import Overwrite, PartitionFilter
 from lakelog.spark.catalog_plugin.created_tables import PARTITION, PRIMARY_KEY
-from lakelog.spark.catalog_plugin.java.java_predicates import joined_filters, pushed_filter
+from lakelog.spark.catalog_plugin.java.java_predicates import exact_filters, joined_filters
 from lakelog.spark.catalog_plugin.java.jvm import Jvm
 from lakelog.spark.catalog_plugin.java.planned_scans import PYTHON_CLASSES, python_source, python_table
-from lakelog.spark.catalog_plugin.java.proxy import Proxy
+from lakelog.spark.catalog_plugin.java.proxy import Proxy, WithoutMetrics
 from lakelog.spark.catalog_plugin.recording import recorded_statement
 from lakelog.spark.options import WRITE_OPTIONS, known_options, merges_schema
 from lakelog.spark.session import java_strings
@@ -57,16 +57,15 @@ class TableWriteBuilder(Proxy):
 
     def canOverwrite(self, predicates: Any) -> bool:  # Java Predicate[]s
         """Whether the predicates are ones that lakelog evaluates exactly; on which columns is checked later."""
-        fields = self._loaded.table.schema.fields
-        found = [pushed_filter(predicate, fields) for predicate in predicates]
-        return all(one is not None and one.is_exact for one in found)
+        return exact_filters(predicates, self._loaded.table.schema.fields) is not None
 
     def overwrite(self, predicates: Any) -> Proxy:  # Java Predicate[]s
         """Replace the partitions that meet the predicates."""
-        fields = self._loaded.table.schema.fields
-        found = [pushed_filter(predicate, fields) for predicate in predicates]
-        where = joined_filters([one.filter for one in found if one is not None])
         schema = self._loaded.table.schema
+        found = exact_filters(predicates, schema.fields)
+        if found is None:
+            raise UnsupportedError("the condition of the overwrite holds something that lakelog does not know")
+        where = joined_filters(found)
         self._replaces = Overwrite.EVERYTHING if where is None else PartitionFilter(schema, where)
         return self
 
@@ -80,7 +79,7 @@ class TableWriteBuilder(Proxy):
         return TableWrite(self.jvm, self._loaded, self._info, self._replaces)
 
 
-class TableWrite(Proxy):
+class TableWrite(WithoutMetrics):
     """A write of rows, in a batch or as a stream."""
 
     interfaces = ("write.Write",)
@@ -110,14 +109,6 @@ class TableWrite(Proxy):
         schema = jvm.python_schema(info.schema())
         builder = python_table(jvm, python_source(jvm), schema).newWriteBuilder(given)
         return (builder if self._replaces is None else builder.truncate()).build().toStreaming()
-
-    def supportedCustomMetrics(self) -> Any:  # a Java CustomMetric[]
-        """No metrics."""
-        return self.jvm.array(self.jvm.connector("metric.CustomMetric"), ())
-
-    def reportDriverMetrics(self) -> Any:  # a Java CustomTaskMetric[]
-        """No metrics."""
-        return self.jvm.array(self.jvm.connector("metric.CustomTaskMetric"), ())
 
 
 class TableBatchWrite(Proxy):

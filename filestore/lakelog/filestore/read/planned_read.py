@@ -66,7 +66,7 @@ class PlannedRead:
         known = 0
         unknown: list[DataSplit] = []
         for split in self.splits:
-            if is_known and split.raw_convertible and not split.deletions:
+            if is_known and split.is_plain:
                 known += split.row_count
             else:
                 unknown.append(split)

@@ -55,6 +55,11 @@ class DataSplit:
         """Rows of all files, before merging."""
         return sum(file.row_count for file in self.files)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether each row of the files is a row of the table, and no other is."""
+        return self.raw_convertible and not self.deletions
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:

@@ -83,6 +83,13 @@ def joined_filters(filters: Sequence[Predicate]) -> Predicate | None:
     return filters[0] if filters else None
 
 
+def exact_filters(predicates: Any, fields: Sequence[DataField]) -> list[Predicate] | None:  # Java Predicate[]s
+    """The filters of predicates that our readers evaluate as Spark does; None if one of them is another one."""
+    found = [pushed_filter(predicate, fields) for predicate in predicates]
+    exact = [one.filter for one in found if one is not None and one.is_exact]
+    return exact if len(exact) == len(found) else None
+
+
 class _Reader:
     def __init__(self, fields: Sequence[DataField]) -> None:
         self._names = {field.name for field in fields}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any  # Any: py4j gives Java objects without ty
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from lakelog.spark.catalog_plugin.java.proxy import Proxy
+from lakelog.spark.catalog_plugin.java.scan_proxy import ScanProxy
 from lakelog.spark.types import spark_arrow_schema
 
 if TYPE_CHECKING:
@@ -19,23 +19,14 @@ if TYPE_CHECKING:
 _ROW = "org.apache.spark.sql.catalyst.InternalRow"
 
 
-class LocalRows(Proxy):
+class LocalRows(ScanProxy):
     """A few rows. `schema` is that of Spark; without it the types of the Arrow table say it."""
 
     interfaces = ("read.LocalScan",)
 
     def __init__(self, jvm: Jvm, text: str, rows: pa.Table, schema: spark.StructType | None = None) -> None:
-        super().__init__(jvm, text)
+        super().__init__(jvm, text, from_arrow_schema(rows.schema) if schema is None else schema)
         self._table = rows
-        self._schema = from_arrow_schema(rows.schema) if schema is None else schema
-
-    def description(self) -> str:
-        """The text of the scan in EXPLAIN."""
-        return self._identity
-
-    def readSchema(self) -> Any:  # a Java StructType
-        """The columns."""
-        return self.jvm.schema(self._schema)
 
     def rows(self) -> Any:  # a Java InternalRow[]
         """The rows as Spark keeps them."""
@@ -44,14 +35,6 @@ class LocalRows(Proxy):
     def columnarSupportMode(self) -> Any:  # a Java ColumnarSupportMode
         """Rows do not come in columns."""
         return self.jvm.connector("read.Scan$ColumnarSupportMode").UNSUPPORTED
-
-    def supportedCustomMetrics(self) -> Any:  # a Java CustomMetric[]
-        """No metrics."""
-        return self.jvm.array(self.jvm.connector("metric.CustomMetric"), ())
-
-    def reportDriverMetrics(self) -> Any:  # a Java CustomTaskMetric[]
-        """No metrics."""
-        return self.jvm.array(self.jvm.connector("metric.CustomTaskMetric"), ())
 
 
 def rows_in_java(jvm: Jvm, rows: pa.Table, schema: spark.StructType) -> Any:  # a Java InternalRow[]

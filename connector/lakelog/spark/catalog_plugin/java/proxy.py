@@ -46,3 +46,15 @@ class Proxy:
     def equals(self, other: Any) -> bool:  # a Java object, or a proxy
         """Whether the other object reads or writes the same."""
         return other is not None and str(other.toString()) == self._identity
+
+
+class WithoutMetrics(Proxy):
+    """An object whose interfaces ask for metrics: it has none."""
+
+    def supportedCustomMetrics(self) -> Any:  # a Java CustomMetric[]
+        """Metrics of the tasks: none."""
+        return self.jvm.array(self.jvm.connector("metric.CustomMetric"), ())
+
+    def reportDriverMetrics(self) -> Any:  # a Java CustomTaskMetric[]
+        """Metrics of the driver: none."""
+        return self.jvm.array(self.jvm.connector("metric.CustomTaskMetric"), ())

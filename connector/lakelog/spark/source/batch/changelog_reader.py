@@ -21,18 +21,12 @@ from lakelog.filestore.metadata.manifests import ManifestEntry
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.options import CHANGELOG_PRODUCER, ChangelogProducer, OptionUse, check_foreign_options
 from lakelog.filestore.read import ChangeSource, change_files
-from lakelog.filestore.refs import RangeEnd, TableState, unshared
+from lakelog.filestore.refs import RangeEnd
 from lakelog.filestore.system import changed_snapshots, state_before, states_of, takes_states
 from lakelog.lineage.records.sources import version_of
 from lakelog.spark.failures import sentence_first
-from lakelog.spark.source.reading.input_partitions import (
-    PARTITION_BYTES,
-    DeltaPartition,
-    DifferencePartition,
-    TableRows,
-    pack,
-    partition_count,
-)
+from lakelog.spark.source.reading.input_partitions import DeltaPartition, DifferencePartition, TableRows
+from lakelog.spark.source.reading.packing import delta_partitions, difference_partitions
 from lakelog.spark.source.reading.read_mark import changes_read, marked
 from lakelog.spark.types import conform, spark_arrow_schema
 
@@ -90,14 +84,7 @@ class ChangelogReader(DataSourceReader):
         buckets: dict[tuple[bytes, int], list[ManifestEntry]] = {}
         for entry in change_files(table, snapshot, self._source):
             buckets.setdefault(entry.bucket_id, []).append(entry)
-        groups = pack(
-            list(buckets.values()),
-            lambda entries: sum(entry.file.file_size_bytes for entry in entries),
-            count=partition_count(),
-            size_max=PARTITION_BYTES,
-        )
-        deltas = (DeltaPartition([entry for entries in group for entry in entries]) for group in groups)
-        return [CommitPartition(one, snapshot.id, snapshot.time_millis) for one in deltas]
+        return _of_commit(delta_partitions(buckets.values()), snapshot)
 
     @cached_property
     def _source(self) -> ChangeSource:
@@ -106,11 +93,7 @@ class ChangelogReader(DataSourceReader):
         return ChangeSource.AUTO if is_kept or not schema.primary_keys else ChangeSource.DIFFERENCE
 
     def _differences(self, old: Snapshot | None, new: Snapshot, made_by: Snapshot) -> list[InputPartition]:
-        before, after = (TableState(table=self.rows.table, snapshot=one) for one in (old, new))
-        return [
-            CommitPartition(DifferencePartition(unit), made_by.id, made_by.time_millis)
-            for unit in unshared(before, after, is_followed=not self.is_net)
-        ]
+        return _of_commit(difference_partitions(self.rows.table, old, new, is_followed=not self.is_net), made_by)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The changes of a partition, in a worker."""
@@ -119,6 +102,10 @@ class ChangelogReader(DataSourceReader):
         wanted = spark_arrow_schema(self.schema)
         for batch in self.rows.read(partition.changes):
             yield conform(_with_commit(batch, partition), wanted)
+
+
+def _of_commit(changes: Sequence[DeltaPartition | DifferencePartition], snapshot: Snapshot) -> list[InputPartition]:
+    return [CommitPartition(one, snapshot.id, snapshot.time_millis) for one in changes]
 
 
 def _with_commit(batch: pa.RecordBatch, partition: CommitPartition) -> pa.RecordBatch:

@@ -19,13 +19,8 @@ from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.predicate import Predicate
 from lakelog.filestore.read import DataSplit, plan_read
 from lakelog.spark.projection import quoted
-from lakelog.spark.source.reading.input_partitions import (
-    PARTITION_BYTES,
-    SplitsPartition,
-    TableRows,
-    pack,
-    partition_count,
-)
+from lakelog.spark.source.reading.input_partitions import SplitsPartition, TableRows
+from lakelog.spark.source.reading.packing import packed_splits
 from lakelog.spark.source.reading.read_mark import state_read, tag_leaves
 from lakelog.spark.types import MICROS_PRECISION, spark_arrow_schema, to_spark_schema
 
@@ -102,8 +97,7 @@ def is_scanned_by_spark(table: FileStoreTable, split: DataSplit) -> bool:
         is_local(table.path)
         and not table.schema.is_change_log  # its files hold each row once, with a count
         and split.branch is None
-        and split.raw_convertible
-        and not split.deletions
+        and split.is_plain
         and all(file.schema_id == table.schema.id and file.file_name.endswith(_EXTENSION) for file in split.files)
         and all(_is_read_by_spark(field.type) for field in fields)
         and len({field.name.lower() for field in fields}) == len(fields)
@@ -136,7 +130,7 @@ def _by_python(
     of each partition is kept; generating them takes about 1 ns per row.
     """
     schema = to_spark_schema(selection.fields)
-    groups = pack(splits, lambda split: split.size_bytes, count=partition_count(), size_max=PARTITION_BYTES)
+    groups = packed_splits(splits)
     rows = TableRows(
         table=table,
         target=None,

@@ -12,7 +12,7 @@ from lakelog.filestore.metadata.manifests import ManifestEntry
 from lakelog.filestore.metadata.snapshots import Snapshot, SnapshotManager
 from lakelog.filestore.options import OptionUse, check_foreign_options
 from lakelog.filestore.read import change_files
-from lakelog.filestore.refs import RangeEnd, RangeName, TableState, TagPeriods, unshared
+from lakelog.filestore.refs import RangeEnd, RangeName, TagPeriods
 from lakelog.filestore.system import (
     changed_snapshots,
     is_difference,
@@ -25,14 +25,8 @@ from lakelog.lineage.records.record import TableVersion
 from lakelog.lineage.records.sources import version_of
 from lakelog.spark.failures import sentence_first
 from lakelog.spark.shown_range import TO_AUTO_TAG, ShownRange
-from lakelog.spark.source.reading.input_partitions import (
-    PARTITION_BYTES,
-    DeltaPartition,
-    DifferencePartition,
-    TableRows,
-    pack,
-    partition_count,
-)
+from lakelog.spark.source.reading.input_partitions import TableRows
+from lakelog.spark.source.reading.packing import delta_partitions, difference_partitions
 from lakelog.spark.source.reading.read_mark import changes_read, marked
 
 
@@ -63,13 +57,7 @@ class RangeReader(DataSourceReader):
                 continue
             for entry in change_files(table, snapshot, shown.source):
                 buckets.setdefault(entry.bucket_id, []).append(entry)
-        groups = pack(
-            list(buckets.values()),
-            lambda entries: sum(entry.file.file_size_bytes for entry in entries),
-            count=partition_count(),
-            size_max=PARTITION_BYTES,
-        )
-        found += (DeltaPartition([entry for entries in group for entry in entries]) for group in groups)
+        found += delta_partitions(buckets.values())
         return marked(found, changes_read(table, *self._versions(*ends)))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -104,8 +92,7 @@ class RangeReader(DataSourceReader):
     def _differences(
         self, old: Snapshot | None, new: Snapshot | None, *, is_followed: bool = False
     ) -> list[InputPartition]:
-        before, after = (TableState(table=self._rows.table, snapshot=one) for one in (old, new))
-        return [DifferencePartition(unit) for unit in unshared(before, after, is_followed=is_followed)]
+        return [*difference_partitions(self._rows.table, old, new, is_followed=is_followed)]
 
 
 def _version(end: RangeEnd, snapshots: SnapshotManager) -> TableVersion | None:

@@ -11,13 +11,8 @@ from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.read import plan_read
 from lakelog.spark.failures import sentence_first
 from lakelog.spark.options import ReadOptions
-from lakelog.spark.source.reading.input_partitions import (
-    PARTITION_BYTES,
-    SplitsPartition,
-    TableRows,
-    pack,
-    partition_count,
-)
+from lakelog.spark.source.reading.input_partitions import SplitsPartition, TableRows
+from lakelog.spark.source.reading.packing import packed_splits
 from lakelog.spark.source.reading.read_mark import marked, state_read
 
 
@@ -36,8 +31,7 @@ class SnapshotReader(DataSourceReader):
         table, options = self._rows.table, self._options
         snapshot = self._chosen[0] if self._chosen else table.snapshot(**options.state.choice)
         splits = plan_read(table, snapshot, where=options.where).splits
-        groups = pack(splits, lambda split: split.size_bytes, count=partition_count(), size_max=PARTITION_BYTES)
-        return marked([SplitsPartition(group) for group in groups], state_read(table, snapshot))
+        return marked([SplitsPartition(group) for group in packed_splits(splits)], state_read(table, snapshot))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a partition, in a worker."""

@@ -20,10 +20,11 @@ from lakelog.spark.source.phases.stream_head import check_same_commit
 from lakelog.spark.source.phases.stream_start import ReadStart
 from lakelog.spark.source.phases.stream_tag import TagStart
 from lakelog.spark.source.reading.admission import Limits, take_splits
-from lakelog.spark.source.reading.input_partitions import PARTITION_BYTES, SplitsPartition, pack, partition_count
+from lakelog.spark.source.reading.input_partitions import SplitsPartition
 from lakelog.spark.source.reading.lease import Lease
 from lakelog.spark.source.reading.metadata_columns import SnapshotMark
 from lakelog.spark.source.reading.offsets import FollowOffset, LogOffset, Offset, SnapshotOffset, StartOffset
+from lakelog.spark.source.reading.packing import packed_splits
 
 
 class RowsPhase:
@@ -112,7 +113,4 @@ class RowsPhase:
     def _between(self, place: SnapshotOffset, first: int, end: int | None) -> list[InputPartition]:
         self._lease.hold(place.snapshot)
         snapshot, found = self._splits_of(place)
-        groups = pack(
-            found[first:end], lambda split: split.size_bytes, count=partition_count(), size_max=PARTITION_BYTES
-        )
-        return [SplitsPartition(group, SnapshotMark.of(snapshot)) for group in groups]
+        return [SplitsPartition(group, SnapshotMark.of(snapshot)) for group in packed_splits(found[first:end])]

@@ -15,8 +15,8 @@ from lakelog.filestore.read import change_files, continues, find_changes, not_co
 from lakelog.protocol.reading import OperationStops
 from lakelog.spark.source.phases.stream_head import OTHER_HISTORY, Head, TableHead, check_is_there, check_same_commit
 from lakelog.spark.source.reading.admission import Limits, take_snapshots
-from lakelog.spark.source.reading.input_partitions import PARTITION_BYTES, DeltaPartition, pack, partition_count
 from lakelog.spark.source.reading.offsets import FollowOffset
+from lakelog.spark.source.reading.packing import delta_partitions
 
 
 class FollowPhase:
@@ -115,13 +115,7 @@ class FollowPhase:
         for entry in entries:
             bucket = None if entry.partition in moved else entry.bucket
             in_order.setdefault((entry.partition, bucket), []).append(entry)
-        groups = pack(
-            list(in_order.values()),
-            lambda entries: sum(entry.file.file_size_bytes for entry in entries),
-            count=partition_count(),
-            size_max=PARTITION_BYTES,
-        )
-        return [DeltaPartition([entry for entries in group for entry in entries]) for group in groups]
+        return [*delta_partitions(in_order.values())]
 
     def _moved(self, entries: Sequence[ManifestEntry], *, has_overwrite: bool) -> set[bytes]:
         """The partitions in which a key may be in two buckets."""

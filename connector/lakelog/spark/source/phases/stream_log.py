@@ -30,9 +30,10 @@ from lakelog.spark.source.phases.stream_head import (
 from lakelog.spark.source.phases.stream_heal import HealedBatch, Healer, LogOfTable, Range
 from lakelog.spark.source.phases.stream_old_rows import OldRows
 from lakelog.spark.source.reading.admission import NO_LIMITS, Limits, advance_log, advance_to_snapshot
-from lakelog.spark.source.reading.input_partitions import LogPartition, NormalizedPartition, pack, partition_count
+from lakelog.spark.source.reading.input_partitions import LogPartition, NormalizedPartition
 from lakelog.spark.source.reading.lease import log_lease
 from lakelog.spark.source.reading.offsets import LogOffset
+from lakelog.spark.source.reading.packing import pack, partition_count
 
 
 class LogPhase:

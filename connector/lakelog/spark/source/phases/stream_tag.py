@@ -18,13 +18,12 @@ from lakelog.common.quoting import listed
 from lakelog.filestore import FileStoreTable
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.read import first_changes
-from lakelog.filestore.refs import TableState, unshared
 from lakelog.protocol.state import LogTarget
 from lakelog.spark.log_options import FAIL_ON_DATA_LOSS
 from lakelog.spark.shown_state import ShownState
 from lakelog.spark.source.phases.generations import Generations
-from lakelog.spark.source.reading.input_partitions import DifferencePartition
 from lakelog.spark.source.reading.offsets import FollowOffset, LogOffset, SnapshotOffset
+from lakelog.spark.source.reading.packing import difference_partitions
 
 logger = logging.getLogger("lakelog.spark")
 
@@ -125,8 +124,7 @@ class TagStart:
                 f"snapshot {new_id} of table {self._table.name} has expired before the query has read the difference "
                 "to it; start the query with a new checkpoint location"
             )
-        before, after = (TableState(table=self._table, snapshot=one) for one in (old, new))
-        return [DifferencePartition(unit) for unit in unshared(before, after, is_followed=self._target is None)]
+        return [*difference_partitions(self._table, old, new, is_followed=self._target is None)]
 
     def _reaches_back(self, snapshot: Snapshot) -> bool:
         """Whether all changes after a snapshot are in the log or in files."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -39,7 +38,6 @@ logger = logging.getLogger("lakelog.spark")
 
 BATCH_BYTES = 16 << 20
 BATCH_RECORDS = 65_536
-PARTITION_BYTES = 128 << 20
 
 Item = TypeVar("Item")
 
@@ -376,23 +374,3 @@ def as_upserts(changes: pa.RecordBatch, *, has_old_rows: bool) -> pa.RecordBatch
     plain = pc.if_else(is_add, kind[RowKind.INSERT], kind[RowKind.DELETE])
     shown = changes.set_column(at, changes.schema.field(at), plain)
     return shown.filter(pc.not_equal(kinds, kind[RowKind.UPDATE_BEFORE])) if has_old_rows else shown
-
-
-def partition_count() -> int:
-    """How many partitions a small read is split into: each costs a task."""
-    return os.cpu_count() or 1
-
-
-def pack(items: Sequence[Item], size_of: Callable[[Item], int], *, count: int, size_max: int) -> list[list[Item]]:
-    """The items in about `count` groups of neighbours; more if a group of several would exceed `size_max`."""
-    target = sum(size_of(item) for item in items) / count
-    groups: list[list[Item]] = []
-    held = 0
-    for item in items:
-        size = size_of(item)
-        if not groups or held >= target or held + size > size_max:
-            groups.append([])
-            held = 0
-        groups[-1].append(item)
-        held += size
-    return groups

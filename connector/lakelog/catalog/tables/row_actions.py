@@ -1,0 +1,111 @@
+"""What UPDATE, DELETE and MERGE do to single rows, as changes of a statement.
+
+An engine gives one row for each action: the action, the number of the row of the table for a merge, and the old and the
+new values in columns that `member` names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakelog.common.errors import InvalidRequestError
+from lakelog.common.quoting import shown
+from lakelog.filestore.write import StatementChanges, deletion_of, insertion_of, joined, replacement_of, validate_rows
+
+if TYPE_CHECKING:
+    from lakelog.common.types import DataField
+    from lakelog.filestore import FileStoreTable
+
+UPDATE, DELETE, INSERT = "update", "delete", "insert"
+MARK = "__lakelog_"
+ACTION, OLD, NEW, ROW = (f"{MARK}{name}" for name in ("action", "old", "new", "row"))
+_NUMBER = f"{MARK}number"
+Value = TypeVar("Value")
+
+
+def member(side: str, at: int) -> str:
+    """The name of the column with the values of the table's column `at`, before (OLD) or after (NEW) the action."""
+    return f"{side}_{at}"
+
+
+def changes_of_actions(table: FileStoreTable, found: pa.Table, *, what: str) -> StatementChanges:
+    """The changes that the rows say; `what` names the statement in errors.
+
+    Raises InvalidRequestError for a row that several actions change, for several new rows with one primary key, and
+    for values that do not fit.
+    """
+    updated, deleted, inserted = (found.filter(pc.equal(found[ACTION], name)) for name in (UPDATE, DELETE, INSERT))
+    if ROW in found.column_names:
+        deleted = _once(updated, deleted, what)
+    new = _rows(table, inserted, NEW)
+    _check_new(table, new, what)
+    return joined(
+        [
+            deletion_of(table, _rows(table, deleted, OLD)),
+            replacement_of(table, _rows(table, updated, OLD), _rows(table, updated, NEW)),
+            insertion_of(new),
+        ]
+    )
+
+
+def _once(updated: pa.Table, deleted: pa.Table, what: str) -> pa.Table:
+    """The deleted rows, each once. Raises InvalidRequestError for a row that is updated twice, or also deleted."""
+    gone = deleted.group_by(ROW, use_threads=False).aggregate([]).num_rows
+    every = pa.concat_tables([updated.select([ROW]), deleted.select([ROW])])
+    if every.group_by(ROW, use_threads=False).aggregate([]).num_rows != updated.num_rows + gone:
+        raise InvalidRequestError(
+            f"{what}: several rows of the source change one row of the table; give the source one row for each, for "
+            "example with row_number()"
+        )
+    return deleted if gone == deleted.num_rows else _first_of_each(deleted)
+
+
+def _check_new(table: FileStoreTable, rows: pa.Table, what: str) -> None:
+    """Raise InvalidRequestError for several new rows with one primary key: which one stays would be chance."""
+    keys = list(table.schema.primary_keys)
+    if keys and rows.group_by(keys).aggregate([]).num_rows != rows.num_rows:
+        raise InvalidRequestError(
+            f"{what}: several rows of the source insert one primary key ({', '.join(keys)}); give the source one row "
+            "for each"
+        )
+
+
+def _rows(table: FileStoreTable, found: pa.Table, side: str) -> pa.Table:
+    """The rows of one side, in the table's columns and types. Raises InvalidRequestError for a null in a key."""
+    schema = table.schema
+    if not found.num_rows:
+        return schema.arrow_schema.empty_table()
+    columns = [found[member(side, at)] for at in range(len(schema.fields))]
+    names = [field.name for field in schema.fields]
+    return validate_rows(schema, pa.table(columns, names=names), table_name=table.name)
+
+
+def _first_of_each(rows: pa.Table) -> pa.Table:
+    numbered = rows.append_column(_NUMBER, pa.array(range(rows.num_rows), pa.int64()))
+    first = numbered.group_by(ROW, use_threads=False).aggregate([(_NUMBER, "min")])
+    return rows.take(first[f"{_NUMBER}_min"])
+
+
+def named_values(
+    fields: Sequence[DataField], values: Mapping[str, Value], *, keys: Sequence[str], what: str
+) -> dict[str, Value]:
+    """The values under the names of the table's columns. Raises InvalidRequestError for others and for `keys`."""
+    by_name = {field.name.lower(): field.name for field in fields}
+    found: dict[str, Value] = {}
+    for name, value in values.items():
+        own = by_name.get(name.lower())
+        if own is None:
+            raise InvalidRequestError(f"{what}: the table has no column {shown(name)}; it has {', '.join(by_name)}")
+        if own in keys:
+            raise InvalidRequestError(
+                f"{what} sets {own!r}, a column of the primary key, by which a row is found: delete the row, and "
+                "insert it with its new key"
+            )
+        if own in found:
+            raise InvalidRequestError(f"{what} gives column {own!r} two values")
+        found[own] = value
+    return found
