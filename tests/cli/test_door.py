@@ -59,6 +59,12 @@ COMMANDS: dict[str, list[list[str]]] = {
     "log transactions": [[T, "--older-than", HOSTILE]],
     "log verify": [[T]],
     "options": [[]],
+    "sql": [
+        ["-e", f"SELECT * FROM {T}"],
+        ["--csv", "-e", f"SELECT * FROM {T}"],
+        ["-e", f"DESCRIBE EXTENDED {T}"],
+        ["-e", f"SELECT `{HOSTILE}` FROM {T}"],
+    ],
     "statement cancel": [[T]],
     "statement finish": [[T]],
     "statement list": [[T]],

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from lakelog.cli import options
+from lakelog.cli import sql as sql_command
 from lakelog.cli.console.door import foreign_lines, print_lines, write_error, write_trace, write_wrong_arguments
 from lakelog.cli.console.helps import unwrap_helps
 from lakelog.cli.console.output import Asked, show_error
@@ -27,6 +28,7 @@ app.add_typer(statement.app, name="statement", help="Unfinished batch statements
 app.add_typer(broker.app, name="broker", help="The embedded Kafka broker of a folder.")
 app.command(name="ingest")(ingest.ingest)
 app.add_typer(ingest.letters, name="dead-letter", help="Records that an ingest could not take.")
+app.command(name="sql")(sql_command.sql)
 app.command(name="options")(options.show_options)
 app.command(name="doctor")(doctor_command.doctor)
 

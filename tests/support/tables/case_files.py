@@ -12,6 +12,9 @@ Cases are separated by empty lines. A case is a statement, a line that says what
 any rows, `---- error TEXT` an error whose message has the text. Columns are separated by ` | ` or a tab. The file's
 words `{catalog}`, `{database}` and `{db}`, which is both with a dot, stand for where it runs; that database is the
 current one, so that a table's name alone will do.
+
+The files run through both doors of SQL. `# Spark only: why` as the last comment leaves a case out without Spark, and
+`# Without Spark: TEXT` says which text an error has there.
 """
 
 from __future__ import annotations
@@ -41,6 +44,16 @@ class Case:
     wants: str
     rows: tuple[ShownRow, ...]
     text: str
+
+    @property
+    def is_of_spark_alone(self) -> bool:
+        """Whether a comment says `Spark only: why`."""
+        return "Spark only: " in self.about
+
+    @property
+    def text_without_spark(self) -> str:
+        """The text of the error without Spark: that of a comment `Without Spark: text`, or the same."""
+        return self.about.rpartition("Without Spark: ")[2] if "Without Spark: " in self.about else self.text
 
     def difference(self, found: Sequence[ShownRow]) -> str | None:
         """What is wrong with the rows that a statement gave; None if nothing is."""

@@ -1,0 +1,128 @@
+"""CALL, and the other statements that sqlglot gives as text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from lakelog.catalog import RemoveOption, SetTableComment, UpdateColumnPosition
+from lakelog.catalog.procedures.procedure import BIGINT, BOOLEAN, INT, Parameter, Procedure
+from lakelog.catalog.procedures.procedures import find_procedure
+from lakelog.common.errors import InvalidRequestError, UnsupportedError
+from lakelog.common.quoting import listed, shown
+from lakelog.filestore.alter import Place, Position
+from lakelog.sql.dialect import LakelogDialect
+from lakelog.sql.names import SqlNames
+from lakelog.sql.showing import show
+
+_UNSET = re.compile(r"TABLE\s+(?P<name>\S+)\s+UNSET\s+TBLPROPERTIES\s*(?:IF\s+EXISTS\s*)?\((?P<keys>.*)\)", re.I | re.S)
+_MOVE = re.compile(
+    r"TABLE\s+(?P<name>\S+)\s+(?:ALTER|CHANGE)\s+COLUMN\s+(?P<column>\S+)\s+(?:FIRST|AFTER\s+(?P<after>\S+))",
+    re.I | re.S,
+)
+
+
+def run_command(names: SqlNames, statement: exp.Expr) -> pa.Table | None:
+    """A statement that sqlglot leaves as text. Raises UnsupportedError."""
+    word = statement.name.upper()
+    text = statement.expression if isinstance(statement.expression, str) else statement.expression.name
+    match word:
+        case "CALL":
+            return call(names, text)
+        case "SHOW":
+            return show(names, text)
+        case "ALTER":
+            _alter(names, text.strip().rstrip(";"))
+            return None
+    raise UnsupportedError(f"{word} {shown(text)}: there is no such statement here")
+
+
+def call(names: SqlNames, text: str) -> pa.Table:
+    """CALL [catalog.]sys.procedure(parameter => value, ...)."""
+    made = LakelogDialect().parse(f"SELECT {text}")[0]
+    given = made.expressions[0] if made is not None and len(made.expressions) == 1 else None
+    parts: list[exp.Expr] = [*given.flatten()] if isinstance(given, exp.Dot) else []
+    function = parts[-1] if parts else None
+    if len(parts) not in (2, 3) or not isinstance(function, exp.Anonymous) or parts[-2].name.lower() != "sys":
+        raise InvalidRequestError(f"CALL {shown(text)}: expected catalog.sys.procedure(parameter => value, ...)")
+    catalog_name = parts[0].name if len(parts) == 3 else names.catalog
+    catalog = names.catalogs.get(catalog_name)
+    if catalog is None:
+        raise InvalidRequestError(
+            f"there is no catalog {shown(catalog_name)}; attached are {listed(sorted(names.catalogs))}"
+        )
+    procedure = find_procedure(function.name)
+    values = _values(procedure, function.expressions)
+    if "table" in values:
+        found = names.found(exp.to_table(str(values["table"]), dialect=LakelogDialect))
+        values["table"] = found.full
+    return procedure.call(catalog, values)
+
+
+def _values(procedure: Procedure, given: list[exp.Expr]) -> dict[str, Any]:
+    by_name = {one.name.lower(): one for one in procedure.parameters}
+    found: dict[str, Any] = {}
+    for at, one in enumerate(given):
+        if isinstance(one, exp.Kwarg):
+            parameter = by_name.get(one.this.name.lower())
+            if parameter is None:
+                has = listed(sorted(by_name))
+                raise InvalidRequestError(
+                    f"procedure {procedure.name} has no parameter {shown(one.this.name)}; it has {has}"
+                )
+            value = one.expression
+        else:
+            if at >= len(procedure.parameters):
+                raise InvalidRequestError(f"procedure {procedure.name} has {len(procedure.parameters)} parameters")
+            parameter, value = procedure.parameters[at], one
+        if parameter.name in found:
+            raise InvalidRequestError(f"procedure {procedure.name}: {parameter.name} is given twice")
+        found[parameter.name] = _value(procedure, parameter, value)
+    return found
+
+
+def _value(procedure: Procedure, parameter: Parameter, given: exp.Expr) -> object:
+    value: object = given.to_py() if not isinstance(given, exp.Cast) else given.this.name
+    if value is None:
+        return None
+    try:
+        match parameter.kind:
+            case "BOOLEAN":
+                return _flag(value)
+            case "BIGINT" | "INT":
+                return int(str(value))
+    except ValueError as error:
+        raise InvalidRequestError(
+            f"procedure {procedure.name}: {parameter.name} is {parameter.kind}, found {shown(str(value))}"
+        ) from error
+    return str(value)
+
+
+def _flag(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    if str(value).lower() not in ("true", "false"):
+        raise ValueError(value)
+    return str(value).lower() == "true"
+
+
+def _alter(names: SqlNames, text: str) -> None:
+    unset, move = _UNSET.fullmatch(text), _MOVE.fullmatch(text)
+    if unset is not None:
+        table = names.found(exp.to_table(unset["name"], dialect=LakelogDialect)).table
+        keys = [key.strip().strip("'\"`") for key in unset["keys"].split(",")]
+        table.alter(*(SetTableComment(None) if key == "comment" else RemoveOption(key) for key in keys))
+    elif move is not None:
+        table = names.found(exp.to_table(move["name"], dialect=LakelogDialect)).table
+        after = move["after"]
+        position = Position(Place.FIRST) if after is None else Position(Place.AFTER, after.strip("`"))
+        table.alter(UpdateColumnPosition(move["column"].strip("`"), position))
+    else:
+        raise UnsupportedError(f"ALTER {shown(text)}: there is no such statement here")
+
+
+_KINDS: Mapping[str, type] = {BIGINT: int, INT: int, BOOLEAN: bool}

@@ -1,0 +1,91 @@
+"""The changes of a table as rows: CHANGES FROM ... TO ...
+
+Source: Spark, `org.apache.spark.sql.connector.catalog.Changelog`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from sqlglot import exp
+
+from lakelog.catalog.tables.commit_range import CommitRange
+from lakelog.common.errors import UnsupportedError
+from lakelog.common.timestamps import parse_timestamp
+from lakelog.common.types import ROW_KIND_COLUMN
+from lakelog.filestore.options import CHANGELOG_PRODUCER, ChangelogProducer
+from lakelog.sql.parsing import literal_of
+
+if TYPE_CHECKING:
+    from lakelog.catalog import Table
+    from lakelog.filestore.metadata.snapshots import Snapshot
+    from lakelog.sql.names import FoundName
+
+CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"
+_KINDS = {"+I": "insert", "-U": "update_preimage", "+U": "update_postimage", "-D": "delete"}
+_TIME = pa.timestamp("us", tz="UTC")
+_MODE, _NET = "deduplicationmode", "netchanges"
+
+
+def changes_of(found: FoundName, changes: exp.Expr, options: Mapping[str, str]) -> pa.Table:
+    """The changes in a range, with the columns of Spark's CHANGES.
+
+    Raises InvalidRequestError for a range that is none, NotFoundError for changes that are no longer kept.
+    """
+    given = {key.lower(): value.lower() for key, value in options.items()}
+    mode = given.pop(_MODE, "")
+    given.pop("computeupdates", None)
+    if given or mode not in ("", "none", "dropcarryovers", _NET):
+        raise UnsupportedError(
+            f"CHANGES of {found} WITH ({', '.join(options)}): expected deduplicationMode = 'netChanges'"
+        )
+    table = found.table
+    asked = CommitRange(
+        first=_end_of(changes, "expression"),
+        last=None if changes.args.get("to") is None else _end_of(changes, "to"),
+        includes_first=not changes.args["excludes_first"],
+        includes_last=not changes.args["excludes_last"],
+    )
+    after, up_to = asked.ends(table.store)
+    last = (table.store.snapshots.latest_id() or 0) if up_to is None else up_to.number
+    parts = _net(table, after.number, last) if mode == _NET else _by_commit(table, after.number, last)
+    fields = [field.with_nullable(True) for field in table.schema.arrow_schema]
+    schema = pa.schema([*fields, (CHANGE_TYPE, pa.string()), (COMMIT_VERSION, pa.int64()), (COMMIT_TIMESTAMP, _TIME)])
+    return pa.Table.from_batches([batch.cast(schema) for batch in parts], schema)
+
+
+def _net(table: Table, after: int, last: int) -> Iterator[pa.RecordBatch]:
+    if last > after:
+        made_by = table.store.snapshots.get(last)
+        for batch in table.changes(after=after, up_to=last, compare="states"):
+            yield _with_commit(batch, made_by)
+
+
+def _by_commit(table: Table, after: int, last: int) -> Iterator[pa.RecordBatch]:
+    schema = table.schema
+    is_kept = CHANGELOG_PRODUCER.of(schema.options) is not ChangelogProducer.NONE
+    compare = "auto" if is_kept or not schema.primary_keys else "states"
+    for number in range(after + 1, last + 1):
+        made_by = table.store.snapshots.get(number)
+        for batch in table.changes(after=number - 1, up_to=number, compare=compare):
+            yield _with_commit(batch, made_by)
+
+
+def _with_commit(batch: pa.RecordBatch, made_by: Snapshot) -> pa.RecordBatch:
+    """The rows of a batch with the three columns of their commit."""
+    kinds = pa.array([_KINDS[kind] for kind in batch.column(ROW_KIND_COLUMN).to_pylist()], pa.string())
+    columns = {name: batch.column(name) for name in batch.schema.names if name != ROW_KIND_COLUMN}
+    columns[CHANGE_TYPE] = kinds
+    columns[COMMIT_VERSION] = pa.repeat(pa.scalar(made_by.id, pa.int64()), batch.num_rows)
+    columns[COMMIT_TIMESTAMP] = pa.repeat(pa.scalar(made_by.time_millis * 1000, _TIME), batch.num_rows)
+    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+def _end_of(changes: exp.Expr, name: str) -> str | datetime:
+    value = literal_of(changes.args[name])
+    if changes.name == "VERSION":
+        return str(value)
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=parse_timestamp(str(value), UTC))

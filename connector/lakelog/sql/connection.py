@@ -1,0 +1,97 @@
+"""Statements of SQL without Spark: one connection with its catalogs, its current database and its views."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from sqlglot import exp
+
+from lakelog.common.errors import InvalidRequestError, UnsupportedError
+from lakelog.common.quoting import shown
+from lakelog.sql import calls, definitions, row_statements, showing
+from lakelog.sql.names import SqlNames
+from lakelog.sql.parsing import parsed
+from lakelog.sql.queries import run_query
+
+if TYPE_CHECKING:
+    from lakelog.catalog import Catalog
+
+DEFAULT_NAME = "lake"
+_EMPTY = pa.table({})
+_WORDS = """
+ALTER AND AS BETWEEN BY CALL CREATE DATABASE DELETE DESCRIBE DISTINCT DROP FROM GROUP HAVING IN INSERT INTO IS JOIN LEFT
+LIKE LIMIT MATCHED MERGE NOT NULL ON OR ORDER OVERWRITE PARTITIONED PRIMARY KEY SELECT SET SHOW TABLE TABLES
+TBLPROPERTIES THEN TRUNCATE UNION UPDATE USE USING VALUES VERSION WHEN WHERE WITH
+"""
+
+
+class SqlConnection:
+    """Runs statements, one after the other. It is not for several threads at once.
+
+    >>> connection = lakelog.sql.connect(catalog)
+    >>> connection.sql("SELECT count(*) FROM db.orders")
+    """
+
+    def __init__(self, catalogs: Mapping[str, Catalog], current: str) -> None:
+        self._names = SqlNames(catalogs=catalogs, catalog=current)
+
+    def sql(self, text: str) -> pa.Table:
+        """Run a statement; returns its rows, without columns for a statement that has none.
+
+        Raises InvalidRequestError for a statement that is wrong, UnsupportedError for one that does not exist here, and
+        as the verb of `Table` or `Catalog` that does it.
+        """
+        column = showing.described_column(self._names, text)
+        if column is not None:
+            return column
+        statements = parsed(text)
+        if len(statements) != 1:
+            raise InvalidRequestError(f"{shown(text)} has {len(statements)} statements: give one")
+        return self._run(statements[0], text)
+
+    def known_words(self) -> list[str]:
+        """The words and names that may be typed: words of statements, databases, tables of the current database."""
+        catalog = self._names.catalogs[self._names.catalog]
+        tables = [] if self._names.database is None else catalog.list_tables(self._names.database)
+        return sorted({*_WORDS.split(), *self._names.catalogs, *catalog.list_databases(), *tables, *self._names.views})
+
+    def _run(self, statement: exp.Expr, text: str) -> pa.Table:
+        for kind, run in _KINDS.items():
+            if isinstance(statement, kind):
+                found = run(self._names, statement)
+                return _EMPTY if found is None else found
+        raise UnsupportedError(f"{shown(text)}: there is no such statement here")
+
+
+def connect(
+    catalog: Catalog, *, name: str = DEFAULT_NAME, attach: Mapping[str, Catalog] | None = None
+) -> SqlConnection:
+    """A connection whose statements see a catalog, under `name`, and those in `attach`.
+
+    >>> connection = lakelog.sql.connect(Catalog("/data/lake"), attach={"other": Catalog("/data/other")})
+    """
+    others = dict(attach or {})
+    if name in others:
+        raise InvalidRequestError(f"two catalogs are named {name!r}: give one of them another name")
+    return SqlConnection({name: catalog, **others}, name)
+
+
+_KINDS: Mapping[type[exp.Expr], Callable[[SqlNames, exp.Expr], pa.Table | None]] = {
+    exp.Query: run_query,
+    exp.Values: run_query,
+    exp.Insert: row_statements.insert,
+    exp.Delete: row_statements.delete,
+    exp.Update: row_statements.update,
+    exp.Merge: row_statements.merge,
+    exp.TruncateTable: row_statements.truncate,
+    exp.Create: definitions.create,
+    exp.Drop: definitions.drop,
+    exp.Alter: definitions.alter,
+    exp.Comment: definitions.comment,
+    exp.Use: showing.use,
+    exp.Describe: showing.describe,
+    exp.Refresh: lambda _, __: None,  # nothing is held between statements
+    exp.Command: calls.run_command,
+}

@@ -1,0 +1,194 @@
+"""CREATE, DROP and ALTER: databases, tables, temporary views."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlglot import exp
+
+from lakelog.catalog import (
+    AddColumn,
+    DropColumn,
+    Place,
+    Position,
+    RenameColumn,
+    SchemaChange,
+    SetComment,
+    SetNullability,
+    SetOption,
+    SetTableComment,
+    UpdateColumnType,
+)
+from lakelog.common.errors import InvalidRequestError, NotFoundError, UnsupportedError
+from lakelog.common.quoting import shown
+from lakelog.sql.created_tables import create_table
+from lakelog.sql.dialect import LakelogDialect
+from lakelog.sql.names import FoundName, SqlNames, check_arguments
+from lakelog.sql.reading import QueryTables
+from lakelog.sql.row_statements import partition_where
+
+
+def create(names: SqlNames, statement: exp.Expr) -> None:
+    """CREATE DATABASE, CREATE TABLE [LIKE, AS SELECT], CREATE TEMPORARY VIEW."""
+    match statement.args["kind"].upper():
+        case "DATABASE" | "SCHEMA":
+            found = names.found_database(statement.this)
+            if statement.args.get("properties") is not None:
+                raise UnsupportedError(
+                    f"database {found} is a folder of the warehouse, without properties; leave them out"
+                )
+            found.catalog.create_database(found.full, if_not_exists=bool(statement.args.get("exists")))
+        case "VIEW":
+            _create_view(names, statement)
+        case "TABLE":
+            create_table(names, statement)
+        case kind:
+            raise UnsupportedError(f"CREATE {kind}: there is no such statement here")
+
+
+def drop(names: SqlNames, statement: exp.Expr) -> None:
+    """DROP DATABASE, TABLE and VIEW."""
+    if_exists = bool(statement.args.get("exists"))
+    for given in statement.args["tables"]:
+        match statement.args["kind"].upper():
+            case "DATABASE" | "SCHEMA":
+                found = names.found_database(given)
+                found.catalog.drop_database(
+                    found.full, cascade=bool(statement.args.get("cascade")), if_exists=if_exists
+                )
+            case "VIEW":
+                if names.views.pop(given.name.lower(), None) is None and not if_exists:
+                    raise InvalidRequestError(f"there is no temporary view {shown(given.name)}")
+            case "TABLE":
+                found = names.found(given)
+                found.catalog.drop_table(found.full, if_exists=if_exists)
+            case kind:
+                raise UnsupportedError(f"DROP {kind}: there is no such statement here")
+
+
+def alter(names: SqlNames, statement: exp.Expr) -> None:
+    """ALTER TABLE: all of its changes, or none."""
+    found = names.found(statement.this)
+    changes: list[SchemaChange] = []
+    for action in statement.args["actions"]:
+        if isinstance(action, exp.AlterRename):
+            _rename(names, found, action.this)
+        elif isinstance(action, exp.DropPartition):
+            for partition in action.expressions:
+                where = partition_where(found.table, partition)
+                if found.table.upkeep.drop_partitions(where) is None and not action.args.get("exists"):
+                    raise NotFoundError(f"table {found} has no partition ({where})")
+        else:
+            changes += _changes(found, action)
+    if changes:
+        found.table.alter(*changes)
+
+
+def column_path(given: exp.Expr) -> tuple[str, ...]:
+    """The name of a column, or the names down to a field of one."""
+    if isinstance(given, exp.Dot):
+        return tuple(name for part in given.flatten() for name in column_path(part))
+    parts = given.parts if isinstance(given, exp.Column) else [given]
+    return tuple(part.name for part in parts)
+
+
+def option_pairs(given: list[exp.Expr]) -> dict[str, str]:
+    """{key: value} of TBLPROPERTIES."""
+    return {one.name if isinstance(one.this, exp.Literal) else one.this.name: one.args["value"].name for one in given}
+
+
+def comment(names: SqlNames, statement: exp.Expr) -> None:
+    """COMMENT ON TABLE ... IS 'text'."""
+    if str(statement.args["kind"]).upper() != "TABLE":
+        raise UnsupportedError("COMMENT ON: a table has a comment; for a column write ALTER TABLE ... ALTER COLUMN")
+    text = statement.expression
+    names.found(statement.this).table.alter(SetTableComment(None if isinstance(text, exp.Null) else text.name))
+
+
+def _rename(names: SqlNames, found: FoundName, to: exp.Table) -> None:
+    new = (
+        names.found(to)
+        if to.db
+        else FoundName(
+            catalog_name=found.catalog_name, catalog=found.catalog, full=f"{found.full.partition('.')[0]}.{to.name}"
+        )
+    )
+    if new.catalog_name != found.catalog_name:
+        raise InvalidRequestError(f"{found} cannot move into the catalog {new.catalog_name}: copy its rows")
+    found.catalog.rename_table(found.full, new.full)
+
+
+def _changes(found: FoundName, action: exp.Expr) -> Iterator[SchemaChange]:
+    match action:
+        case exp.Schema():
+            for one in action.expressions:
+                yield _added(one)
+        case exp.ColumnDef():
+            yield _added(action)
+        case exp.Drop():
+            for given in action.args["tables"]:
+                for one in given.expressions if isinstance(given, exp.Schema) else [given]:
+                    path = column_path(one)
+                    has = {field.name.lower() for field in found.table.schema.fields}
+                    if not action.args.get("exists") or len(path) > 1 or path[0].lower() in has:
+                        yield DropColumn(path)
+        case exp.RenameColumn():
+            yield RenameColumn(column_path(action.this), column_path(action.args["to"])[-1])
+        case exp.AlterSet():
+            if action.args.get("location") is not None:
+                raise UnsupportedError("SET LOCATION: a table of a warehouse is where its name says; RENAME moves it")
+            check_arguments(action, ("expressions",))
+            for given in action.expressions:
+                for key, value in option_pairs(given.expressions).items():
+                    yield SetTableComment(value) if key == "comment" else SetOption(key, value)
+        case exp.AlterColumn():
+            yield from _altered(action)
+        case _:
+            raise UnsupportedError(
+                f"ALTER TABLE {found} {shown(action.sql(dialect=LakelogDialect))}: no such change here"
+            )
+
+
+def _altered(action: exp.AlterColumn) -> Iterator[SchemaChange]:
+    name = column_path(action.this)
+    if action.args.get("dtype") is not None:
+        yield UpdateColumnType(name, action.args["dtype"].sql(dialect=LakelogDialect))
+    if isinstance(action.args.get("comment"), exp.Expr):
+        yield SetComment(name, action.args["comment"].name)
+    if action.args.get("allow_null") is not None:
+        yield SetNullability(name, bool(action.args["allow_null"]))
+    new = action.args.get("rename_to")
+    if isinstance(new, exp.Expr) and new.name != name[-1]:
+        yield RenameColumn(name, new.name)
+
+
+def _added(column: exp.Expr) -> AddColumn:
+    name = column_path(column.this)
+    comment = None
+    for constraint in column.args.get("constraints") or ():
+        kind = constraint.args["kind"]
+        if isinstance(kind, exp.CommentColumnConstraint):
+            comment = kind.this.name
+        else:
+            raise UnsupportedError(
+                f"column {'.'.join(name)!r} is added with DEFAULT or NOT NULL: rows that exist have null in a new "
+                "column; leave it out"
+            )
+    place = column.args.get("position")
+    position = None
+    if place is not None:
+        is_first = str(place.args["position"]).lower() == "first"
+        position = Position(Place.FIRST) if is_first else Position(Place.AFTER, column_path(place.this)[-1])
+    return AddColumn(name, column.args["kind"].sql(dialect=LakelogDialect), comment=comment, position=position)
+
+
+def _create_view(names: SqlNames, statement: exp.Expr) -> None:
+    properties = statement.args.get("properties")
+    if properties is None or properties.find(exp.TemporaryProperty) is None:
+        raise UnsupportedError("a warehouse has no views: write CREATE TEMPORARY VIEW")
+    name = statement.this.name.lower()
+    if name in names.views and not statement.args.get("replace"):
+        raise InvalidRequestError(f"there is a temporary view {shown(name)}: write CREATE OR REPLACE TEMPORARY VIEW")
+    query = statement.expression
+    QueryTables(names=names).run(exp.select(exp.Star()).from_(query.copy().subquery("v")).limit(0))
+    names.views[name] = query

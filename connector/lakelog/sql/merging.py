@@ -1,0 +1,198 @@
+"""MERGE INTO as one query of DuckDB: a row for each action.
+
+A clause that sees one side alone, such as WHEN NOT MATCHED, has the names of that side.
+
+Source: Spark, `org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from lakelog.catalog.tables.row_actions import ACTION, DELETE, INSERT, MARK, NEW, OLD, ROW, UPDATE, member, named_values
+from lakelog.common.errors import InvalidRequestError, UnsupportedError
+from lakelog.sql.reading import QueryTables
+
+if TYPE_CHECKING:
+    from lakelog.catalog import Table
+
+_CASE, _THERE = f"{MARK}case", f"{MARK}there"
+# (new rows, rows of the table alone): the join that gives them.
+_JOINS = {(True, True): "full", (True, False): "right", (False, True): "left", (False, False): "inner"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Clause:
+    """One action. `holds` is its condition with the side that it needs; None as `values` takes all of the source."""
+
+    action: str
+    holds: exp.Expr
+    values: Mapping[str, exp.Expr] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sides:
+    """The two sides of a merge: the names by which the statement knows them, and the columns of the source."""
+
+    table: Table
+    own: str
+    other: str
+    given: Sequence[str]
+    what: str
+
+    def column(self, name: str) -> exp.Expr:
+        """A column of the source, whatever its case."""
+        return _column(self.other, next(one for one in self.given if one.lower() == name.lower()))
+
+    def check_star(self) -> None:
+        """Raise InvalidRequestError if the source lacks a column of the table."""
+        given = {one.lower() for one in self.given}
+        missing = [field.name for field in self.table.schema.fields if field.name.lower() not in given]
+        if missing:
+            raise InvalidRequestError(
+                f"{self.what}: * takes every column of the table from the source, which lacks {', '.join(missing)}; "
+                "name the columns that are set, or select the missing ones"
+            )
+
+
+def merge_query(table: Table, tables: QueryTables, statement: exp.Expr, what: str) -> str:
+    """The query in DuckDB's SQL. Raises InvalidRequestError for columns that the table or the source lacks."""
+    target, source, whens = statement.this, statement.args["using"], statement.args["whens"].expressions
+    own, other = _alias(target), _alias(source)
+    sides = _Sides(
+        table=table, own=own, other=other, given=_columns(tables, source, statement.args.get("with_")), what=what
+    )
+    clauses = [_clause(sides, one) for one in whens]
+    kind = _JOINS[any(one.action == INSERT for one in clauses), any(_is_by_source(one) for one in whens)]
+    rows = exp.select(exp.Star(), exp.alias_(exp.Window(this=exp.RowNumber()), ROW)).from_(_unaliased(target))
+    others = exp.select(exp.Star(), exp.alias_(exp.true(), _THERE)).from_(_unaliased(source))
+    case, action = exp.Case(), exp.Case()
+    for at, clause in enumerate(clauses):
+        case = case.when(clause.holds, exp.Literal.number(at), copy=False)
+        action = action.when(exp.column(_CASE).eq(at), exp.Literal.string(clause.action), copy=False)
+    chosen = [exp.alias_(_column(own, ROW), ROW), exp.alias_(case, _CASE)]
+    for at, field in enumerate(table.schema.fields):
+        chosen.append(exp.alias_(_column(own, field.name), member(OLD, at)))
+        chosen.append(exp.alias_(_new_value(sides, clauses, field.name), member(NEW, at)))
+    query = exp.Select(expressions=chosen).from_(rows.subquery(own))
+    query = query.join(others.subquery(other), on=statement.args["on"].copy(), join_type=kind)
+    outer = exp.select(exp.Star(), exp.alias_(action, ACTION)).from_(query.subquery(f"{MARK}pairs"))
+    outer = outer.where(exp.column(_CASE).is_(exp.Null()).not_())
+    if statement.args.get("with_") is not None:
+        outer.set("with_", statement.args["with_"].copy())
+    return tables.prepared(outer).sql(dialect="duckdb")
+
+
+def _new_value(sides: _Sides, clauses: list[_Clause], name: str) -> exp.Expr:
+    """The new value of a column, by the first clause that holds."""
+    new = exp.Case()
+    for number, clause in enumerate(clauses):
+        if clause.action != DELETE:
+            new = new.when(_only(clauses, number), _value(sides, clause, name), copy=False)
+    return new if new.args.get("ifs") else exp.Null()
+
+
+def _only(clauses: list[_Clause], number: int) -> exp.Expr:
+    """The condition of a clause where no earlier one holds."""
+    parts = [exp.Coalesce(this=one.holds.copy(), expressions=[exp.false()]).not_() for one in clauses[:number]]
+    return exp.and_(*parts, clauses[number].holds.copy())
+
+
+def _is_by_source(when: exp.Expr) -> bool:
+    return not when.args.get("matched") and bool(when.args.get("source"))
+
+
+def _clause(sides: _Sides, when: exp.Expr) -> _Clause:
+    has_old = _column(sides.own, ROW).is_(exp.Null()).not_()
+    has_source = _column(sides.other, _THERE).is_(exp.Null()).not_()
+    side = sides.own if _is_by_source(when) else None if when.args.get("matched") else sides.other
+    parts: list[exp.Expr] = [
+        has_old if side != sides.other else has_old.not_(),
+        has_source if side != sides.own else has_source.not_(),
+    ]
+    if when.args.get("condition") is not None:
+        parts.append(_of_side(when.args["condition"], side))
+    holds, then = exp.and_(*parts), when.args["then"]
+    if isinstance(then, exp.Var):
+        return _Clause(action=DELETE, holds=holds, values=None)
+    action = INSERT if isinstance(then, exp.Insert) else UPDATE
+    values = _assigned(sides, then, side, is_insert=action == INSERT)
+    if values is None:
+        sides.check_star()
+    return _Clause(action=action, holds=holds, values=values)
+
+
+def _assigned(sides: _Sides, then: exp.Expr, side: str | None, *, is_insert: bool) -> dict[str, exp.Expr] | None:
+    """{column: value}; None for `*`."""
+    what = sides.what
+    if is_insert:
+        columns, values = then.this, then.expression
+        if columns is None or columns.is_star:
+            return None
+        names = [one.name for one in columns.expressions]
+        given = list(values.expressions) if isinstance(values, exp.Tuple) else [values]
+        if len(names) != len(given):
+            raise InvalidRequestError(f"{what}: INSERT names {len(names)} columns and has {len(given)} values")
+        pairs = list(zip(names, given, strict=True))
+    else:
+        stars = then.args.get("expressions")
+        if isinstance(stars, exp.Star) or any(isinstance(one, exp.Star) for one in then.expressions):
+            return None
+        pairs = [(one.this.name, one.expression) for one in then.expressions]
+    found: dict[str, exp.Expr] = {}
+    for name, value in pairs:
+        if name.lower() in {one.lower() for one in found}:
+            raise InvalidRequestError(f"{what} gives column {name!r} two values")
+        found[name] = _of_side(value, side)
+    schema = sides.table.schema
+    return named_values(schema.fields, found, keys=() if is_insert else schema.primary_keys, what=what)
+
+
+def _value(sides: _Sides, clause: _Clause, name: str) -> exp.Expr:
+    if clause.values is None:
+        return sides.column(name)
+    if name in clause.values:
+        return clause.values[name].copy()
+    return exp.Null() if clause.action == INSERT else _column(sides.own, name)
+
+
+def _of_side(given: exp.Expr, side: str | None) -> exp.Expr:
+    """The expression, whose names without a table are those of the side."""
+    made = given.copy()
+    holder = exp.Paren(this=made)
+    for column in list(holder.find_all(exp.Column)):
+        if side is not None and not column.args.get("table") and column.find_ancestor(exp.Query) is None:
+            column.set("table", exp.to_identifier(side, quoted=True))
+    return holder
+
+
+def _columns(tables: QueryTables, source: exp.Expr, with_: exp.Expr | None) -> list[str]:
+    query = exp.select(exp.Star()).from_(_unaliased(source)).limit(0)
+    if with_ is not None:
+        query.set("with_", with_.copy())
+    return list(tables.run(query).column_names)
+
+
+def _alias(given: exp.Expr) -> str:
+    name = given.alias or given.name
+    if not name:
+        raise UnsupportedError("the source of MERGE needs a name: USING (...) AS source")
+    return name
+
+
+def _unaliased(given: exp.Expr) -> exp.Expr:
+    made = given.copy()
+    if isinstance(made, exp.Subquery):
+        alias = made.args.get("alias")
+        if alias is not None and alias.columns:
+            return made
+        made.set("alias", exp.TableAlias(this=exp.to_identifier("rows")))
+    return made
+
+
+def _column(table: str, name: str) -> exp.Column:
+    return exp.Column(this=exp.to_identifier(name, quoted=True), table=exp.to_identifier(table, quoted=True))

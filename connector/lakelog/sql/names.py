@@ -1,0 +1,108 @@
+"""The names in statements: catalogs, the current database, temporary views."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from lakelog.common.errors import InvalidRequestError, NotFoundError, UnsupportedError
+from lakelog.common.quoting import listed, shown
+
+if TYPE_CHECKING:
+    from lakelog.catalog import Catalog, Table
+
+_DEPTH = 3  # catalog.database.table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundName:
+    """A name with its catalog; `full` is `database.table` or the name of a database."""
+
+    catalog_name: str
+    catalog: Catalog
+    full: str
+
+    def __str__(self) -> str:
+        return f"{self.catalog_name}.{self.full}"
+
+    @property
+    def table(self) -> Table:
+        """The table. Raises NotFoundError."""
+        return self.catalog.load_table(self.full)
+
+
+@dataclass(kw_only=True)
+class SqlNames:
+    """What names mean in the statements of a connection; USE changes it, and CREATE TEMPORARY VIEW."""
+
+    catalogs: Mapping[str, Catalog]
+    catalog: str
+    database: str | None = None
+    views: dict[str, exp.Query] = field(default_factory=dict)
+
+    def view(self, table: exp.Table) -> exp.Query | None:
+        """The query of a temporary view; None for another name."""
+        return None if table.db else self.views.get(table.name.lower())
+
+    def found(self, table: exp.Table) -> FoundName:
+        """A table's name. Raises InvalidRequestError, and NotFoundError for a catalog that is not attached."""
+        parts = [part.name for part in table.parts]
+        if len(parts) == _DEPTH:
+            return FoundName(catalog_name=parts[0], catalog=self._catalog(parts[0]), full=".".join(parts[1:]))
+        if len(parts) > _DEPTH:
+            raise InvalidRequestError(f"{shown(table.sql())} is not a table: expected catalog.database.table")
+        if len(parts) == 1:
+            if self.database is None:
+                raise InvalidRequestError(
+                    f"table {parts[0]!r} has no database: name it as database.{parts[0]}, or choose one with USE"
+                )
+            parts.insert(0, self.database)
+        return FoundName(catalog_name=self.catalog, catalog=self.catalogs[self.catalog], full=".".join(parts))
+
+    def found_database(self, given: exp.Table | None) -> FoundName:
+        """A database's name; without one the current database."""
+        if given is None:
+            if self.database is None:
+                raise InvalidRequestError("no database is chosen: name one, or choose one with USE")
+            return FoundName(catalog_name=self.catalog, catalog=self.catalogs[self.catalog], full=self.database)
+        parts = [part.name for part in given.parts]
+        if len(parts) == 1:
+            return FoundName(catalog_name=self.catalog, catalog=self.catalogs[self.catalog], full=parts[0])
+        if len(parts) != _DEPTH - 1:
+            raise InvalidRequestError(f"{shown(given.sql())} is not a database: expected catalog.database")
+        return FoundName(catalog_name=parts[0], catalog=self._catalog(parts[0]), full=parts[1])
+
+    def use(self, given: exp.Table) -> None:
+        """Choose the current database, or a catalog. Raises NotFoundError."""
+        parts = [part.name for part in given.parts]
+        if len(parts) == 1 and parts[0] in self.catalogs:
+            self.catalog, self.database = parts[0], None
+            return
+        found = self.found_database(given)
+        check_database(found)
+        self.catalog, self.database = found.catalog_name, found.full
+
+    def _catalog(self, name: str) -> Catalog:
+        found = self.catalogs.get(name)
+        if found is None:
+            raise NotFoundError(f"there is no catalog {shown(name)}; attached are {listed(sorted(self.catalogs))}")
+        return found
+
+
+def check_arguments(statement: exp.Expr, known: Collection[str]) -> None:
+    """Raise UnsupportedError for a part of a statement that would be dropped in silence."""
+    for name, value in statement.args.items():
+        if value and name not in known:
+            text = value.sql() if isinstance(value, exp.Expr) else name.strip("_")
+            raise UnsupportedError(f"{statement.key.upper()} with {shown(text)} has no meaning here")
+
+
+def check_database(found: FoundName) -> None:
+    """Raise NotFoundError if there is no such database."""
+    if not found.catalog.database_exists(found.full) and found.full != "sys":
+        raise NotFoundError(
+            f"there is no database {found}; the databases are {listed(sorted(found.catalog.list_databases()))}"
+        )

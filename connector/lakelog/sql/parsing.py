@@ -1,0 +1,96 @@
+"""Texts as statements: sqlglot reads them, and what it drops in silence is refused."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import ParseError, TokenError
+from sqlglot.tokenizer_core import Token, TokenType
+
+from lakelog.common.errors import InvalidRequestError, LakelogError, UnsupportedError
+from lakelog.common.quoting import shown
+from lakelog.sql.dialect import LakelogDialect
+
+_VALUES = (TokenType.STRING, TokenType.NUMBER, TokenType.IDENTIFIER)
+_MISSING = re.compile(r"Required keyword: .*?>(?=\.)")
+_REPLACE = re.compile(r"\s*REPLACE\s+TABLE\b", re.IGNORECASE)  # which sqlglot reads behind CREATE OR alone
+_OTHER_WORDS = ("SYSTEM_VERSION", "SYSTEM_TIME")  # read as VERSION and TIMESTAMP
+
+
+def parsed(text: str) -> list[exp.Expr]:
+    """The statements of a text. Raises InvalidRequestError for what is not SQL, UnsupportedError for a dropped part."""
+    text = _REPLACE.sub("CREATE OR REPLACE TABLE", text, count=1) if _REPLACE.match(text) else text
+    try:
+        tokens = LakelogDialect().tokenize(text)
+        parser = LakelogDialect().parser(error_level=sqlglot.ErrorLevel.IMMEDIATE)
+        found = [one for one in parser.parse(tokens, text) if one is not None]
+    except (ParseError, TokenError) as error:
+        raise InvalidRequestError(f"{shown(text)} is not a statement: {_first_line(error)}") from error
+    for one in found:
+        if not isinstance(one, exp.Command):
+            _check_whole(text, tokens, found)
+            break
+    return found
+
+
+def split_statements(text: str) -> list[str]:
+    """The texts of the statements of a script, without their semicolons. Raises InvalidRequestError."""
+    try:
+        tokens = LakelogDialect().tokenize(text)
+    except TokenError as error:
+        raise InvalidRequestError(f"{shown(text)} does not end: {_first_line(error)}") from error
+    found: list[str] = []
+    begin: int | None = None
+    for token in tokens:
+        if token.token_type is TokenType.SEMICOLON:
+            if begin is not None:
+                found.append(text[begin : token.start].strip())
+            begin = None
+        elif begin is None:
+            begin = token.start
+    if begin is not None:
+        found.append(text[begin:].strip())
+    return found
+
+
+def is_destructive(text: str) -> bool:
+    """Whether a statement drops a table or a database, or deletes all rows of a table."""
+    try:
+        statements = parsed(text)
+    except LakelogError:  # running it says so
+        return False
+    return any(
+        isinstance(one, exp.Drop | exp.TruncateTable) or (isinstance(one, exp.Delete) and one.args.get("where") is None)
+        for one in statements
+    )
+
+
+def literal_of(given: exp.Expr) -> str | int:
+    """The value of a literal. Raises UnsupportedError for an expression."""
+    plain = given.this if isinstance(given, exp.Cast) else given
+    if not isinstance(plain, exp.Literal):
+        raise UnsupportedError(f"{shown(given.sql())} is not a value: a state is a number or a string")
+    return plain.name if plain.is_string else int(plain.name)
+
+
+def _check_whole(text: str, tokens: list[Token], found: list[exp.Expr]) -> None:
+    """Raise UnsupportedError for names and values of the text that are not in what was read."""
+    written = Counter[str]()
+    for one in found:
+        again = LakelogDialect().tokenize(one.sql(dialect=LakelogDialect, comments=False))
+        written.update(token.text.lower() for token in again)
+    for token, behind in zip(tokens, [*tokens[1:], None], strict=True):
+        is_function = behind is not None and behind.token_type is TokenType.L_PAREN
+        is_known = token.text.upper() not in _OTHER_WORDS and (
+            token.token_type in _VALUES or (token.token_type is TokenType.VAR and not is_function)
+        )
+        if is_known and not written[token.text.lower()]:
+            raise UnsupportedError(f"{shown(text)}: {token.text!r} in line {token.line} has no meaning here")
+
+
+def _first_line(error: Exception) -> str:
+    line = str(error).partition("\n")[0].replace("\x1b[4m", "").replace("\x1b[0m", "")
+    return _MISSING.sub("something is missing", line)

@@ -1,0 +1,258 @@
+"""INSERT, DELETE, UPDATE, MERGE and TRUNCATE: DuckDB computes the rows, the verbs of a table commit them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from lakelog.catalog.logs.statements import run_statement
+from lakelog.catalog.tables.row_actions import (
+    ACTION,
+    DELETE,
+    NEW,
+    OLD,
+    UPDATE,
+    changes_of_actions,
+    member,
+    named_values,
+)
+from lakelog.common.errors import ConflictError, InvalidRequestError, UnsupportedError
+from lakelog.sql.dialect import LakelogDialect
+from lakelog.sql.fitting import fitted, fitted_column
+from lakelog.sql.merging import merge_query
+from lakelog.sql.names import FoundName, SqlNames, check_arguments
+from lakelog.sql.reading import QueryTables
+
+if TYPE_CHECKING:
+    from lakelog.catalog import Table
+    from lakelog.filestore.metadata.snapshots import Snapshot
+    from lakelog.filestore.write import StatementChanges
+
+
+_OF_INSERT = ("this", "expression", "overwrite", "by_name", "with_", "where", "source")
+
+
+def insert(names: SqlNames, statement: exp.Expr) -> None:
+    """INSERT INTO and INSERT OVERWRITE. Raises ConflictError for an overwrite behind another commit."""
+    check_arguments(statement, _OF_INSERT)
+    target, listed = _target(statement.this)
+    found = names.found(target)
+    table, what = found.table, f"INSERT INTO {found}"
+    constants = partition_values_of(table, target.args.get("partition"))
+    columns = _listed(table, listed, what) if listed else [field.name for field in table.schema.fields]
+    columns = [name for name in columns if name not in constants]
+    source = statement.args.get("source") or None
+    query = statement.expression if source is None else exp.select(exp.Star()).from_(source)
+    if query is None:
+        raise InvalidRequestError(f"{what} needs rows: a query, or VALUES")
+    query = query.copy()
+    if statement.args.get("with_") is not None:
+        query.set("with_", statement.args["with_"].copy())
+    _nulls_for_defaults(query)
+    base = table.store.snapshot()
+    tables = QueryTables(names=names, bases={str(found): base})
+    rows = fitted(
+        table.schema,
+        tables.run(query),
+        columns=columns,
+        constants=constants,
+        by_name=bool(statement.args.get("by_name")),
+        what=what,
+    )
+    replaced = statement.args.get("where")
+    if not statement.args.get("overwrite") and replaced is None:
+        table.write(rows)
+        return
+    if table.store.snapshot() != base:
+        raise ConflictError(f"{what}: another commit came first; nothing was written: write again")
+    where = " AND ".join(f"{quoted(name)} = {literal(value)}" for name, value in constants.items())
+    if replaced is not None:
+        where = replaced.sql(dialect=LakelogDialect)
+    table.write(rows, mode="overwrite", where=where or None)
+
+
+def delete(names: SqlNames, statement: exp.Expr) -> None:
+    """DELETE FROM."""
+    check_arguments(statement, ("this", "where", "with_"))
+    found = names.found(statement.this)
+    where = statement.args.get("where")
+    if where is None:
+        found.table.truncate()
+        return
+    _run_on_rows(names, found, statement, {}, what=f"DELETE FROM {found}", operation="DELETE")
+
+
+def update(names: SqlNames, statement: exp.Expr) -> None:
+    """UPDATE SET. Raises InvalidRequestError for a column of the primary key."""
+    check_arguments(statement, ("this", "expressions", "where", "with_"))
+    found = names.found(statement.this)
+    what = f"UPDATE {found}"
+    values = assigned(found.table, statement.expressions, what, keys=found.table.schema.primary_keys)
+    _run_on_rows(names, found, statement, values, what=what, operation="UPDATE")
+
+
+def merge(names: SqlNames, statement: exp.Expr) -> None:
+    """MERGE INTO."""
+    check_arguments(statement, ("this", "using", "on", "whens", "with_"))
+    found = names.found(statement.this)
+    what = f"MERGE INTO {found}"
+    table = found.table
+
+    def compute(base: Snapshot | None) -> StatementChanges:
+        tables = QueryTables(names=names, bases={str(found): base})
+        query = merge_query(table, tables, statement, what)
+        return changes_of_actions(table.store, _fitted_new(table, tables.run_prepared(query), what), what=what)
+
+    run_statement(table, "MERGE", compute)
+
+
+def truncate(names: SqlNames, statement: exp.Expr) -> None:
+    """TRUNCATE TABLE."""
+    check_arguments(statement, ("expressions", "partition"))
+    partition = statement.args.get("partition")
+    for table in statement.expressions:
+        found = names.found(table).table
+        if partition is None:
+            found.truncate()
+        else:
+            found.upkeep.drop_partitions(partition_where(found, partition))
+
+
+def assigned(table: Table, assignments: list[exp.Expr], what: str, *, keys: tuple[str, ...]) -> dict[str, exp.Expr]:
+    """{column: value} of SET. Raises InvalidRequestError."""
+    found: dict[str, exp.Expr] = {}
+    for one in assignments:
+        name = one.this.name
+        if name.lower() in {given.lower() for given in found}:
+            raise InvalidRequestError(f"{what} gives column {name!r} two values")
+        above = one.this.args.get("table")
+        if above is not None and above.name.lower() in {field.name.lower() for field in table.schema.fields}:
+            raise UnsupportedError(f"{what} sets {above.name}.{name}: set the whole column {above.name!r}")
+        found[name] = one.expression
+    return named_values(table.schema.fields, found, keys=keys, what=what)
+
+
+def quoted(name: str) -> str:
+    """A name in our conditions."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def literal(value: object) -> str:
+    """A value in our conditions."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else "'" + str(value).replace("'", "''") + "'"
+
+
+def partition_where(table: Table, partition: exp.Expr) -> str:
+    """The condition of PARTITION (column = value, ...). Raises InvalidRequestError for other columns."""
+    constants = partition_values_of(table, partition)
+    return " AND ".join(f"{quoted(name)} = {literal(value)}" for name, value in constants.items())
+
+
+def _run_on_rows(
+    names: SqlNames,
+    found: FoundName,
+    statement: exp.Expr,
+    values: dict[str, exp.Expr],
+    *,
+    what: str,
+    operation: str,
+) -> None:
+    table, target, where = found.table, statement.this, statement.args.get("where")
+    alias = target.args.get("alias")
+    shown = exp.to_identifier(alias.name if alias is not None else target.name, quoted=True)
+    chosen: list[exp.Expr] = [exp.alias_(exp.Literal.string(UPDATE if values else DELETE), ACTION)]
+    for at, field in enumerate(table.schema.fields):
+        column = exp.Column(this=exp.to_identifier(field.name, quoted=True), table=shown.copy())
+        chosen.append(exp.alias_(column, member(OLD, at)))
+        if values:
+            chosen.append(exp.alias_(values.get(field.name, column).copy(), member(NEW, at)))
+    query = exp.Select(expressions=chosen).from_(target.copy())
+    if where is not None:
+        query.set("where", where.copy())
+    if statement.args.get("with_") is not None:
+        query.set("with_", statement.args["with_"].copy())
+    _nulls_for_defaults(query)
+
+    def compute(base: Snapshot | None) -> StatementChanges:
+        tables = QueryTables(names=names, bases={str(found): base})
+        if where is not None:
+            _check_condition(tables, query, where.this, what)
+        return changes_of_actions(table.store, _fitted_new(table, tables.run(query), what), what=what)
+
+    run_statement(table, operation, compute)
+
+
+def _check_condition(tables: QueryTables, query: exp.Select, condition: exp.Expr, what: str) -> None:
+    """Raise InvalidRequestError for a condition that is not a boolean: DuckDB takes numbers for one."""
+    asked = query.copy()
+    asked.set("expressions", [exp.alias_(condition.copy(), ACTION)])
+    kind = tables.run(asked.limit(0)).schema.field(ACTION).type
+    if not (pa.types.is_boolean(kind) or pa.types.is_null(kind)):
+        raise InvalidRequestError(
+            f"{what} WHERE {condition.sql(dialect=LakelogDialect)}: this is {kind}, not a boolean"
+        )
+
+
+def _fitted_new(table: Table, rows: pa.Table, what: str) -> pa.Table:
+    """The rows, whose new values have the types of the table."""
+    for at, field in enumerate(table.schema.arrow_schema):
+        for side in (OLD, NEW):
+            name = member(side, at)
+            if name in rows.column_names:
+                place = rows.column_names.index(name)
+                rows = rows.set_column(place, name, fitted_column(rows[name], field, what))
+    return rows
+
+
+def _target(given: exp.Expr) -> tuple[exp.Table, list[str]]:
+    if isinstance(given, exp.Schema):
+        return given.this, [one.name for one in given.expressions]
+    assert isinstance(given, exp.Table), "sqlglot has a table or a table with columns here"
+    return given, []
+
+
+def _listed(table: Table, names: list[str], what: str) -> list[str]:
+    by_name = {field.name.lower(): field.name for field in table.schema.fields}
+    for name in names:
+        if name.lower() not in by_name:
+            raise InvalidRequestError(f"{what}: the table has no column {name!r}; it has {', '.join(by_name.values())}")
+    found = [by_name[name.lower()] for name in names]
+    if len(set(found)) != len(found):
+        raise InvalidRequestError(f"{what} names a column twice: {', '.join(names)}")
+    return found
+
+
+def partition_values_of(table: Table, partition: exp.Expr | None) -> dict[str, Any]:
+    """The values of PARTITION (column = value, ...); a column without a value is filled by the query."""
+    found: dict[str, Any] = {}
+    for one in () if partition is None else partition.expressions:
+        column = one.this if isinstance(one, exp.EQ) else one
+        name = column.name
+        own = {key.lower(): key for key in table.schema.partition_keys}.get(name.lower())
+        if own is None:
+            raise InvalidRequestError(f"PARTITION ({name}): {name!r} is not a partition column of {table.name}")
+        if isinstance(one, exp.EQ):
+            found[own] = _plain_value(one.expression)
+    return found
+
+
+def _plain_value(given: exp.Expr) -> Any:
+    """The value of a literal, `DATE '2026-01-01'` as its text. Raises UnsupportedError for an expression."""
+    match given:
+        case exp.Cast(this=exp.Literal()):
+            return given.this.name
+        case exp.Literal() | exp.Boolean() | exp.Null() | exp.Neg():
+            return given.to_py()
+    raise UnsupportedError(f"PARTITION (... = {given.sql(dialect=LakelogDialect)}): expected a value")
+
+
+def _nulls_for_defaults(query: exp.Expr) -> None:
+    """DEFAULT is null, since columns have no other default."""
+    for one in list(query.find_all(exp.Var, exp.Column)):
+        plain = isinstance(one, exp.Var) or (not one.args.get("table") and not one.this.args.get("quoted"))
+        if plain and one.name.upper() == "DEFAULT":
+            one.replace(exp.Null())

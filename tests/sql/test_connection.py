@@ -1,0 +1,168 @@
+"""What a connection without Spark promises: one snapshot a statement, no part dropped, no file but tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lakelog.sql
+from lakelog.catalog import Catalog, ConflictError, InvalidRequestError, LakelogError, NotFoundError, UnsupportedError
+from lakelog.catalog.tables.row_actions import changes_of_actions
+from lakelog.sql import SqlConnection, row_statements
+from lakelog.sql.fitting import fitted
+from lakelog.sql.parsing import is_destructive, split_statements
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Catalog:
+    return Catalog(tmp_path / "lake")
+
+
+@pytest.fixture
+def connection(catalog: Catalog) -> SqlConnection:
+    made = lakelog.sql.connect(catalog)
+    for text in (
+        "CREATE DATABASE db",
+        "USE db",
+        "CREATE TABLE t (id INT NOT NULL, v STRING, PRIMARY KEY (id) NOT ENFORCED)",
+        "INSERT INTO t VALUES (1, 'a'), (2, 'b')",
+    ):
+        made.sql(text)
+    return made
+
+
+def test_a_join_over_two_catalogs(connection: SqlConnection, catalog: Catalog, tmp_path: Path) -> None:
+    other = Catalog(tmp_path / "other")
+    other.create_table("db.u", schema="id INT NOT NULL, n BIGINT", primary_keys="id")
+    other.load_table("db.u").write(pa.table({"id": pa.array([2], pa.int32()), "n": [20]}))
+    both = lakelog.sql.connect(catalog, attach={"other": other})
+    found = both.sql("SELECT t.v, u.n FROM lake.db.t JOIN other.db.u USING (id)")
+    assert found.to_pylist() == [{"v": "b", "n": 20}]
+    both.sql("INSERT INTO other.db.u SELECT id + 10, CAST(length(v) AS BIGINT) FROM lake.db.t")
+    assert both.sql("SELECT count(*) AS n FROM other.db.u").to_pylist() == [{"n": 3}]
+
+
+def test_a_statement_sees_one_snapshot_however_often_it_names_a_table(
+    connection: SqlConnection, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another writer commits between the two reads of the rows that replace the table's."""
+
+    def write_first(*args: object, **kwargs: object) -> pa.Table:
+        catalog.load_table("db.t").write(pa.table({"id": pa.array([9], pa.int32()), "v": ["late"]}))
+        return fitted(*args, **kwargs)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(row_statements, "fitted", write_first)
+    with pytest.raises(ConflictError, match="another commit came first"):
+        connection.sql("INSERT OVERWRITE t SELECT id, concat(v, v) FROM t")
+    assert connection.sql("SELECT v FROM t ORDER BY id")["v"].to_pylist() == ["a", "b", "late"]
+
+
+def test_a_merge_behind_another_commit_is_computed_again(
+    connection: SqlConnection, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its source reads the table itself: the rows of a commit that came between are in what it writes."""
+    computed: list[int] = []
+
+    def write_first(*args: Any, **kwargs: Any) -> Any:  # those of changes_of_actions
+        changes = changes_of_actions(*args, **kwargs)
+        if not computed:
+            catalog.load_table("db.t").write(pa.table({"id": pa.array([2], pa.int32()), "v": ["newer"]}))
+        computed.append(1)
+        return changes
+
+    monkeypatch.setattr(row_statements, "changes_of_actions", write_first)
+    connection.sql(
+        "MERGE INTO t USING (SELECT id, concat(v, '!') AS v FROM t) AS s ON t.id = s.id WHEN MATCHED THEN UPDATE SET *"
+    )
+    assert len(computed) == 2
+    assert connection.sql("SELECT v FROM t ORDER BY id")["v"].to_pylist() == ["a!", "newer!"]
+
+
+HINTED = [
+    ("SELECT count(*) AS n FROM t /*+ OPTIONS('scan.snapshot-id'='1') */", 2),
+    (
+        "SELECT count(*) AS n FROM t /*+ options( 'scan.version' = '1' , 'branch' = 'main') */ AS x WHERE id > 0",
+        2,
+    ),
+    ("SELECT count(*) AS n FROM t WITH (`scan.snapshot-id` = '1')", 2),
+    ("SELECT count(*) AS n FROM t FOR SYSTEM_VERSION AS OF 1", 2),
+    ("SELECT count(*) AS n FROM t VERSION AS OF 1 AS x JOIN t ON x.id = t.id", 2),
+    ("SELECT count(*) AS n FROM t$snapshots", 2),
+    ("SELECT count(*) AS n FROM t /* OPTIONS('scan.snapshot-id'='1') */", 3),
+]
+
+
+@pytest.mark.parametrize(("text", "count"), HINTED)
+def test_words_of_flip_188_behind_a_table(connection: SqlConnection, text: str, count: int) -> None:
+    connection.sql("INSERT INTO t VALUES (3, 'c')")
+    assert connection.sql(text)["n"].to_pylist() == [count]
+
+
+FILES = [
+    "SELECT * FROM read_csv('{file}')",
+    "SELECT * FROM read_text('{file}')",
+    "SELECT * FROM glob('{folder}/*')",
+    "SELECT * FROM '{file}'",
+    "SELECT * FROM parquet_scan('{file}')",
+    "INSERT INTO t SELECT 1, content FROM read_text('{file}')",
+    "COPY t TO '{file}'",
+    "ATTACH '{file}' AS x",
+    "INSTALL httpfs",
+    "PRAGMA version",
+    "SET enable_external_access = true",
+]
+
+
+@pytest.mark.parametrize("text", FILES)
+def test_a_statement_reads_and_writes_no_file_but_tables(connection: SqlConnection, tmp_path: Path, text: str) -> None:
+    secret = tmp_path / "secret.csv"
+    secret.write_text("word\nhidden\n")
+    with pytest.raises(LakelogError) as caught:
+        connection.sql(text.format(file=secret, folder=tmp_path))
+    assert "hidden" not in str(caught.value)
+    assert secret.read_text() == "word\nhidden\n"
+
+
+def test_a_variable_of_python_is_no_table(connection: SqlConnection) -> None:
+    rows = pa.table({"a": [1]})
+    assert rows.num_rows
+    with pytest.raises(NotFoundError):
+        connection.sql("SELECT * FROM rows")
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "..", "a\\b"])
+def test_names_stay_inside_the_warehouse(connection: SqlConnection, tmp_path: Path, name: str) -> None:
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(LakelogError):
+        connection.sql(f"CREATE TABLE `{name}` (id INT)")
+    with pytest.raises(LakelogError):
+        connection.sql(f"CREATE DATABASE `{name}`")
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+DROPPED = [
+    ("SELECT * FROM t /*+ OPTIONS('scan.snapshoot-id' = '1') */", "scan.snapshoot-id"),
+    ("CREATE TABLE u (id INT, at TIME(3))", "'3'"),
+    ("DELETE FROM t USING t AS u WHERE t.id = u.id", "no meaning"),
+    ("UPDATE t SET v = 'x' FROM t AS u", "no meaning"),
+    ("ALTER TABLE t SET LOCATION '/tmp'", "SET LOCATION"),
+    ("CREATE TABLE u (id INT) LOCATION '/tmp/u'", "warehouse"),
+]
+
+
+@pytest.mark.parametrize(("text", "told"), DROPPED)
+def test_what_would_be_dropped_in_silence_is_refused(connection: SqlConnection, text: str, told: str) -> None:
+    with pytest.raises(UnsupportedError, match=told):
+        connection.sql(text)
+    assert connection.sql("SHOW TABLES")["tableName"].to_pylist() == ["t"]
+
+
+def test_several_statements_are_refused_and_scripts_are_split(connection: SqlConnection) -> None:
+    with pytest.raises(InvalidRequestError, match="2 statements"):
+        connection.sql("SELECT 1; SELECT 2")
+    assert split_statements("SELECT ';' -- ;\n; /* ; */ SELECT 2;;") == ["SELECT ';' -- ;", "SELECT 2"]
+    assert all(is_destructive(text) for text in ("DROP TABLE t", "DELETE FROM t", "TRUNCATE TABLE t"))
+    assert not any(is_destructive(text) for text in ("DELETE FROM t WHERE id = 1", "SELEC", "SELECT 1"))
