@@ -20,7 +20,14 @@ from lakelog.catalog import Table
 from lakelog.catalog.verbs.group import VerbGroup
 from lakelog.catalog.verbs.older_names import OLDER_NAMES
 
-FACES = ("lakelog.catalog", "lakelog.spark", "lakelog.lineage", "lakelog.lineage.openlineage", "lakelog.filestore")
+FACES = (
+    "lakelog.catalog",
+    "lakelog.spark",
+    "lakelog.sql",
+    "lakelog.lineage",
+    "lakelog.lineage.openlineage",
+    "lakelog.filestore",
+)
 HANDLES = {"FileStoreTable"}
 SAME_AS_TABLE = {("FileStoreTable", name) for name in (*dir(Table), *OLDER_NAMES)}
 INTERNAL = {"TableStore", "VerbGroup", "ListedGroup"}  # bases: what the file store's own modules use, and older calls
@@ -30,8 +37,8 @@ DOC_LENGTH_MAX = 120
 LINE_LENGTH_MAX = 100
 HEAD = """# API
 
-Made from the code by `scripts/api`. Users import from `lakelog.catalog`, `lakelog.spark`, `lakelog.lineage` and
-`lakelog.filestore` alone.
+Made from the code by `scripts/api`. Users import from `lakelog.catalog`, `lakelog.spark`, `lakelog.sql`,
+`lakelog.lineage` and `lakelog.filestore` alone.
 The [guide](guide.md) has examples, [options](options.md) the options of tables, reads and writes.
 """
 RESULTS = """## Values that calls give back

@@ -69,6 +69,7 @@ FACES = {
         "upstream",
     },
     "lakelog.lineage.openlineage": {"Engine", "OpenLineageEmitter"},
+    "lakelog.sql": {"SqlConnection", "connect"},
     "lakelog.spark": {
         "CommitListener",
         "LakelogSink",
