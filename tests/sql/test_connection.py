@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 import lakelog.sql
 from lakelog.catalog import Catalog, ConflictError, InvalidRequestError, LakelogError, NotFoundError, UnsupportedError
 from lakelog.catalog.tables.row_actions import changes_of_actions
+from lakelog.lineage import upstream
 from lakelog.sql import SqlConnection, row_statements
 from lakelog.sql.fitting import fitted
 from lakelog.sql.parsing import is_destructive, split_statements
@@ -99,6 +102,44 @@ HINTED = [
 def test_words_of_flip_188_behind_a_table(connection: SqlConnection, text: str, count: int) -> None:
     connection.sql("INSERT INTO t VALUES (3, 'c')")
     assert connection.sql(text)["n"].to_pylist() == [count]
+
+
+def test_a_commit_records_the_snapshots_that_its_query_read(connection: SqlConnection, catalog: Catalog) -> None:
+    connection.sql("CREATE TABLE copied TBLPROPERTIES ('primary-key' = 'id') AS SELECT * FROM t")
+    connection.sql("INSERT INTO t VALUES (3, 'c')")
+    connection.sql("INSERT INTO copied SELECT * FROM t VERSION AS OF 2 WHERE id > 2")
+    first, second = (upstream(catalog, "db.copied", number, 1) for number in (1, 2))
+    assert first.select(["source_table", "source_to"]).to_pylist() == [{"source_table": "db.t", "source_to": 1}]
+    assert second.select(["source_table", "source_to"]).to_pylist() == [{"source_table": "db.t", "source_to": 2}]
+
+
+BOUND: list[tuple[str, Any, Any]] = [
+    ("SELECT v AS x FROM t WHERE id = ?", [2], "b"),
+    ("SELECT v AS x FROM t WHERE id = :id AND v = :v", {"id": 1, "v": "a"}, "a"),
+    ("SELECT ? AS x", ["it's; DROP TABLE t --"], "it's; DROP TABLE t --"),
+    ("SELECT ? AS x", [None], None),
+    ("SELECT ? AS x", [Decimal("-12.50")], Decimal("-12.50")),
+    ("SELECT ? AS x", [0.1], 0.1),
+    ("SELECT ? AS x", [date(2026, 1, 31)], date(2026, 1, 31)),
+    ("SELECT ? AS x", [b"\x00\xff"], b"\x00\xff"),
+    ("SELECT ? AND true AS x", [False], False),
+]
+
+
+@pytest.mark.parametrize(("text", "parameters", "expected"), BOUND)
+def test_parameters_are_values_and_never_text(
+    connection: SqlConnection, text: str, parameters: Any, expected: object
+) -> None:
+    assert connection.sql(text, parameters)["x"].to_pylist() == [expected]
+
+
+@pytest.mark.parametrize(
+    ("text", "parameters"),
+    [("SELECT ?", []), ("SELECT ?", None), ("SELECT :a", {"b": 1}), ("SELECT 1", [1]), ("SELECT ?", [object()])],
+)
+def test_a_parameter_without_a_value_is_refused(connection: SqlConnection, text: str, parameters: Any) -> None:
+    with pytest.raises(InvalidRequestError):
+        connection.sql(text, parameters)
 
 
 FILES = [

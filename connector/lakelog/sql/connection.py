@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -12,7 +12,7 @@ from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.quoting import shown
 from lakelog.sql import calls, definitions, row_statements, showing
 from lakelog.sql.names import SqlNames
-from lakelog.sql.parsing import parsed
+from lakelog.sql.parsing import bound, parsed
 from lakelog.sql.queries import run_query
 
 if TYPE_CHECKING:
@@ -31,17 +31,18 @@ class SqlConnection:
     """Runs statements, one after the other. It is not for several threads at once.
 
     >>> connection = lakelog.sql.connect(catalog)
-    >>> connection.sql("SELECT count(*) FROM db.orders")
+    >>> connection.sql("SELECT count(*) FROM db.orders WHERE amount > :least", {"least": 10})
     """
 
     def __init__(self, catalogs: Mapping[str, Catalog], current: str) -> None:
         self._names = SqlNames(catalogs=catalogs, catalog=current)
 
-    def sql(self, text: str) -> pa.Table:
+    def sql(self, text: str, parameters: Sequence[object] | Mapping[str, object] | None = None) -> pa.Table:
         """Run a statement; returns its rows, without columns for a statement that has none.
 
-        Raises InvalidRequestError for a statement that is wrong, UnsupportedError for one that does not exist here, and
-        as the verb of `Table` or `Catalog` that does it.
+        `parameters` are the values of `?` in their order, or of `:name`: strings, numbers, booleans, dates, times,
+        bytes or None. Raises InvalidRequestError for a statement that is wrong, UnsupportedError for one that does not
+        exist here, and as the verb of `Table` or `Catalog` that does it.
         """
         column = showing.described_column(self._names, text)
         if column is not None:
@@ -49,7 +50,7 @@ class SqlConnection:
         statements = parsed(text)
         if len(statements) != 1:
             raise InvalidRequestError(f"{shown(text)} has {len(statements)} statements: give one")
-        return self._run(statements[0], text)
+        return self._run(bound(statements[0], parameters), text)
 
     def known_words(self) -> list[str]:
         """The words and names that may be typed: words of statements, databases, tables of the current database."""

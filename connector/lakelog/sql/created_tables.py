@@ -71,10 +71,11 @@ def create_table(names: SqlNames, statement: exp.Expr) -> None:
         )
         return
     if query is not None:
-        rows = QueryTables(names=names).run(query)
+        tables = QueryTables(names=names)
+        rows = tables.run(query)
         staged = stage_table(found.catalog, found.full, schema=rows.schema, **made)
         try:
-            staged.table.write(rows)
+            tables.recording(staged.table).write(rows)
         except BaseException:
             staged.discard()
             raise

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import date
+from decimal import Decimal
 
 import sqlglot
 from sqlglot import exp
@@ -34,6 +37,46 @@ def parsed(text: str) -> list[exp.Expr]:
             _check_whole(text, tokens, found)
             break
     return found
+
+
+def bound(statement: exp.Expr, parameters: Sequence[object] | Mapping[str, object] | None) -> exp.Expr:
+    """The statement with values in place of its parameters.
+
+    Raises InvalidRequestError for a parameter without a value, and for a value without a parameter.
+    """
+    places = list(statement.find_all(exp.Placeholder))
+    named = parameters if isinstance(parameters, Mapping) else {}
+    given = [] if isinstance(parameters, Mapping) or parameters is None else list(parameters)
+    used: set[str] = set()
+    positions = 0
+    for place in places:
+        if place.name not in ("", "?"):
+            if place.name not in named:
+                raise InvalidRequestError(f"the parameter :{place.name} has no value")
+            used.add(place.name)
+            place.replace(_value_of(named[place.name]))
+        else:
+            if positions >= len(given):
+                raise InvalidRequestError(f"the statement has more ? than the {len(given)} values given")
+            place.replace(_value_of(given[positions]))
+            positions += 1
+    left = sorted(set(named) - used)
+    if left or positions < len(given):
+        raise InvalidRequestError(f"the statement has no parameter for {left[0] if left else given[positions]!r}")
+    return statement
+
+
+def _value_of(value: object) -> exp.Expr:
+    if isinstance(value, bytes | bytearray):
+        return exp.HexString(this=bytes(value).hex())
+    if isinstance(value, float):
+        return exp.cast(exp.Literal.string(repr(value)), "DOUBLE")
+    if isinstance(value, Decimal):
+        digits = exp.Literal(this=format(abs(value), "f"), is_string=False)
+        return exp.Neg(this=digits) if value < 0 else digits
+    if value is None or isinstance(value, str | bool | int | date):  # a datetime is a date
+        return exp.convert(value)
+    raise InvalidRequestError(f"a parameter has the value {shown(repr(value))}: expected a string, number or time")
 
 
 def split_statements(text: str) -> list[str]:

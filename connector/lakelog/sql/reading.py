@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any  # Any: duckdb is an optional extra without types here
 
 import duckdb
@@ -12,7 +12,11 @@ from sqlglot import exp
 
 from lakelog.common.errors import InvalidRequestError, LakelogError, NotFoundError, UnsupportedError
 from lakelog.common.quoting import shown
+from lakelog.filestore.options import LINEAGE_CAPTURE
 from lakelog.filestore.refs import SnapshotChoice
+from lakelog.lineage.records.declared import with_lineage
+from lakelog.lineage.records.record import BatchLineage, ReadMode, TableSource
+from lakelog.lineage.records.sources import source_of_table, version_of
 from lakelog.sql.changes import changes_of
 from lakelog.sql.dialect import LakelogDialect
 from lakelog.sql.duckdb_words import as_duckdb
@@ -21,6 +25,7 @@ from lakelog.sql.parsing import literal_of
 from lakelog.warehouse.system_names import names_system_table
 
 if TYPE_CHECKING:
+    from lakelog.catalog import Table
     from lakelog.filestore.metadata.snapshots import Snapshot
 
 # Options that name a state, by Paimon's keys and by our own.
@@ -76,6 +81,7 @@ class QueryTables:
     names: SqlNames
     connection: Any = field(default_factory=open_engine)
     bases: dict[str, Snapshot | None] = field(default_factory=dict)
+    sources: list[TableSource] = field(default_factory=list)
     _opened: dict[str, exp.Table] = field(default_factory=dict)
     _types: dict[str, set[pa.DataType]] = field(default_factory=dict)
     _locked: bool = False
@@ -98,6 +104,12 @@ class QueryTables:
             if isinstance(cause, LakelogError):
                 raise cause from error
             raise InvalidRequestError(_sentence(error)) from error
+
+    def recording(self, table: Table) -> Table:
+        """A handle of a table whose commit records the tables that were read, if commits to the table record any."""
+        if not LINEAGE_CAPTURE.of(table.schema.options):
+            return table
+        return with_lineage(table, BatchLineage(sources=tuple(self.sources)))
 
     def prepared(self, query: exp.Expr) -> exp.Expr:
         """A copy of a query that names registered relations in place of tables."""
@@ -194,12 +206,18 @@ class QueryTables:
         if names_system_table(found.full, in_warehouse=True):
             between = _between(options)
             return found.catalog.system_table(found.full, **between, **choice).to_arrow()
-        if str(found) in self.bases and not choice:
-            base = self.bases[str(found)]
-            if base is None:
-                return found.table.schema.arrow_schema.empty_table()
-            choice = {"snapshot_id": base.id}
-        return found.table.store.to_duckdb(connection=self.connection, **choice)
+        files = found.table.store
+        if choice:
+            shown, snapshot = files.travelled(**choice)
+        else:
+            shown, snapshot = files, self.bases[str(found)] if str(found) in self.bases else files.snapshot()
+            if snapshot is not None:
+                choice = {"snapshot_id": snapshot.id}
+        read = source_of_table(shown, mode=ReadMode.BATCH)
+        self.sources.append(replace(read, end=version_of(snapshot), is_exact=True))
+        if snapshot is None:
+            return shown.schema.arrow_schema.empty_table()
+        return files.to_duckdb(connection=self.connection, **choice)
 
 
 def _choice_of(options: Mapping[str, str]) -> dict[str, Any]:

@@ -61,6 +61,7 @@ def insert(names: SqlNames, statement: exp.Expr) -> None:
         by_name=bool(statement.args.get("by_name")),
         what=what,
     )
+    table = tables.recording(table)
     replaced = statement.args.get("where")
     if not statement.args.get("overwrite") and replaced is None:
         table.write(rows)
