@@ -113,6 +113,14 @@ def test_a_commit_records_the_snapshots_that_its_query_read(connection: SqlConne
     assert second.select(["source_table", "source_to"]).to_pylist() == [{"source_table": "db.t", "source_to": 2}]
 
 
+def test_a_sum_of_whole_numbers_is_a_whole_number(connection: SqlConnection) -> None:
+    found = connection.sql("SELECT sum(id) AS s, v FROM t GROUP BY v ORDER BY v")
+    assert found.schema.field("s").type == pa.int64()
+    assert found.to_pylist() == [{"s": 1, "v": "a"}, {"s": 2, "v": "b"}]
+    connection.sql("CREATE TABLE sums AS SELECT sum(id) AS s FROM t")
+    assert connection.sql("DESCRIBE sums")["data_type"].to_pylist() == ["bigint"]
+
+
 BOUND: list[tuple[str, Any, Any]] = [
     ("SELECT v AS x FROM t WHERE id = ?", [2], "b"),
     ("SELECT v AS x FROM t WHERE id = :id AND v = :v", {"id": 1, "v": "a"}, "a"),

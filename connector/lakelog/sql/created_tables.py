@@ -72,10 +72,11 @@ def create_table(names: SqlNames, statement: exp.Expr) -> None:
         return
     if query is not None:
         tables = QueryTables(names=names)
-        rows = tables.run(query)
+        rows = tables.stream(query)
         staged = stage_table(found.catalog, found.full, schema=rows.schema, **made)
         try:
-            tables.recording(staged.table).write(rows)
+            with tables.own_errors():
+                tables.recording(staged.table).write(rows)
         except BaseException:
             staged.discard()
             raise

@@ -5,7 +5,9 @@ Source: Spark, "ANSI Compliance", the rules of store assignment.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,48 +15,58 @@ import pyarrow.compute as pc
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.schema import TableSchema
 
+Values: TypeAlias = "pa.Array | pa.ChunkedArray"
+
 
 def fitted(
     schema: TableSchema,
-    rows: pa.Table,
+    rows: pa.RecordBatchReader,
     *,
     columns: Sequence[str],
     constants: Mapping[str, object],
     by_name: bool,
     what: str,
-) -> pa.Table:
-    """The rows under the table's names and types; `columns` are those that the query fills.
+    noted: Callable[[], AbstractContextManager[None]],
+) -> pa.RecordBatchReader:
+    """The rows under the table's names and types, as they arrive; `columns` are those that the query fills.
 
-    Raises InvalidRequestError for a column too many or too few, and for a value that does not fit.
+    Raises InvalidRequestError for a column too many or too few, and the reader, in `noted()`, for a value that does not
+    fit.
     """
+    given = rows.schema.names
     if by_name:
         wanted = {name.lower(): name for name in columns}
-        unknown = [name for name in rows.column_names if name.lower() not in wanted]
+        unknown = [name for name in given if name.lower() not in wanted]
         if unknown:
             raise InvalidRequestError(f"{what}: the table has no column {unknown[0]!r}; it has {', '.join(columns)}")
-        rows = rows.rename_columns([wanted[name.lower()] for name in rows.column_names])
+        filled = [wanted[name.lower()] for name in given]
     else:
-        if rows.num_columns != len(columns):
+        if len(given) != len(columns):
             raise InvalidRequestError(
-                f"{what}: the query has {rows.num_columns} columns, and {len(columns)} are filled: {', '.join(columns)}"
+                f"{what}: the query has {len(given)} columns, and {len(columns)} are filled: {', '.join(columns)}"
             )
-        rows = rows.rename_columns(list(columns))
-    arrow = schema.arrow_schema
-    made = {name: fitted_column(rows[name], arrow.field(name), what) for name in rows.column_names}
-    for name, value in constants.items():
-        given = pa.repeat(pa.scalar(value), rows.num_rows) if value is not None else pa.nulls(rows.num_rows)
-        made[name] = pc.cast(given, arrow.field(name).type)
-    return pa.table(made, schema=pa.schema([arrow.field(name).with_nullable(True) for name in made]))
+        filled = list(columns)
+    fields = [schema.arrow_schema.field(name).with_nullable(True) for name in (*filled, *constants)]
+    for column, field in zip(rows.schema, fields, strict=False):
+        _check_assigned(column.type, field, what)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in rows:
+            with noted():
+                made = [fitted_column(*pair, what) for pair in zip(batch.columns, fields, strict=False)]
+            for field, value in zip(fields[len(filled) :], constants.values(), strict=True):
+                same = pa.nulls(batch.num_rows) if value is None else pa.repeat(pa.scalar(value), batch.num_rows)
+                made.append(pc.cast(same, field.type))
+            yield pa.RecordBatch.from_arrays(made, schema=pa.schema(fields))
+
+    return pa.RecordBatchReader.from_batches(pa.schema(fields), batches())
 
 
-def fitted_column(values: pa.ChunkedArray, field: pa.Field, what: str) -> pa.ChunkedArray:
+def fitted_column(values: Values, field: pa.Field, what: str) -> Values:
     """The values in the type of a column. Raises InvalidRequestError."""
     if values.type == field.type:
         return values
-    if not _is_assigned(values.type, field.type):
-        raise InvalidRequestError(
-            f"{what}: column {field.name!r} is {field.type}, found values of type {values.type}; write a CAST"
-        )
+    _check_assigned(values.type, field, what)
     try:
         if pa.types.is_decimal(field.type) and not pa.types.is_floating(values.type):
             values = _decimals(values, field.type)
@@ -63,7 +75,14 @@ def fitted_column(values: pa.ChunkedArray, field: pa.Field, what: str) -> pa.Chu
         raise InvalidRequestError(f"{what}: column {field.name!r} of type {field.type}: {error}") from error
 
 
-def _decimals(values: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
+def _check_assigned(given: pa.DataType, field: pa.Field, what: str) -> None:
+    if given != field.type and not _is_assigned(given, field.type):
+        raise InvalidRequestError(
+            f"{what}: column {field.name!r} is {field.type}, found values of type {given}; write a CAST"
+        )
+
+
+def _decimals(values: Values, wanted: pa.DataType) -> Values:
     """Numbers with the digits behind the point that a decimal type has, rounded half up as Spark does."""
     if pa.types.is_integer(values.type):
         return pc.cast(values, pa.decimal128(38 - wanted.scale, 0))

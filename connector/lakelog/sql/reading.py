@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any  # Any: duckdb is an optional extra without types here
 
-import duckdb
 import pyarrow as pa
 from sqlglot import exp
 
-from lakelog.common.errors import InvalidRequestError, LakelogError, NotFoundError, UnsupportedError
+from lakelog.common.errors import InvalidRequestError, LakelogError, NotFoundError
 from lakelog.common.quoting import shown
 from lakelog.filestore.options import LINEAGE_CAPTURE
 from lakelog.filestore.refs import SnapshotChoice
@@ -20,58 +20,21 @@ from lakelog.lineage.records.sources import source_of_table, version_of
 from lakelog.sql.changes import changes_of
 from lakelog.sql.dialect import LakelogDialect
 from lakelog.sql.duckdb_words import as_duckdb
+from lakelog.sql.engine import lock, open_engine, told, typed
 from lakelog.sql.names import FoundName, SqlNames
 from lakelog.sql.parsing import literal_of
+from lakelog.sql.read_options import between, check_known, choice_of, options_of
 from lakelog.warehouse.system_names import names_system_table
 
 if TYPE_CHECKING:
     from lakelog.catalog import Table
     from lakelog.filestore.metadata.snapshots import Snapshot
 
-# Options that name a state, by Paimon's keys and by our own.
-_STATES = {
-    "scan.snapshot-id": "snapshot_id",
-    "snapshot_id": "snapshot_id",
-    "scan.tag-name": "tag",
-    "tag": "tag",
-    "scan.version": "version",
-    "version": "version",
-    "scan.timestamp": "timestamp",
-    "timestamp": "timestamp",
-    "scan.timestamp-millis": "timestamp",
-    "scan.watermark": "watermark",
-    "watermark": "watermark",
-    "branch": "branch",
-    "scan.branch": "branch",
-}
-_NUMBERS = ("scan.snapshot-id", "snapshot_id", "scan.timestamp-millis", "scan.watermark", "watermark")
+
 _LONG = 3
-_MAKE_INTERVAL = """CREATE MACRO make_dt_interval
-(d) AS to_days(d),
-(d, h) AS to_days(d) + to_hours(h),
-(d, h, m) AS to_days(d) + to_hours(h) + to_minutes(m),
-(d, h, m, s) AS to_days(d) + to_hours(h) + to_minutes(m) + to_seconds(s)"""
-_BY_ZERO = "division by zero: try_divide gives NULL instead"
+_BATCH_ROWS = 65_536
 # What a query may call in place of a table: nothing that reads files.
 _TABLE_FUNCTIONS = ("UNNEST", "EXPLODE", "INLINE")
-
-
-def open_engine() -> Any:  # a DuckDBPyConnection
-    """A DuckDB that reads nothing but what is registered with it, and whose settings stay."""
-    connection = duckdb.connect(
-        ":memory:",
-        config={
-            "autoload_known_extensions": "false",
-            "autoinstall_known_extensions": "false",
-            "allow_community_extensions": "false",
-            "python_enable_replacements": "false",
-        },
-    )
-    connection.execute("SET TimeZone = 'UTC'")
-    connection.execute(_MAKE_INTERVAL)
-    for name, sign in (("lakelog_divide", "/"), ("lakelog_remainder", "%")):
-        connection.execute(f"CREATE MACRO {name}(a, b) AS CASE WHEN b = 0 THEN error('{_BY_ZERO}') ELSE a {sign} b END")
-    return connection
 
 
 @dataclass(kw_only=True)
@@ -84,6 +47,7 @@ class QueryTables:
     sources: list[TableSource] = field(default_factory=list)
     _opened: dict[str, exp.Table] = field(default_factory=dict)
     _types: dict[str, set[pa.DataType]] = field(default_factory=dict)
+    _errors: list[LakelogError] = field(default_factory=list)
     _locked: bool = False
 
     def run(self, query: exp.Expr) -> pa.Table:
@@ -91,19 +55,48 @@ class QueryTables:
         text = self.prepared(query).sql(dialect="duckdb")
         return self.run_prepared(text)
 
+    def stream(self, query: exp.Expr) -> pa.RecordBatchReader:
+        """The rows of a query as they arrive. Raises InvalidRequestError, the reader too."""
+        text = self.prepared(query).sql(dialect="duckdb")
+        self._lock()
+        with told():
+            rows = typed(self.connection.sql(text)).to_arrow_reader(_BATCH_ROWS)
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            with self.noted(), told():
+                yield from rows
+
+        return pa.RecordBatchReader.from_batches(rows.schema, batches())
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        """Keep the error of a reader in the block for `own_errors`."""
+        try:
+            yield
+        except LakelogError as error:
+            self._errors.append(error)
+            raise
+
+    @contextmanager
+    def own_errors(self) -> Iterator[None]:
+        """Raise an error of a reader as itself: it comes out of the block as one of Arrow, which called the reader."""
+        try:
+            yield
+        except (pa.ArrowException, OSError, RuntimeError):
+            if self._errors:
+                raise self._errors[0] from None
+            raise
+
     def run_prepared(self, text: str) -> pa.Table:
         """The rows of a query in DuckDB's SQL, whose tables are registered."""
+        self._lock()
+        with told():
+            return typed(self.connection.sql(text)).to_arrow_table()
+
+    def _lock(self) -> None:
         if not self._locked:
-            self.connection.execute("SET disabled_filesystems = 'LocalFileSystem'")
-            self.connection.execute("SET lock_configuration = true")
+            lock(self.connection)
             self._locked = True
-        try:
-            return self.connection.sql(text).to_arrow_table()
-        except duckdb.Error as error:
-            cause = error.__cause__
-            if isinstance(cause, LakelogError):
-                raise cause from error
-            raise InvalidRequestError(_sentence(error)) from error
 
     def recording(self, table: Table) -> Table:
         """A handle of a table whose commit records the tables that were read, if commits to the table record any."""
@@ -175,7 +168,7 @@ class QueryTables:
 
     def _choice(self, clauses: exp.Expr | None, options: Mapping[str, str]) -> SnapshotChoice:
         """The state that the clauses of a table and its options name. Raises InvalidRequestError for two."""
-        choice = _choice_of(options)
+        choice = choice_of(options)
         version = None if clauses is None else clauses.args.get("version")
         if version is not None:
             if set(choice) - {"branch"}:
@@ -190,22 +183,22 @@ class QueryTables:
         if given.find(exp.Column) is not None and given.find(exp.Query) is None:
             raise InvalidRequestError(f"{shown(given.sql())} names a column: a state is a value")
         made = exp.select(exp.alias_(given.copy(), "value"))
-        rows = self.connection.sql(self.prepared(made).sql(dialect="duckdb")).to_arrow_table()
+        rows = self.run(made)
         value = rows["value"][0].as_py() if rows.num_rows else None
         if value is None:
             raise InvalidRequestError(f"{shown(given.sql())} is NULL: a state is a number, a string or a time")
         return value
 
     def _relation(self, found: FoundName, clauses: exp.Expr | None) -> Any:  # what DuckDB registers
-        options = {} if clauses is None else _options(clauses.args.get("options"))
+        options = {} if clauses is None else options_of(clauses.args.get("options"))
         choice = self._choice(clauses, options)
         changes = None if clauses is None else clauses.args.get("changes")
         if changes is not None:
             return changes_of(found, changes, options)
-        _check_known(found, options)
+        check_known(found, options)
         if names_system_table(found.full, in_warehouse=True):
-            between = _between(options)
-            return found.catalog.system_table(found.full, **between, **choice).to_arrow()
+            found_range = between(options)
+            return found.catalog.system_table(found.full, **found_range, **choice).to_arrow()
         files = found.table.store
         if choice:
             shown, snapshot = files.travelled(**choice)
@@ -218,41 +211,6 @@ class QueryTables:
         if snapshot is None:
             return shown.schema.arrow_schema.empty_table()
         return files.to_duckdb(connection=self.connection, **choice)
-
-
-def _choice_of(options: Mapping[str, str]) -> dict[str, Any]:
-    found = {_STATES[key]: (key, value) for key, value in options.items() if key in _STATES}
-    return {name: int(value) if key in _NUMBERS and value.isdigit() else value for name, (key, value) in found.items()}
-
-
-def _check_known(found: FoundName, options: Mapping[str, str]) -> None:
-    """Raise UnsupportedError for an option of a read that is not known here."""
-    unknown = sorted(set(options) - set(_STATES) - {"incremental-between"})
-    if unknown:
-        raise UnsupportedError(
-            f"WITH ({unknown[0]} = ...) behind {found}: expected one of {', '.join(sorted(_STATES))}"
-        )
-
-
-def _options(given: list[exp.Expr] | None) -> dict[str, str]:
-    """{key: value} of WITH (key = value, ...)."""
-    found: dict[str, str] = {}
-    for one in given or ():
-        if not isinstance(one, exp.EQ):
-            raise InvalidRequestError(f"WITH ({one.sql()}): expected key = value")
-        key = one.this.name if isinstance(one.this, exp.Literal) else ".".join(part.name for part in one.this.parts)
-        found[key] = one.expression.name
-    return found
-
-
-def _between(options: Mapping[str, str]) -> dict[str, int]:
-    given = options.get("incremental-between")
-    if given is None:
-        return {}
-    first, _, last = given.partition(",")
-    if not (first.strip().isdigit() and last.strip().isdigit()):
-        raise InvalidRequestError(f"incremental-between={given!r}: expected two snapshots such as 1,2")
-    return {"after": int(first), "up_to": int(last)}
 
 
 def _is_of_query(table: exp.Table) -> bool:
@@ -282,10 +240,3 @@ def _replace_function(table: exp.Table) -> None:
         table.replace(exp.Subquery(this=rows, alias=alias.copy(), **_around(table)))
     elif isinstance(function, exp.Func) and name.upper() not in _TABLE_FUNCTIONS:
         raise NotFoundError(f"there is no table function {shown(name)}; a query reads tables")
-
-
-def _sentence(error: Exception) -> str:
-    lines: Iterator[str] = iter(str(error).splitlines())
-    kept = [next(lines, "")]
-    kept += [line for line in lines if line.startswith(("Candidate", "Did you"))]
-    return " ".join(kept)

@@ -55,23 +55,26 @@ def insert(names: SqlNames, statement: exp.Expr) -> None:
     tables = QueryTables(names=names, bases={str(found): base})
     rows = fitted(
         table.schema,
-        tables.run(query),
+        tables.stream(query),
         columns=columns,
         constants=constants,
         by_name=bool(statement.args.get("by_name")),
         what=what,
+        noted=tables.noted,
     )
     table = tables.recording(table)
     replaced = statement.args.get("where")
     if not statement.args.get("overwrite") and replaced is None:
-        table.write(rows)
+        with tables.own_errors():
+            table.write(rows)
         return
     if table.store.snapshot() != base:
         raise ConflictError(f"{what}: another commit came first; nothing was written: write again")
     where = " AND ".join(f"{quoted(name)} = {literal(value)}" for name, value in constants.items())
     if replaced is not None:
         where = replaced.sql(dialect=LakelogDialect)
-    table.write(rows, mode="overwrite", where=where or None)
+    with tables.own_errors():
+        table.write(rows, mode="overwrite", where=where or None)
 
 
 def delete(names: SqlNames, statement: exp.Expr) -> None:

@@ -1,0 +1,76 @@
+"""DuckDB as the engine of statements: one for each of them, which reads nothing but what is registered with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any  # Any: duckdb is an optional extra without types here
+
+import duckdb
+
+from lakelog.common.errors import InvalidRequestError, LakelogError
+
+_MAKE_INTERVAL = """CREATE MACRO make_dt_interval
+(d) AS to_days(d),
+(d, h) AS to_days(d) + to_hours(h),
+(d, h, m) AS to_days(d) + to_hours(h) + to_minutes(m),
+(d, h, m, s) AS to_days(d) + to_hours(h) + to_minutes(m) + to_seconds(s)"""
+_BY_ZERO = "division by zero: try_divide gives NULL instead"
+
+
+def open_engine() -> Any:  # a DuckDBPyConnection
+    """A DuckDB that reads nothing but what is registered with it, and whose settings stay."""
+    connection = duckdb.connect(
+        ":memory:",
+        config={
+            "autoload_known_extensions": "false",
+            "autoinstall_known_extensions": "false",
+            "allow_community_extensions": "false",
+            "python_enable_replacements": "false",
+        },
+    )
+    connection.execute("SET TimeZone = 'UTC'")
+    connection.execute(_MAKE_INTERVAL)
+    for name, sign in (("lakelog_divide", "/"), ("lakelog_remainder", "%")):
+        connection.execute(f"CREATE MACRO {name}(a, b) AS CASE WHEN b = 0 THEN error('{_BY_ZERO}') ELSE a {sign} b END")
+    return connection
+
+
+def lock(connection: Any) -> None:  # a DuckDBPyConnection
+    """Take the local files from a DuckDB, and the ways to change its settings."""
+    connection.execute("SET disabled_filesystems = 'LocalFileSystem'")
+    connection.execute("SET lock_configuration = true")
+
+
+def typed(rows: Any) -> Any:  # DuckDBPyRelations
+    """The rows of a query with types that a table can have: a sum of whole numbers is a BIGINT, as in Spark."""
+    if (
+        rows is None
+        or not any(str(kind) == "HUGEINT" for kind in rows.types)
+        or len(set(rows.columns)) < len(rows.columns)
+    ):
+        return rows
+    columns = []
+    for name, kind in zip(rows.columns, kinds, strict=True):
+        quoted = '"' + name.replace('"', '""') + '"'
+        columns.append(f"CAST({quoted} AS BIGINT) AS {quoted}" if kind == "HUGEINT" else quoted)
+    return rows.project(", ".join(columns))
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Raise InvalidRequestError for an error of DuckDB in the block, and an error of a read as itself."""
+    try:
+        yield
+    except duckdb.Error as error:
+        cause = error.__cause__
+        if isinstance(cause, LakelogError):
+            raise cause from error
+        raise InvalidRequestError(_sentence(error)) from error
+
+
+def _sentence(error: Exception) -> str:
+    lines: Iterator[str] = iter(str(error).splitlines())
+    kept = [next(lines, "")]
+    kept += [line for line in lines if line.startswith(("Candidate", "Did you"))]
+    return " ".join(kept)

@@ -1,0 +1,68 @@
+"""Options behind the name of a table: which state of it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from lakelog.common.errors import InvalidRequestError, UnsupportedError
+
+if TYPE_CHECKING:
+    from lakelog.sql.names import FoundName
+
+# Options that name a state, by Paimon's keys and by our own.
+_STATES = {
+    "scan.snapshot-id": "snapshot_id",
+    "snapshot_id": "snapshot_id",
+    "scan.tag-name": "tag",
+    "tag": "tag",
+    "scan.version": "version",
+    "version": "version",
+    "scan.timestamp": "timestamp",
+    "timestamp": "timestamp",
+    "scan.timestamp-millis": "timestamp",
+    "scan.watermark": "watermark",
+    "watermark": "watermark",
+    "branch": "branch",
+    "scan.branch": "branch",
+}
+_NUMBERS = ("scan.snapshot-id", "snapshot_id", "scan.timestamp-millis", "scan.watermark", "watermark")
+
+
+def choice_of(options: Mapping[str, str]) -> dict[str, Any]:
+    """The state that options name, as the keywords of a read."""
+    found = {_STATES[key]: (key, value) for key, value in options.items() if key in _STATES}
+    return {name: int(value) if key in _NUMBERS and value.isdigit() else value for name, (key, value) in found.items()}
+
+
+def check_known(found: FoundName, options: Mapping[str, str]) -> None:
+    """Raise UnsupportedError for an option of a read that is not known here."""
+    unknown = sorted(set(options) - set(_STATES) - {"incremental-between"})
+    if unknown:
+        raise UnsupportedError(
+            f"WITH ({unknown[0]} = ...) behind {found}: expected one of {', '.join(sorted(_STATES))}"
+        )
+
+
+def options_of(given: list[exp.Expr] | None) -> dict[str, str]:
+    """{key: value} of WITH (key = value, ...)."""
+    found: dict[str, str] = {}
+    for one in given or ():
+        if not isinstance(one, exp.EQ):
+            raise InvalidRequestError(f"WITH ({one.sql()}): expected key = value")
+        key = one.this.name if isinstance(one.this, exp.Literal) else ".".join(part.name for part in one.this.parts)
+        found[key] = one.expression.name
+    return found
+
+
+def between(options: Mapping[str, str]) -> dict[str, int]:
+    """The range of `incremental-between`, as the keywords of a system table. Raises InvalidRequestError."""
+    given = options.get("incremental-between")
+    if given is None:
+        return {}
+    first, _, last = given.partition(",")
+    if not (first.strip().isdigit() and last.strip().isdigit()):
+        raise InvalidRequestError(f"incremental-between={given!r}: expected two snapshots such as 1,2")
+    return {"after": int(first), "up_to": int(last)}
