@@ -44,11 +44,8 @@ def lock(connection: Any) -> None:  # a DuckDBPyConnection
 
 def typed(rows: Any) -> Any:  # DuckDBPyRelations
     """The rows of a query with types that a table can have: a sum of whole numbers is a BIGINT, as in Spark."""
-    if (
-        rows is None
-        or not any(str(kind) == "HUGEINT" for kind in rows.types)
-        or len(set(rows.columns)) < len(rows.columns)
-    ):
+    kinds = [] if rows is None else [str(kind) for kind in rows.types]
+    if "HUGEINT" not in kinds or len(set(rows.columns)) < len(rows.columns):
         return rows
     columns = []
     for name, kind in zip(rows.columns, kinds, strict=True):
