@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 from sqlglot import exp
 
 from lakelog.catalog import RemoveOption, SetTableComment, UpdateColumnPosition
-from lakelog.catalog.procedures.procedure import BIGINT, BOOLEAN, INT, Parameter, Procedure
+from lakelog.catalog.procedures.procedure import Parameter, Procedure
 from lakelog.catalog.procedures.procedures import find_procedure
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.quoting import listed, shown
@@ -123,6 +122,3 @@ def _alter(names: SqlNames, text: str) -> None:
         table.alter(UpdateColumnPosition(move["column"].strip("`"), position))
     else:
         raise UnsupportedError(f"ALTER {shown(text)}: there is no such statement here")
-
-
-_KINDS: Mapping[str, type] = {BIGINT: int, INT: int, BOOLEAN: bool}

@@ -12,11 +12,17 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from sqlglot import exp
 
+from lakelog.catalog.tables.commit_columns import (
+    CHANGE_TYPE,
+    COMMIT_TIME,
+    COMMIT_TIMESTAMP,
+    COMMIT_VERSION,
+    compares_states,
+    with_commit,
+)
 from lakelog.catalog.tables.commit_range import CommitRange
 from lakelog.common.errors import UnsupportedError
 from lakelog.common.timestamps import parse_timestamp
-from lakelog.common.types import ROW_KIND_COLUMN
-from lakelog.filestore.options import CHANGELOG_PRODUCER, ChangelogProducer
 from lakelog.sql.parsing import literal_of
 
 if TYPE_CHECKING:
@@ -24,9 +30,6 @@ if TYPE_CHECKING:
     from lakelog.filestore.metadata.snapshots import Snapshot
     from lakelog.sql.names import FoundName
 
-CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"
-_KINDS = {"+I": "insert", "-U": "update_preimage", "+U": "update_postimage", "-D": "delete"}
-_TIME = pa.timestamp("us", tz="UTC")
 _MODE, _NET = "deduplicationmode", "netchanges"
 
 
@@ -53,7 +56,9 @@ def changes_of(found: FoundName, changes: exp.Expr, options: Mapping[str, str]) 
     last = (table.store.snapshots.latest_id() or 0) if up_to is None else up_to.number
     parts = _net(table, after.number, last) if mode == _NET else _by_commit(table, after.number, last)
     fields = [field.with_nullable(True) for field in table.schema.arrow_schema]
-    schema = pa.schema([*fields, (CHANGE_TYPE, pa.string()), (COMMIT_VERSION, pa.int64()), (COMMIT_TIMESTAMP, _TIME)])
+    schema = pa.schema(
+        [*fields, (CHANGE_TYPE, pa.string()), (COMMIT_VERSION, pa.int64()), (COMMIT_TIMESTAMP, COMMIT_TIME)]
+    )
     return pa.Table.from_batches([batch.cast(schema) for batch in parts], schema)
 
 
@@ -65,9 +70,7 @@ def _net(table: Table, after: int, last: int) -> Iterator[pa.RecordBatch]:
 
 
 def _by_commit(table: Table, after: int, last: int) -> Iterator[pa.RecordBatch]:
-    schema = table.schema
-    is_kept = CHANGELOG_PRODUCER.of(schema.options) is not ChangelogProducer.NONE
-    compare = "auto" if is_kept or not schema.primary_keys else "states"
+    compare = "states" if compares_states(table.schema) else "auto"
     for number in range(after + 1, last + 1):
         made_by = table.store.snapshots.get(number)
         for batch in table.changes(after=number - 1, up_to=number, compare=compare):
@@ -75,13 +78,7 @@ def _by_commit(table: Table, after: int, last: int) -> Iterator[pa.RecordBatch]:
 
 
 def _with_commit(batch: pa.RecordBatch, made_by: Snapshot) -> pa.RecordBatch:
-    """The rows of a batch with the three columns of their commit."""
-    kinds = pa.array([_KINDS[kind] for kind in batch.column(ROW_KIND_COLUMN).to_pylist()], pa.string())
-    columns = {name: batch.column(name) for name in batch.schema.names if name != ROW_KIND_COLUMN}
-    columns[CHANGE_TYPE] = kinds
-    columns[COMMIT_VERSION] = pa.repeat(pa.scalar(made_by.id, pa.int64()), batch.num_rows)
-    columns[COMMIT_TIMESTAMP] = pa.repeat(pa.scalar(made_by.time_millis * 1000, _TIME), batch.num_rows)
-    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+    return with_commit(batch, snapshot_id=made_by.id, time_millis=made_by.time_millis)
 
 
 def _end_of(changes: exp.Expr, name: str) -> str | datetime:

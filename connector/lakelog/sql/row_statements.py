@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -70,7 +71,7 @@ def insert(names: SqlNames, statement: exp.Expr) -> None:
         return
     if table.store.snapshot() != base:
         raise ConflictError(f"{what}: another commit came first; nothing was written: write again")
-    where = " AND ".join(f"{quoted(name)} = {literal(value)}" for name, value in constants.items())
+    where = _condition_of(constants)
     if replaced is not None:
         where = replaced.sql(dialect=LakelogDialect)
     with tables.own_errors():
@@ -152,8 +153,11 @@ def literal(value: object) -> str:
 
 def partition_where(table: Table, partition: exp.Expr) -> str:
     """The condition of PARTITION (column = value, ...). Raises InvalidRequestError for other columns."""
-    constants = partition_values_of(table, partition)
-    return " AND ".join(f"{quoted(name)} = {literal(value)}" for name, value in constants.items())
+    return _condition_of(partition_values_of(table, partition))
+
+
+def _condition_of(values: Mapping[str, object]) -> str:
+    return " AND ".join(f"{quoted(name)} = {literal(value)}" for name, value in values.items())
 
 
 def _run_on_rows(

@@ -16,10 +16,16 @@ import pyarrow as pa
 from pyspark.sql import types as spark
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS
+from lakelog.catalog.tables.commit_columns import (
+    CHANGE_TYPE,
+    COMMIT_TIMESTAMP,
+    COMMIT_VERSION,
+    compares_states,
+    with_commit,
+)
 from lakelog.filestore.metadata.manifests import ManifestEntry
 from lakelog.filestore.metadata.snapshots import Snapshot
-from lakelog.filestore.options import CHANGELOG_PRODUCER, ChangelogProducer, OptionUse, check_foreign_options
+from lakelog.filestore.options import OptionUse, check_foreign_options
 from lakelog.filestore.read import ChangeSource, change_files
 from lakelog.filestore.refs import RangeEnd
 from lakelog.filestore.system import changed_snapshots, state_before, states_of, takes_states
@@ -30,13 +36,11 @@ from lakelog.spark.source.reading.packing import delta_partitions, difference_pa
 from lakelog.spark.source.reading.read_mark import changes_read, marked
 from lakelog.spark.types import conform, spark_arrow_schema
 
-CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"
 CHANGE_FIELDS = (
     spark.StructField(CHANGE_TYPE, spark.StringType(), False),
     spark.StructField(COMMIT_VERSION, spark.LongType(), False),
     spark.StructField(COMMIT_TIMESTAMP, spark.TimestampType(), False),
 )
-_CHANGE_TYPES = dict(zip(ROW_KIND_TEXTS, ("insert", "update_preimage", "update_postimage", "delete"), strict=True))
 
 
 class CommitPartition(InputPartition):
@@ -88,9 +92,7 @@ class ChangelogReader(DataSourceReader):
 
     @cached_property
     def _source(self) -> ChangeSource:
-        schema = self.rows.table.schema
-        is_kept = CHANGELOG_PRODUCER.of(schema.options) is not ChangelogProducer.NONE
-        return ChangeSource.AUTO if is_kept or not schema.primary_keys else ChangeSource.DIFFERENCE
+        return ChangeSource.DIFFERENCE if compares_states(self.rows.table.schema) else ChangeSource.AUTO
 
     def _differences(self, old: Snapshot | None, new: Snapshot, made_by: Snapshot) -> list[InputPartition]:
         return _of_commit(difference_partitions(self.rows.table, old, new, is_followed=not self.is_net), made_by)
@@ -101,20 +103,9 @@ class ChangelogReader(DataSourceReader):
             return
         wanted = spark_arrow_schema(self.schema)
         for batch in self.rows.read(partition.changes):
-            yield conform(_with_commit(batch, partition), wanted)
+            with_columns = with_commit(batch, snapshot_id=partition.snapshot_id, time_millis=partition.time_millis)
+            yield conform(with_columns, wanted)
 
 
 def _of_commit(changes: Sequence[DeltaPartition | DifferencePartition], snapshot: Snapshot) -> list[InputPartition]:
     return [CommitPartition(one, snapshot.id, snapshot.time_millis) for one in changes]
-
-
-def _with_commit(batch: pa.RecordBatch, partition: CommitPartition) -> pa.RecordBatch:
-    """The rows of a batch with the three columns of their commit."""
-    kinds = batch.column(ROW_KIND_COLUMN).dictionary_encode()
-    names = pa.array([_CHANGE_TYPES[kind] for kind in kinds.dictionary.to_pylist()], pa.string())
-    columns = {name: batch.column(name) for name in batch.schema.names if name != ROW_KIND_COLUMN}
-    columns[CHANGE_TYPE] = names.take(kinds.indices) if len(names) else kinds.indices.cast(pa.string())
-    columns[COMMIT_VERSION] = pa.repeat(pa.scalar(partition.snapshot_id, pa.int64()), batch.num_rows)
-    micros = pa.scalar(partition.time_millis * 1000, pa.timestamp("us", tz="UTC"))
-    columns[COMMIT_TIMESTAMP] = pa.repeat(micros, batch.num_rows)
-    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
