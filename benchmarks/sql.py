@@ -1,106 +1,132 @@
-"""Spark's SQL over attached tables beside the same statements over plain Parquet files, in the same session.
+"""TPC-H in Spark after `attach`, and in SQL without Spark, beside plain Parquet files with the same rows.
 
-Two tables in the manner of TPC-H, orders and their lines, were upserted: most rows are compacted, and a twentieth was
-written again since, so that every bucket has rows to merge (`merged`); after a full compaction files need no merge
-(`compacted`). Six queries in the manner of TPC-H's 1, 3, 6, 12, 14 and 18: `ratio` is the sum of the medians by that of
-plain Parquet. `statement` is a SELECT by key of a table of 1,000 rows, `attach` another warehouse in a session that has
-one. The answers are compared.
+The tables were upserted: most rows are compacted, and a twentieth was written again since, so that every bucket has
+rows to merge (`merged`); after a full compaction files need no merge (`compacted`). The 22 queries of `tpch.py`:
+`ratio_spark` is the sum of the medians in Spark over the merged tables by that of Spark over the plain files,
+`ratio_duckdb` that of `lakelog.sql` by DuckDB's own over the same files. `statement` is a SELECT by key of a table of
+1,000 rows, `attach` another warehouse in a session that has one. The answers are compared.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from statistics import median
 
+import duckdb
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from benchmarks import tpch
 from benchmarks.measuring import Measure, in_turns, measured, median_wall_s
 from benchmarks.spark_runs import make_session
+from lakelog.catalog import Catalog
 from lakelog.spark import attach
+from lakelog.sql import connect
 
-ORDERS = """
-SELECT id AS o_id, id % 1000 AS o_customer,
-  date_add(DATE'2020-01-01', CAST(pmod(hash(id), 2000) AS INT)) AS o_date,
-  concat('prio ', pmod(hash(id, 1), 5)) AS o_priority, CAST(pmod(hash(id, 2), 100000) / 7 AS DECIMAL(12, 2)) AS o_total
-FROM range({orders})
-"""
-LINES = """
-SELECT id AS l_id, id DIV 4 AS l_order, CAST(pmod(hash(id), 50) + 1 AS INT) AS l_quantity,
-  CAST(pmod(hash(id, 1), 100000) / 9 AS DECIMAL(12, 2)) AS l_price, CAST(pmod(hash(id, 2), 11) / 100 AS DECIMAL(4, 2))
-  AS l_discount, substr('ANR', pmod(hash(id, 3), 3) + 1, 1) AS l_flag, concat('mode ', pmod(hash(id, 4), 7)) AS l_mode,
-  date_add(DATE'2020-01-01', CAST(pmod(hash(id, 5), 2100) AS INT)) AS l_shipped
-FROM range({lines})
-"""
-QUERIES = {
-    "q1": "SELECT l_flag, count(*), sum(l_quantity), sum(l_price), sum(l_price * (1 - l_discount)), avg(l_discount) "
-    "FROM {lines} WHERE l_shipped <= DATE'2025-06-01' GROUP BY l_flag",
-    "q3": "SELECT o_id, o_date, sum(l_price * (1 - l_discount)) AS revenue FROM {orders} "
-    "JOIN {lines} ON o_id = l_order WHERE o_date < DATE'2021-03-15' "
-    "AND l_shipped > DATE'2021-03-15' GROUP BY o_id, o_date "
-    "ORDER BY revenue DESC, o_id LIMIT 10",
-    "q6": "SELECT sum(l_price * l_discount) FROM {lines} WHERE l_shipped >= DATE'2021-01-01' AND "
-    "l_shipped < DATE'2022-01-01' AND l_discount BETWEEN 0.05 AND 0.07 AND l_quantity < 24",
-    "q12": "SELECT l_mode, sum(CASE WHEN o_priority = 'prio 1' THEN 1 ELSE 0 END), count(*) FROM {orders} JOIN {lines} "
-    "ON o_id = l_order WHERE l_mode IN ('mode 1', 'mode 4') AND l_shipped >= DATE'2022-01-01' GROUP BY l_mode",
-    "q14": "SELECT 100 * sum(CASE WHEN o_priority LIKE 'prio 1%' THEN l_price ELSE 0 END) / sum(l_price) FROM {lines} "
-    "JOIN {orders} ON l_order = o_id WHERE l_shipped >= DATE'2021-09-01' AND l_shipped < DATE'2021-10-01'",
-    "q18": "SELECT o_customer, o_id, sum(l_quantity) AS q FROM {orders} JOIN {lines} ON o_id = l_order WHERE o_id IN "
-    "(SELECT l_order FROM {lines} GROUP BY l_order HAVING sum(l_quantity) > 170) GROUP BY o_customer, o_id "
-    "ORDER BY q DESC, o_id LIMIT 20",
-}
-TABLES = {"orders": ("o_id", ORDERS), "lines": ("l_id", LINES)}
+Rows = Sequence[Sequence[object]]
+KINDS = ("merged", "compacted")
 
 
-def make(session: SparkSession, work: Path, orders: int) -> None:
+def make(session: SparkSession, work: Path, scale: float) -> None:
     """The tables and the plain files, with the same rows."""
-    counts = {"orders": orders, "lines": orders * 4}
-    for name, (key, rows) in TABLES.items():
-        made = session.sql(rows.format(**counts))
-        made.repartition(4).write.parquet(str(work / "plain" / name))
-        for kind in ("merged", "compacted"):
+    tpch.generate(work / "made", scale)
+    session.sql(f"CREATE DATABASE spark_catalog.plain LOCATION '{work}/plain.db'")
+    for name, keys in tpch.KEYS.items():
+        made = session.read.parquet(str(work / "made" / f"{name}.parquet"))
+        files = 1 if name in tpch.SMALL_TABLES else 4
+        path = work / "plain" / name
+        made.repartition(files).write.parquet(str(path))
+        session.sql(f"CREATE TABLE spark_catalog.plain.{name} USING parquet LOCATION '{path}'")
+        for kind in KINDS:
             table = f"bench.{kind}.{name}"
-            options = f"'primary-key'='{key}', 'bucket'='4', 'write-only'='true'"
-            columns = ", ".join(f"{column} {kind_of}" for column, kind_of in made.dtypes).replace(
-                f"{key} bigint", f"{key} bigint not null"
-            )
-            session.sql(f"CREATE TABLE {table} ({columns}) TBLPROPERTIES ({options})")
-            made.writeTo(table).append()
+            options = f"'primary-key'='{','.join(keys)}', 'bucket'='{files}', 'write-only'='true'"
+            session.sql(f"CREATE TABLE {table} TBLPROPERTIES ({options}) AS SELECT * FROM spark_catalog.plain.{name}")
             session.sql(f"CALL bench.sys.compact('{kind}.{name}')")
-            made.where(f"pmod(hash({key}, 9), 20) = 0").writeTo(table).append()
+            made.where(f"pmod(hash({', '.join(keys)}, 9), 20) = 0").writeTo(table).append()
         session.sql(f"CALL bench.sys.compact('compacted.{name}')")
 
 
-def run(session: SparkSession, work: Path, orders: int, repeats: int) -> dict[str, object]:
+def run(session: SparkSession, work: Path, scale: float, repeats: int) -> dict[str, object]:
     """The figures."""
     attach(session, "bench", work / "lake")
-    make(session, work, orders)
-    names = {
-        "plain": {name: f"parquet.`{work}/plain/{name}`" for name in TABLES},
-        **{kind: {name: f"bench.{kind}.{name}" for name in TABLES} for kind in ("merged", "compacted")},
-    }
-    summary: dict[str, object] = {"benchmark": "sql", "orders": orders, "lines": orders * 4}
-    sums = dict.fromkeys(names, 0.0)
-    for query, text in QUERIES.items():
-        found = {way: session.sql(text.format(**tables)).collect() for way, tables in names.items()}
-        if any(sorted(map(str, rows)) != sorted(map(str, found["plain"])) for rows in found.values()):
-            sys.exit(f"{query} has other rows in {', '.join(found)}")
-        ways = {way: partial(timed, session, text.format(**tables)) for way, tables in names.items()}
-        for way, measures in in_turns(ways, repeats=repeats).items():
+    make(session, work, scale)
+    ways = {"spark_plain": in_spark(session, "spark_catalog.plain"), "duckdb_plain": in_duckdb(work / "plain")}
+    for kind in KINDS:
+        ways |= {f"spark_{kind}": in_spark(session, f"bench.{kind}"), f"duckdb_{kind}": in_lakelog(work / "lake", kind)}
+    summary: dict[str, object] = {"benchmark": "sql", "scale": scale}
+    sums = dict.fromkeys(ways, 0.0)
+    for query, text in tpch.queries(scale).items():
+        check(query, {way: run_once(text) for way, run_once in ways.items()})
+        runs = {way: partial(timed, run_once, text) for way, run_once in ways.items()}
+        for way, measures in in_turns(runs, repeats=repeats).items():
             wall = median_wall_s(measures)
             sums[way] += wall
             summary[f"{query}_{way}_ms"] = round(wall * 1_000)
-    summary |= {f"ratio_{kind}": round(sums[kind] / sums["plain"], 3) for kind in ("merged", "compacted")}
-    return summary | statement(session, work, repeats)
+    for engine in ("spark", "duckdb"):
+        by_kind = [round(sums[f"{engine}_{kind}"] / sums[f"{engine}_plain"], 3) for kind in KINDS]
+        summary |= dict(zip((f"ratio_{engine}", f"ratio_{engine}_compacted"), by_kind, strict=True))
+    return summary | {f"{way}_s": round(wall, 2) for way, wall in sums.items()} | statement(session, work, repeats)
 
 
-def timed(session: SparkSession, text: str) -> Measure:
+def in_spark(session: SparkSession, database: str) -> Callable[[str], Rows]:
+    """Runs a query in Spark over the tables of a database."""
+
+    def run_once(text: str) -> Rows:
+        session.sql(f"USE {database}")
+        return session.sql(text).collect()
+
+    return run_once
+
+
+def in_duckdb(plain: Path) -> Callable[[str], Rows]:
+    """Runs a query in DuckDB over the plain files."""
+    connection = duckdb.connect()
+    for name in tpch.KEYS:
+        connection.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet('{plain / name}/*.parquet')")
+    return lambda text: rows_of(connection.sql(text).to_arrow_table())
+
+
+def in_lakelog(warehouse: Path, database: str) -> Callable[[str], Rows]:
+    """Runs a query in `lakelog.sql` over the tables of a database."""
+    connection = connect(Catalog(warehouse))
+    connection.sql(f"USE {database}")
+    return lambda text: rows_of(connection.sql(text))
+
+
+def rows_of(table: pa.Table) -> Rows:
+    """The rows of a table."""
+    return [tuple(row.values()) for row in table.to_pylist()]
+
+
+def timed(run_once: Callable[[str], Rows], text: str) -> Measure:
     """One run of a query, to its rows."""
-    return measured(lambda: session.sql(text).collect())
+    return measured(lambda: run_once(text))
+
+
+def check(query: str, found: Mapping[str, Rows]) -> None:
+    """End the benchmark if two ways have other answers."""
+    wanted = found["spark_plain"]
+    for way, rows in found.items():
+        if len(rows) != len(wanted) or not all(is_same(*pair) for pair in zip(rows, wanted, strict=True)):
+            sys.exit(f"{query} has other rows in {way}: {list(rows)[:3]} and {list(wanted)[:3]}")
+
+
+def is_same(one: Sequence[object], other: Sequence[object]) -> bool:
+    """Whether two rows are the same; engines give a quotient as a decimal or as a double."""
+    return all(
+        math.isclose(float(a), float(b), rel_tol=1e-5)
+        if isinstance(a, int | float | Decimal) and isinstance(b, int | float | Decimal)
+        else a == b
+        for a, b in zip(one, other, strict=True)
+    )
 
 
 def statement(session: SparkSession, work: Path, repeats: int) -> dict[str, object]:
@@ -113,7 +139,9 @@ def statement(session: SparkSession, work: Path, repeats: int) -> dict[str, obje
         "plain": f"SELECT * FROM parquet.`{work}/plain/t` WHERE id = 7",
         "lakelog": "SELECT * FROM bench.small.t WHERE id = 7",
     }
-    ways = {way: partial(timed, session, text) for way, text in texts.items()}
+    ways = {
+        way: partial(measured, partial(lambda text: session.sql(text).collect(), text)) for way, text in texts.items()
+    }
     in_turns(ways, repeats=5)
     walls = {way: median_wall_s(found) for way, found in in_turns(ways, repeats=repeats * 5).items()}
     attached = [measured(partial(attach, session, f"other{at}", work / f"other{at}")).wall_s for at in range(5)]
@@ -134,7 +162,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="lakelog-bench-") as folder:
         session = make_session()
         try:
-            summary = run(session, Path(folder), *((2_000, 1) if arguments.small else (500_000, 3)))
+            summary = run(session, Path(folder), *((0.01, 1) if arguments.small else (1, 3)))
         finally:
             session.stop()
     for name, value in summary.items():

@@ -54,6 +54,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "spark": ("source", "capture", "compaction", "sink", "ingesting", "catalog_plugin"),
     "spark.catalog_plugin": ("java",),
     "spark.source": ("reading", "phases", "streams", "batch"),
+    "sql": ("language", "queries", "statements"),
     "cli": ("console", "tables", "logs", "lineage"),
 }
 BASE = {
@@ -240,7 +241,7 @@ def test_every_room_has_its_place(package: str) -> None:
     assert folders == set(ROOMS[package])
 
 
-@pytest.mark.parametrize("part", [*PARTS[:-3], "spark", "cli"])
+@pytest.mark.parametrize("part", [*PARTS[:-3], "spark", "sql", "cli"])
 def test_a_name_means_one_thing_in_a_part(part: str) -> None:
     """Of modules, but for the faces of rooms, and of classes that other modules may import."""
     paths = [path for path in folder_of(part).rglob("*.py") if path.name != "__init__.py"]

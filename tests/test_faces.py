@@ -24,6 +24,7 @@ CHANGES = {
     "RenameColumn",
     "SchemaChange",
     "SetComment",
+    "SetDefault",
     "SetNullability",
     "SetOption",
     "SetTableComment",

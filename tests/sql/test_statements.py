@@ -1,5 +1,7 @@
 """The statements of the case files without Spark: the same texts, the same rows, worked out by hand.
 
+Those of `cases` beside this file are statements that Spark does not have.
+
 An error has the same sentence where it is lakelog's, or one of ours in place of a condition of Spark.
 """
 
@@ -16,16 +18,21 @@ from lakelog.catalog import Catalog, LakelogError
 from lakelog.sql import SqlConnection
 from tests.support.tables.case_files import ERROR, Case, read_cases, shown_value
 
-FOLDER = Path(__file__).parent.parent / "spark" / "catalog_plugin" / "cases"
+FOLDERS = (Path(__file__).parent.parent / "spark" / "catalog_plugin" / "cases", Path(__file__).parent / "cases")
 CATALOG = "lake"
 CONDITION = re.compile(r"[A-Z]+(_[A-Z]+)*")  # the name of an error of Spark
 # What a sentence for a user does not hold.
 INTERNALS = ("traceback", "a fault of lakelog", "__lakelog", "sqlglot")
 
 
-@pytest.mark.parametrize(
-    "path", [pytest.param(path, id=str(path.relative_to(FOLDER))) for path in sorted(FOLDER.rglob("*.test"))]
-)
+PATHS = [
+    pytest.param(path, id=str(path.relative_to(folder)))
+    for folder in FOLDERS
+    for path in sorted(folder.rglob("*.test"))
+]
+
+
+@pytest.mark.parametrize("path", PATHS)
 def test_statements_give_the_rows_that_were_worked_out_by_hand(path: Path, tmp_path: Path) -> None:
     connection = lakelog.sql.connect(Catalog(tmp_path), name=CATALOG)
     words = {"catalog": CATALOG, "database": path.stem, "db": f"{CATALOG}.{path.stem}"}
@@ -35,7 +42,7 @@ def test_statements_give_the_rows_that_were_worked_out_by_hand(path: Path, tmp_p
     for case in read_cases(path, words):
         wrong = None if case.is_of_spark_alone else difference(connection, case)
         if wrong is not None:
-            failed.append(f"{path.relative_to(FOLDER)}:{case.line}: {case.about}\n{case.statement}\n{wrong}")
+            failed.append(f"{path.name}:{case.line}: {case.about}\n{case.statement}\n{wrong}")
     assert not failed, "\n\n".join([f"{len(failed)} statements of {path.name}", *failed])
 
 

@@ -51,7 +51,7 @@ def sql(  # noqa: PLR0917  # typer's arguments are the command line's
 
     try:
         from lakelog.sql import connect
-        from lakelog.sql.parsing import is_destructive, split_statements
+        from lakelog.sql.language.parsing import is_destructive, split_statements
     except ImportError as error:
         raise InvalidRequestError("lakelog sql needs duckdb and sqlglot: pip install 'lakelog[sql]'") from error
     if execute is not None and file is not None:

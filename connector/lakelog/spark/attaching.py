@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any  # Any: py4j gives Java objects without types
 from weakref import WeakSet
 
+import pyarrow as pa
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
 from lakelog.catalog import Catalog
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
-from lakelog.common.quoting import shown
+from lakelog.common.quoting import shown, typed
 from lakelog.spark.catalog_plugin.catalog_proxy import ATTACHED, AttachedCatalog
 from lakelog.spark.catalog_plugin.java.jvm import CONNECTOR, Jvm
 from lakelog.spark.catalog_plugin.java.planned_scans import PYTHON_CLASSES
@@ -90,6 +91,36 @@ def catalog_of(spark: SparkSession, name: str) -> Catalog | None:
     """The warehouse that is attached under a name; None if there is none."""
     found = _catalogs_of(spark).get(name)
     return ATTACHED.get(str(found.get().toString())) if found.isDefined() else None
+
+
+def run_in_session(
+    spark: SparkSession,
+    catalogs: Mapping[str, Catalog],
+    text: str,
+    parameters: Sequence[Any] | Mapping[str, Any] | None,
+    *,
+    catalog: str,
+    database: str | None,
+) -> pa.Table:
+    """The rows of a statement in Spark's own SQL, with `catalog` and `database` as the current ones.
+
+    Those of the session stay what they were. Raises InvalidRequestError for what is no SparkSession, and as `attach`
+    and Spark.
+    """
+    if not isinstance(spark, SparkSession):
+        raise InvalidRequestError(f"engine is {typed(spark)}; expected a SparkSession, or None for DuckDB")
+    for name, attached in catalogs.items():
+        attach(spark, name, attached)
+    before = spark.catalog.currentCatalog(), spark.catalog.currentDatabase()
+    spark.catalog.setCurrentCatalog(catalog)
+    try:
+        if database is not None:
+            spark.catalog.setCurrentDatabase(database)
+        given: Any = parameters if isinstance(parameters, Mapping) or parameters is None else list(parameters)
+        return spark.sql(text, args=given).toArrow()
+    finally:
+        spark.catalog.setCurrentCatalog(before[0])
+        spark.catalog.setCurrentDatabase(before[1])
 
 
 def detach(spark: SparkSession, name: str) -> None:

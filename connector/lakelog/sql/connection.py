@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any  # Any: Spark is an extra
 
 import pyarrow as pa
 from sqlglot import exp
 
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.quoting import shown
-from lakelog.sql import calls, definitions, row_statements, showing
-from lakelog.sql.names import SqlNames
-from lakelog.sql.parsing import bound, parsed
-from lakelog.sql.queries import run_query
+from lakelog.sql.language.names import SqlNames
+from lakelog.sql.language.parsing import bound, parsed
+from lakelog.sql.queries.selects import run_query
+from lakelog.sql.statements import calls, definitions, describing, row_statements
+from lakelog.sql.statements.texts import run_text
 
 if TYPE_CHECKING:
     from lakelog.catalog import Catalog
@@ -37,16 +38,27 @@ class SqlConnection:
     def __init__(self, catalogs: Mapping[str, Catalog], current: str) -> None:
         self._names = SqlNames(catalogs=catalogs, catalog=current)
 
-    def sql(self, text: str, parameters: Sequence[object] | Mapping[str, object] | None = None) -> pa.Table:
+    def sql(
+        self,
+        text: str,
+        parameters: Sequence[object] | Mapping[str, object] | None = None,
+        *,
+        engine: Any = None,  # a SparkSession
+    ) -> pa.Table:
         """Run a statement; returns its rows, without columns for a statement that has none.
 
         `parameters` are the values of `?` in their order, or of `:name`: strings, numbers, booleans, dates, times,
-        bytes or None. Raises InvalidRequestError for a statement that is wrong, UnsupportedError for one that does not
-        exist here, and as the verb of `Table` or `Catalog` that does it.
+        bytes or None. With a SparkSession as `engine` the statement runs in Spark, in Spark's own SQL: see
+        `lakelog.spark.attach`.
+
+        Raises InvalidRequestError for a statement that is wrong, UnsupportedError for one that does not exist here, and
+        as the verb of `Table` or `Catalog` that does it.
         """
-        column = showing.described_column(self._names, text)
-        if column is not None:
-            return column
+        if engine is not None:
+            return self._in_spark(engine, text, parameters)
+        found = run_text(self._names, text)
+        if found is not None:
+            return found
         statements = parsed(text)
         if len(statements) != 1:
             raise InvalidRequestError(f"{shown(text)} has {len(statements)} statements: give one")
@@ -57,6 +69,14 @@ class SqlConnection:
         catalog = self._names.catalogs[self._names.catalog]
         tables = [] if self._names.database is None else catalog.list_tables(self._names.database)
         return sorted({*_WORDS.split(), *self._names.catalogs, *catalog.list_databases(), *tables, *self._names.views})
+
+    def _in_spark(self, spark: Any, text: str, parameters: Sequence[object] | Mapping[str, object] | None) -> pa.Table:
+        try:
+            from lakelog.spark.attaching import run_in_session  # noqa: PLC0415  # needs the extra
+        except ImportError as error:
+            raise InvalidRequestError("engine=spark needs pyspark: pip install 'lakelog[spark]'") from error
+        names = self._names
+        return run_in_session(spark, names.catalogs, text, parameters, catalog=names.catalog, database=names.database)
 
     def _run(self, statement: exp.Expr, text: str) -> pa.Table:
         for kind, run in _KINDS.items():
@@ -91,8 +111,8 @@ _KINDS: Mapping[type[exp.Expr], Callable[[SqlNames, exp.Expr], pa.Table | None]]
     exp.Drop: definitions.drop,
     exp.Alter: definitions.alter,
     exp.Comment: definitions.comment,
-    exp.Use: showing.use,
-    exp.Describe: showing.describe,
+    exp.Use: definitions.use,
+    exp.Describe: describing.describe,
     exp.Refresh: lambda _, __: None,  # nothing is held between statements
     exp.Command: calls.run_command,
 }

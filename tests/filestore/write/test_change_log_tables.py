@@ -149,7 +149,7 @@ def test_counts_above_what_a_batch_holds_come_in_many_batches(tmp_path: Path) ->
     assert sum(file.row_count for file in files_of(table)) == 3  # of three runs
     batches = list(table.to_batches())
     assert sum(batch.num_rows for batch in batches) == 399_999
-    read = table._planned()
+    read = table.planned()
     small = [batch for split in read.splits for batch in read_small(table, split)]
     assert sum(batch.num_rows for batch in small) == 399_999
     assert max(batch.nbytes for batch in small) < 200_000

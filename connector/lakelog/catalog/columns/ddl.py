@@ -2,7 +2,7 @@
 
     columns   column (, column)*
     column    name [:] type attribute*
-    attribute NOT NULL | NULL | COMMENT 'text'
+    attribute NOT NULL | NULL | COMMENT 'text' | DEFAULT constant
     type      ARRAY<type> | MULTISET<type> | MAP<type, type> | STRUCT<columns> | ROW<columns>
               | word [(number [, number])] [WITH LOCAL TIME ZONE | WITHOUT TIME ZONE]
 
@@ -18,7 +18,7 @@ from dataclasses import replace
 from lakelog.common.errors import InvalidRequestError, LakelogError
 from lakelog.common.quoting import cut, shown
 from lakelog.common.types import DataField, DataType, TypeRoot, array_of, check_depth, map_of, parse_type, row_of
-from lakelog.filestore.alter import AddColumn, SchemaChange, UpdateColumnType
+from lakelog.filestore.alter import AddColumn, SchemaChange, UpdateColumnType, stored_default
 from lakelog.filestore.predicate import Token, TokenKind, text_value, tokens_of
 
 _FORM = "expected a form such as \"id BIGINT NOT NULL, name STRING COMMENT 'of the buyer'\""
@@ -36,7 +36,6 @@ _LENGTH_NEEDED = {"CHAR": "STRING", "VARCHAR": "STRING", "VARBINARY": "BINARY"}
 _ZONES = ("WITH LOCAL TIME ZONE", "WITHOUT TIME ZONE")
 _OTHER_ATTRIBUTES = {
     "PRIMARY": "name the columns of the primary key as primary_keys",
-    "DEFAULT": "columns have no default values here; leave it out",
     "GENERATED": "columns are not generated here; leave it out",
     "AS": "columns are not generated here; leave it out",
     "CONSTRAINT": "there are no constraints here; leave it out",
@@ -61,7 +60,7 @@ def parse_ddl_type(text: str, *, column: str) -> DataType:
     """
     quoted = column.replace("`", "``")
     fields = parse_ddl(f"`{quoted}` {text}")
-    if len(fields) != 1 or fields[0].description is not None:
+    if len(fields) != 1 or fields[0].description is not None or fields[0].default_value is not None:
         raise InvalidRequestError(f"column {column!r}: {shown(text)} has something after the type; {_FORM}")
     return fields[0].type
 
@@ -101,17 +100,20 @@ class _Parser:
         path = f"{above}{name}"
         self._accepts(":")
         kind = self._type(path, depth)
-        comment = None
+        comment, default = None, None
         while self._next.kind is TokenKind.WORD:
             word = self._next.word
             if word == "COMMENT":
                 self._take()
                 comment = self._comment(path)
+            elif word == "DEFAULT" and not above:
+                self._take()
+                default = stored_default(kind, self._constant(), column=path)
             elif word in _OTHER_ATTRIBUTES:
                 raise self._wrong(f"column {path!r} has {word}: {_OTHER_ATTRIBUTES[word]}")
             else:
                 kind = self._nullability(kind, path)
-        return DataField(id=0, name=name, type=kind, description=comment or None)
+        return DataField(id=0, name=name, type=kind, description=comment or None, default_value=default)
 
     def _name(self) -> str:
         token = self._take()
@@ -120,6 +122,17 @@ class _Parser:
         if token.kind is not TokenKind.WORD:
             raise self._wrong(f"the name of a column expected, found {self._found(token)}")
         return token.text
+
+    def _constant(self) -> str:
+        """The text of a constant: a sign and a number, a word, a word and a string, or a call."""
+        first = last = self._take()
+        is_sign = first.kind is TokenKind.SIGN and first.text in "+-"
+        if is_sign or (first.kind is TokenKind.WORD and self._next.kind is TokenKind.TEXT):
+            last = self._take()
+        elif first.kind is TokenKind.WORD and self._accepts("("):
+            while last.text != ")" and self._next.kind is not TokenKind.END:
+                last = self._take()
+        return self._text[first.start : last.end]
 
     def _comment(self, path: str) -> str:
         token = self._take()

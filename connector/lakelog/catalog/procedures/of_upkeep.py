@@ -32,7 +32,7 @@ def _compact(catalog: TableOpener, values: Mapping[str, Any]) -> pa.Table:
     strategy = values["compact_strategy"] or _FULL
     if strategy not in (_FULL, _MINOR):
         raise InvalidRequestError(f"compact_strategy is {strategy!r}, expected {_FULL} or {_MINOR}")
-    snapshot = table_of(catalog, values).compact(full=strategy == _FULL)
+    snapshot = table_of(catalog, values).compact(full=strategy == _FULL, where=values["where"])
     return done(snapshot_id=None if snapshot is None else snapshot.id)
 
 
@@ -96,7 +96,11 @@ UPKEEP = (
     Procedure(
         name="compact",
         comment="Merge files, all runs of every bucket (full) or those that are due (minor).",
-        parameters=(TABLE, text("compact_strategy", "full, which is the default, or minor")),
+        parameters=(
+            TABLE,
+            text("compact_strategy", "full, which is the default, or minor"),
+            text("where", "a condition on partition columns: other partitions stay as they are"),
+        ),
         run=_compact,
     ),
     Procedure(

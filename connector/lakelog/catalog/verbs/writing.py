@@ -149,14 +149,15 @@ class TableWrites(TableHandle):
             return None if files.snapshot() is None else files.write(empty, mode="overwrite")
         return run_statement(self, "TRUNCATE", truncate_plan(self.store))
 
-    def compact(self, *, full: bool = False) -> Snapshot | None:
+    def compact(self, *, full: bool = False, where: str | Predicate | None = None) -> Snapshot | None:
         """Merge sorted runs that are due by the table's options, or with `full` all runs of every bucket; then expire.
 
-        Returns None when nothing was due. Raises ConflictError when another compaction of the same files came first.
+        With `where`, a condition on partition columns, only the partitions that meet it. Returns None when nothing was
+        due. Raises ConflictError when another compaction of the same files came first.
 
-        >>> table.compact(full=True)
+        >>> table.compact(full=True, where="day = '2026-01-30'")
         """
-        return self.store.compact(full=full)
+        return self.store.compact(full=full, where=where)
 
     def restore(
         self,

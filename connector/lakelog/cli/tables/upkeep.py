@@ -15,13 +15,16 @@ from lakelog.cli.console.output import progress, say, to_json
 def compact(
     table: TableName,
     full: Annotated[bool, typer.Option("--full", help="Merge all files, not only those that are due.")] = False,
+    where: Annotated[
+        str | None, typer.Option(help="Only the partitions that meet a condition on their columns.")
+    ] = None,
     as_json: AsJson = False,
     warehouse: Warehouse = HERE,
 ) -> None:
     """Merge the files that are due by the table's options."""
     found = find_table(table, warehouse)
     with progress(f"compacting {found.name}"):
-        snapshot = found.compact(full=full)
+        snapshot = found.compact(full=full, where=where)
     number = None if snapshot is None else snapshot.id
     say(as_json, "nothing to merge" if number is None else f"snapshot {number}", snapshot_id=number)
 

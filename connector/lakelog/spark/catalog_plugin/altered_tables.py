@@ -20,6 +20,7 @@ from lakelog.catalog import (
     RenameColumn,
     SchemaChange,
     SetComment,
+    SetDefault,
     SetNullability,
     SetOption,
     SetTableComment,
@@ -74,6 +75,8 @@ def _change(change: Any) -> SchemaChange:  # a Java TableChange
             return SetNullability(column, bool(change.nullable()))
         case "UpdateColumnComment":
             return SetComment(column, change.newComment())
+        case "UpdateColumnDefaultValue":
+            return SetDefault(column, str(change.newDefaultValue()) or None)
         case "UpdateColumnPosition":
             position = _position(change.position())
             assert position is not None, "a move has a place"

@@ -77,7 +77,9 @@ class AttachedCatalog(AttachedNamespaces):
 
     def capabilities(self) -> Any:  # a java.util.Set
         """What CREATE TABLE may hold."""
-        return self.jvm.constants("catalog.TableCatalogCapability", ("SUPPORT_TABLE_CONSTRAINT",))
+        return self.jvm.constants(
+            "catalog.TableCatalogCapability", ("SUPPORT_TABLE_CONSTRAINT", "SUPPORT_COLUMN_DEFAULT_VALUE")
+        )
 
     def tableStateOptionKeys(self) -> Any:  # a java.util.Set
         """The options for which Spark loads a table again."""
@@ -183,7 +185,8 @@ class AttachedCatalog(AttachedNamespaces):
     def stageCreate(self, identifier: Any, *columns: Any) -> Proxy:  # Java: Identifier, TableInfo or older forms
         """Create a table that appears with its rows."""
         name = self._new_name(identifier)
-        staged = stage_table(self._catalog, name, **new_table(self.jvm, self._catalog, name, columns[-1]))
+        made = new_table(self.jvm, self._catalog, name, columns[-1], has_defaults=False)
+        staged = stage_table(self._catalog, name, **made)
         return StagedAttachedTable(self.jvm, f"{self._name}.{name}", newest(staged.table), staged)
 
     def stageReplace(self, identifier: Any, *columns: Any) -> Proxy:

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict  # Any: py4j gives Java objects without types
 
-from pyspark.sql import types as spark
-
 from lakelog.catalog.columns.session_defaults import PREFIX, call_defaults, with_defaults
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
+from lakelog.common.types import DataField
 from lakelog.filestore.options import parse_names
+from lakelog.spark.catalog_plugin.column_defaults import with_column_defaults
 from lakelog.spark.catalog_plugin.java.jvm import Jvm
 from lakelog.spark.session import FORMAT, java_strings
+from lakelog.spark.types import from_spark_schema
 from lakelog.warehouse.identifier import Identifier
 
 if TYPE_CHECKING:
@@ -33,15 +34,19 @@ _DEFAULT_PROVIDER = "spark.sql.sources.default"
 class NewTable(TypedDict):
     """The arguments of `Catalog.create_table`."""
 
-    schema: spark.StructType
+    schema: Sequence[DataField]
     primary_keys: Sequence[str]
     partition_keys: Sequence[str]
     options: Mapping[str, str]
     comment: str | None
 
 
-def new_table(jvm: Jvm, catalog: Catalog, name: str, info: Any) -> NewTable:  # a Java TableInfo
+def new_table(
+    jvm: Jvm, catalog: Catalog, name: str, info: Any, *, has_defaults: bool = True
+) -> NewTable:  # a Java TableInfo
     """The table that CREATE TABLE describes; options are its TBLPROPERTIES and OPTIONS.
+
+    Without `has_defaults` the columns have none: Spark gives a query the defaults of the tables that it reads.
 
     Raises InvalidRequestError, and UnsupportedError for what a table cannot have.
     """
@@ -73,8 +78,11 @@ def new_table(jvm: Jvm, catalog: Catalog, name: str, info: Any) -> NewTable:  # 
             )
     for column in info.columns():
         _check_plain(name, column)
+    columns = from_spark_schema(jvm.python_schema(info.schema()))
+    if has_defaults:
+        columns = with_column_defaults(columns, info.columns())
     return NewTable(
-        schema=jvm.python_schema(info.schema()),
+        schema=columns,
         primary_keys=keys,
         partition_keys=_one_of(name, "partition", parse_names(options.pop(PARTITION, "")), partitions),
         options=options,

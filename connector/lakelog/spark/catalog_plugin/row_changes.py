@@ -30,6 +30,7 @@ from lakelog.catalog.tables.row_actions import (
 )
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.write import StatementChanges
+from lakelog.spark.catalog_plugin.column_defaults import default_sql
 from lakelog.spark.projection import quoted
 from lakelog.spark.types import to_spark_schema, to_spark_type
 
@@ -130,7 +131,7 @@ class RowChanges:
     def _row(self, clause: Clause) -> Column:
         """The row that a clause makes, as a struct of the table's columns.
 
-        Columns without a value keep that of the table, and are null in a new row.
+        Columns without a value keep that of the table, and have their default in a new row.
         """
         if clause.action == DELETE:
             return sf.lit(None)
@@ -141,7 +142,8 @@ class RowChanges:
             elif field.name in clause.values:
                 value = self._column(clause.values[field.name])
             else:
-                value = sf.lit(None) if clause.action == INSERT else sf.col(f"{OLD}.{quoted(field.name)}")
+                default = sf.expr(default_sql(field) or "NULL")
+                value = default if clause.action == INSERT else sf.col(f"{OLD}.{quoted(field.name)}")
             columns.append(value.cast(to_spark_type(field.type, name=field.name)).alias(field.name))
         return sf.struct(*columns)
 

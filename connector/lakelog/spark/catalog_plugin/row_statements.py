@@ -23,8 +23,10 @@ from lakelog.catalog import Catalog, Table
 from lakelog.catalog.logs.statements import run_statement
 from lakelog.catalog.tables.row_actions import DELETE, INSERT, UPDATE, named_values
 from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError, UnsupportedError
+from lakelog.common.types import DataField
 from lakelog.filestore.predicate import check_filter, parse_where
 from lakelog.filestore.write import StatementChanges, check_replaceable
+from lakelog.spark.catalog_plugin.column_defaults import default_sql
 from lakelog.spark.catalog_plugin.java.java_errors import as_spark_error
 from lakelog.spark.catalog_plugin.java.jvm import Jvm
 from lakelog.spark.catalog_plugin.row_changes import Clause, MergeStatement, RowChanges
@@ -198,16 +200,18 @@ class RowStatement:
             parts = [str(part) for part in _items(assignment.key().nameParts())]
             if parts[-1].lower() in {name.lower() for name in found}:
                 raise InvalidRequestError(f"{self.what} gives column {parts[-1]!r} two values")
-            found[parts[-1]] = self._value(assignment.value())
+            found[parts[-1]] = assignment.value()
             if len(parts) > 1 and parts[-2].lower() in {field.name.lower() for field in table.schema.fields}:
                 raise UnsupportedError(f"{self.what} sets {'.'.join(parts)}: set the whole column {parts[-2]!r}")
-        return named_values(table.schema.fields, found, keys=keys, what=self.what)
+        values = named_values(table.schema.fields, found, keys=keys, what=self.what)
+        return {name: self._value(table.schema.field(name), value) for name, value in values.items()}
 
-    def _value(self, value: Any) -> Any:  # Java Expressions
-        """The value of an assignment; DEFAULT is null, since columns have no other default."""
+    def _value(self, field: DataField, value: Any) -> Any:  # Java Expressions
+        """The value of an assignment; DEFAULT is that of the column, or null."""
         is_name = value.getClass().getSimpleName() == "UnresolvedAttribute"
         if is_name and [str(part).upper() for part in _items(value.nameParts())] == ["DEFAULT"]:
-            return self.jvm.session._jsparkSession.sessionState().sqlParser().parseExpression("NULL")
+            parser = self.jvm.session._jsparkSession.sessionState().sqlParser()
+            return parser.parseExpression(default_sql(field) or "NULL")
         return value
 
     def _frame(self, plan: Any) -> DataFrame:  # a Java LogicalPlan

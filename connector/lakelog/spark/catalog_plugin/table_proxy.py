@@ -11,8 +11,10 @@ from pyspark.sql import types as spark
 
 from lakelog.catalog.logs.log_life import SET_BY_LAKELOG
 from lakelog.common.errors import UnsupportedError
-from lakelog.common.types import MAX_LENGTH, DataType, TypeRoot
+from lakelog.common.types import MAX_LENGTH, DataField, TypeRoot
+from lakelog.spark.catalog_plugin.column_defaults import default_sql
 from lakelog.spark.catalog_plugin.java.java_predicates import exact_filters, joined_filters
+from lakelog.spark.catalog_plugin.java.jvm import DEFAULT
 from lakelog.spark.catalog_plugin.java.proxy import Proxy, WithoutMetrics
 from lakelog.spark.catalog_plugin.row_operation_proxy import DELETE, DeleteOperationBuilder, refused_statement
 from lakelog.spark.catalog_plugin.scan_builder import TableScanBuilder
@@ -68,10 +70,10 @@ class AttachedTable(WithoutMetrics):
         return self.jvm.schema(self._schema)
 
     def columns(self) -> Any:  # a Java Column[]
-        """The columns, with their comments; CHAR and VARCHAR with their lengths, as Spark checks them."""
-        lengths = {field.name: field.type for field in self._loaded.table.schema.fields}
+        """The columns, with comments and defaults; CHAR and VARCHAR with their lengths, as Spark checks them."""
+        own = {field.name: field for field in self._loaded.table.schema.fields}
         return self.jvm.columns(
-            spark.StructType([_with_length(field, lengths.get(field.name)) for field in self._schema.fields])
+            spark.StructType([_declared(field, own.get(field.name)) for field in self._schema.fields])
         )
 
     def partitioning(self) -> Any:  # a Java Transform[]
@@ -141,13 +143,17 @@ class AttachedTable(WithoutMetrics):
         return True
 
 
-def _with_length(field: spark.StructField, kind: DataType | None) -> spark.StructField:
-    """A column of strings with its length, if it has one."""
-    if kind is None or kind.root not in _TEXT or kind.length in (None, MAX_LENGTH):
+def _declared(field: spark.StructField, own: DataField | None) -> spark.StructField:
+    """A column of strings with its length, if it has one, and any column with its default."""
+    if own is None:
         return field
-    made = spark.CharType if kind.root is TypeRoot.CHAR else spark.VarcharType
-    assert kind.length is not None
-    return spark.StructField(field.name, made(kind.length), field.nullable, field.metadata)
+    kind, said = field.dataType, field.metadata
+    if own.type.root in _TEXT and own.type.length not in (None, MAX_LENGTH):
+        kind = (spark.CharType if own.type.root is TypeRoot.CHAR else spark.VarcharType)(own.type.length)
+    default = default_sql(own)
+    if default is not None:
+        said = {**(said or {}), DEFAULT: default}
+    return spark.StructField(field.name, kind, field.nullable, said)
 
 
 class StagedAttachedTable(AttachedTable):

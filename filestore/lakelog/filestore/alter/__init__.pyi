@@ -13,8 +13,11 @@ from lakelog.filestore.alter.schema_changes import RemoveOption as RemoveOption
 from lakelog.filestore.alter.schema_changes import RenameColumn as RenameColumn
 from lakelog.filestore.alter.schema_changes import SchemaChange as SchemaChange
 from lakelog.filestore.alter.schema_changes import SetComment as SetComment
+from lakelog.filestore.alter.schema_changes import SetDefault as SetDefault
 from lakelog.filestore.alter.schema_changes import SetNullability as SetNullability
 from lakelog.filestore.alter.schema_changes import SetOption as SetOption
 from lakelog.filestore.alter.schema_changes import SetTableComment as SetTableComment
 from lakelog.filestore.alter.schema_changes import UpdateColumnPosition as UpdateColumnPosition
 from lakelog.filestore.alter.schema_changes import UpdateColumnType as UpdateColumnType
+from lakelog.filestore.alter.written_defaults import stored_default as stored_default
+from lakelog.filestore.alter.written_defaults import with_default as with_default

@@ -27,6 +27,7 @@ from lakelog.filestore.alter.schema_changes import (
     RenameColumn,
     SchemaChange,
     SetComment,
+    SetDefault,
     SetNullability,
     SetOption,
     SetTableComment,
@@ -35,6 +36,7 @@ from lakelog.filestore.alter.schema_changes import (
 )
 from lakelog.filestore.alter.spelled_changes import spelled_change, with_spelled_options
 from lakelog.filestore.alter.widening import becomes_text, check_widening
+from lakelog.filestore.alter.written_defaults import with_default
 from lakelog.filestore.options import check_options
 from lakelog.filestore.options.field_options import DEFAULT_AGGREGATE
 from lakelog.filestore.options.files import FILE_FORMAT
@@ -127,6 +129,11 @@ def _apply(schema: TableSchema, change: SchemaChange) -> TableSchema:
             path = path_of(column)
             return _with_siblings(
                 schema, path, lambda siblings: _replaced(siblings, path, lambda one: replace(one, description=comment))
+            )
+        case SetDefault(column, default):
+            path = path_of(column)
+            return _with_siblings(
+                schema, path, lambda siblings: _replaced(siblings, path, lambda one: with_default(one, path, default))
             )
 
 

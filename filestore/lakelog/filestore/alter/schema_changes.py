@@ -99,6 +99,17 @@ class SetComment:
 
 
 @dataclass(frozen=True, slots=True)
+class SetDefault:
+    """Set what INSERT statements write into a column that they leave out; None removes it.
+
+    `default` is a constant in SQL, such as `5`, `'new'` or `DATE '2026-01-31'`. Rows that exist stay as they are.
+    """
+
+    column: Column
+    default: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class SetOption:
     """Set an option of the table."""
 
@@ -121,6 +132,13 @@ class SetTableComment:
 
 
 ColumnChange = (
-    AddColumn | DropColumn | RenameColumn | UpdateColumnPosition | UpdateColumnType | SetNullability | SetComment
+    AddColumn
+    | DropColumn
+    | RenameColumn
+    | UpdateColumnPosition
+    | UpdateColumnType
+    | SetNullability
+    | SetComment
+    | SetDefault
 )
 SchemaChange = ColumnChange | SetOption | RemoveOption | SetTableComment

@@ -10,6 +10,7 @@ from lakelog.common.quoting import shown, typed
 from lakelog.filestore.options import compaction, files, layout, merging, reading, retention, tagging, writing
 from lakelog.filestore.options.field_options import PREFIX, check_suffix, field_key
 from lakelog.filestore.options.files import FILE_FORMAT
+from lakelog.filestore.options.flink_options import computed_column, is_flink_key, watermark
 from lakelog.filestore.options.foreign import (
     REFUSED_OPTION_SUFFIXES,
     REFUSED_OPTIONS,
@@ -71,10 +72,12 @@ __all__ = [
     "OptionUse",
     "check_foreign_options",
     "check_options",
+    "computed_column",
     "field_key",
     "parse_branch",
     "parse_names",
     "positive",
+    "watermark",
 ]
 
 FILESTORE_OPTIONS: tuple[Option[object], ...] = tuple(
@@ -106,6 +109,7 @@ def check_options(
     for key, refusal in REFUSED_OPTIONS.items():
         if key in given and key not in keys:
             raise OptionError(f"option {key!r} of Paimon {refusal.why}, which lakelog does not do; leave it out")
+    given = {key: value for key, value in given.items() if not is_flink_key(key)}
     check_known(given, declared, (PREFIX, *also_prefixes))
     for key in given:
         if key.startswith(PREFIX):

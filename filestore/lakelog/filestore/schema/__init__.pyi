@@ -1,5 +1,7 @@
 """What other parts may import of filestore.schema."""
 
+from lakelog.filestore.schema.column_defaults import default_of as default_of
+from lakelog.filestore.schema.column_defaults import default_text as default_text
 from lakelog.filestore.schema.column_paths import ColumnPath as ColumnPath
 from lakelog.filestore.schema.column_paths import dotted as dotted
 from lakelog.filestore.schema.column_paths import named_fields as named_fields

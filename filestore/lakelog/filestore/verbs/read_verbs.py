@@ -121,11 +121,11 @@ class ReadableTable(TableStore):
 
     def to_batches(self, **what: Unpack[Selection]) -> Iterator[pa.RecordBatch]:
         """The rows in batches and in no order. Wrong arguments raise before the first batch."""
-        return self._planned(**what).batches()
+        return self.planned(**what).batches()
 
     def to_arrow(self, **what: Unpack[Selection]) -> pa.Table:
         """The rows as one Arrow table, in no order. Reads on all cores, which share the memory budget."""
-        return self._planned(**what).to_table()
+        return self.planned(**what).to_table()
 
     def count(self, *, where: str | Predicate | None = None, **which: Unpack[SnapshotChoice]) -> int:
         """The exact number of rows. Reads files only if metadata are not enough."""
@@ -143,9 +143,10 @@ class ReadableTable(TableStore):
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """All rows of the newest snapshot for libraries that take Arrow streams, in bounded memory."""
-        return self._planned().__arrow_c_stream__(requested_schema)
+        return self.planned().__arrow_c_stream__(requested_schema)
 
-    def _planned(self, **what: Unpack[Selection]) -> PlannedRead:
+    def planned(self, **what: Unpack[Selection]) -> PlannedRead:
+        """A read whose files are chosen, and not read yet."""
         return self._requested(what).planned()
 
     def _read_of(

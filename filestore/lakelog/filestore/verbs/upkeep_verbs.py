@@ -29,17 +29,33 @@ if TYPE_CHECKING:
     from lakelog.filestore.expire.retention_rules import Expired, Retention
     from lakelog.filestore.metadata.manifests.data_file import DataFileMeta
     from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
+    from lakelog.filestore.predicate import Predicate
+    from lakelog.filestore.write.table_write import PartitionFilter
 
 
 class KeptTable(ReadableTable):
     """A table with its upkeep."""
 
-    def compact(self, *, full: bool = False, clock: CommitClock | None = None) -> Snapshot | None:
+    def compact(
+        self, *, full: bool = False, where: str | Predicate | None = None, clock: CommitClock | None = None
+    ) -> Snapshot | None:
         """Merge what is due. See `lakelog.catalog.Table.compact`."""
-        snapshot = self._compact(None, is_full=full, clock=clock)
+        buckets: Collection[BucketId] | None = None
+        if where is not None:
+            chosen, live = self._partitions_where(where), self.live_files.of(latest_of(self)).buckets
+            partitions = chosen.matching({bucket.partition for bucket in live})
+            buckets = [bucket for bucket in live if bucket.partition in partitions]
+        snapshot = self._compact(buckets, is_full=full, clock=clock)
         if snapshot is not None:
             self._expire_after(snapshot, is_upkeep=True)
         return snapshot
+
+    def _partitions_where(self, where: str | Predicate) -> PartitionFilter:
+        """The partitions that meet a condition."""
+        from lakelog.filestore.predicate import required_predicate
+        from lakelog.filestore.write.table_write import PartitionFilter
+
+        return PartitionFilter(self.schema, required_predicate(where))
 
     def rescale(self, bucket_count: int, *, clock: CommitClock | None = None) -> Self:
         """Change the number of buckets, and return the changed table: every row is rewritten.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lakelog.filestore.write.deleting import TableChange
     from lakelog.filestore.write.row_input import Rows
     from lakelog.filestore.write.row_kinds import RowKinds
-    from lakelog.filestore.write.table_write import PartitionFilter, Replaced, TableWrite
+    from lakelog.filestore.write.table_write import Replaced, TableWrite
 
 WriteMode = Literal["append", "overwrite", "overwrite-partitions"]
 
@@ -131,13 +131,6 @@ class WritableTable(KeptTable):
         if where is None:
             return Overwrite.EVERYTHING if mode == "overwrite" else Overwrite.WRITTEN_PARTITIONS
         return self._partitions_where(where)
-
-    def _partitions_where(self, where: str | Predicate) -> PartitionFilter:
-        """The partitions that meet a condition."""
-        from lakelog.filestore.predicate import required_predicate
-        from lakelog.filestore.write.table_write import PartitionFilter
-
-        return PartitionFilter(self.schema, required_predicate(where))
 
     def drop_partitions(self, where: str | Predicate, *, clock: CommitClock | None = None) -> Snapshot | None:
         """Delete the partitions that meet a condition on partition columns; None if no partition does.

@@ -13,6 +13,7 @@ from py4j.java_gateway import JavaClass
 from pyspark.sql import SparkSession
 from pyspark.sql import types as spark
 
+DEFAULT = "CURRENT_DEFAULT"  # the key of a column's metadata for its default, in Spark too
 _SCHEMAS_MAX = 256
 CONNECTOR = "org.apache.spark.sql.connector"
 
@@ -111,12 +112,23 @@ class Jvm:
             java = self.scala_object("org.apache.spark.sql.types.DataType").fromJson(text)
             column, made = self.connector("catalog.Column"), []
             for field, member in zip(schema.fields, java.fields(), strict=True):
-                comment = (field.metadata or {}).get("comment")
-                made.append(column.create(field.name, member.dataType(), field.nullable, comment, None))
+                said = field.metadata or {}
+                told = (field.name, member.dataType(), field.nullable, said.get("comment"))
+                default = said.get(DEFAULT)
+                made.append(
+                    column.create(*told, None)
+                    if default is None
+                    else column.create(*told, self._default(default, member.dataType()), None)
+                )
             if len(self._schemas) >= _SCHEMAS_MAX:
                 self._schemas.clear()
             found = self._schemas[text] = (java, self.array(column, made))
         return found
+
+    def _default(self, sql: str, kind: Any) -> Any:  # Java: a DataType; a ColumnDefaultValue
+        """A default for INSERT; rows that exist have null, as our reads give it."""
+        null = self.connector("expressions.LiteralValue")(None, kind)
+        return self.connector("catalog.ColumnDefaultValue")(sql, null)
 
     @staticmethod
     def python_schema(schema: Any) -> spark.StructType:  # a Java StructType

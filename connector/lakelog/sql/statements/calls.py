@@ -14,11 +14,16 @@ from lakelog.catalog.procedures.procedures import find_procedure
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.quoting import listed, shown
 from lakelog.filestore.alter import Place, Position
-from lakelog.sql.dialect import LakelogDialect
-from lakelog.sql.names import SqlNames
-from lakelog.sql.showing import show
+from lakelog.sql.language.dialect import LakelogDialect
+from lakelog.sql.language.names import SqlNames
+from lakelog.sql.queries.explaining import explain
+from lakelog.sql.statements.row_statements import where_of
+from lakelog.sql.statements.showing import show
 
 _UNSET = re.compile(r"TABLE\s+(?P<name>\S+)\s+UNSET\s+TBLPROPERTIES\s*(?:IF\s+EXISTS\s*)?\((?P<keys>.*)\)", re.I | re.S)
+_COMPACT = re.compile(
+    r"TABLE\s+(?P<name>\S+)\s+(?P<before>PARTITION\s*\(.*\))?\s*COMPACT\s*(?P<behind>PARTITION\s*\(.*\))?", re.I | re.S
+)
 _MOVE = re.compile(
     r"TABLE\s+(?P<name>\S+)\s+(?:ALTER|CHANGE)\s+COLUMN\s+(?P<column>\S+)\s+(?:FIRST|AFTER\s+(?P<after>\S+))",
     re.I | re.S,
@@ -34,6 +39,8 @@ def run_command(names: SqlNames, statement: exp.Expr) -> pa.Table | None:
             return call(names, text)
         case "SHOW":
             return show(names, text)
+        case "EXPLAIN":
+            return explain(names, text)
         case "ALTER":
             _alter(names, text.strip().rstrip(";"))
             return None
@@ -48,12 +55,7 @@ def call(names: SqlNames, text: str) -> pa.Table:
     function = parts[-1] if parts else None
     if len(parts) not in (2, 3) or not isinstance(function, exp.Anonymous) or parts[-2].name.lower() != "sys":
         raise InvalidRequestError(f"CALL {shown(text)}: expected catalog.sys.procedure(parameter => value, ...)")
-    catalog_name = parts[0].name if len(parts) == 3 else names.catalog
-    catalog = names.catalogs.get(catalog_name)
-    if catalog is None:
-        raise InvalidRequestError(
-            f"there is no catalog {shown(catalog_name)}; attached are {listed(sorted(names.catalogs))}"
-        )
+    catalog = names.catalog_named(parts[0].name if len(parts) == 3 else names.catalog)
     procedure = find_procedure(function.name)
     values = _values(procedure, function.expressions)
     if "table" in values:
@@ -110,8 +112,12 @@ def _flag(value: object) -> bool:
 
 
 def _alter(names: SqlNames, text: str) -> None:
-    unset, move = _UNSET.fullmatch(text), _MOVE.fullmatch(text)
-    if unset is not None:
+    unset, move, compact = (one.fullmatch(text) for one in (_UNSET, _MOVE, _COMPACT))
+    if compact is not None and not (compact["before"] and compact["behind"]):
+        table = names.found(exp.to_table(compact["name"], dialect=LakelogDialect)).table
+        partition = compact["before"] or compact["behind"]
+        table.compact(full=True, where=None if partition is None else where_of(table, partition))
+    elif unset is not None:
         table = names.found(exp.to_table(unset["name"], dialect=LakelogDialect)).table
         keys = [key.strip().strip("'\"`") for key in unset["keys"].split(",")]
         table.alter(*(SetTableComment(None) if key == "comment" else RemoveOption(key) for key in keys))

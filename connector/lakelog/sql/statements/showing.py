@@ -1,4 +1,4 @@
-"""USE, DESCRIBE and SHOW."""
+"""SHOW."""
 
 from __future__ import annotations
 
@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from sqlglot import exp
 
+from lakelog.catalog.columns.written_ddl import column_ddl, written_name, written_text
+from lakelog.catalog.procedures.procedures import PROCEDURES
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.quoting import shown
-from lakelog.sql.dialect import LakelogDialect
-from lakelog.sql.names import SqlNames, check_database
-from lakelog.sql.row_statements import partition_values_of
+from lakelog.sql.language.dialect import LakelogDialect
+from lakelog.sql.language.names import SqlNames, check_database
+from lakelog.sql.statements.created_tables import SET_BY_CREATE
+from lakelog.sql.statements.describing import pairs
+from lakelog.sql.statements.row_statements import partition_values_of
 
 if TYPE_CHECKING:
     from lakelog.catalog import Table
@@ -24,61 +28,7 @@ _SHOWN = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _ESCAPED = frozenset("\"#%'*/:=?\\{[]^") | {chr(code) for code in range(32)} | {chr(127)}  # as in Hive's paths
-_DESCRIBED = re.compile(r"DESC(?:RIBE)?\s+(?:TABLE\s+)?(?P<name>[\w.`$]+)\s+(?P<column>\w+|`[^`]+`)", re.IGNORECASE)
-_KINDS = ("EXTENDED", "FORMATTED", "TABLE", "DATABASE", "SCHEMA", "PROCEDURE", "FUNCTION", "QUERY", "NAMESPACE")
 _LIKE = re.compile(r"(?:LIKE\s+)?'(?P<pattern>[^']*)'", re.IGNORECASE)
-
-
-def use(names: SqlNames, statement: exp.Expr) -> None:
-    """USE [catalog.]database."""
-    names.use(statement.this)
-
-
-def describe(names: SqlNames, statement: exp.Expr) -> pa.Table:
-    """DESCRIBE TABLE: the columns, with EXTENDED what the table is."""
-    if str(statement.args.get("kind") or "").upper() in ("DATABASE", "SCHEMA"):
-        found = names.found_database(statement.this)
-        check_database(found)
-        location = f"{found.catalog.warehouse}/{found.full}.db"
-        return _pairs(
-            "info_name",
-            "info_value",
-            {"Catalog Name": found.catalog_name, "Namespace Name": found.full, "Location": location},
-        )
-    table = names.found(statement.this).table
-    rows = [(field.name, _type(field.type).lower(), field.description) for field in table.schema.fields]
-    if table.schema.partition_keys:
-        rows += [("# Partition Information", "", ""), ("# col_name", "data_type", "comment")]
-        rows += [row for row in rows[: len(table.schema.fields)] if row[0] in table.schema.partition_keys]
-    if statement.args.get("style"):
-        rows += [("", "", ""), ("# Detailed Table Information", "", "")]
-        described = table.describe()
-        rows.append(("Provider", "lakelog", ""))
-        rows += [
-            (name.replace("_", " ").capitalize(), "" if (value := getattr(described, name)) is None else str(value), "")
-            for name in described.__slots__
-        ]
-    return pa.table(
-        {
-            "col_name": [row[0] for row in rows],
-            "data_type": [row[1] for row in rows],
-            "comment": pa.array([row[2] for row in rows], pa.string()),
-        }
-    )
-
-
-def described_column(names: SqlNames, text: str) -> pa.Table | None:
-    """DESCRIBE of one column, which sqlglot does not read; None for another statement. Raises InvalidRequestError."""
-    asked = _DESCRIBED.fullmatch(text.strip().rstrip(";"))
-    if asked is None or asked["name"].upper() in _KINDS:
-        return None
-    table = names.found(exp.to_table(asked["name"], dialect=LakelogDialect)).table
-    name = asked["column"].strip("`").lower()
-    field = next((one for one in table.schema.fields if one.name.lower() == name), None)
-    if field is None:
-        raise InvalidRequestError(f"table {table.name} has no column {shown(name)}")
-    found = {"col_name": field.name, "data_type": _type(field.type).lower(), "comment": field.description or "NULL"}
-    return _pairs("info_name", "info_value", found)
 
 
 def show(names: SqlNames, text: str) -> pa.Table:
@@ -105,7 +55,7 @@ def _tables(names: SqlNames, given: exp.Table | None, rest: str) -> pa.Table:
 
 
 def _databases(names: SqlNames, given: exp.Table | None, rest: str) -> pa.Table:
-    catalog = names.catalogs[names.catalog if given is None else given.name]
+    catalog = names.catalog_named(names.catalog if given is None else given.name)
     return pa.table({"namespace": pa.array(_matching(catalog.list_databases(), rest), pa.string())})
 
 
@@ -122,8 +72,8 @@ def _table_properties(names: SqlNames, given: exp.Table | None, rest: str) -> pa
     if rest.strip():
         key = rest.strip().strip("()").strip().strip("'\"`")
         value = options.get(key, f"Table {table.name} does not have property: {key}")
-        return _pairs("key", "value", {key: value})
-    return _pairs("key", "value", dict(sorted(options.items())))
+        return pairs("key", "value", {key: value})
+    return pairs("key", "value", dict(sorted(options.items())))
 
 
 def _partitions(names: SqlNames, given: exp.Table | None, rest: str) -> pa.Table:
@@ -160,20 +110,19 @@ def _shown_key(value: object) -> str:
 def _create_table(names: SqlNames, given: exp.Table | None, _: str) -> pa.Table:
     found = names.found(_needed(given, "CREATE TABLE"))
     schema = found.table.schema
-    lines = [
-        f"  {field.name} {_type(field.type)}{'' if field.type.nullable else ' NOT NULL'}" for field in schema.fields
-    ]
+    lines = [f"  {column_ddl(field)}" for field in schema.fields]
     if schema.primary_keys:
-        lines.append(f"  PRIMARY KEY ({', '.join(schema.primary_keys)}) NOT ENFORCED")
-    text = f"CREATE TABLE {found} (\n" + ",\n".join(lines) + ")\n"
+        lines.append(f"  PRIMARY KEY ({', '.join(map(written_name, schema.primary_keys))}) NOT ENFORCED")
+    text = f"CREATE TABLE {'.'.join(map(written_name, (found.catalog_name, *found.full.split('.'))))} (\n"
+    text += ",\n".join(lines) + ")\n"
     if schema.partition_keys:
-        text += f"PARTITIONED BY ({', '.join(schema.partition_keys)})\n"
-    if schema.options:
-        text += (
-            "TBLPROPERTIES (\n"
-            + ",\n".join(f"  '{key}' = '{value}'" for key, value in sorted(schema.options.items()))
-            + ")\n"
-        )
+        text += f"PARTITIONED BY ({', '.join(map(written_name, schema.partition_keys))})\n"
+    if schema.comment:
+        text += f"COMMENT {written_text(schema.comment)}\n"
+    options = {key: value for key, value in sorted(schema.options.items()) if key not in SET_BY_CREATE}
+    if options:
+        pairs_of = ",\n".join(f"  {written_text(key)} = {written_text(value)}" for key, value in options.items())
+        text += f"TBLPROPERTIES (\n{pairs_of})\n"
     return pa.table({"createtab_stmt": [text]})
 
 
@@ -182,8 +131,6 @@ def _catalogs(names: SqlNames, _: exp.Table | None, rest: str) -> pa.Table:
 
 
 def _procedures(_: SqlNames, __: exp.Table | None, rest: str) -> pa.Table:
-    from lakelog.catalog.procedures.procedures import PROCEDURES  # noqa: PLC0415
-
     return pa.table({"procedure": _matching(sorted(PROCEDURES), rest)})
 
 
@@ -202,14 +149,6 @@ def _matching(found: list[str], rest: str) -> list[str]:
         return found
     patterns = [re.escape(one).replace(r"\*", ".*") for one in like["pattern"].split("|")]
     return [name for name in found if any(re.fullmatch(one, name, re.IGNORECASE) for one in patterns)]
-
-
-def _pairs(first: str, second: str, found: Mapping[str, str]) -> pa.Table:
-    return pa.table({first: pa.array([*found], pa.string()), second: pa.array([*found.values()], pa.string())})
-
-
-def _type(kind: object) -> str:
-    return str(kind).removesuffix(" NOT NULL")
 
 
 _SHOWS: Mapping[str, Callable[[SqlNames, exp.Table | None, str], pa.Table]] = {

@@ -10,16 +10,18 @@ from typing import Any
 
 from sqlglot import exp
 
+from lakelog.catalog.columns.session_defaults import with_defaults
 from lakelog.catalog.logs.log_life import SET_BY_LAKELOG
 from lakelog.catalog.staging import stage_table
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.filestore.options import parse_names
-from lakelog.sql.dialect import LakelogDialect
-from lakelog.sql.names import FoundName, SqlNames, check_database
-from lakelog.sql.reading import QueryTables
+from lakelog.sql.language.dialect import LakelogDialect, WatermarkClause
+from lakelog.sql.language.names import FoundName, SqlNames, check_database
+from lakelog.sql.queries.reading import QueryTables
+from lakelog.sql.statements.flink_columns import flink_options, is_computed
 
 _PROVIDERS = ("lakelog", "paimon")
-_HIDDEN = frozenset(option.key for option in SET_BY_LAKELOG)
+SET_BY_CREATE = frozenset(option.key for option in SET_BY_LAKELOG)
 _PRIMARY_KEY, _PARTITION = "primary-key", "partition"
 
 
@@ -50,7 +52,7 @@ def create_table(names: SqlNames, statement: exp.Expr) -> None:
     if_not_exists = bool(statement.args.get("exists"))
     if if_not_exists and found.catalog.table_exists(found.full):
         return
-    words = _words(found, statement, given.expressions if isinstance(given, exp.Schema) else [])
+    words = _words(names, found, statement, given.expressions if isinstance(given, exp.Schema) else [])
     made: dict[str, Any] = {
         "primary_keys": words.primary_keys,
         "partition_keys": words.partition_keys,
@@ -63,10 +65,13 @@ def create_table(names: SqlNames, statement: exp.Expr) -> None:
         source = names.found(like.this).table.schema
         found.catalog.create_table(
             found.full,
-            schema=source.arrow_schema,
+            schema=source.fields,
             primary_keys=source.primary_keys,
             partition_keys=source.partition_keys,
-            options={**{key: value for key, value in source.options.items() if key not in _HIDDEN}, **words.options},
+            options={
+                **{key: value for key, value in source.options.items() if key not in SET_BY_CREATE},
+                **words.options,
+            },
             comment=words.comment or source.comment,
         )
         return
@@ -83,7 +88,9 @@ def create_table(names: SqlNames, statement: exp.Expr) -> None:
         staged.commit()
         return
     _check_names(found, [one.name for one in given.expressions if isinstance(one, exp.ColumnDef)])
-    columns = ", ".join(_column_ddl(one) for one in given.expressions if isinstance(one, exp.ColumnDef))
+    stored = [one for one in given.expressions if isinstance(one, exp.ColumnDef) and not is_computed(one)]
+    columns = ", ".join(map(_column_ddl, stored))
+    made["options"] = flink_options(columns, given.expressions) | words.options
     found.catalog.create_table(found.full, schema=columns, if_not_exists=if_not_exists, **made)
 
 
@@ -106,6 +113,8 @@ def _column_ddl(column: exp.ColumnDef) -> str:
                 words.append("NULL" if kind.args.get("allow_null") else "NOT NULL")
             case exp.CommentColumnConstraint():
                 words.append(f"COMMENT {kind.this.sql(dialect=LakelogDialect)}")
+            case exp.DefaultColumnConstraint():
+                words.append(f"DEFAULT {kind.this.sql(dialect=LakelogDialect)}")
             case exp.PrimaryKeyColumnConstraint():
                 pass
             case _:
@@ -113,7 +122,7 @@ def _column_ddl(column: exp.ColumnDef) -> str:
     return " ".join(words)
 
 
-def _words(found: FoundName, statement: exp.Expr, columns: list[exp.Expr]) -> _Words:
+def _words(names: SqlNames, found: FoundName, statement: exp.Expr, columns: list[exp.Expr]) -> _Words:
     options: dict[str, str] = {}
     partitions: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
@@ -125,6 +134,8 @@ def _words(found: FoundName, statement: exp.Expr, columns: list[exp.Expr]) -> _W
             constraints = one.args.get("constraints") or ()
             if any(isinstance(part.args["kind"], exp.PrimaryKeyColumnConstraint) for part in constraints):
                 keys += (one.name,)
+        elif isinstance(one, WatermarkClause):
+            pass
         elif isinstance(one, exp.Constraint) and one.find(exp.PrimaryKey):
             keys = tuple(part.name for part in one.find(exp.PrimaryKey).expressions)  # type: ignore[union-attr]
         else:
@@ -161,7 +172,7 @@ def _words(found: FoundName, statement: exp.Expr, columns: list[exp.Expr]) -> _W
         primary_keys=_one(found, "primary key", keys, parse_names(options.pop(_PRIMARY_KEY, ""))),
         partition_keys=_one(found, "partition", partitions, parse_names(options.pop(_PARTITION, ""))),
         comment=comment if comment is not None else options.pop("comment", None),
-        options=options,
+        options=with_defaults(options, names.defaults) if names.defaults else options,
     )
 
 

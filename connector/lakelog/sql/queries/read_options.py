@@ -10,7 +10,7 @@ from sqlglot import exp
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 
 if TYPE_CHECKING:
-    from lakelog.sql.names import FoundName
+    from lakelog.sql.language.names import FoundName
 
 # Options that name a state, by Paimon's keys and by our own.
 _STATES = {

@@ -15,7 +15,9 @@ from sqlglot import exp
 
 from lakelog.catalog.tables.row_actions import ACTION, DELETE, INSERT, MARK, NEW, OLD, ROW, UPDATE, member, named_values
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
-from lakelog.sql.reading import QueryTables
+from lakelog.sql.queries.reading import QueryTables
+from lakelog.sql.queries.selects import query_with
+from lakelog.sql.statements.default_values import default_expression, with_defaults
 
 if TYPE_CHECKING:
     from lakelog.catalog import Table
@@ -63,9 +65,7 @@ def merge_query(table: Table, tables: QueryTables, statement: exp.Expr, what: st
     """The query in DuckDB's SQL. Raises InvalidRequestError for columns that the table or the source lacks."""
     target, source, whens = statement.this, statement.args["using"], statement.args["whens"].expressions
     own, other = _alias(target), _alias(source)
-    sides = _Sides(
-        table=table, own=own, other=other, given=_columns(tables, source, statement.args.get("with_")), what=what
-    )
+    sides = _Sides(table=table, own=own, other=other, given=_columns(tables, source, statement), what=what)
     clauses = [_clause(sides, one) for one in whens]
     kind = _JOINS[any(one.action == INSERT for one in clauses), any(_is_by_source(one) for one in whens)]
     rows = exp.select(exp.Star(), exp.alias_(exp.Window(this=exp.RowNumber()), ROW)).from_(_unaliased(target))
@@ -82,9 +82,7 @@ def merge_query(table: Table, tables: QueryTables, statement: exp.Expr, what: st
     query = query.join(others.subquery(other), on=statement.args["on"].copy(), join_type=kind)
     outer = exp.select(exp.Star(), exp.alias_(action, ACTION)).from_(query.subquery(f"{MARK}pairs"))
     outer = outer.where(exp.column(_CASE).is_(exp.Null()).not_())
-    if statement.args.get("with_") is not None:
-        outer.set("with_", statement.args["with_"].copy())
-    return tables.prepared(outer).sql(dialect="duckdb")
+    return tables.prepared(query_with(statement, outer)).sql(dialect="duckdb")
 
 
 def _new_value(sides: _Sides, clauses: list[_Clause], name: str) -> exp.Expr:
@@ -149,7 +147,8 @@ def _assigned(sides: _Sides, then: exp.Expr, side: str | None, *, is_insert: boo
             raise InvalidRequestError(f"{what} gives column {name!r} two values")
         found[name] = _of_side(value, side)
     schema = sides.table.schema
-    return named_values(schema.fields, found, keys=() if is_insert else schema.primary_keys, what=what)
+    named = named_values(schema.fields, found, keys=() if is_insert else schema.primary_keys, what=what)
+    return with_defaults(schema.fields, named)
 
 
 def _value(sides: _Sides, clause: _Clause, name: str) -> exp.Expr:
@@ -157,7 +156,7 @@ def _value(sides: _Sides, clause: _Clause, name: str) -> exp.Expr:
         return sides.column(name)
     if name in clause.values:
         return clause.values[name].copy()
-    return exp.Null() if clause.action == INSERT else _column(sides.own, name)
+    return default_expression(sides.table.schema.field(name)) if clause.action == INSERT else _column(sides.own, name)
 
 
 def _of_side(given: exp.Expr, side: str | None) -> exp.Expr:
@@ -170,10 +169,8 @@ def _of_side(given: exp.Expr, side: str | None) -> exp.Expr:
     return holder
 
 
-def _columns(tables: QueryTables, source: exp.Expr, with_: exp.Expr | None) -> list[str]:
-    query = exp.select(exp.Star()).from_(_unaliased(source)).limit(0)
-    if with_ is not None:
-        query.set("with_", with_.copy())
+def _columns(tables: QueryTables, source: exp.Expr, statement: exp.Expr) -> list[str]:
+    query = query_with(statement, exp.select(exp.Star()).from_(_unaliased(source)).limit(0))
     return list(tables.run(query).column_names)
 
 

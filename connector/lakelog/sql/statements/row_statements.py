@@ -20,11 +20,14 @@ from lakelog.catalog.tables.row_actions import (
     named_values,
 )
 from lakelog.common.errors import ConflictError, InvalidRequestError, UnsupportedError
-from lakelog.sql.dialect import LakelogDialect
-from lakelog.sql.fitting import fitted, fitted_column
-from lakelog.sql.merging import merge_query
-from lakelog.sql.names import FoundName, SqlNames, check_arguments
-from lakelog.sql.reading import QueryTables
+from lakelog.sql.language.dialect import LakelogDialect
+from lakelog.sql.language.names import FoundName, SqlNames, check_arguments
+from lakelog.sql.language.parsing import parsed
+from lakelog.sql.queries.reading import QueryTables
+from lakelog.sql.queries.selects import query_with
+from lakelog.sql.statements.default_values import fill_defaults, with_defaults
+from lakelog.sql.statements.fitting import fitted, fitted_column
+from lakelog.sql.statements.merging import merge_query
 
 if TYPE_CHECKING:
     from lakelog.catalog import Table
@@ -48,10 +51,8 @@ def insert(names: SqlNames, statement: exp.Expr) -> None:
     query = statement.expression if source is None else exp.select(exp.Star()).from_(source)
     if query is None:
         raise InvalidRequestError(f"{what} needs rows: a query, or VALUES")
-    query = query.copy()
-    if statement.args.get("with_") is not None:
-        query.set("with_", statement.args["with_"].copy())
-    _nulls_for_defaults(query)
+    query = query_with(statement, query.copy())
+    fill_defaults(query, [table.schema.field(name) for name in columns])
     base = table.store.snapshot()
     tables = QueryTables(names=names, bases={str(found): base})
     rows = fitted(
@@ -136,7 +137,8 @@ def assigned(table: Table, assignments: list[exp.Expr], what: str, *, keys: tupl
         if above is not None and above.name.lower() in {field.name.lower() for field in table.schema.fields}:
             raise UnsupportedError(f"{what} sets {above.name}.{name}: set the whole column {above.name!r}")
         found[name] = one.expression
-    return named_values(table.schema.fields, found, keys=keys, what=what)
+    fields = table.schema.fields
+    return with_defaults(fields, named_values(fields, found, keys=keys, what=what))
 
 
 def quoted(name: str) -> str:
@@ -156,8 +158,16 @@ def partition_where(table: Table, partition: exp.Expr) -> str:
     return _condition_of(partition_values_of(table, partition))
 
 
+def where_of(table: Table, text: str) -> str:
+    """The condition of the text PARTITION (column = value, ...). Raises InvalidRequestError."""
+    return partition_where(table, parsed(f"TRUNCATE TABLE t {text}")[0].args["partition"])
+
+
 def _condition_of(values: Mapping[str, object]) -> str:
-    return " AND ".join(f"{quoted(name)} = {literal(value)}" for name, value in values.items())
+    return " AND ".join(
+        f"{quoted(name)} IS NULL" if value is None else f"{quoted(name)} = {literal(value)}"
+        for name, value in values.items()
+    )
 
 
 def _run_on_rows(
@@ -181,9 +191,7 @@ def _run_on_rows(
     query = exp.Select(expressions=chosen).from_(target.copy())
     if where is not None:
         query.set("where", where.copy())
-    if statement.args.get("with_") is not None:
-        query.set("with_", statement.args["with_"].copy())
-    _nulls_for_defaults(query)
+    query = query_with(statement, query)
 
     def compute(base: Snapshot | None) -> StatementChanges:
         tables = QueryTables(names=names, bases={str(found): base})
@@ -256,11 +264,3 @@ def _plain_value(given: exp.Expr) -> Any:
         case exp.Literal() | exp.Boolean() | exp.Null() | exp.Neg():
             return given.to_py()
     raise UnsupportedError(f"PARTITION (... = {given.sql(dialect=LakelogDialect)}): expected a value")
-
-
-def _nulls_for_defaults(query: exp.Expr) -> None:
-    """DEFAULT is null, since columns have no other default."""
-    for one in list(query.find_all(exp.Var, exp.Column)):
-        plain = isinstance(one, exp.Var) or (not one.args.get("table") and not one.this.args.get("quoted"))
-        if plain and one.name.upper() == "DEFAULT":
-            one.replace(exp.Null())

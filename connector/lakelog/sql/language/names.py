@@ -36,12 +36,16 @@ class FoundName:
 
 @dataclass(kw_only=True)
 class SqlNames:
-    """What names mean in the statements of a connection; USE changes it, and CREATE TEMPORARY VIEW."""
+    """What names mean in the statements of a connection; USE changes it, and CREATE TEMPORARY VIEW.
+
+    `defaults` are the options of new tables, by SET.
+    """
 
     catalogs: Mapping[str, Catalog]
     catalog: str
     database: str | None = None
     views: dict[str, exp.Query] = field(default_factory=dict)
+    defaults: dict[str, str] = field(default_factory=dict)
 
     def view(self, table: exp.Table) -> exp.Query | None:
         """The query of a temporary view; None for another name."""
@@ -51,7 +55,7 @@ class SqlNames:
         """A table's name. Raises InvalidRequestError, and NotFoundError for a catalog that is not attached."""
         parts = [part.name for part in table.parts]
         if len(parts) == _DEPTH:
-            return FoundName(catalog_name=parts[0], catalog=self._catalog(parts[0]), full=".".join(parts[1:]))
+            return FoundName(catalog_name=parts[0], catalog=self.catalog_named(parts[0]), full=".".join(parts[1:]))
         if len(parts) > _DEPTH:
             raise InvalidRequestError(f"{shown(table.sql())} is not a table: expected catalog.database.table")
         if len(parts) == 1:
@@ -73,7 +77,7 @@ class SqlNames:
             return FoundName(catalog_name=self.catalog, catalog=self.catalogs[self.catalog], full=parts[0])
         if len(parts) != _DEPTH - 1:
             raise InvalidRequestError(f"{shown(given.sql())} is not a database: expected catalog.database")
-        return FoundName(catalog_name=parts[0], catalog=self._catalog(parts[0]), full=parts[1])
+        return FoundName(catalog_name=parts[0], catalog=self.catalog_named(parts[0]), full=parts[1])
 
     def use(self, given: exp.Table) -> None:
         """Choose the current database, or a catalog. Raises NotFoundError."""
@@ -85,7 +89,8 @@ class SqlNames:
         check_database(found)
         self.catalog, self.database = found.catalog_name, found.full
 
-    def _catalog(self, name: str) -> Catalog:
+    def catalog_named(self, name: str) -> Catalog:
+        """The catalog that is attached under a name. Raises NotFoundError."""
         found = self.catalogs.get(name)
         if found is None:
             raise NotFoundError(f"there is no catalog {shown(name)}; attached are {listed(sorted(self.catalogs))}")

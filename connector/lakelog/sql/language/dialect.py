@@ -2,9 +2,10 @@
 
     table    name [version] [changes] [WITH (key = value, ...)] | name /*+ OPTIONS('key'='value', ...) */
     version  [FOR] VERSION | TIMESTAMP | SYSTEM_VERSION | SYSTEM_TIME AS OF value
+    columns  ... | WATERMARK FOR name AS expression
     changes  CHANGES FROM VERSION | TIMESTAMP value [INCLUSIVE | EXCLUSIVE] [TO VERSION | TIMESTAMP value [...]]
 
-Source: Spark, SqlBaseParser.g4; FLIP-188, for SYSTEM_TIME.
+Source: Spark, SqlBaseParser.g4; FLIP-188, for SYSTEM_TIME and WATERMARK.
 """
 
 from __future__ import annotations
@@ -25,6 +26,10 @@ _TIMES = ("TIMESTAMP", "SYSTEM_TIME")
 _VERSIONS = ("VERSION", "SYSTEM_VERSION")
 
 
+# What follows the type of a column.
+_BEHIND_TYPES = ", ) ; NOT NULL COMMENT DEFAULT PRIMARY GENERATED AS FIRST AFTER CONSTRAINT UNIQUE CHECK REFERENCES"
+
+
 class TableClauses(exp.Expression):
     """What a statement says behind the name of a table."""
 
@@ -43,12 +48,58 @@ class ChangesClause(exp.Expression):
     }
 
 
+class WatermarkClause(exp.Expression):
+    """WATERMARK FOR column AS expression."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expression": True}
+
+
 class _Parser(SparkParser):
+    _is_type_next = False
+
     def _warn_unsupported(self) -> None:
-        """Nothing: a statement that is left as text is read by `lakelog.sql.calls`, or refused."""
+        """Nothing: a statement that is left as text is read by `lakelog.sql.statements.calls`, or refused."""
 
     def _parse_table_parts_fast(self) -> None:
         """Nothing: the short way does not look at what stands behind a name."""
+
+    def _parse_field_def(self) -> exp.Expr | None:
+        if self._match_text_seq("WATERMARK", "FOR"):
+            column = self._parse_id_var()
+            self._match(TokenType.ALIAS)
+            return self.expression(WatermarkClause(this=column, expression=self._parse_assignment()))
+        self._is_type_next = True
+        try:
+            return super()._parse_field_def()
+        finally:
+            self._is_type_next = False
+
+    def _parse_types(
+        self,
+        check_func: bool = False,
+        schema: bool = False,
+        allow_identifiers: bool = True,
+        with_collation: bool = False,
+    ) -> exp.Expr | None:
+        """A type; that of a column as its text, which `lakelog.catalog.columns.ddl` reads: sqlglot loses digits."""
+        if schema and self._is_type_next:
+            self._is_type_next = False
+            return self._type_text()
+        return super()._parse_types(check_func, schema, allow_identifiers, with_collation)
+
+    def _type_text(self) -> exp.DataType | None:
+        first, depth = self._curr, 0
+        while self._curr and (depth or not self._ends_type()):
+            depth += sum(self._curr.text.count(sign) for sign in "(<") - sum(
+                self._curr.text.count(sign) for sign in ")>"
+            )
+            self._advance()
+        if self._curr is first:
+            return None
+        return exp.DataType(this=exp.DType.USERDEFINED, kind=self.sql[first.start : self._prev.end + 1])
+
+    def _ends_type(self) -> bool:
+        return self._curr.text.upper() in _BEHIND_TYPES.split()
 
     def _parse_version(self) -> Any:  # sqlglot sets what it returns as an argument of the table
         version, changes, options = self._version(), self._changes(), self._options()
@@ -140,6 +191,9 @@ class _Generator(SparkGenerator):
         **SparkGenerator.TRANSFORMS,
         TableClauses: _clauses_sql,
         ChangesClause: _changes_sql,
+        WatermarkClause: lambda self, given: (
+            f"WATERMARK FOR {self.sql(given, 'this')} AS {self.sql(given, 'expression')}"
+        ),
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -17,17 +18,18 @@ from lakelog.filestore.refs import SnapshotChoice
 from lakelog.lineage.records.declared import with_lineage
 from lakelog.lineage.records.record import BatchLineage, ReadMode, TableSource
 from lakelog.lineage.records.sources import source_of_table, version_of
-from lakelog.sql.changes import changes_of
-from lakelog.sql.dialect import LakelogDialect
-from lakelog.sql.duckdb_words import as_duckdb
-from lakelog.sql.engine import lock, open_engine, told, typed
-from lakelog.sql.names import FoundName, SqlNames
-from lakelog.sql.parsing import literal_of
-from lakelog.sql.read_options import between, check_known, choice_of, options_of
+from lakelog.sql.language.dialect import LakelogDialect
+from lakelog.sql.language.names import FoundName, SqlNames
+from lakelog.sql.language.parsing import literal_of
+from lakelog.sql.queries.changes import changes_of
+from lakelog.sql.queries.duckdb_words import as_duckdb
+from lakelog.sql.queries.engine import lock, open_engine, told, typed
+from lakelog.sql.queries.read_options import between, check_known, choice_of, options_of
 from lakelog.warehouse.system_names import names_system_table
 
 if TYPE_CHECKING:
     from lakelog.catalog import Table
+    from lakelog.filestore import FileStoreTable
     from lakelog.filestore.metadata.snapshots import Snapshot
 
 
@@ -92,6 +94,16 @@ class QueryTables:
         self._lock()
         with told():
             return typed(self.connection.sql(text)).to_arrow_table()
+
+    def plan_of(self, query: exp.Expr) -> list[dict[str, Any]]:
+        """DuckDB's plan of a query: steps with `name`, `children` and `extra_info`. Raises InvalidRequestError."""
+        text = self.prepared(query).sql(dialect="duckdb")
+        self._lock()
+        with told():
+            found: list[dict[str, Any]] = json.loads(
+                self.connection.sql(f"EXPLAIN (FORMAT json) {text}").fetchall()[0][1]
+            )
+        return found
 
     def _lock(self) -> None:
         if not self._locked:
@@ -159,10 +171,8 @@ class QueryTables:
         state = "" if clauses is None else f" {clauses.sql(dialect=LakelogDialect)}"
         name = f"{found}{state}"
         if name not in self._opened:
-            relation = self._relation(found, clauses)
-            for column in getattr(relation, "schema", None) or found.table.schema.arrow_schema:
+            for column in self._register(name, found, clauses):
                 self._types.setdefault(column.name.lower(), set()).add(column.type)
-            self.connection.register(name, relation)
             self._opened[name] = table
         return name
 
@@ -189,16 +199,17 @@ class QueryTables:
             raise InvalidRequestError(f"{shown(given.sql())} is NULL: a state is a number, a string or a time")
         return value
 
-    def _relation(self, found: FoundName, clauses: exp.Expr | None) -> Any:  # what DuckDB registers
+    def _register(self, name: str, found: FoundName, clauses: exp.Expr | None) -> pa.Schema:
+        """Register the relation of a table at its state; returns its columns."""
         options = {} if clauses is None else options_of(clauses.args.get("options"))
         choice = self._choice(clauses, options)
         changes = None if clauses is None else clauses.args.get("changes")
         if changes is not None:
-            return changes_of(found, changes, options)
+            return self._register_rows(name, changes_of(found, changes, options))
         check_known(found, options)
         if names_system_table(found.full, in_warehouse=True):
             found_range = between(options)
-            return found.catalog.system_table(found.full, **found_range, **choice).to_arrow()
+            return self._register_rows(name, found.catalog.system_table(found.full, **found_range, **choice).to_arrow())
         files = found.table.store
         if choice:
             shown, snapshot = files.travelled(**choice)
@@ -209,8 +220,17 @@ class QueryTables:
         read = source_of_table(shown, mode=ReadMode.BATCH)
         self.sources.append(replace(read, end=version_of(snapshot), is_exact=True))
         if snapshot is None:
-            return shown.schema.arrow_schema.empty_table()
-        return files.to_duckdb(connection=self.connection, **choice)
+            return self._register_rows(name, shown.schema.arrow_schema.empty_table())
+        self._register_files(name, files, choice)
+        return shown.schema.arrow_schema
+
+    def _register_rows(self, name: str, rows: pa.Table) -> pa.Schema:
+        self.connection.register(name, rows)
+        return rows.schema
+
+    def _register_files(self, name: str, files: FileStoreTable, choice: SnapshotChoice) -> None:
+        """Register the rows of a table at a snapshot."""
+        self.connection.register(name, files.to_duckdb(connection=self.connection, **choice))
 
 
 def _is_of_query(table: exp.Table) -> bool:

@@ -23,12 +23,12 @@ from lakelog.catalog.tables.commit_columns import (
 from lakelog.catalog.tables.commit_range import CommitRange
 from lakelog.common.errors import UnsupportedError
 from lakelog.common.timestamps import parse_timestamp
-from lakelog.sql.parsing import literal_of
+from lakelog.sql.language.parsing import literal_of
 
 if TYPE_CHECKING:
     from lakelog.catalog import Table
     from lakelog.filestore.metadata.snapshots import Snapshot
-    from lakelog.sql.names import FoundName
+    from lakelog.sql.language.names import FoundName
 
 _MODE, _NET = "deduplicationmode", "netchanges"
 

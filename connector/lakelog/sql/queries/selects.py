@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import pyarrow as pa
 from sqlglot import exp
 
-from lakelog.sql.dialect import LakelogDialect
-from lakelog.sql.names import SqlNames
-from lakelog.sql.reading import QueryTables
+from lakelog.sql.language.dialect import LakelogDialect
+from lakelog.sql.language.names import SqlNames
+from lakelog.sql.queries.reading import QueryTables
 
 
 def run_query(names: SqlNames, query: exp.Expr) -> pa.Table:
     """The rows of a query."""
     return QueryTables(names=names).run(with_names(query))
+
+
+QueryT = TypeVar("QueryT", bound=exp.Expr)
+
+
+def query_with(statement: exp.Expr, query: QueryT) -> QueryT:
+    """The query, which has the WITH of a statement."""
+    if statement.args.get("with_") is not None:
+        query.set("with_", statement.args["with_"].copy())
+    return query
 
 
 def with_names(query: exp.Expr) -> exp.Expr:

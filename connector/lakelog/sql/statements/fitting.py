@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakelog.common.errors import InvalidRequestError
-from lakelog.filestore.schema import TableSchema
+from lakelog.filestore.schema import TableSchema, default_of
 
 Values: TypeAlias = "pa.Array | pa.ChunkedArray"
 
@@ -28,7 +28,8 @@ def fitted(
     what: str,
     noted: Callable[[], AbstractContextManager[None]],
 ) -> pa.RecordBatchReader:
-    """The rows under the table's names and types, as they arrive; `columns` are those that the query fills.
+    """The rows under the table's names and types, as they arrive; `columns` are those that the query
+    fills; those that nothing fills have their defaults.
 
     Raises InvalidRequestError for a column too many or too few, and the reader, in `noted()`, for a value that does not
     fit.
@@ -46,6 +47,7 @@ def fitted(
                 f"{what}: the query has {len(given)} columns, and {len(columns)} are filled: {', '.join(columns)}"
             )
         filled = list(columns)
+    constants = {**_defaults(schema, (*filled, *constants)), **constants}
     fields = [schema.arrow_schema.field(name).with_nullable(True) for name in (*filled, *constants)]
     for column, field in zip(rows.schema, fields, strict=False):
         _check_assigned(column.type, field, what)
@@ -55,11 +57,17 @@ def fitted(
             with noted():
                 made = [fitted_column(*pair, what) for pair in zip(batch.columns, fields, strict=False)]
             for field, value in zip(fields[len(filled) :], constants.values(), strict=True):
-                same = pa.nulls(batch.num_rows) if value is None else pa.repeat(pa.scalar(value), batch.num_rows)
+                same = pa.nulls(batch.num_rows) if value is None else pa.repeat(value, batch.num_rows)
                 made.append(pc.cast(same, field.type))
             yield pa.RecordBatch.from_arrays(made, schema=pa.schema(fields))
 
     return pa.RecordBatchReader.from_batches(pa.schema(fields), batches())
+
+
+def _defaults(schema: TableSchema, filled: Sequence[str]) -> dict[str, pa.Scalar]:
+    """The defaults of the columns that are not filled."""
+    left = (field for field in schema.fields if field.name not in filled)
+    return {field.name: value for field in left if (value := default_of(field)) is not None}
 
 
 def fitted_column(values: Values, field: pa.Field, what: str) -> Values:

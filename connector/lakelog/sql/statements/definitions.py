@@ -14,6 +14,7 @@ from lakelog.catalog import (
     RenameColumn,
     SchemaChange,
     SetComment,
+    SetDefault,
     SetNullability,
     SetOption,
     SetTableComment,
@@ -21,11 +22,11 @@ from lakelog.catalog import (
 )
 from lakelog.common.errors import InvalidRequestError, NotFoundError, UnsupportedError
 from lakelog.common.quoting import shown
-from lakelog.sql.created_tables import create_table
-from lakelog.sql.dialect import LakelogDialect
-from lakelog.sql.names import FoundName, SqlNames, check_arguments
-from lakelog.sql.reading import QueryTables
-from lakelog.sql.row_statements import partition_where
+from lakelog.sql.language.dialect import LakelogDialect
+from lakelog.sql.language.names import FoundName, SqlNames, check_arguments
+from lakelog.sql.queries.reading import QueryTables
+from lakelog.sql.statements.created_tables import create_table
+from lakelog.sql.statements.row_statements import partition_where
 
 
 def create(names: SqlNames, statement: exp.Expr) -> None:
@@ -84,6 +85,11 @@ def alter(names: SqlNames, statement: exp.Expr) -> None:
         found.table.alter(*changes)
 
 
+def use(names: SqlNames, statement: exp.Expr) -> None:
+    """USE [catalog.]database."""
+    names.use(statement.this)
+
+
 def column_path(given: exp.Expr) -> tuple[str, ...]:
     """The name of a column, or the names down to a field of one."""
     if isinstance(given, exp.Dot):
@@ -105,7 +111,11 @@ def comment(names: SqlNames, statement: exp.Expr) -> None:
     names.found(statement.this).table.alter(SetTableComment(None if isinstance(text, exp.Null) else text.name))
 
 
-def _rename(names: SqlNames, found: FoundName, to: exp.Table) -> None:
+def _rename(names: SqlNames, found: FoundName, to: exp.Expr) -> None:
+    if not isinstance(to, exp.Table):
+        raise UnsupportedError(
+            f"ALTER TABLE {found} PARTITION ... RENAME: a partition is named by its rows: write them again with UPDATE"
+        )
     new = (
         names.found(to)
         if to.db
@@ -153,6 +163,9 @@ def _altered(action: exp.AlterColumn) -> Iterator[SchemaChange]:
     name = column_path(action.this)
     if action.args.get("dtype") is not None:
         yield UpdateColumnType(name, action.args["dtype"].sql(dialect=LakelogDialect))
+    default = action.args.get("default")
+    if default is not None or (action.args.get("drop") and action.args.get("allow_null") is None):
+        yield SetDefault(name, None if default is None else default.sql(dialect=LakelogDialect))
     if isinstance(action.args.get("comment"), exp.Expr):
         yield SetComment(name, action.args["comment"].name)
     if action.args.get("allow_null") is not None:

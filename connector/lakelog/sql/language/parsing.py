@@ -15,7 +15,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from lakelog.common.errors import InvalidRequestError, LakelogError, UnsupportedError
 from lakelog.common.quoting import shown
-from lakelog.sql.dialect import LakelogDialect
+from lakelog.sql.language.dialect import LakelogDialect
 
 _VALUES = (TokenType.STRING, TokenType.NUMBER, TokenType.IDENTIFIER)
 _MISSING = re.compile(r"Required keyword: .*?>(?=\.)")
@@ -32,10 +32,8 @@ def parsed(text: str) -> list[exp.Expr]:
         found = [one for one in parser.parse(tokens, text) if one is not None]
     except (ParseError, TokenError) as error:
         raise InvalidRequestError(f"{shown(text)} is not a statement: {_first_line(error)}") from error
-    for one in found:
-        if not isinstance(one, exp.Command):
-            _check_whole(text, tokens, found)
-            break
+    if not all(isinstance(one, exp.Command) for one in found):
+        _check_whole(text, tokens, found)
     return found
 
 
@@ -123,7 +121,9 @@ def _check_whole(text: str, tokens: list[Token], found: list[exp.Expr]) -> None:
     """Raise UnsupportedError for names and values of the text that are not in what was read."""
     written = Counter[str]()
     for one in found:
-        again = LakelogDialect().tokenize(one.sql(dialect=LakelogDialect, comments=False))
+        again = LakelogDialect().tokenize(
+            one.sql(dialect=LakelogDialect, comments=False, unsupported_level=sqlglot.ErrorLevel.IGNORE)
+        )
         written.update(token.text.lower() for token in again)
     for token, behind in zip(tokens, [*tokens[1:], None], strict=True):
         is_function = behind is not None and behind.token_type is TokenType.L_PAREN

@@ -1,0 +1,1 @@
+"""Texts as statements: the dialect, and what names mean."""

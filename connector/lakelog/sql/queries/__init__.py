@@ -1,0 +1,1 @@
+"""SELECT: DuckDB over the tables of a statement."""

@@ -1,0 +1,132 @@
+"""EXPLAIN: the plan of DuckDB, with the files that each of its scans reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyarrow.dataset import dataset
+from sqlglot import exp
+from sqlglot import parse_one as read_expression
+from sqlglot.errors import ParseError
+
+from lakelog.common.errors import LakelogError, UnsupportedError
+from lakelog.common.quoting import shown
+from lakelog.sql.language.dialect import LakelogDialect
+from lakelog.sql.language.names import SqlNames
+from lakelog.sql.language.parsing import parsed
+from lakelog.sql.queries.reading import QueryTables
+from lakelog.sql.queries.selects import with_names
+
+if TYPE_CHECKING:
+    from lakelog.filestore import FileStoreTable
+    from lakelog.filestore.refs import SnapshotChoice
+
+_KINDS = re.compile(r"(?:EXTENDED|FORMATTED|COST|PLAN\s+FOR)\s+", re.IGNORECASE)
+_MARKED = re.compile(r'"?scan(\d+):([^",)\s]+)"?')
+# What DuckDB calls its scans of registered rows, and of files that it reads itself.
+_SCANS = ("PYTHON_ARROW_SCAN", "ARROW_SCAN")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Scanned:
+    """The rows that a relation of the plan stands for."""
+
+    name: str
+    files: FileStoreTable
+    choice: SnapshotChoice
+
+
+@dataclass(kw_only=True)
+class _PlannedTables(QueryTables):
+    """Tables as relations without rows, whose columns have the number of the relation in their names."""
+
+    scanned: list[_Scanned] = field(default_factory=list)
+
+    def run(self, query: exp.Expr) -> pa.Table:
+        """The rows of a query within the query, such as the one that names a state."""
+        return QueryTables(names=self.names).run(query)
+
+    def _register_files(self, name: str, files: FileStoreTable, choice: SnapshotChoice) -> None:
+        columns = files.travelled(**choice)[0].schema.arrow_schema
+        number = len(self.scanned)
+        rows = pa.schema([one.with_name(f"scan{number}:{one.name}") for one in columns]).empty_table()
+        self.connection.register(f"scan{number}", dataset(rows))  # into which DuckDB pushes filters
+        chosen = ", ".join(
+            f"{_quoted(given)} AS {_quoted(one)}" for given, one in zip(rows.column_names, columns.names, strict=True)
+        )
+        self.connection.execute(f"CREATE VIEW {_quoted(name)} AS SELECT {chosen} FROM scan{number}")
+        self.scanned.append(_Scanned(name=name, files=files, choice=choice))
+
+
+def explain(names: SqlNames, text: str) -> pa.Table:
+    """EXPLAIN of a query: a step a row, what feeds a step below it and further in. Raises UnsupportedError."""
+    kind = _KINDS.match(text)
+    query = parsed(text if kind is None else text[kind.end() :])[0]
+    if isinstance(query, exp.Insert) and isinstance(query.expression, exp.Query):
+        query = query.expression
+    if not isinstance(query, exp.Query):
+        raise UnsupportedError(f"EXPLAIN {shown(text)}: EXPLAIN shows the plan of a query")
+    tables = _PlannedTables(names=names)
+    plan = tables.plan_of(with_names(query))
+    return pa.table({"plan": pa.array(_lines(tables.scanned, plan, 0), pa.string())})
+
+
+def _lines(scanned: list[_Scanned], nodes: list[dict[str, Any]], depth: int) -> Iterator[str]:
+    for node in nodes:
+        told = dict(node.get("extra_info") or {})
+        told.pop("Estimated Cardinality", None)
+        name = node["name"].strip()
+        line = _scan(scanned, told) if name in _SCANS else None
+        if line is None:
+            title = "Scan of rows" if name in _SCANS else name.replace("_", " ").capitalize()
+            line = " ".join([f"{title}:", *_details(told)])
+        yield "  " * depth + _MARKED.sub(r"\2", line)
+        yield from _lines(scanned, node["children"], depth + 1)
+
+
+def _details(told: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in told.items():
+        text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+        if text and name != "Function":
+            yield f"{name.lower()} {text};"
+
+
+def _scan(scanned: list[_Scanned], told: Mapping[str, Any]) -> str | None:
+    """A scan of a table; None for one of other rows."""
+    columns, filters = (
+        [value] if isinstance(value := told.get(key) or [], str) else value for key in ("Projections", "Filters")
+    )
+    marks = _MARKED.findall(" ".join((*columns, *filters)))
+    number = int(marks[0][0]) if marks else 0 if len(scanned) == 1 else None
+    if number is None:
+        return None
+    read = scanned[number]
+    where = [text for one in filters if (text := _condition(read, one)) is not None]
+    everything = read.files.planned(**read.choice)
+    part = read.files.planned(**read.choice, where=" AND ".join(where)) if where else everything
+    names = ", ".join(name for _, name in _MARKED.findall(", ".join(columns))) or "no columns"
+    state = f", snapshot {read.choice['snapshot_id']}" if "snapshot_id" in read.choice else ""
+    line = f"Scan {read.name}{state}: {names};"
+    if filters:
+        line += f" where {' AND '.join(filters)};"
+    counts = [sum(len(split.files) for split in one.splits) for one in (part, everything)]
+    sizes = [sum(split.size_bytes for split in one.splits) for one in (part, everything)]
+    return f"{line} {counts[0]:,} of {counts[1]:,} files, {sizes[0]:,} of {sizes[1]:,} bytes"
+
+
+def _condition(read: _Scanned, given: str) -> str | None:
+    """A filter of DuckDB as a condition on the table; None for one that does not skip files."""
+    try:
+        text = read_expression(_MARKED.sub(r'"\2"', given), dialect="duckdb").sql(dialect=LakelogDialect)
+        read.files.planned(**read.choice, where=text)
+    except (ParseError, LakelogError):
+        return None
+    return f"({text})"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,1 @@
+"""The other statements: each is a verb of `Table` or `Catalog`."""

@@ -1,0 +1,91 @@
+"""Computed columns and watermarks of CREATE TABLE: Flink reads them; tables here keep them as options.
+
+Source: FLIP-188, "CREATE TABLE".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+from sqlglot import exp
+
+from lakelog.catalog.columns.ddl import parse_ddl
+from lakelog.common.arrow import from_arrow_type, to_arrow_schema
+from lakelog.common.errors import InvalidRequestError
+from lakelog.common.types import DataField, DataType, TypeRoot
+from lakelog.filestore.options import computed_column, watermark
+from lakelog.sql.language.dialect import LakelogDialect, WatermarkClause
+from lakelog.sql.queries.duckdb_words import as_duckdb
+from lakelog.sql.queries.engine import lock, open_engine, told
+
+_NOW = "PROCTIME"
+_NOW_TYPE = DataType(root=TypeRoot.TIMESTAMP_LTZ, precision=3)
+
+
+def is_computed(column: exp.ColumnDef) -> bool:
+    """Whether a column of a statement has an expression in place of a type."""
+    return column.args.get("kind") is None and column.find(exp.ComputedColumnConstraint) is not None
+
+
+def flink_options(stored: str, given: Sequence[exp.Expr]) -> dict[str, str]:
+    """The options of a table whose stored columns have this DDL.
+
+    Raises InvalidRequestError for an expression with an unknown column, and for a watermark of a column without times.
+    """
+    columns = [one for one in given if isinstance(one, exp.ColumnDef)]
+    marks = [one for one in given if isinstance(one, WatermarkClause)]
+    if not marks and not any(map(is_computed, columns)):
+        return {}
+    if not stored:
+        raise InvalidRequestError("a table needs a column that is stored: give one a type")
+    fields = parse_ddl(stored)
+    found: dict[str, str] = {}
+    for place, column in enumerate(columns):
+        if is_computed(column):
+            expression = column.args["constraints"][0].args["kind"].this
+            kind = _type(fields, expression, column.name)
+            comment = column.find(exp.CommentColumnConstraint)
+            found |= computed_column(
+                place,
+                name=column.name,
+                kind=_shown(kind),
+                expression=_text(expression),
+                comment=None if comment is None else comment.this.name,
+            )
+    if len(marks) > 1:
+        raise InvalidRequestError("a table has one watermark: leave the others out")
+    for mark in marks:
+        time = next((field for field in fields if field.name.lower() == mark.name.lower()), None)
+        if time is None or time.type.root not in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ):
+            what = "no such column" if time is None else str(time.type)
+            raise InvalidRequestError(f"WATERMARK FOR {mark.name}: {what}, expected a column of type TIMESTAMP(3)")
+        _type(fields, mark.expression, mark.name)
+        found |= watermark(column=time.name, kind=_shown(time.type), expression=_text(mark.expression))
+    return found
+
+
+def _shown(kind: DataType) -> str:
+    return str(kind.with_nullable(True))
+
+
+def _text(expression: exp.Expr) -> str:
+    return expression.sql(dialect=LakelogDialect, identify=True)
+
+
+def _type(fields: Sequence[DataField], expression: exp.Expr, name: str) -> DataType:
+    """The type of the values of an expression over columns."""
+    if isinstance(expression, exp.Anonymous) and expression.name.upper() == _NOW:
+        return _NOW_TYPE
+    query = exp.select(exp.alias_(expression.copy(), name, quoted=True)).from_("stored")
+    for function in list(query.find_all(exp.Anonymous)):
+        if function.name.upper() == _NOW:
+            function.replace(exp.CurrentTimestamp())
+    schema = to_arrow_schema(fields)
+    as_duckdb(query, {field.name.lower(): {field.type} for field in schema}, catalog="", database=None)
+    connection = open_engine()
+    connection.register("stored", schema.empty_table())
+    lock(connection)
+    with told():
+        rows: pa.Table = connection.sql(query.sql(dialect="duckdb")).to_arrow_table()
+    return from_arrow_type(rows.schema.field(0).type, name=name)
