@@ -21,7 +21,8 @@ from tests.support.servers.wheel import Wheel
 from tests.test_guarantees import module_path, names_of
 
 ROOT = Path(__file__).parent.parent
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+NOTEBOOK = ".ipynb"
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "docs").rglob(f"*{NOTEBOOK}")])
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 
 # What a page's Python must have come to, in its own names.
@@ -54,7 +55,7 @@ _LONG_PAGES = (
     "openlineage",
 )
 LONG = {f"docs/guide/{name}.md" for name in _LONG_PAGES}  # with Spark
-RUN_AGAIN = {"README.md"}  # readers run these again: twice in one process, and once in another
+RUN_AGAIN = {"README.md", "docs/tour.ipynb"}  # readers run these again: twice in one process, and once in another
 LINE_LENGTH_MAX = 120
 SOURCE_ROOTS = ("common", "filestore", "logstore", "connector")
 CHANGES = [{"id": 1, "carrier": "UA", "delay": 0}, {"id": 2, "carrier": "AA", "delay": 90}, {"id": 3, "carrier": "B6"}]
@@ -75,6 +76,9 @@ for words in COMMANDS:
 def blocks(page: str, *languages: str) -> list[str]:
     """The code blocks of a page in one of the languages, in order."""
     text = (ROOT / page).read_text("utf-8")
+    if page.endswith(NOTEBOOK):
+        cells = json.loads(text)["cells"]
+        return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code" and "python" in languages]
     return [code for language, code in re.findall(r"^```(\w*)\n(.*?)^```", text, re.M | re.S) if language in languages]
 
 
@@ -170,11 +174,13 @@ def test_the_scripts_that_a_page_names_exist(page: str) -> None:
 @pytest.mark.parametrize("page", NAMES)
 def test_the_links_of_a_page_lead_somewhere(page: str) -> None:
     text = re.sub(r"^```.*?^```", "", (ROOT / page).read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
-    targets = re.findall(r"\]\(([^)#\s]+)", text)
+    targets = re.findall(r"\]\(([^)#\s]+)", text) + re.findall(r"^\[[\w-]+\]: (\S+)", text, re.MULTILINE)
     missing = [
         target for target in targets if "://" not in target and not (ROOT / page).parent.joinpath(target).exists()
     ]
     assert missing == []
+    named, given = set(re.findall(r"\]\[([\w-]+)\]", text)), set(re.findall(r"^\[([\w-]+)\]: ", text, re.MULTILINE))
+    assert named == given
 
 
 def test_the_pages_that_the_code_names_exist() -> None:

@@ -65,6 +65,20 @@ def test_a_table_compacts_what_is_due_unless_everything_is_asked_for(table: Tabl
     assert table.snapshot() == merged
 
 
+def test_a_table_compacts_the_partitions_that_meet_a_condition(table: Table) -> None:
+    table.write(rows(("d0", 0), ("d1", 1)))
+
+    def waiting() -> set[str]:
+        return {str(file.partition["day"]) for file in table.store.files() if file.level == 0}
+
+    assert waiting() == {"d0", "d1"}
+    assert table.compact(full=True, where="day = 'd1'") is not None
+    assert waiting() == {"d0"}
+    assert table.compact(full=True, where="day = 'no such day'") is None
+    with pytest.raises(InvalidRequestError, match="partition columns"):
+        table.compact(where="id = 1")
+
+
 def test_a_table_expires_snapshots(table: Table) -> None:
     assert table.upkeep.expire_snapshots().snapshot_ids == ()
     expired = table.upkeep.expire_snapshots(retain_min=1, retain_max=2)

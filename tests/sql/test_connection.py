@@ -114,6 +114,25 @@ def test_a_commit_records_the_snapshots_that_its_query_read(connection: SqlConne
     assert second.select(["source_table", "source_to"]).to_pylist() == [{"source_table": "db.t", "source_to": 2}]
 
 
+CHANGED = [
+    "MERGE INTO c USING t ON c.id = t.id WHEN MATCHED THEN UPDATE SET v = t.v WHEN NOT MATCHED THEN INSERT *",
+    "UPDATE c SET v = 'new' WHERE id IN (SELECT id FROM t)",
+    "DELETE FROM c WHERE EXISTS (SELECT 1 FROM t WHERE t.id = c.id)",
+]
+
+
+@pytest.mark.parametrize("text", CHANGED)
+def test_a_statement_on_rows_records_what_it_read_beside_the_table(
+    connection: SqlConnection, catalog: Catalog, text: str
+) -> None:
+    connection.sql("CREATE TABLE c LIKE t")
+    connection.sql("INSERT INTO c VALUES (2, 'old')")
+    connection.sql("INSERT INTO t VALUES (3, 'c')")
+    connection.sql(text)
+    found = upstream(catalog, "db.c", 2, 1).select(["source_table", "source_to"])
+    assert found.to_pylist() == [{"source_table": "db.t", "source_to": 2}]
+
+
 def test_a_sum_of_whole_numbers_is_a_whole_number(connection: SqlConnection) -> None:
     found = connection.sql("SELECT sum(id) AS s, v FROM t GROUP BY v ORDER BY v")
     assert found.schema.field("s").type == pa.int64()
@@ -216,3 +235,77 @@ def test_several_statements_are_refused_and_scripts_are_split(connection: SqlCon
     assert split_statements("SELECT ';' -- ;\n; /* ; */ SELECT 2;;") == ["SELECT ';' -- ;", "SELECT 2"]
     assert all(is_destructive(text) for text in ("DROP TABLE t", "DELETE FROM t", "TRUNCATE TABLE t"))
     assert not any(is_destructive(text) for text in ("DELETE FROM t WHERE id = 1", "SELEC", "SELECT 1"))
+
+
+def scans_of(connection: SqlConnection, query: str) -> list[str]:
+    lines = connection.sql(f"EXPLAIN {query}")["plan"].to_pylist()
+    return [line.strip() for line in lines if line.strip().startswith("Scan ")]
+
+
+def test_a_plan_has_the_columns_conditions_and_files_of_each_scan(connection: SqlConnection, catalog: Catalog) -> None:
+    connection.sql("CREATE TABLE p (id INT NOT NULL, d STRING, v STRING, PRIMARY KEY (id, d)) PARTITIONED BY (d)")
+    connection.sql("INSERT INTO p VALUES (1, 'x', 'a'), (2, 'y', 'b'), (3, 'z', 'c')")
+    files = {file.partition["d"]: file.size_bytes for file in catalog.load_table("db.p").store.files()}
+    whole = sum(files.values())
+    found = scans_of(connection, "SELECT count(a.v) FROM p a JOIN t ON a.id = t.id WHERE a.d = 'x' AND a.v LIKE '%a'")
+    assert len(found) == 2
+    own = next(line for line in found if "lake.db.p" in line)
+    assert own.startswith("Scan lake.db.p, snapshot 1: ")
+    assert "where (d = 'x')" in own
+    assert own.endswith(f"1 of 3 files, {files['x']:,} of {whole:,} bytes")
+    assert scans_of(connection, "SELECT 1 FROM p VERSION AS OF 1 WHERE id > 2")[0].count("1 of 3 files") == 1
+    # Two names of one table are two scans.
+    assert len(scans_of(connection, "SELECT 1 FROM p a, p b WHERE a.id = 1 AND b.id = 2")) == 2
+    # The inner query of a state is run: it is no part of the plan.
+    (line,) = scans_of(connection, "SELECT * FROM p VERSION AS OF (SELECT max(snapshot_id) FROM p$snapshots)")
+    assert "3 of 3 files" in line
+    assert catalog.load_table("db.p").snapshot().id == 1  # type: ignore[union-attr]
+
+
+def test_the_plan_of_an_insert_writes_nothing(connection: SqlConnection, catalog: Catalog) -> None:
+    before = catalog.load_table("db.t").snapshot()
+    assert scans_of(connection, "INSERT INTO t SELECT id + 10, v FROM t WHERE id = 1")
+    assert catalog.load_table("db.t").snapshot() == before
+
+
+COLUMNS = [
+    "id BIGINT NOT NULL",
+    "`a b` STRING COMMENT 'it''s \\\\ so'",
+    "`select` INT DEFAULT -5",
+    "c CHAR(3)",
+    "c2 VARCHAR(20) DEFAULT 'it''s'",
+    "b BINARY",
+    "b2 VARBINARY(7)",
+    "b3 BINARY(4)",
+    "t3 TIME(3)",
+    "ts TIMESTAMP DEFAULT TIMESTAMP '2026-01-31 12:00:00'",
+    "tn TIMESTAMP_NTZ",
+    "t3n TIMESTAMP(3)",
+    "tl TIMESTAMP_LTZ(9)",
+    "d DATE DEFAULT DATE '2026-01-31'",
+    "x DECIMAL(20, 3) DEFAULT 1.5",
+    "f FLOAT",
+    "o BOOLEAN DEFAULT true",
+    "arr ARRAY<INT NOT NULL>",
+    "m MAP<STRING, ARRAY<STRUCT<`p q`: DOUBLE, r: ARRAY<ARRAY<INT>>>>>",
+    "st STRUCT<a: INT COMMENT 'q', `x y`: STRING NOT NULL>",
+    "ms MULTISET<INT>",
+]
+
+
+def test_a_table_is_made_again_by_what_show_create_table_says(connection: SqlConnection, catalog: Catalog) -> None:
+    connection.sql(
+        f"CREATE TABLE `odd-t` ({', '.join(COLUMNS)}, twice AS id * 2, WATERMARK FOR t3n AS t3n - INTERVAL '1' SECOND, "
+        "PRIMARY KEY (id, `select`)) COMMENT 'it''s; \"so\"' PARTITIONED BY (`select`) WITH ('bucket' = '2', "
+        "'snapshot.time-retained' = '2 h')"
+    )
+    text = connection.sql("SHOW CREATE TABLE `odd-t`")["createtab_stmt"][0].as_py()
+    connection.sql(text.replace("`odd-t`", "again"))
+    first, second = (catalog.load_table(f"db.{name}").schema for name in ("odd-t", "again"))
+    assert second.fields == first.fields
+    assert [field.default_value for field in first.fields][2] == "-5"
+    assert (second.primary_keys, second.partition_keys) == (first.primary_keys, first.partition_keys)
+    assert second.comment == first.comment == 'it\'s; "so"'
+    hidden = "lakelog.table-uuid"
+    assert {**second.options, hidden: ""} == {**first.options, hidden: ""}
+    assert connection.sql("SHOW CREATE TABLE again")["createtab_stmt"][0].as_py() == text.replace("`odd-t`", "again")

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lakelog.catalog.columns.existing import check_replaced
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.log_system import has_log
 from lakelog.filestore import FileStoreTable
@@ -75,3 +76,23 @@ def stage_table(
     files = FileStoreTable.open(staged, store, options=catalog._options)
     table = catalog._with_log(files, name, is_to_be_mended=False)
     return StagedTable(table=table, commit=commit, discard=lambda: catalog._file_io.delete_tree(staged))
+
+
+def replaced_table(
+    catalog: Catalog,
+    identifier: str,
+    *,
+    schema: object,
+    primary_keys: Sequence[str],
+    partition_keys: Sequence[str],
+    options: Mapping[str, str],
+    comment: str | None,
+) -> Table:
+    """The existing table that REPLACE TABLE gives other rows; the arguments are those of `Catalog.create_table`.
+
+    Raises UnsupportedError for a table with other columns, keys or options, NotFoundError if there is none.
+    """
+    table = catalog.load_table(identifier)
+    asked = catalog._new_schema(schema, primary_keys, partition_keys, options, comment)
+    check_replaced(table.schema, asked, options, table_name=identifier)
+    return table

@@ -15,6 +15,7 @@ import polars as pl
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
 
 from lakelog.catalog import Catalog
 from lakelog.spark import attach, detach
@@ -164,6 +165,22 @@ def test_merges_at_once_whose_source_is_the_table_lose_nothing(session: SparkSes
     assert {row.id: row.n for row in session.table("lake.db.t").collect()} == {1: 6, 2: 0}
 
 
+def test_statements_take_parameters(session: SparkSession) -> None:
+    session.sql("CREATE TABLE lake.db.t (id BIGINT NOT NULL, v STRING, n INT) TBLPROPERTIES ('primary-key'='id')")
+    session.sql("INSERT INTO lake.db.t VALUES (1, 'a', 1), (2, 'b', 2), (3, 'c', 3)")
+    text = "it's :n, ? and \\"
+    session.sql("UPDATE lake.db.t SET v = :text, n = n + :n WHERE id = :id", args={"text": text, "n": 10, "id": 1})
+    session.sql("DELETE FROM lake.db.t WHERE id = ? AND v <> '?'", args=[2])
+    source = "(SELECT CAST(:id AS BIGINT) AS id, :text AS v)"
+    session.sql(
+        f"MERGE INTO lake.db.t t USING {source} s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = s.v",
+        args={"id": 3, "text": sf.lit("merged")},
+    )
+    with pytest.raises(PySparkException, match="UNBOUND_SQL_PARAMETER"):
+        session.sql("UPDATE lake.db.t SET v = :text WHERE id = :missing", args={"text": "x"})
+    assert sorted(session.table("lake.db.t").collect()) == [(1, text, 11), (3, "merged", 3)]
+
+
 def test_a_source_with_two_rows_for_one_is_refused_and_changes_nothing(session: SparkSession) -> None:
     session.sql("CREATE TABLE lake.db.t (id BIGINT NOT NULL, n INT) TBLPROPERTIES ('primary-key'='id')")
     session.sql("INSERT INTO lake.db.t VALUES (1, 0)")
@@ -182,6 +199,7 @@ def test_a_source_with_two_rows_for_one_is_refused_and_changes_nothing(session: 
 KILLED = """
 import sys
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
 from lakelog.spark import attach
 lake, first = sys.argv[1], int(sys.argv[2])
 spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()

@@ -1,11 +1,12 @@
-"""What `create_table(if_not_exists=True)` reports about an existing table that differs from the one asked for."""
+"""How an existing table differs from the one asked for: by `create_table(if_not_exists=True)`, or by REPLACE TABLE."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
-from lakelog.common.errors import InvalidRequestError
+from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.quoting import listed, shown
 from lakelog.filestore.schema import TableSchema
 
@@ -27,6 +28,31 @@ def check_existing(found: TableSchema, asked: TableSchema, options: Mapping[str,
             table_name,
             listed(differences),
         )
+
+
+def check_replaced(found: TableSchema, asked: TableSchema, options: Mapping[str, str], *, table_name: str) -> None:
+    """Raise UnsupportedError unless a table that replaces another one has its columns and keys; `options` as above."""
+    # The columns of a query take null, which the write of its rows checks.
+    differences = [*_columns(_nullable(found), _nullable(asked)), *_options(found, options)]
+    for what, own, wanted in (
+        ("columns", [field.name for field in found.fields], [field.name for field in asked.fields]),
+        ("primary key", found.primary_keys, asked.primary_keys),
+        ("partition columns", found.partition_keys, asked.partition_keys),
+    ):
+        if not differences and tuple(own) != tuple(wanted):
+            differences.append(f"its {what} are {listed(own) or 'none'}, not {listed(wanted) or 'none'}")
+    if asked.comment is not None and asked.comment != found.comment:
+        differences.append(f"its comment is {shown(found.comment)}, not {shown(asked.comment)}")
+    if differences:
+        raise UnsupportedError(
+            f"REPLACE TABLE {table_name}: {listed(differences)}. A table that is replaced keeps its history, and so "
+            "its columns, keys and options: change these with ALTER TABLE before, or DROP TABLE and CREATE TABLE"
+        )
+
+
+def _nullable(schema: TableSchema) -> TableSchema:
+    fields = (replace(field, type=field.type.with_nullable(True)) for field in schema.fields)
+    return replace(schema, fields=tuple(fields))
 
 
 def _check_keys(what: str, found: Sequence[str], asked: Sequence[str], table_name: str) -> None:

@@ -13,7 +13,7 @@ from py4j.protocol import Py4JJavaError
 
 from lakelog.catalog import Catalog
 from lakelog.catalog.procedures.procedures import find_procedure
-from lakelog.catalog.staging import stage_table
+from lakelog.catalog.staging import replaced_table, stage_table
 from lakelog.common.errors import NotFoundError, UnsupportedError
 from lakelog.spark.catalog_plugin.altered_tables import altered
 from lakelog.spark.catalog_plugin.changelog_proxy import AttachedChangelog
@@ -26,7 +26,7 @@ from lakelog.spark.catalog_plugin.namespaces import DATABASES_DEEP, AttachedName
 from lakelog.spark.catalog_plugin.partition_proxy import PartitionedTable
 from lakelog.spark.catalog_plugin.procedure_proxy import DATABASE, UnboundProcedure, procedure_names
 from lakelog.spark.catalog_plugin.system_proxy import SystemTableProxy
-from lakelog.spark.catalog_plugin.table_proxy import AttachedTable, StagedAttachedTable
+from lakelog.spark.catalog_plugin.table_proxy import AttachedTable, ReplacedTable, StagedAttachedTable
 from lakelog.spark.session import java_strings
 from lakelog.spark.shown_state import NEWEST, ShownState
 from lakelog.warehouse.system_names import names_system_table
@@ -190,15 +190,16 @@ class AttachedCatalog(AttachedNamespaces):
         return StagedAttachedTable(self.jvm, f"{self._name}.{name}", newest(staged.table), staged)
 
     def stageReplace(self, identifier: Any, *columns: Any) -> Proxy:
-        """Refused: a table that is replaced loses its history, and its readers their place."""
-        name = f"{self._name}.{self._full_name(identifier)}"
-        raise UnsupportedError(
-            f"REPLACE TABLE {name} would drop the table with its snapshots, tags and branches: write new rows with "
-            f"INSERT OVERWRITE {name}, which keeps them, and change columns with ALTER TABLE; or DROP TABLE before"
-        )
+        """Give a table other rows, in one commit, which keeps its history; refused for other columns or keys."""
+        name = self._new_name(identifier)
+        if not self._exists(name):
+            raise self._no_table(identifier)
+        made = new_table(self.jvm, self._catalog, name, columns[-1], has_defaults=False)
+        table = replaced_table(self._catalog, name, **made)
+        return ReplacedTable(self.jvm, f"{self._name}.{name}", newest(table))
 
     def stageCreateOrReplace(self, identifier: Any, *columns: Any) -> Proxy:
-        """Create a table that does not exist; refused for one that does."""
+        """Create a table that does not exist, or give one that does other rows."""
         if self._exists(self._full_name(identifier)):
             return self.stageReplace(identifier, *columns)
         return self.stageCreate(identifier, *columns)

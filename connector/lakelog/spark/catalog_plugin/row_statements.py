@@ -29,6 +29,7 @@ from lakelog.filestore.write import StatementChanges, check_replaceable
 from lakelog.spark.catalog_plugin.column_defaults import default_sql
 from lakelog.spark.catalog_plugin.java.java_errors import as_spark_error
 from lakelog.spark.catalog_plugin.java.jvm import Jvm
+from lakelog.spark.catalog_plugin.java.parameters import with_values
 from lakelog.spark.catalog_plugin.row_changes import Clause, MergeStatement, RowChanges
 from lakelog.spark.projection import quoted
 from lakelog.spark.shown_state import SNAPSHOT_ID
@@ -72,7 +73,7 @@ def wrap_session(session: SparkSession, find_catalog: FindCatalog, follow: Follo
             return of_spark(text, args)
         try:
             if args:
-                raise UnsupportedError(f"{statement.what} takes no parameters: write the values into the statement")
+                statement = _statement_of(session, with_values(statement.jvm, text, args), find_catalog) or statement
             snapshot = statement.run()
             if snapshot is not None:
                 session.catalog.refreshTable(statement.quoted_name)  # what CACHE TABLE holds

@@ -172,3 +172,23 @@ class StagedAttachedTable(AttachedTable):
     def abortStagedChanges(self) -> None:
         """Delete the table."""
         self._staged.discard()
+
+
+class ReplacedTable(AttachedTable):
+    """A table that REPLACE TABLE gives other rows, or none: the write of the rows is the commit."""
+
+    interfaces = (*AttachedTable.interfaces, "catalog.StagedTable")
+    _is_written = False
+
+    def newWriteBuilder(self, info: Any) -> Proxy:  # a Java LogicalWriteInfo
+        """A write that replaces all rows."""
+        self._is_written = True
+        return TableWriteBuilder(self.jvm, self._loaded, info).truncate()
+
+    def commitStagedChanges(self) -> None:
+        """Delete the rows, if the statement has no new ones."""
+        if not self._is_written:
+            self._loaded.table.truncate()
+
+    def abortStagedChanges(self) -> None:
+        """Nothing: a write that fails commits nothing."""

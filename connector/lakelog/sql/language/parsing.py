@@ -20,7 +20,8 @@ from lakelog.sql.language.dialect import LakelogDialect
 _VALUES = (TokenType.STRING, TokenType.NUMBER, TokenType.IDENTIFIER)
 _MISSING = re.compile(r"Required keyword: .*?>(?=\.)")
 _REPLACE = re.compile(r"\s*REPLACE\s+TABLE\b", re.IGNORECASE)  # which sqlglot reads behind CREATE OR alone
-_OTHER_WORDS = ("SYSTEM_VERSION", "SYSTEM_TIME")  # read as VERSION and TIMESTAMP
+_NULLS = "NULLS"
+_OTHER_WORDS = ("SYSTEM_VERSION", "SYSTEM_TIME", _NULLS)  # the first two are read as VERSION and TIMESTAMP
 
 
 def parsed(text: str) -> list[exp.Expr]:
@@ -125,7 +126,9 @@ def _check_whole(text: str, tokens: list[Token], found: list[exp.Expr]) -> None:
             one.sql(dialect=LakelogDialect, comments=False, unsupported_level=sqlglot.ErrorLevel.IGNORE)
         )
         written.update(token.text.lower() for token in again)
-    for token, behind in zip(tokens, [*tokens[1:], None], strict=True):
+    for before, token, behind in zip([None, *tokens], tokens, [*tokens[1:], None], strict=False):
+        if before is not None and before.text.upper() == _NULLS:
+            continue  # FIRST or LAST: the order of nulls that is Spark's anyway is not written again
         is_function = behind is not None and behind.token_type is TokenType.L_PAREN
         is_known = token.text.upper() not in _OTHER_WORDS and (
             token.token_type in _VALUES or (token.token_type is TokenType.VAR and not is_function)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any  # Any: duckdb is an optional extra withou
 import pyarrow as pa
 from sqlglot import exp
 
-from lakelog.common.errors import InvalidRequestError, LakelogError, NotFoundError
+from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError, NotFoundError
 from lakelog.common.quoting import shown
 from lakelog.filestore.options import LINEAGE_CAPTURE
 from lakelog.filestore.refs import SnapshotChoice
@@ -41,12 +41,18 @@ _TABLE_FUNCTIONS = ("UNNEST", "EXPLODE", "INLINE")
 
 @dataclass(kw_only=True)
 class QueryTables:
-    """The tables that the queries of one statement read: a table and a state of it are opened once."""
+    """The tables that the queries of one statement read: a table and a state of it are opened once.
+
+    `bases` are the snapshots of tables, by their full names, that are read without a named state, in place of the
+    newest ones. `sources` are the states that were read, by name and state; `newest` those of `bases`, and the newest
+    snapshots of other tables.
+    """
 
     names: SqlNames
     connection: Any = field(default_factory=open_engine)
     bases: dict[str, Snapshot | None] = field(default_factory=dict)
-    sources: list[TableSource] = field(default_factory=list)
+    sources: dict[str, TableSource] = field(default_factory=dict)
+    newest: dict[str, Snapshot | None] = field(default_factory=dict)
     _opened: dict[str, exp.Table] = field(default_factory=dict)
     _types: dict[str, set[pa.DataType]] = field(default_factory=dict)
     _errors: list[LakelogError] = field(default_factory=list)
@@ -110,11 +116,15 @@ class QueryTables:
             lock(self.connection)
             self._locked = True
 
-    def recording(self, table: Table) -> Table:
-        """A handle of a table whose commit records the tables that were read, if commits to the table record any."""
+    def recording(self, table: Table, *, without: FoundName | None = None) -> Table:
+        """A handle of a table whose commit records the tables that were read, if commits to the table record any.
+
+        `without` is a table that a statement changes: its rows before are not recorded.
+        """
         if not LINEAGE_CAPTURE.of(table.schema.options):
             return table
-        return with_lineage(table, BatchLineage(sources=tuple(self.sources)))
+        kept = tuple(source for name, source in self.sources.items() if name != str(without))
+        return with_lineage(table, BatchLineage(sources=kept))
 
     def prepared(self, query: exp.Expr) -> exp.Expr:
         """A copy of a query that names registered relations in place of tables."""
@@ -215,10 +225,11 @@ class QueryTables:
             shown, snapshot = files.travelled(**choice)
         else:
             shown, snapshot = files, self.bases[str(found)] if str(found) in self.bases else files.snapshot()
+            self.newest[str(found)] = snapshot
             if snapshot is not None:
                 choice = {"snapshot_id": snapshot.id}
         read = source_of_table(shown, mode=ReadMode.BATCH)
-        self.sources.append(replace(read, end=version_of(snapshot), is_exact=True))
+        self.sources[name] = replace(read, end=version_of(snapshot), is_exact=True)
         if snapshot is None:
             return self._register_rows(name, shown.schema.arrow_schema.empty_table())
         self._register_files(name, files, choice)
@@ -231,6 +242,12 @@ class QueryTables:
     def _register_files(self, name: str, files: FileStoreTable, choice: SnapshotChoice) -> None:
         """Register the rows of a table at a snapshot."""
         self.connection.register(name, files.to_duckdb(connection=self.connection, **choice))
+
+
+def check_still(table: Table, base: Snapshot | None, what: str) -> None:
+    """Raise ConflictError if another commit came after the snapshot that a query has read."""
+    if table.store.snapshot() != base:
+        raise ConflictError(f"{what}: another commit came first; nothing was written: write again")
 
 
 def _is_of_query(table: exp.Table) -> bool:

@@ -5,20 +5,23 @@ Source: Spark and FLIP-188, "CREATE TABLE"; Paimon, "Spark DDL", for the propert
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
 from lakelog.catalog.columns.session_defaults import with_defaults
 from lakelog.catalog.logs.log_life import SET_BY_LAKELOG
-from lakelog.catalog.staging import stage_table
+from lakelog.catalog.staging import replaced_table, stage_table
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.filestore.options import parse_names
 from lakelog.sql.language.dialect import LakelogDialect, WatermarkClause
 from lakelog.sql.language.names import FoundName, SqlNames, check_database
-from lakelog.sql.queries.reading import QueryTables
+from lakelog.sql.queries.reading import QueryTables, check_still
 from lakelog.sql.statements.flink_columns import flink_options, is_computed
+
+if TYPE_CHECKING:
+    from lakelog.filestore.schema import TableSchema
 
 _PROVIDERS = ("lakelog", "paimon")
 SET_BY_CREATE = frozenset(option.key for option in SET_BY_LAKELOG)
@@ -36,21 +39,13 @@ class _Words:
 
 
 def create_table(names: SqlNames, statement: exp.Expr) -> None:
+    """CREATE TABLE, and REPLACE TABLE, which gives a table of the same columns other rows and keeps its history."""
     given = statement.this
-    target = given.this if isinstance(given, exp.Schema) else given
-    found = names.found(target)
-    if statement.args.get("replace") and found.catalog.table_exists(found.full):
-        raise UnsupportedError(
-            f"REPLACE TABLE {found} would drop the table with its snapshots, tags and branches: write new rows with "
-            f"INSERT OVERWRITE {found}, which keeps them, and change columns with ALTER TABLE; or DROP TABLE before"
-        )
-    check_database(
-        names.found_database(
-            exp.Table(this=exp.to_identifier(found.full.partition(".")[0]), db=exp.to_identifier(found.catalog_name))
-        )
-    )
-    if_not_exists = bool(statement.args.get("exists"))
-    if if_not_exists and found.catalog.table_exists(found.full):
+    found = names.found(given.this if isinstance(given, exp.Schema) else given)
+    database = found.full.partition(".")[0]
+    check_database(replace(found, full=database))
+    exists = found.catalog.table_exists(found.full)
+    if exists and statement.args.get("exists"):
         return
     words = _words(names, found, statement, given.expressions if isinstance(given, exp.Schema) else [])
     made: dict[str, Any] = {
@@ -59,39 +54,56 @@ def create_table(names: SqlNames, statement: exp.Expr) -> None:
         "options": words.options,
         "comment": words.comment,
     }
-    query = statement.expression
+    replaces = exists and bool(statement.args.get("replace"))
     like = statement.find(exp.LikeProperty)
     if like is not None:
-        source = names.found(like.this).table.schema
-        found.catalog.create_table(
-            found.full,
-            schema=source.fields,
-            primary_keys=source.primary_keys,
-            partition_keys=source.partition_keys,
-            options={
-                **{key: value for key, value in source.options.items() if key not in SET_BY_CREATE},
-                **words.options,
-            },
-            comment=words.comment or source.comment,
-        )
-        return
-    if query is not None:
-        tables = QueryTables(names=names)
-        rows = tables.stream(query)
-        staged = stage_table(found.catalog, found.full, schema=rows.schema, **made)
-        try:
-            with tables.own_errors():
-                tables.recording(staged.table).write(rows)
-        except BaseException:
-            staged.discard()
-            raise
-        staged.commit()
-        return
-    _check_names(found, [one.name for one in given.expressions if isinstance(one, exp.ColumnDef)])
-    stored = [one for one in given.expressions if isinstance(one, exp.ColumnDef) and not is_computed(one)]
-    columns = ", ".join(map(_column_ddl, stored))
-    made["options"] = flink_options(columns, given.expressions) | words.options
-    found.catalog.create_table(found.full, schema=columns, if_not_exists=if_not_exists, **made)
+        _create_like(found, names.found(like.this).table.schema, words)
+    elif statement.expression is not None:
+        (_replace_rows if replaces else _create_with_rows)(names, found, statement.expression, made)
+    else:
+        _check_names(found, [one.name for one in given.expressions if isinstance(one, exp.ColumnDef)])
+        stored = [one for one in given.expressions if isinstance(one, exp.ColumnDef) and not is_computed(one)]
+        columns = ", ".join(map(_column_ddl, stored))
+        made["options"] = flink_options(columns, given.expressions) | words.options
+        if replaces:
+            replaced_table(found.catalog, found.full, schema=columns, **made).truncate()
+        else:
+            found.catalog.create_table(found.full, schema=columns, **made)
+
+
+def _create_like(found: FoundName, source: TableSchema, words: _Words) -> None:
+    kept = {key: value for key, value in source.options.items() if key not in SET_BY_CREATE}
+    found.catalog.create_table(
+        found.full,
+        schema=source.fields,
+        primary_keys=source.primary_keys,
+        partition_keys=source.partition_keys,
+        options={**kept, **words.options},
+        comment=words.comment or source.comment,
+    )
+
+
+def _create_with_rows(names: SqlNames, found: FoundName, query: exp.Expr, made: dict[str, Any]) -> None:
+    tables = QueryTables(names=names)
+    rows = tables.stream(query)
+    staged = stage_table(found.catalog, found.full, schema=rows.schema, **made)
+    try:
+        with tables.own_errors():
+            tables.recording(staged.table).write(rows)
+    except BaseException:
+        staged.discard()
+        raise
+    staged.commit()
+
+
+def _replace_rows(names: SqlNames, found: FoundName, query: exp.Expr, made: dict[str, Any]) -> None:
+    base = found.table.store.snapshot()
+    tables = QueryTables(names=names, bases={str(found): base})
+    rows = tables.stream(query)
+    table = tables.recording(replaced_table(found.catalog, found.full, schema=rows.schema, **made))
+    check_still(table, base, f"REPLACE TABLE {found}")
+    with tables.own_errors():
+        table.write(rows, mode="overwrite")
 
 
 def _check_names(found: FoundName, names: list[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -19,11 +19,11 @@ from lakelog.catalog.tables.row_actions import (
     member,
     named_values,
 )
-from lakelog.common.errors import ConflictError, InvalidRequestError, UnsupportedError
+from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.language.names import FoundName, SqlNames, check_arguments
 from lakelog.sql.language.parsing import parsed
-from lakelog.sql.queries.reading import QueryTables
+from lakelog.sql.queries.reading import QueryTables, check_still
 from lakelog.sql.queries.selects import query_with
 from lakelog.sql.statements.default_values import fill_defaults, with_defaults
 from lakelog.sql.statements.fitting import fitted, fitted_column
@@ -70,8 +70,7 @@ def insert(names: SqlNames, statement: exp.Expr) -> None:
         with tables.own_errors():
             table.write(rows)
         return
-    if table.store.snapshot() != base:
-        raise ConflictError(f"{what}: another commit came first; nothing was written: write again")
+    check_still(table, base, what)
     where = _condition_of(constants)
     if replaced is not None:
         where = replaced.sql(dialect=LakelogDialect)
@@ -87,7 +86,7 @@ def delete(names: SqlNames, statement: exp.Expr) -> None:
     if where is None:
         found.table.truncate()
         return
-    _run_on_rows(names, found, statement, {}, what=f"DELETE FROM {found}", operation="DELETE")
+    _change_rows(names, found, statement, {}, f"DELETE FROM {found}")
 
 
 def update(names: SqlNames, statement: exp.Expr) -> None:
@@ -96,22 +95,15 @@ def update(names: SqlNames, statement: exp.Expr) -> None:
     found = names.found(statement.this)
     what = f"UPDATE {found}"
     values = assigned(found.table, statement.expressions, what, keys=found.table.schema.primary_keys)
-    _run_on_rows(names, found, statement, values, what=what, operation="UPDATE")
+    _change_rows(names, found, statement, values, what)
 
 
 def merge(names: SqlNames, statement: exp.Expr) -> None:
     """MERGE INTO."""
     check_arguments(statement, ("this", "using", "on", "whens", "with_"))
     found = names.found(statement.this)
-    what = f"MERGE INTO {found}"
-    table = found.table
-
-    def compute(base: Snapshot | None) -> StatementChanges:
-        tables = QueryTables(names=names, bases={str(found): base})
-        query = merge_query(table, tables, statement, what)
-        return changes_of_actions(table.store, _fitted_new(table, tables.run_prepared(query), what), what=what)
-
-    run_statement(table, "MERGE", compute)
+    table, what = found.table, f"MERGE INTO {found}"
+    _run_on_rows(names, found, "MERGE", what, lambda tables: merge_query(table, tables, statement, what))
 
 
 def truncate(names: SqlNames, statement: exp.Expr) -> None:
@@ -171,15 +163,27 @@ def _condition_of(values: Mapping[str, object]) -> str:
 
 
 def _run_on_rows(
-    names: SqlNames,
-    found: FoundName,
-    statement: exp.Expr,
-    values: dict[str, exp.Expr],
-    *,
-    what: str,
-    operation: str,
+    names: SqlNames, found: FoundName, operation: str, what: str, query_of: Callable[[QueryTables], str]
 ) -> None:
-    table, target, where = found.table, statement.this, statement.args.get("where")
+    """Run a statement; `query_of` gives DuckDB's text of the query for its rows, over the tables that it is given.
+
+    Other tables are read at the snapshots that the commit records, however often the statement is computed.
+    """
+    first = QueryTables(names=names)
+    query_of(first)
+    table = first.recording(found.table, without=found)
+
+    def compute(base: Snapshot | None) -> StatementChanges:
+        tables = QueryTables(names=names, bases={**first.newest, str(found): base})
+        rows = tables.run_prepared(query_of(tables))
+        return changes_of_actions(table.store, _fitted_new(table, rows, what), what=what)
+
+    run_statement(table, operation, compute)
+
+
+def _query_of_rows(table: Table, statement: exp.Expr, values: dict[str, exp.Expr]) -> exp.Select:
+    """The query for the rows that an UPDATE or DELETE changes, with their old and new values."""
+    target, where = statement.this, statement.args.get("where")
     alias = target.args.get("alias")
     shown = exp.to_identifier(alias.name if alias is not None else target.name, quoted=True)
     chosen: list[exp.Expr] = [exp.alias_(exp.Literal.string(UPDATE if values else DELETE), ACTION)]
@@ -191,15 +195,20 @@ def _run_on_rows(
     query = exp.Select(expressions=chosen).from_(target.copy())
     if where is not None:
         query.set("where", where.copy())
-    query = query_with(statement, query)
+    return query_with(statement, query)
 
-    def compute(base: Snapshot | None) -> StatementChanges:
-        tables = QueryTables(names=names, bases={str(found): base})
+
+def _change_rows(
+    names: SqlNames, found: FoundName, statement: exp.Expr, values: dict[str, exp.Expr], what: str
+) -> None:
+    query, where = _query_of_rows(found.table, statement, values), statement.args.get("where")
+
+    def query_of(tables: QueryTables) -> str:
         if where is not None:
             _check_condition(tables, query, where.this, what)
-        return changes_of_actions(table.store, _fitted_new(table, tables.run(query), what), what=what)
+        return tables.prepared(query).sql(dialect="duckdb")
 
-    run_statement(table, operation, compute)
+    _run_on_rows(names, found, "UPDATE" if values else "DELETE", what, query_of)
 
 
 def _check_condition(tables: QueryTables, query: exp.Select, condition: exp.Expr, what: str) -> None:

@@ -54,8 +54,8 @@ class Jvm:
         """A Java array of strings."""
         return self.array(self.java_class("java.lang.String"), items)
 
-    def string_map(self, values: Mapping[str, str]) -> Any:  # a java.util.Map
-        """A Java map of strings."""
+    def string_map(self, values: Mapping[str, Any]) -> Any:  # a java.util.Map
+        """A Java map with strings as keys."""
         made = self.java_class("java.util.HashMap")()
         for key, value in values.items():
             made.put(key, value)
@@ -81,8 +81,8 @@ class Jvm:
         """A Scala Option with a value."""
         return self.java_class("scala.Some")(value)
 
-    def scala_map(self, values: Mapping[str, str]) -> Any:  # a Scala immutable Map
-        """A Scala map of strings."""
+    def scala_map(self, values: Mapping[str, Any]) -> Any:  # a Scala immutable Map
+        """A Scala map with strings as keys."""
         return self.java_class("org.apache.spark.api.python.PythonUtils").toScalaMap(self.string_map(values))
 
     def scala_seq(self, values: Sequence[Any]) -> Any:  # Java objects; a Scala Seq
