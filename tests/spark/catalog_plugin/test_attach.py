@@ -80,6 +80,14 @@ def test_the_current_catalog_and_database_shorten_names(session: SparkSession) -
     assert session.catalog.currentCatalog() == "lake"
 
 
+def test_spark_reads_files_by_their_path_under_the_current_catalog(session: SparkSession, tmp_path: Path) -> None:
+    fill(session)
+    session.range(3).write.parquet(str(tmp_path / "plain"))
+    session.sql("USE lake.db")
+    assert session.sql(f"SELECT count(*) FROM parquet.`{tmp_path}/plain`").first() == (3,)
+    assert session.sql("SELECT count(*) FROM t").first() == (2,)
+
+
 def test_statements_on_other_catalogs_pass_untouched(session: SparkSession) -> None:
     session.range(3).createOrReplaceTempView("numbers")
     assert session.sql("WITH q AS (SELECT * FROM numbers) SELECT sum(id) FROM q").first()[0] == 3  # type: ignore[index]

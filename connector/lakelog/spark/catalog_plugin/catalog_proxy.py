@@ -139,6 +139,8 @@ class AttachedCatalog(AttachedNamespaces):
 
     def _table(self, identifier: Any, named: ShownState, options: Mapping[str, str]) -> Proxy:
         name = self._full_name(identifier)
+        if "/" in name:  # parquet.`/folder`, which Spark reads by itself where there is no such table
+            raise self._no_table(identifier)
         try:
             if names_system_table(name, in_warehouse=True):
                 given = {**self._catalog._options, **options, **named.options()}
