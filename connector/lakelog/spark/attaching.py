@@ -18,7 +18,7 @@ from lakelog.common.quoting import shown, typed
 from lakelog.spark.catalog_plugin.catalog_proxy import ATTACHED, AttachedCatalog
 from lakelog.spark.catalog_plugin.java.jvm import CONNECTOR, Jvm
 from lakelog.spark.catalog_plugin.java.planned_scans import PYTHON_CLASSES
-from lakelog.spark.catalog_plugin.row_statements import unwrap_session, wrap_session
+from lakelog.spark.catalog_plugin.session_sql import unwrap_session, wrap_session
 from lakelog.spark.data_source import register
 from lakelog.spark.session import is_connect
 

@@ -80,6 +80,18 @@ def test_the_current_catalog_and_database_shorten_names(session: SparkSession) -
     assert session.catalog.currentCatalog() == "lake"
 
 
+def test_an_extended_description_has_the_files_the_log_and_the_watermark(session: SparkSession) -> None:
+    fill(session)
+    session.sql("USE lake.db")
+    for text in ("DESCRIBE TABLE EXTENDED lake.db.t", "DESC EXTENDED t", "DESCRIBE FORMATTED db.t"):
+        found = {row.col_name: row.data_type for row in session.sql(text).collect()}
+        assert (found["Snapshot id"], found["Log system"], found["Watermark"]) == ("1", "none", "")
+        assert (found["id"], found["Provider"]) == ("bigint", "lakelog")
+    assert "Snapshot id" not in {row.col_name for row in session.sql("DESCRIBE t").collect()}
+    session.range(1).createOrReplaceTempView("view")
+    assert "Snapshot id" not in {row.col_name for row in session.sql("DESCRIBE EXTENDED view").collect()}
+
+
 def test_spark_reads_files_by_their_path_under_the_current_catalog(session: SparkSession, tmp_path: Path) -> None:
     fill(session)
     session.range(3).write.parquet(str(tmp_path / "plain"))

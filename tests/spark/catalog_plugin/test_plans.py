@@ -180,6 +180,21 @@ def test_rows_are_counted_by_metadata_where_that_is_exact(session: SparkSession)
     assert session.sql("SELECT count(*) FROM lake.db.t WHERE n = 3").collect() == [(4_000,)]
 
 
+def test_extremes_come_from_metadata_where_these_are_exact(session: SparkSession) -> None:
+    large(session, compacted=True)
+    found = session.sql("SELECT min(id), max(id), max(n), count(*) FROM lake.db.t")
+    assert "LocalTableScan" in plan(found)
+    assert found.collect() == [(0, 39_999, 9, 40_000)]
+    texts = session.sql("SELECT min(v), max(v) FROM lake.db.t")  # whose statistics are cut
+    assert "LocalTableScan" not in plan(texts)
+    assert texts.collect() == [("v0", "v9999")]
+    assert session.sql("SELECT n, max(id) FROM lake.db.t GROUP BY n ORDER BY n LIMIT 1").collect() == [(0, 39_990)]
+    session.sql("DELETE FROM lake.db.t WHERE id = 39999")
+    assert session.sql("SELECT max(id) FROM lake.db.t").collect() == [(39_998,)]
+    session.sql("TRUNCATE TABLE lake.db.t")
+    assert session.sql("SELECT min(id), max(n), count(*) FROM lake.db.t").collect() == [(None, None, 0)]
+
+
 def test_a_small_table_is_broadcast_and_filters_the_scan_of_a_large_one(session: SparkSession) -> None:
     large(session, compacted=True)
     session.sql("CREATE TABLE lake.db.few (id BIGINT NOT NULL, w STRING) TBLPROPERTIES ('primary-key'='id')")

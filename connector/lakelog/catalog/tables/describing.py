@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from lakelog.filestore.options import FILE_FORMAT
@@ -19,6 +20,8 @@ from lakelog.logstore.options import (
 if TYPE_CHECKING:
     from lakelog.filestore.metadata.manifests import ManifestEntry
     from lakelog.warehouse.handle import TableHandle
+
+_DURATIONS = ("retention_millis",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +139,25 @@ def describe_partitions(table: TableHandle) -> list[PartitionDescription]:
         )
         for partition, named, is_tracked in zip(order, values, tracking, strict=True)
     ]
+
+
+def described_rows(given: TableDescription | PartitionDescription) -> Iterator[tuple[str, str]]:
+    """What DESCRIBE shows: names and texts; times are in UTC."""
+    for name in given.__slots__:  # the slots of a dataclass are its fields, in their order
+        label = name if name in _DURATIONS else name.removesuffix("_millis")
+        yield label.replace("_", " ").capitalize(), _shown(name, getattr(given, name))
+
+
+def _shown(name: str, value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if name.endswith("_millis") and name not in _DURATIONS and isinstance(value, int):
+        return datetime.fromtimestamp(value / 1000, UTC).isoformat(" ", "milliseconds").removesuffix("+00:00")
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}={one}" for key, one in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _folder(table: TableHandle, entry: ManifestEntry) -> str:

@@ -13,7 +13,7 @@ from typing import Any  # Any: py4j gives Java objects without types
 import pyarrow as pa
 from pyspark.sql import types as spark
 
-from lakelog.catalog.tables.describing import PartitionDescription
+from lakelog.catalog.tables.describing import PartitionDescription, described_rows
 from lakelog.common.errors import UnsupportedError
 from lakelog.filestore.predicate import Predicate
 from lakelog.spark.catalog_plugin.java.java_predicates import equality, joined_filters
@@ -40,16 +40,8 @@ class PartitionedTable(AttachedTable):
         return self._rows(found)
 
     def loadPartitionMetadata(self, row: Any) -> Any:  # Java: an InternalRow; a java.util.Map
-        """Files, bytes and rows of a partition."""
-        one = self._found(row)
-        return self.jvm.string_map(
-            {
-                "files": str(one.file_count),
-                "bytes": str(one.size_bytes),
-                "rows in files": str(one.rows_in_files),
-                "compacted": str(one.is_compacted).lower(),
-            }
-        )
+        """What is known of a partition."""
+        return self.jvm.string_map({label: text for label, text in described_rows(self._found(row)) if text})
 
     def partitionExists(self, row: Any) -> bool:  # a Java InternalRow
         """Whether there is such a partition."""

@@ -1,35 +1,27 @@
 """UPDATE, DELETE and MERGE in `spark.sql`, for tables of attached warehouses.
 
-Spark refuses these statements for tables whose writers are not in the JVM. So `attach` wraps `spark.sql` of the session
-visibly, and `detach` unwraps it: a statement that Spark's parser takes for one of the three, on one of our tables, is
-run here; every other one passes as it is. Other ways to such statements, `df.mergeInto`, scripts and EXECUTE IMMEDIATE,
-do not pass through `spark.sql`.
+Spark refuses these statements for tables whose writers are not in the JVM: `session_sql` gives them to this module.
 
 Source: Spark, `org.apache.spark.sql.catalyst.parser.ParserInterface`.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any  # Any: py4j gives Java objects without types
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import types as spark
-from pyspark.sql.sql_formatter import SQLStringFormatter
+from pyspark.sql import DataFrame
 
 from lakelog.catalog import Catalog, Table
 from lakelog.catalog.logs.statements import run_statement
 from lakelog.catalog.tables.row_actions import DELETE, INSERT, UPDATE, named_values
-from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError, UnsupportedError
+from lakelog.common.errors import ConflictError, InvalidRequestError, UnsupportedError
 from lakelog.common.types import DataField
 from lakelog.filestore.predicate import check_filter, parse_where
 from lakelog.filestore.write import StatementChanges, check_replaceable
 from lakelog.spark.catalog_plugin.column_defaults import default_sql
-from lakelog.spark.catalog_plugin.java.java_errors import as_spark_error
 from lakelog.spark.catalog_plugin.java.jvm import Jvm
-from lakelog.spark.catalog_plugin.java.parameters import with_values
 from lakelog.spark.catalog_plugin.row_changes import Clause, MergeStatement, RowChanges
 from lakelog.spark.projection import quoted
 from lakelog.spark.shown_state import SNAPSHOT_ID
@@ -38,64 +30,7 @@ from lakelog.spark.sink.write import recorded
 if TYPE_CHECKING:
     from lakelog.filestore.metadata.snapshots import Snapshot
 
-_WORDS = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(UPDATE|DELETE|MERGE|WITH)\b", re.IGNORECASE | re.DOTALL)
-_ANSWER = spark.StructType([spark.StructField("snapshot_id", spark.LongType())])
-_WRAPPED = "_lakelog_sql"
 _ATTEMPTS = 50
-
-FindCatalog = Callable[[SparkSession, str], Catalog | None]
-FollowSession = Callable[[SparkSession, SparkSession], None]
-
-
-def wrap_session(session: SparkSession, find_catalog: FindCatalog, follow: FollowSession) -> None:
-    """Let `session.sql` run row statements on our tables, and `session.newSession` attach what this session has.
-
-    Nothing if the session is wrapped already.
-    """
-    if _WRAPPED in vars(session):
-        return
-    of_spark, new_of_spark = session.sql, session.newSession
-
-    def sql(sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:
-        """`SparkSession.sql`, wrapped by `attach`: UPDATE, DELETE and MERGE of tables of ours run in lakelog."""
-        if not _WORDS.match(sqlQuery):
-            return of_spark(sqlQuery, args, **kwargs)
-        formatter = SQLStringFormatter(session)
-        try:
-            text = formatter.format(sqlQuery, **kwargs) if kwargs else sqlQuery
-            return run(text, args)
-        finally:
-            formatter.clear()
-
-    def run(text: str, args: Any) -> DataFrame:
-        statement = _statement_of(session, text, find_catalog)
-        if statement is None:
-            return of_spark(text, args)
-        try:
-            if args:
-                statement = _statement_of(session, with_values(statement.jvm, text, args), find_catalog) or statement
-            snapshot = statement.run()
-            if snapshot is not None:
-                session.catalog.refreshTable(statement.quoted_name)  # what CACHE TABLE holds
-        except LakelogError as error:
-            raise as_spark_error(statement.jvm, error) from None
-        return session.createDataFrame([(None if snapshot is None else snapshot.id,)], _ANSWER)
-
-    def newSession() -> SparkSession:
-        """`SparkSession.newSession`, wrapped by lakelog.spark.attach: the new session has the same warehouses."""
-        made = new_of_spark()
-        follow(made, session)
-        return made
-
-    setattr(session, _WRAPPED, True)
-    session.sql, session.newSession = sql, newSession  # type: ignore[method-assign]
-
-
-def unwrap_session(session: SparkSession) -> None:
-    """Give a session its own methods back."""
-    if _WRAPPED in vars(session):
-        delattr(session, _WRAPPED)
-        del session.sql, session.newSession
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,9 +93,9 @@ class RowStatement:
             raise UnsupportedError(f"{self.what} WITH SCHEMA EVOLUTION: add the columns with ALTER TABLE before")
         merge = MergeStatement(
             on=plan.mergeCondition(),
-            matched=[self._clause(table, one, keys) for one in _items(plan.matchedActions())],
-            not_matched=[self._clause(table, one, ()) for one in _items(plan.notMatchedActions())],
-            by_source=[self._clause(table, one, keys) for one in _items(plan.notMatchedBySourceActions())],
+            matched=[self._clause(table, one, keys) for one in items_of(plan.matchedActions())],
+            not_matched=[self._clause(table, one, ()) for one in items_of(plan.notMatchedActions())],
+            by_source=[self._clause(table, one, keys) for one in items_of(plan.notMatchedBySourceActions())],
         )
         for _ in range(_ATTEMPTS):  # the source may read the table, and is recorded as it was read
             source = self._frame(plan.sourceTable())
@@ -197,8 +132,8 @@ class RowStatement:
     def _assigned(self, table: Table, assignments: Any, *, keys: Sequence[str]) -> dict[str, Any]:
         """{column: expression}. Raises for a field of a column, and for a column of the primary key in `keys`."""
         found: dict[str, Any] = {}
-        for assignment in _items(assignments):
-            parts = [str(part) for part in _items(assignment.key().nameParts())]
+        for assignment in items_of(assignments):
+            parts = [str(part) for part in items_of(assignment.key().nameParts())]
             if parts[-1].lower() in {name.lower() for name in found}:
                 raise InvalidRequestError(f"{self.what} gives column {parts[-1]!r} two values")
             found[parts[-1]] = assignment.value()
@@ -210,7 +145,7 @@ class RowStatement:
     def _value(self, field: DataField, value: Any) -> Any:  # Java Expressions
         """The value of an assignment; DEFAULT is that of the column, or null."""
         is_name = value.getClass().getSimpleName() == "UnresolvedAttribute"
-        if is_name and [str(part).upper() for part in _items(value.nameParts())] == ["DEFAULT"]:
+        if is_name and [str(part).upper() for part in items_of(value.nameParts())] == ["DEFAULT"]:
             parser = self.jvm.session._jsparkSession.sessionState().sqlParser()
             return parser.parseExpression(default_sql(field) or "NULL")
         return value
@@ -244,41 +179,8 @@ class _Once:
         return changes.of_merge(target, self.source, self.merge)
 
 
-def _statement_of(session: SparkSession, text: str, find_catalog: FindCatalog) -> RowStatement | None:
-    """The statement, if it is a row statement on one of our tables."""
-    jvm = Jvm(session)
-    sessions = jvm.scala_object("org.apache.spark.sql.classic.SparkSession")
-    before = sessions.getActiveSession()
-    sessions.setActiveSession(session._jsparkSession)  # whose conf, such as the time zone, the literals are read in
-    try:
-        plan = session._jsparkSession.sessionState().sqlParser().parsePlan(text)
-    finally:
-        if before.isDefined():
-            sessions.setActiveSession(before.get())
-    queries = None
-    if plan.getClass().getSimpleName() == "UnresolvedWith":
-        queries, plan = plan, plan.child()
-    kind = plan.getClass().getSimpleName()
-    if kind not in ("UpdateTable", "DeleteFromTable", "MergeIntoTable"):
-        return None
-    target = plan.targetTable() if kind == "MergeIntoTable" else plan.table()
-    alias = None
-    if target.getClass().getSimpleName() == "SubqueryAlias":
-        alias, target = str(target.alias()), target.child()
-    if target.getClass().getSimpleName() != "UnresolvedRelation":
-        return None
-    parts = [str(part) for part in _items(target.multipartIdentifier())]
-    if len(parts) < 3:
-        manager = session._jsparkSession.sessionState().catalogManager()
-        current = [str(part) for part in manager.currentNamespace()]
-        parts = [str(manager.currentCatalog().name()), *(current if len(parts) == 1 else []), *parts]
-    catalog = find_catalog(session, parts[0])
-    if catalog is None or not catalog.table_exists(".".join(parts[1:])):
-        return None  # Spark has the error for it
-    return RowStatement(jvm=jvm, plan=plan, catalog=catalog, full_name=".".join(parts), alias=alias, queries=queries)
-
-
-def _items(sequence: Any) -> Iterator[Any]:  # a Scala Seq
+def items_of(sequence: Any) -> Iterator[Any]:  # a Scala Seq
+    """The members of a sequence."""
     for at in range(sequence.size()):
         yield sequence.apply(at)
 

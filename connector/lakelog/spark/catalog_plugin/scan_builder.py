@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql import types as spark
 
 from lakelog.filestore.predicate import Predicate
-from lakelog.filestore.read import plan_read
+from lakelog.filestore.read import known_range, plan_read
 from lakelog.spark.catalog_plugin.java.java_predicates import pushed_filter
 from lakelog.spark.catalog_plugin.java.local_rows import LocalRows
 from lakelog.spark.catalog_plugin.java.proxy import Proxy
@@ -24,6 +24,8 @@ from lakelog.spark.source.reading.read_schema import read_schema
 if TYPE_CHECKING:
     from lakelog.spark.catalog_plugin.java.jvm import Jvm
     from lakelog.spark.catalog_plugin.loaded_table import LoadedTable
+
+_COUNT, _MIN, _MAX = "CountStar", "Min", "Max"
 
 
 class TableScanBuilder(Proxy):
@@ -41,7 +43,7 @@ class TableScanBuilder(Proxy):
         self._schema = read_schema(loaded.table.schema, loaded.options, table_name=loaded.table.name)
         self._pushed: list[Any] = []
         self._filters: list[Predicate] = []
-        self._counts: pa.Table | None = None
+        self._answer: pa.Table | None = None
 
     def pruneColumns(self, required: Any) -> None:  # a Java StructType
         """Read only these columns; whole ones, also where a query needs a field of them."""
@@ -67,35 +69,42 @@ class TableScanBuilder(Proxy):
 
     def supportCompletePushDown(self, aggregation: Any) -> bool:  # a Java Aggregation
         """Whether metadata alone answers the aggregates of a query."""
-        return self._counted(aggregation) is not None
+        return self._answered(aggregation) is not None
 
     def pushAggregation(self, aggregation: Any) -> bool:  # a Java Aggregation
         """Answer the aggregates by metadata, if that is exact."""
-        self._counts = self._counted(aggregation)
-        return self._counts is not None
+        self._answer = self._answered(aggregation)
+        return self._answer is not None
 
-    def _counted(self, aggregation: Any) -> pa.Table | None:  # a Java Aggregation
-        """The row of `count(*)`; None for other aggregates, and where rows may be replaced, deleted or filtered out."""
+    def _answered(self, aggregation: Any) -> pa.Table | None:  # a Java Aggregation
+        """The row of `count(*)`, `min` and `max`; None for others, and where files have other rows than the table."""
+        if len(aggregation.groupByExpressions()) or self._filters or not self._loaded.is_whole:
+            return None
         functions = list(aggregation.aggregateExpressions())
-        kinds = {function.getClass().getSimpleName() for function in functions}
-        if (
-            kinds != {"CountStar"}
-            or len(aggregation.groupByExpressions())
-            or self._filters
-            or not self._loaded.is_whole
-        ):
+        kinds = [str(function.getClass().getSimpleName()) for function in functions]
+        if not {_COUNT, _MIN, _MAX}.issuperset(kinds):
             return None
         files = self._loaded.table.store
         splits = plan_read(files, self._loaded.snapshot, where=None).splits
         if files.schema.is_change_log or not all(split.is_plain for split in splits):
             return None
-        rows = pa.array([sum(split.row_count for split in splits)], pa.int64())
-        return pa.table({f"count_{at}": rows for at in range(len(functions))})
+        found: dict[str, pa.Array] = {}
+        for at, (kind, function) in enumerate(zip(kinds, functions, strict=True)):
+            if kind == _COUNT:
+                found[f"count_{at}"] = pa.array([sum(split.row_count for split in splits)], pa.int64())
+                continue
+            named = function.column()
+            names = list(named.fieldNames()) if hasattr(named, "fieldNames") else []
+            both = known_range(files, splits, str(names[0])) if len(names) == 1 else None
+            if both is None:
+                return None
+            found[f"{kind.lower()}_{at}"] = both.slice(0 if kind == _MIN else 1, 1).combine_chunks()
+        return pa.table(found)
 
     def build(self) -> Proxy:
         """The scan."""
-        if self._counts is not None:
-            return LocalRows(self.jvm, f"lakelog count of {self._loaded.identity}", self._counts)
+        if self._answer is not None:
+            return LocalRows(self.jvm, f"lakelog aggregates of {self._loaded.identity}", self._answer)
         scan = TableScan(self.jvm, self._loaded, self._schema, tuple(self._filters), tuple(self._pushed))
         return scan.as_local() if self._loaded.is_whole and scan.is_small else scan
 

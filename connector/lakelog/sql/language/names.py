@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError, UnsupportedError
 from lakelog.common.quoting import listed, shown
+from lakelog.sql.language.dialect import LakelogDialect
 
 if TYPE_CHECKING:
     from lakelog.catalog import Catalog, Table
@@ -51,7 +52,22 @@ class SqlNames:
         """The query of a temporary view; None for another name."""
         return None if table.db else self.views.get(table.name.lower())
 
-    def found(self, table: exp.Table) -> FoundName:
+    def found(self, table: exp.Table, *, partition: bool = False) -> FoundName:
+        """The name of the table of a statement, with an alias, and with PARTITION where `partition` says so.
+
+        Raises as `resolved`, and UnsupportedError for other words behind the name: only queries read states.
+        """
+        known = {"this", "db", "catalog", "alias"} | ({"partition"} if partition else set())
+        for key, value in table.args.items():
+            if value and key not in known:
+                parts = value if isinstance(value, list) else [value]
+                text = " ".join(
+                    part.sql(dialect=LakelogDialect) if isinstance(part, exp.Expr) else str(part) for part in parts
+                )
+                raise UnsupportedError(f"{shown(text)} behind the name of the table has no meaning in this statement")
+        return self.resolved(table)
+
+    def resolved(self, table: exp.Table) -> FoundName:
         """A table's name. Raises InvalidRequestError, and NotFoundError for a catalog that is not attached."""
         parts = [part.name for part in table.parts]
         if len(parts) == _DEPTH:
@@ -101,7 +117,7 @@ def check_arguments(statement: exp.Expr, known: Collection[str]) -> None:
     """Raise UnsupportedError for a part of a statement that would be dropped in silence."""
     for name, value in statement.args.items():
         if value and name not in known:
-            text = value.sql() if isinstance(value, exp.Expr) else name.strip("_")
+            text = value.sql(dialect=LakelogDialect) if isinstance(value, exp.Expr) else name.strip("_")
             raise UnsupportedError(f"{statement.key.upper()} with {shown(text)} has no meaning here")
 
 

@@ -176,7 +176,7 @@ class QueryTables:
 
     def _registered(self, table: exp.Table) -> str:
         """The name of the relation of a table at its state."""
-        found = self.names.found(table)
+        found = self.names.resolved(table)
         clauses = table.args.get("version")
         state = "" if clauses is None else f" {clauses.sql(dialect=LakelogDialect)}"
         name = f"{found}{state}"

@@ -5,6 +5,7 @@ Source: Spark and FLIP-188, "CREATE TABLE"; Paimon, "Spark DDL", for the propert
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -177,7 +178,7 @@ def _words(names: SqlNames, found: FoundName, statement: exp.Expr, columns: list
             case exp.LikeProperty():
                 pass
             case exp.Property():
-                options[one.name] = one.args["value"].name
+                options |= option_pairs([one])
             case _:
                 raise UnsupportedError(f"table {found}: {one.sql(dialect=LakelogDialect)} has no meaning here")
     return _Words(
@@ -186,6 +187,31 @@ def _words(names: SqlNames, found: FoundName, statement: exp.Expr, columns: list
         comment=comment if comment is not None else options.pop("comment", None),
         options=with_defaults(options, names.defaults) if names.defaults else options,
     )
+
+
+def option_pairs(given: Sequence[exp.Expr]) -> dict[str, str]:
+    """{key: value} of TBLPROPERTIES, or of pairs in brackets alone. Raises UnsupportedError for something else."""
+    found: dict[str, str] = {}
+    for one in given:
+        match one:
+            case exp.Properties():
+                found |= option_pairs(one.expressions)
+            case exp.SchemaCommentProperty():
+                found["comment"] = one.this.name
+            case exp.Property():
+                found[_key(one.this)] = one.args["value"].name
+            case exp.EQ():
+                found[_key(one.this)] = one.expression.name
+            case _:
+                raise UnsupportedError(f"{one.sql(dialect=LakelogDialect)}: expected 'key' = 'value'")
+    return found
+
+
+def _key(given: exp.Expr) -> str:
+    """The key of an option: a string, or names with dots."""
+    if isinstance(given, exp.Dot):
+        return ".".join(part.name for part in given.flatten())
+    return ".".join(part.name for part in given.parts) if isinstance(given, exp.Column) else given.name
 
 
 def _partition_column(found: FoundName, given: exp.Expr) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -11,6 +12,7 @@ from lakelog.catalog import (
     DropColumn,
     Place,
     Position,
+    RemoveOption,
     RenameColumn,
     SchemaChange,
     SetComment,
@@ -22,11 +24,17 @@ from lakelog.catalog import (
 )
 from lakelog.common.errors import InvalidRequestError, NotFoundError, UnsupportedError
 from lakelog.common.quoting import shown
+from lakelog.logstore.options import CHANGE_TRACKING, UNTRACKED_PARTITIONS
 from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.language.names import FoundName, SqlNames, check_arguments
 from lakelog.sql.queries.reading import QueryTables
-from lakelog.sql.statements.created_tables import create_table
+from lakelog.sql.statements.created_tables import create_table, option_pairs
 from lakelog.sql.statements.row_statements import partition_where
+
+if TYPE_CHECKING:
+    from lakelog.catalog import Table
+
+_OR = " OR "
 
 
 def create(names: SqlNames, statement: exp.Expr) -> None:
@@ -69,8 +77,13 @@ def drop(names: SqlNames, statement: exp.Expr) -> None:
 
 def alter(names: SqlNames, statement: exp.Expr) -> None:
     """ALTER TABLE: all of its changes, or none."""
-    found = names.found(statement.this)
+    check_arguments(statement, ("this", "kind", "actions"))
+    found = names.found(statement.this, partition=True)
+    partition = statement.this.args.get("partition")
     changes: list[SchemaChange] = []
+    if partition is not None:
+        changes += _tracked(found.table, partition_where(found.table, partition), statement.args["actions"])
+        statement.args["actions"].clear()
     for action in statement.args["actions"]:
         if isinstance(action, exp.AlterRename):
             _rename(names, found, action.this)
@@ -90,17 +103,34 @@ def use(names: SqlNames, statement: exp.Expr) -> None:
     names.use(statement.this)
 
 
+def _tracked(table: Table, where: str, actions: list[exp.Expr]) -> Iterator[SchemaChange]:
+    """ALTER TABLE ... PARTITION ... SET ('change-tracking' = ...): FLIP-188, "Partition"."""
+    pairs = option_pairs(actions[0].expressions) if len(actions) == 1 and isinstance(actions[0], exp.AlterSet) else {}
+    value = pairs.get(CHANGE_TRACKING.key, "").lower()
+    if len(pairs) != 1 or value not in ("true", "false"):
+        raise UnsupportedError(
+            f"ALTER TABLE ... PARTITION sets {CHANGE_TRACKING.key} to 'true' or 'false' and nothing else"
+        )
+    key = UNTRACKED_PARTITIONS.key
+    parts = [part for part in table.schema.options.get(key, "").split(_OR) if part]
+    if value == "true" and parts and where not in parts:
+        raise InvalidRequestError(
+            f"table {table.name} has {key}={_OR.join(parts)!r}, which does not name the partition as {where!r}: set "
+            "the option itself"
+        )
+    left = [part for part in parts if part != where] + ([] if value == "true" else [where])
+    if left:
+        yield SetOption(key, _OR.join(left))
+    elif parts:
+        yield RemoveOption(key)
+
+
 def column_path(given: exp.Expr) -> tuple[str, ...]:
     """The name of a column, or the names down to a field of one."""
     if isinstance(given, exp.Dot):
         return tuple(name for part in given.flatten() for name in column_path(part))
     parts = given.parts if isinstance(given, exp.Column) else [given]
     return tuple(part.name for part in parts)
-
-
-def option_pairs(given: list[exp.Expr]) -> dict[str, str]:
-    """{key: value} of TBLPROPERTIES."""
-    return {one.name if isinstance(one.this, exp.Literal) else one.this.name: one.args["value"].name for one in given}
 
 
 def comment(names: SqlNames, statement: exp.Expr) -> None:
@@ -148,9 +178,8 @@ def _changes(found: FoundName, action: exp.Expr) -> Iterator[SchemaChange]:
             if action.args.get("location") is not None:
                 raise UnsupportedError("SET LOCATION: a table of a warehouse is where its name says; RENAME moves it")
             check_arguments(action, ("expressions",))
-            for given in action.expressions:
-                for key, value in option_pairs(given.expressions).items():
-                    yield SetTableComment(value) if key == "comment" else SetOption(key, value)
+            for key, value in option_pairs(action.expressions).items():
+                yield SetTableComment(value) if key == "comment" else SetOption(key, value)
         case exp.AlterColumn():
             yield from _altered(action)
         case _:

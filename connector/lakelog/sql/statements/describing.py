@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 from sqlglot import exp
 
 from lakelog.catalog.procedures.procedures import find_procedure
+from lakelog.catalog.tables.describing import PartitionDescription, described_rows
 from lakelog.common.arrow import from_arrow_type
 from lakelog.common.errors import InvalidRequestError, NotFoundError, UnsupportedError
 from lakelog.common.quoting import shown
@@ -43,7 +43,6 @@ _KINDS = (
 )
 _STYLES = ("EXTENDED", "FORMATTED")
 _Row: TypeAlias = tuple[str, str, str | None]
-_DURATIONS = ("retention_millis",)
 
 
 def describe(names: SqlNames, statement: exp.Expr) -> pa.Table:
@@ -160,15 +159,15 @@ def _details(found: FoundName, partition: exp.Expr | None, *, is_extended: bool)
     if partition is not None:
         yield "", "", ""
         yield "# Detailed Partition Information", "", ""
-        yield from _described(_partition(found, partition))
+        yield from ((label, text, "") for label, text in described_rows(_partition(found, partition)))
     elif is_extended:
         yield "", "", ""
         yield "# Detailed Table Information", "", ""
         yield "Provider", "lakelog", ""
-        yield from _described(found.table.describe())
+        yield from ((label, text, "") for label, text in described_rows(found.table.describe()))
 
 
-def _partition(found: FoundName, partition: exp.Expr) -> object:
+def _partition(found: FoundName, partition: exp.Expr) -> PartitionDescription:
     table = found.table
     asked = {key: str(value) for key, value in partition_values_of(table, partition).items()}
     if missing := [key for key in table.schema.partition_keys if key not in asked]:
@@ -177,24 +176,6 @@ def _partition(found: FoundName, partition: exp.Expr) -> object:
         if {key: str(value) for key, value in one.values.items()} == asked:
             return one
     raise NotFoundError(f"table {found} has no partition ({', '.join(f'{key}={asked[key]}' for key in asked)})")
-
-
-def _described(given: object) -> Iterator[_Row]:
-    for name in given.__slots__:  # type: ignore[attr-defined]  # the slots of a dataclass are its fields, in their order
-        label = name if name in _DURATIONS else name.removesuffix("_millis")
-        yield label.replace("_", " ").capitalize(), _shown(name, getattr(given, name)), ""
-
-
-def _shown(name: str, value: object) -> str:
-    if value is None:
-        return ""
-    if name.endswith("_millis") and name not in _DURATIONS and isinstance(value, int):
-        return datetime.fromtimestamp(value / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, Mapping):
-        return ", ".join(f"{key}={one}" for key, one in value.items())
-    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _table(rows: Iterable[_Row]) -> pa.Table:

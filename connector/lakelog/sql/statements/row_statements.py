@@ -42,7 +42,7 @@ def insert(names: SqlNames, statement: exp.Expr) -> None:
     """INSERT INTO and INSERT OVERWRITE. Raises ConflictError for an overwrite behind another commit."""
     check_arguments(statement, _OF_INSERT)
     target, listed = _target(statement.this)
-    found = names.found(target)
+    found = names.found(target, partition=True)
     table, what = found.table, f"INSERT INTO {found}"
     constants = partition_values_of(table, target.args.get("partition"))
     columns = _listed(table, listed, what) if listed else [field.name for field in table.schema.fields]

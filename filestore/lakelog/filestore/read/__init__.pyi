@@ -12,6 +12,7 @@ from lakelog.filestore.read.changes import read_change_file as read_change_file
 from lakelog.filestore.read.changes import snapshot_of_changes as snapshot_of_changes
 from lakelog.filestore.read.fallback import plan_read as plan_read
 from lakelog.filestore.read.json_rows import to_json_lines as to_json_lines
+from lakelog.filestore.read.known_ranges import known_range as known_range
 from lakelog.filestore.read.scan import DataSplit as DataSplit
 from lakelog.filestore.read.scan import plan_splits as plan_splits
 from lakelog.filestore.read.split_rows import read_splits as read_splits

@@ -86,7 +86,7 @@ class Pruning:
         self._partitions: dict[bytes, dict[str, ColumnBounds]] = {}
         self._open_partitions: dict[bytes, bool] = {}
         self._buckets: dict[int, frozenset[int]] = {}
-        self._columns = _StatsColumns(table)
+        self._columns = StatsColumns(table)
 
     def may_hold_manifest(self, manifest: ManifestFileMeta) -> bool:
         """False when no entry of the manifest is of a needed file."""
@@ -127,13 +127,13 @@ class Pruning:
         """False when no key of the file can pass: then no younger or older row of its keys can pass either."""
         if self._bound is None or not self._schema.primary_keys:
             return True
-        return may_hold(self._bound, _FileBounds(self._columns, self._partitions[partition], file, has_values=False))
+        return may_hold(self._bound, FileBounds(self._columns, self._partitions[partition], file, has_values=False))
 
     def rows_may_match(self, partition: bytes, file: DataFileMeta) -> bool:
         """False when no row of the file can pass, before merging."""
         if self._bound is None or file.write_cols is not None:  # nothing is known for files with some of the columns
             return True
-        return may_hold(self._bound, _FileBounds(self._columns, self._partitions[partition], file, has_values=True))
+        return may_hold(self._bound, FileBounds(self._columns, self._partitions[partition], file, has_values=True))
 
     def left_of(self, partition: bytes, section: Section) -> tuple[DataFileMeta, ...]:
         """The files of a section that must be read."""
@@ -157,11 +157,11 @@ def _buckets_of(schema: TableSchema, keys: Sequence[tuple[StoredValue, ...]], to
     return frozenset(bucket_of(to_table(fields, keys), fields, total_buckets, schema.bucket_function).tolist())
 
 
-class _FileBounds:
+class FileBounds:
     """The bounds of one file's columns, read from its statistics on demand."""
 
     def __init__(
-        self, columns: _StatsColumns, partition: dict[str, ColumnBounds], file: DataFileMeta, *, has_values: bool
+        self, columns: StatsColumns, partition: dict[str, ColumnBounds], file: DataFileMeta, *, has_values: bool
     ) -> None:
         self._columns = columns
         self._partition = partition
@@ -176,7 +176,7 @@ class _FileBounds:
         return self._columns.of_value(self._file, name) if known is None and self._has_values else known
 
 
-class _StatsColumns:
+class StatsColumns:
     """The position of each column of the table in the statistics of a file, by field ids: a file has its own schema."""
 
     def __init__(self, table: TableStore) -> None:

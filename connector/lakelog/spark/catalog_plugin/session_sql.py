@@ -1,0 +1,152 @@
+"""What `attach` wraps in a session: `sql` and `newSession`.
+
+Spark refuses UPDATE and MERGE for tables whose writers are not in the JVM, and its DESCRIBE knows no watermark. So
+`attach` wraps `spark.sql` of the session visibly, and `detach` unwraps it: a statement that Spark's parser takes for
+one of these, on one of our tables, is run here; every other one passes as it is. Other ways to such statements,
+`df.mergeInto`, scripts and EXECUTE IMMEDIATE, do not pass through `spark.sql`.
+
+Source: Spark, `org.apache.spark.sql.catalyst.parser.ParserInterface`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any  # Any: py4j gives Java objects without types
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as spark
+from pyspark.sql.sql_formatter import SQLStringFormatter
+
+from lakelog.catalog import Catalog
+from lakelog.catalog.tables.describing import described_rows
+from lakelog.common.errors import LakelogError
+from lakelog.spark.catalog_plugin.java.java_errors import as_spark_error
+from lakelog.spark.catalog_plugin.java.jvm import Jvm
+from lakelog.spark.catalog_plugin.java.parameters import with_values
+from lakelog.spark.catalog_plugin.row_statements import RowStatement, items_of
+
+_WORDS = re.compile(
+    r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(UPDATE|DELETE|MERGE|WITH|DESC|DESCRIBE)\b", re.IGNORECASE | re.DOTALL
+)
+_ANSWER = spark.StructType([spark.StructField("snapshot_id", spark.LongType())])
+_WRAPPED = "_lakelog_sql"
+_ROW_STATEMENTS = ("UpdateTable", "DeleteFromTable", "MergeIntoTable")
+_DEEP = 3  # catalog.database.table
+
+FindCatalog = Callable[[SparkSession, str], Catalog | None]
+FollowSession = Callable[[SparkSession, SparkSession], None]
+
+
+def wrap_session(session: SparkSession, find_catalog: FindCatalog, follow: FollowSession) -> None:
+    """Let `session.sql` run row statements on our tables, and `session.newSession` attach what this session has.
+
+    Nothing if the session is wrapped already.
+    """
+    if _WRAPPED in vars(session):
+        return
+    of_spark, new_of_spark = session.sql, session.newSession
+
+    def sql(sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:
+        """`SparkSession.sql`, wrapped by `attach`: UPDATE, DELETE and MERGE of tables of ours run in lakelog."""
+        if not _WORDS.match(sqlQuery):
+            return of_spark(sqlQuery, args, **kwargs)
+        formatter = SQLStringFormatter(session)
+        try:
+            text = formatter.format(sqlQuery, **kwargs) if kwargs else sqlQuery
+            return run(text, args)
+        finally:
+            formatter.clear()
+
+    def run(text: str, args: Any) -> DataFrame:
+        jvm = Jvm(session)
+        plan = _parsed(jvm, text)
+        statement = _statement_of(jvm, plan, find_catalog)
+        if statement is None:
+            return _with_description(jvm, plan, of_spark(text, args), find_catalog)
+        try:
+            if args:
+                statement = _statement_of(jvm, _parsed(jvm, with_values(jvm, text, args)), find_catalog) or statement
+            snapshot = statement.run()
+            if snapshot is not None:
+                session.catalog.refreshTable(statement.quoted_name)  # what CACHE TABLE holds
+        except LakelogError as error:
+            raise as_spark_error(jvm, error) from None
+        return session.createDataFrame([(None if snapshot is None else snapshot.id,)], _ANSWER)
+
+    def newSession() -> SparkSession:
+        """`SparkSession.newSession`, wrapped by lakelog.spark.attach: the new session has the same warehouses."""
+        made = new_of_spark()
+        follow(made, session)
+        return made
+
+    setattr(session, _WRAPPED, True)
+    session.sql, session.newSession = sql, newSession  # type: ignore[method-assign]
+
+
+def unwrap_session(session: SparkSession) -> None:
+    """Give a session its own methods back."""
+    if _WRAPPED in vars(session):
+        delattr(session, _WRAPPED)
+        del session.sql, session.newSession
+
+
+def _parsed(jvm: Jvm, text: str) -> Any:  # a Java LogicalPlan
+    """The tree of a statement."""
+    session = jvm.session._jsparkSession
+    sessions = jvm.scala_object("org.apache.spark.sql.classic.SparkSession")
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(session)  # whose conf, such as the time zone, the literals are read in
+    try:
+        return session.sessionState().sqlParser().parsePlan(text)
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+
+
+def _statement_of(jvm: Jvm, plan: Any, find_catalog: FindCatalog) -> RowStatement | None:
+    """The statement, if it is a row statement on one of our tables."""
+    queries = None
+    if plan.getClass().getSimpleName() == "UnresolvedWith":
+        queries, plan = plan, plan.child()
+    kind = plan.getClass().getSimpleName()
+    if kind not in _ROW_STATEMENTS:
+        return None
+    target = plan.targetTable() if kind == "MergeIntoTable" else plan.table()
+    alias = None
+    if target.getClass().getSimpleName() == "SubqueryAlias":
+        alias, target = str(target.alias()), target.child()
+    if target.getClass().getSimpleName() != "UnresolvedRelation":
+        return None
+    catalog, name = _own_table(jvm, target, find_catalog)
+    if catalog is None:
+        return None  # Spark has the error for it
+    return RowStatement(jvm=jvm, plan=plan, catalog=catalog, full_name=name, alias=alias, queries=queries)
+
+
+def _own_table(jvm: Jvm, relation: Any, find_catalog: FindCatalog) -> tuple[Catalog | None, str]:
+    """The catalog of a table of ours that a tree names, None for another one; and the full name."""
+    parts = [str(part) for part in items_of(relation.multipartIdentifier())]
+    if len(parts) < _DEEP:
+        manager = jvm.session._jsparkSession.sessionState().catalogManager()
+        current = [str(part) for part in manager.currentNamespace()]
+        parts = [str(manager.currentCatalog().name()), *(current if len(parts) == 1 else []), *parts]
+    catalog = find_catalog(jvm.session, parts[0])
+    is_ours = catalog is not None and len(parts) == _DEEP and catalog.table_exists(".".join(parts[1:]))
+    return (catalog if is_ours else None), ".".join(parts)
+
+
+def _with_description(jvm: Jvm, plan: Any, frame: DataFrame, find_catalog: FindCatalog) -> DataFrame:
+    """The answer of a statement; that of DESCRIBE TABLE EXTENDED with what we know of a table of ours.
+
+    Source: FLIP-188, "DESCRIBE".
+    """
+    if plan.getClass().getSimpleName() != "DescribeRelation" or not plan.isExtended():
+        return frame
+    catalog, name = _own_table(jvm, plan.relation(), find_catalog)
+    if catalog is None:
+        return frame
+    described = described_rows(catalog.load_table(name.partition(".")[2]).describe())
+    rows = [tuple(row) for row in frame.collect()]
+    rows += [("", "", ""), ("# Files and Log", "", ""), *((label, text, "") for label, text in described)]
+    return jvm.session.createDataFrame(rows, frame.schema)
