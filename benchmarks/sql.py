@@ -65,6 +65,7 @@ def run(session: SparkSession, work: Path, scale: float, repeats: int) -> dict[s
     sums = dict.fromkeys(ways, 0.0)
     for query, text in tpch.queries(scale).items():
         check(query, {way: run_once(text) for way, run_once in ways.items()})
+        print(f"{query} has the same rows in all ways", flush=True)
         runs = {way: partial(timed, run_once, text) for way, run_once in ways.items()}
         for way, measures in in_turns(runs, repeats=repeats).items():
             wall = median_wall_s(measures)

@@ -15,7 +15,7 @@ from pyspark.sql import types as spark
 
 from lakelog.filestore.predicate import Predicate
 from lakelog.filestore.read import DataSplit, plan_read
-from lakelog.spark.catalog_plugin.java.java_predicates import joined_filters, pushed_filter
+from lakelog.spark.catalog_plugin.java.java_predicates import is_long_list, joined_filters, pushed_filter
 from lakelog.spark.catalog_plugin.java.local_rows import rows_in_java
 from lakelog.spark.catalog_plugin.java.planned_scans import parquet_scan, python_scan, python_source, python_table
 from lakelog.spark.catalog_plugin.java.proxy import Proxy
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 # Up to this size rows are read by the driver: a task that starts a Python worker takes longer.
 _LOCAL_ROWS, _LOCAL_BYTES = 10_000, 1 << 20
+_RUNTIME_VALUES_MAX = 1_000
 
 
 class TableScan(ScanProxy):
@@ -79,12 +80,16 @@ class TableScan(ScanProxy):
         return self.jvm.array(self.jvm.connector("expressions.NamedReference"), chosen)
 
     def filter(self, predicates: Any) -> None:  # Java Predicate[]s
-        """Values that Spark has found while the query runs, for example of the other side of a join."""
+        """Values that Spark has found while the query runs, for example of the other side of a join.
+
+        A long list of them is left: to bring a million values here takes minutes, and they exclude few files.
+        """
         fields = self._loaded.table.schema.fields
+        predicates = [one for one in predicates if not is_long_list(one, _RUNTIME_VALUES_MAX)]
         found = [one for predicate in predicates if (one := pushed_filter(predicate, fields)) is not None]
         with self._lock:
             self._filters += [one.filter for one in found]
-            self._runtime += list(predicates)
+            self._runtime += predicates
             self._scan = None
             self.__dict__.pop("_splits", None)
 

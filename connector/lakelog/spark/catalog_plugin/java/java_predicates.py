@@ -76,6 +76,11 @@ def pushed_filter(predicate: Any, fields: Sequence[DataField]) -> Pushed | None:
     return found
 
 
+def is_long_list(predicate: Any, values_max: int) -> bool:  # a Java Predicate
+    """Whether a predicate compares a column with more values than that, which are counted and not read."""
+    return str(predicate.name()) == "IN" and len(predicate.children()) > values_max + 1
+
+
 def joined_filters(filters: Sequence[Predicate]) -> Predicate | None:
     """All filters together; None for none."""
     if len(filters) > 1:
