@@ -6,12 +6,15 @@ import random
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any  # Any: py4j gives Java objects without types
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.catalog import Catalog
 from lakelog.spark import attach, detach
+from lakelog.spark.catalog_plugin import table_scan
+from lakelog.spark.catalog_plugin.java.java_predicates import pushed_filter
 from tests.support.examples import examples
 
 COLUMNS = (
@@ -202,6 +205,27 @@ def test_a_small_table_is_broadcast_and_filters_the_scan_of_a_large_one(session:
     rows = session.sql("SELECT t.v, f.w FROM lake.db.t t JOIN lake.db.few f ON t.id = f.id WHERE f.w = 'y'")
     assert [tuple(row) for row in rows.collect()] == [("v39000", "y")]
     assert "BroadcastHashJoin" in plan(rows)
+
+
+def test_a_long_list_of_values_that_a_join_finds_is_not_brought_here(
+    session: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark gives the keys of the smaller side to the scan of the other one: a call for each takes minutes."""
+    read: list[int] = []
+
+    def counting(predicate: Any, fields: Any) -> Any:
+        read.append(len(predicate.children()))
+        return pushed_filter(predicate, fields)
+
+    large(session, compacted=True)
+    session.sql("CREATE TABLE lake.db.few (id BIGINT NOT NULL, w INT) TBLPROPERTIES ('primary-key'='id')")
+    session.sql("INSERT INTO lake.db.few SELECT id * 3, CAST(id % 2 AS INT) FROM range(6000)")
+    monkeypatch.setattr(table_scan, "pushed_filter", counting)
+    for condition, count in (("f.w = 1", 3_000), ("f.w = 1 AND f.id < 300", 50)):
+        rows = session.sql(f"SELECT count(t.v) FROM lake.db.t t JOIN lake.db.few f ON t.id = f.id WHERE {condition}")
+        assert rows.collect() == [(count,)]
+    assert read  # the short list is used
+    assert max(read) <= 51
 
 
 def test_one_statement_sees_one_snapshot_and_the_next_the_newest(session: SparkSession, tmp_path: Path) -> None:

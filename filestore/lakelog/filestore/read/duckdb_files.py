@@ -24,6 +24,7 @@ from typing import Any  # Any: duckdb and fsspec have no types here
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
+import duckdb
 import pyarrow.parquet as pq
 from fsspec import AbstractFileSystem
 
@@ -39,6 +40,9 @@ from lakelog.filestore.metadata.manifests.data_file import DataFileMeta
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.tables.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
+from lakelog.filestore.predicate import Predicate
+from lakelog.filestore.read.arrow_dataset import LakelogDataset
+from lakelog.filestore.read.duckdb_bases import base_files, has_bases, young_files
 from lakelog.filestore.read.planned_read import PlannedRead
 from lakelog.filestore.read.scan import DataSplit
 from lakelog.filestore.schema.evolution import FieldMapping
@@ -61,8 +65,13 @@ class OwnFiles:
     All have the same columns, so that DuckDB knows from the first file what is in each.
     """
 
-    def __init__(self, read: PlannedRead, files: Sequence[tuple[BucketId, DataFileMeta]]) -> None:
+    def __init__(
+        self, read: PlannedRead, files: Sequence[tuple[BucketId, DataFileMeta]], based: Sequence[DataSplit] = ()
+    ) -> None:
+        """The splits in `based` have younger files, which replace rows of the files: see `duckdb_bases`."""
         self._read = read
+        self._based = {(split.bucket_id, file.file_name) for split in based for file in split.files}
+        self._young = [young for split in based for young in young_files(split)]
         self.store = files
         self._keys = {(bucket, file.file_name) for bucket, file in files}
         self._others = self._without(read.splits)
@@ -76,12 +85,30 @@ class OwnFiles:
         with _REGISTERING:
             if not connection.filesystem_is_registered(_PROTOCOL):
                 connection.register_filesystem(_FILES)
-        names = ", ".join('"{}"'.format(field.name.replace('"', '""')) for field in self._read.fields)
-        urls = ", ".join(f"'{_PROTOCOL}://{self._name}/{number}'" for number in range(len(self.store) + 1))
-        rows = sum(file.row_count for _, file in self.store)
+        parts = {False: [0], True: [0]}  # the first file is artificial
+        for number, (bucket, file) in enumerate(self.store, 1):
+            parts[(bucket, file.file_name) in self._based].append(number)
+        alone, based = (None if len(found) == 1 else self._scanned(connection, found) for found in parts.values())
+        if based is None:
+            return alone
+        fields = [self._read.table.schema.field(name) for name in self._read.table.schema.primary_keys]
+        young = duckdb.from_arrow(LakelogDataset(fields, self._young_keys), connection=connection).set_alias("young")
+        condition = " AND ".join(f"base.{_quoted(field)} = young.{_quoted(field)}" for field in fields)
+        kept = based.set_alias("base").join(young, condition, how="anti")
+        return kept if alone is None else alone.union(kept)
+
+    def _scanned(self, connection: Any, numbers: Sequence[int]) -> Any:
+        names = ", ".join(map(_quoted, self._read.fields))
+        urls = ", ".join(f"'{_PROTOCOL}://{self._name}/{number}'" for number in numbers)
+        rows = sum(self.store[number - 1][1].row_count for number in numbers[1:])
         # Bounds of columns leave NaN out.
         options = f"can_have_nan = true, hive_partitioning = false, explicit_cardinality = {rows}"
         return connection.sql(f"SELECT {names} FROM read_parquet([{urls}], {options})")
+
+    def _young_keys(self, names: Sequence[str], also: Predicate | None) -> PlannedRead:
+        """The keys of younger files, more than once those that several of them have."""
+        table = self._read.table
+        return replace(self._read, fields=table.schema.select(names), where=None, skip=also, splits=self._young)
 
     @property
     def are_all(self) -> bool:
@@ -118,7 +145,7 @@ class OwnFiles:
         return self.store[number - 1][1].file_size_bytes if number else len(self._columns)
 
     def _without(self, splits: Iterable[DataSplit]) -> tuple[DataSplit, ...]:
-        """The splits without the files. The files share no key with other files, so that no merge needs them."""
+        """The splits without the files. No merge needs them: other files have none of the keys that they give."""
         left = (
             replace(split, files=tuple(file for file in split.files if not self._has(split, file))) for split in splits
         )
@@ -147,18 +174,29 @@ def may_have_own_files(table: TableStore, snapshot: Snapshot, fields: Sequence[D
 def own_files(read: PlannedRead) -> OwnFiles | None:
     """The files of a read that DuckDB may read itself; None if there are none, or too many.
 
-    They need no merge, and hold the columns of the read unchanged. See `may_have_own_files`.
+    They need no merge, or are those of `base_files`, and hold the columns of the read unchanged. See
+    `may_have_own_files`.
     """
     layouts = _Layouts(read.table, read.fields)
     found: defaultdict[Sequence[DataField], list[tuple[BucketId, DataFileMeta]]] = defaultdict(list)
+    based: list[DataSplit] = []
+    may_be_based = has_bases(read.table, read.fields)
     for split in read.splits:
-        for file in split.files if split.raw_convertible and split.branch is None else ():
+        files: Sequence[DataFileMeta] = split.files if split.raw_convertible and split.branch is None else ()
+        if may_be_based and (bases := base_files(split)):
+            based.append(split)
+            files = bases
+        for file in files:
             layout = None if file.file_name in split.deletions else layouts.of(file)
             if layout is not None:
                 found[layout].append((split.bucket_id, file))
-    files = max(found.values(), key=lambda files: sum(file.row_count for _, file in files), default=[])
-    is_few = len(files) <= _FILES_MAX and sum(file.row_count for _, file in files) <= _ROWS_MAX
-    return OwnFiles(read, files) if files and is_few else None
+    chosen = max(found.values(), key=lambda files: sum(file.row_count for _, file in files), default=[])
+    is_few = len(chosen) <= _FILES_MAX and sum(file.row_count for _, file in chosen) <= _ROWS_MAX
+    return OwnFiles(read, chosen, based) if chosen and is_few else None
+
+
+def _quoted(field: DataField) -> str:
+    return '"{}"'.format(field.name.replace('"', '""'))
 
 
 @lru_cache(maxsize=64)
