@@ -123,7 +123,7 @@ def check(query: str, found: Mapping[str, Rows]) -> None:
 def is_same(one: Sequence[object], other: Sequence[object]) -> bool:
     """Whether two rows are the same; engines give a quotient as a decimal or as a double."""
     return all(
-        math.isclose(float(a), float(b), rel_tol=1e-5)
+        math.isclose(float(a), float(b), rel_tol=1e-5, abs_tol=1e-6)
         if isinstance(a, int | float | Decimal) and isinstance(b, int | float | Decimal)
         else a == b
         for a, b in zip(one, other, strict=True)

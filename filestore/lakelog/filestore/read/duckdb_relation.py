@@ -1,4 +1,4 @@
-"""Reads as relations of DuckDB: DuckDB itself reads large files that need no merge, all others come through Arrow."""
+"""Reads as relations of DuckDB: DuckDB itself reads large files, see `duckdb_files`, all others come through Arrow."""
 
 from __future__ import annotations
 

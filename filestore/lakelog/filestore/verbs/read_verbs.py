@@ -187,7 +187,8 @@ class ReadableTable(TableStore):
         """The rows as a DuckDB relation, in no order. Needs duckdb 2.0: releases before it lose rows with NaN.
 
         The snapshot is chosen now. Columns and filters of a query reach the files, even without `columns` and `where`;
-        each query reads them as a stream. Without `where` DuckDB reads large files that need no merge itself.
+        each query reads them as a stream. Without `where` DuckDB reads large files itself: those that need no merge,
+        and, if the key is among the columns, the oldest ones of a bucket with few younger rows.
         """
         try:
             import duckdb
