@@ -13,6 +13,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # public name
 
 from lakelog.catalog import Table
 from lakelog.logstore.kafka.clients.offsets import (
+    Position,
     high_watermark,
     high_watermarks,
     last_stable_offsets,
@@ -40,8 +41,12 @@ def await_committed(table: Table) -> None:
     """Return when readers see all that writers have committed: last stable offsets lag. No transaction may be open."""
     log = log_of_table(table)
     topic, count = kafka_topic(log), log.bucket_count
-    ends = {bucket: at.offset for bucket, at in high_watermarks(topic, count).items()}
-    while {bucket: at.offset for bucket, at in last_stable_offsets(topic, count).items()} != ends:
+
+    def offsets(of: Mapping[int, Position]) -> dict[int, int]:
+        return {bucket: at.offset for bucket, at in of.items()}
+
+    # Both are asked for again: the marker that ends a transaction may come after the first answer.
+    while offsets(last_stable_offsets(topic, count)) != offsets(high_watermarks(topic, count)):
         pass
 
 
