@@ -309,3 +309,13 @@ def test_a_table_is_made_again_by_what_show_create_table_says(connection: SqlCon
     hidden = "lakelog.table-uuid"
     assert {**second.options, hidden: ""} == {**first.options, hidden: ""}
     assert connection.sql("SHOW CREATE TABLE again")["createtab_stmt"][0].as_py() == text.replace("`odd-t`", "again")
+
+
+def test_a_partition_is_named_by_any_string(connection: SqlConnection) -> None:
+    connection.sql("CREATE TABLE odd (id INT NOT NULL, d STRING, PRIMARY KEY (id, d)) PARTITIONED BY (d)")
+    values = ["a\\b", "it's", "\\'", "plain"]
+    for at, value in enumerate(values):
+        connection.sql("INSERT INTO odd VALUES (?, ?)", [at, value])
+    for at, value in enumerate(values):
+        connection.sql("TRUNCATE TABLE odd PARTITION (d = :d)", {"d": value})
+        assert connection.sql("SELECT id FROM odd ORDER BY id")["id"].to_pylist() == [*range(at + 1, len(values))]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from lakelog.catalog.columns.existing import check_replaced
 from lakelog.common.errors import InvalidRequestError
@@ -25,6 +25,7 @@ from lakelog.warehouse.system_names import check_is_free
 if TYPE_CHECKING:
     from lakelog.catalog.catalog import Catalog
     from lakelog.catalog.verbs.table import Table
+    from lakelog.filestore.schema import TableSchema
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,33 +37,32 @@ class StagedTable:
     discard: Callable[[], None]
 
 
-def stage_table(
-    catalog: Catalog,
-    identifier: str,
-    *,
-    schema: object,
-    primary_keys: Sequence[str],
-    partition_keys: Sequence[str],
-    options: Mapping[str, str],
-    comment: str | None,
-) -> StagedTable:
+class TableWords(TypedDict):
+    """What a statement says of a new table beside its columns: arguments of `Catalog.create_table`."""
+
+    primary_keys: Sequence[str]
+    partition_keys: Sequence[str]
+    options: Mapping[str, str]
+    comment: str | None
+
+
+class NewTable(TableWords):
+    """What a statement says of a new table: arguments of `Catalog.create_table`."""
+
+    schema: object
+
+
+def stage_table(catalog: Catalog, identifier: str, **new: Unpack[NewTable]) -> StagedTable:
     """Make a table that appears at `commit`, which raises InvalidRequestError if there is one by then.
 
-    The arguments are those of `Catalog.create_table`, and so are its errors.
+    Raises as `Catalog.create_table`.
     """
     name = Identifier.parse(identifier)
     check_is_free(name.database)
-    made = catalog._new_schema(schema, primary_keys, partition_keys, options, comment)
+    made = _asked(catalog, new)
     store, target = catalog._file_io, name.path(catalog.warehouse)
     if has_log(made.options) or not isinstance(store, FolderStore):
-        table = catalog.create_table(
-            identifier,
-            schema=schema,
-            primary_keys=primary_keys,
-            partition_keys=partition_keys,
-            options=options,
-            comment=comment,
-        )
+        table = catalog.create_table(identifier, **new)
         return StagedTable(table=table, commit=lambda: None, discard=lambda: catalog.drop_table(identifier))
     parent = target.rpartition("/")[0]
     staged = f"{parent}/.{name.table}-{uuid.uuid4()}"
@@ -78,21 +78,18 @@ def stage_table(
     return StagedTable(table=table, commit=commit, discard=lambda: catalog._file_io.delete_tree(staged))
 
 
-def replaced_table(
-    catalog: Catalog,
-    identifier: str,
-    *,
-    schema: object,
-    primary_keys: Sequence[str],
-    partition_keys: Sequence[str],
-    options: Mapping[str, str],
-    comment: str | None,
-) -> Table:
-    """The existing table that REPLACE TABLE gives other rows; the arguments are those of `Catalog.create_table`.
+def replaced_table(catalog: Catalog, identifier: str, **new: Unpack[NewTable]) -> Table:
+    """The existing table that REPLACE TABLE gives other rows.
 
     Raises UnsupportedError for a table with other columns, keys or options, NotFoundError if there is none.
     """
     table = catalog.load_table(identifier)
-    asked = catalog._new_schema(schema, primary_keys, partition_keys, options, comment)
-    check_replaced(table.schema, asked, options, table_name=identifier)
+    check_replaced(table.schema, _asked(catalog, new), new["options"], table_name=identifier)
     return table
+
+
+def _asked(catalog: Catalog, new: NewTable) -> TableSchema:
+    """The schema of a new table, checked."""
+    return catalog._new_schema(
+        new["schema"], new["primary_keys"], new["partition_keys"], new["options"], new["comment"]
+    )

@@ -14,6 +14,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as spark
 
 from lakelog.catalog import Table
+from lakelog.catalog.columns.written_ddl import quoted_name
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.quoting import VALUE_MAX
 from lakelog.common.types import MAX_LENGTH, ROW_KIND_COLUMN, ROW_KIND_TEXTS, DataField, TypeRoot
@@ -98,16 +99,13 @@ def refused_row_error(error: Exception) -> InvalidRequestError | None:
     return None if found is None else InvalidRequestError(found[1].strip())
 
 
-def quoted(name: str) -> str:
-    """A column's name quoted for Spark SQL, whatever characters it has."""
-    return "`" + name.replace("`", "``") + "`"
-
-
 def _shown_row(found: Mapping[str | None, spark.StructField], table: TableSchema) -> Column:
     """The key of a row and some of its other columns, as JSON, for an error: computed only for the refused row."""
     keys = [name for name in table.primary_keys if name in found]
     others = [field.name for field in table.fields if field.name in found and field.name not in keys]
-    shown = (sf.col(quoted(found[name].name)).cast("string").alias(name) for name in (*keys, *others[:_SHOWN_OTHERS]))
+    shown = (
+        sf.col(quoted_name(found[name].name)).cast("string").alias(name) for name in (*keys, *others[:_SHOWN_OTHERS])
+    )
     return sf.left(sf.to_json(sf.struct(*shown), {"ignoreNullFields": "false"}), sf.lit(VALUE_MAX * 4))
 
 
@@ -117,7 +115,7 @@ def _checked(
     wanted = to_spark_type(field.type, name=field.name)
     if found is None:
         return sf.lit(None).cast(wanted).alias(field.name)
-    given = sf.col(quoted(found.name))
+    given = sf.col(quoted_name(found.name))
     where = f"table {table_name}, column {field.name!r}"
     problems: list[tuple[Column, Column]] = []
     if found.nullable and not field.type.nullable:

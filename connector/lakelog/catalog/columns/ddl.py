@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from lakelog.catalog.columns.written_ddl import quoted_name
 from lakelog.common.errors import InvalidRequestError, LakelogError
 from lakelog.common.quoting import cut, shown
 from lakelog.common.types import DataField, DataType, TypeRoot, array_of, check_depth, map_of, parse_type, row_of
@@ -58,8 +59,7 @@ def parse_ddl_type(text: str, *, column: str) -> DataType:
 
     Raises like `parse_ddl`, also for a comment or anything else behind the type.
     """
-    quoted = column.replace("`", "``")
-    fields = parse_ddl(f"`{quoted}` {text}")
+    fields = parse_ddl(f"{quoted_name(column)} {text}")
     if len(fields) != 1 or fields[0].description is not None or fields[0].default_value is not None:
         raise InvalidRequestError(f"column {column!r}: {shown(text)} has something after the type; {_FORM}")
     return fields[0].type

@@ -44,7 +44,12 @@ def type_ddl(kind: DataType) -> str:
 def written_name(name: str) -> str:
     """A name, quoted where it has to be."""
     is_plain = _PLAIN.fullmatch(name) is not None and name.upper() not in _RESERVED
-    return name if is_plain else "`" + name.replace("`", "``") + "`"
+    return name if is_plain else quoted_name(name)
+
+
+def quoted_name(name: str) -> str:
+    """A name in backticks, whatever characters it has: in DDL, in conditions, in Spark's SQL."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def written_text(text: str) -> str:

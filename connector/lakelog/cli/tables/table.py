@@ -100,12 +100,12 @@ def rename(
 def _column(text: str) -> DataField:
     """A column given as DDL, so that its type means the same; a name with special characters needs no backticks."""
     from lakelog.catalog.columns.ddl import parse_ddl
+    from lakelog.catalog.columns.written_ddl import quoted_name
 
     name, _, kind = text.strip().partition(" ")
     if not kind:
         raise InvalidRequestError(f"column {text!r} has no type; expected a form such as 'id BIGINT NOT NULL'")
-    quoted = name.replace("`", "``")
-    fields = parse_ddl(text if name.startswith("`") else f"`{quoted}` {kind}")
+    fields = parse_ddl(text if name.startswith("`") else f"{quoted_name(name)} {kind}")
     if len(fields) != 1:
         raise InvalidRequestError(f"--column {text!r} is {len(fields)} columns; give --column for each")
     return fields[0]

@@ -6,12 +6,11 @@ and `partition`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict  # Any: py4j gives Java objects without types
+from typing import TYPE_CHECKING, Any  # Any: py4j gives Java objects without types
 
 from lakelog.catalog.columns.session_defaults import PREFIX, call_defaults, with_defaults
+from lakelog.catalog.staging import NewTable
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
-from lakelog.common.types import DataField
 from lakelog.filestore.options import parse_names
 from lakelog.spark.catalog_plugin.column_defaults import with_column_defaults
 from lakelog.spark.catalog_plugin.java.jvm import Jvm
@@ -29,16 +28,6 @@ _BUCKET, _BUCKET_KEY = "bucket", "bucket-key"
 _OF_SPARK = frozenset({"owner", "external", "is_managed_location", "table_type", "collation"})
 _OPTION_PREFIX = "option."
 _DEFAULT_PROVIDER = "spark.sql.sources.default"
-
-
-class NewTable(TypedDict):
-    """The arguments of `Catalog.create_table`."""
-
-    schema: Sequence[DataField]
-    primary_keys: Sequence[str]
-    partition_keys: Sequence[str]
-    options: Mapping[str, str]
-    comment: str | None
 
 
 def new_table(

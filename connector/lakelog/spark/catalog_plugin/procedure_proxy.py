@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any  # Any: py4j gives Java objects without types
 
+from lakelog.catalog.columns.written_ddl import quoted_name
 from lakelog.catalog.procedures.procedure import Procedure
 from lakelog.catalog.procedures.procedures import PROCEDURES
 from lakelog.spark.catalog_plugin.java.local_rows import LocalRows
 from lakelog.spark.catalog_plugin.java.proxy import Proxy
-from lakelog.spark.projection import quoted
 
 if TYPE_CHECKING:
     from lakelog.catalog import Catalog
@@ -106,7 +106,7 @@ class BoundProcedure(Proxy):
         found = self._procedure.call(self._catalog, values)
         if "table" in values:  # what CACHE TABLE holds
             parts = (self._catalog_name, *str(values["table"]).split("."))
-            self.jvm.session.catalog.refreshTable(".".join(quoted(part) for part in parts))
+            self.jvm.session.catalog.refreshTable(".".join(quoted_name(part) for part in parts))
         answer = LocalRows(self.jvm, f"lakelog answer of {self._procedure.name}", found)
         scans = self.jvm.java_class("java.util.ArrayList")()
         scans.add(answer)

@@ -16,6 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as spark
 
+from lakelog.catalog.columns.written_ddl import quoted_name
 from lakelog.catalog.tables.row_actions import (
     ACTION,
     DELETE,
@@ -31,7 +32,6 @@ from lakelog.catalog.tables.row_actions import (
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.write import StatementChanges
 from lakelog.spark.catalog_plugin.column_defaults import default_sql
-from lakelog.spark.projection import quoted
 from lakelog.spark.types import to_spark_schema, to_spark_type
 
 if TYPE_CHECKING:
@@ -138,12 +138,13 @@ class RowChanges:
         columns: list[Column] = []
         for field in self.table.schema.fields:
             if clause.values is None:
-                value = sf.col(f"{_SOURCE}.{quoted(field.name)}")
+                value = sf.col(f"{_SOURCE}.{quoted_name(field.name)}")
             elif field.name in clause.values:
                 value = self._column(clause.values[field.name])
+            elif clause.action == INSERT:
+                value = sf.expr(default_sql(field) or "NULL")
             else:
-                default = sf.expr(default_sql(field) or "NULL")
-                value = default if clause.action == INSERT else sf.col(f"{OLD}.{quoted(field.name)}")
+                value = sf.col(f"{OLD}.{quoted_name(field.name)}")
             columns.append(value.cast(to_spark_type(field.type, name=field.name)).alias(field.name))
         return sf.struct(*columns)
 
@@ -169,7 +170,7 @@ class RowChanges:
                 )
 
     def _target_row(self) -> Column:
-        return sf.struct(*(sf.col(quoted(name)) for name in self._names)).alias(OLD)
+        return sf.struct(*(sf.col(quoted_name(name)) for name in self._names)).alias(OLD)
 
     def _column(self, expression: Any) -> Column:  # a Java Expression
         made = self.jvm.scala_object("org.apache.spark.sql.classic.ExpressionUtils").column(expression)
@@ -181,7 +182,7 @@ class RowChanges:
         # Columns, and not structs: members that are NOT NULL would be so in a struct that is null, too.
         sides = [side for side in (OLD, NEW) if rows.schema[side].dataType != spark.NullType()]
         columns = [
-            sf.col(f"{side}.{quoted(name)}").alias(member(side, at))
+            sf.col(f"{side}.{quoted_name(name)}").alias(member(side, at))
             for side in sides
             for at, name in enumerate(self._names)
         ]

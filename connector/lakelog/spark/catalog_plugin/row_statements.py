@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any  # Any: py4j gives Java objects without ty
 from pyspark.sql import DataFrame
 
 from lakelog.catalog import Catalog, Table
+from lakelog.catalog.columns.written_ddl import quoted_name
 from lakelog.catalog.logs.statements import run_statement
 from lakelog.catalog.tables.row_actions import DELETE, INSERT, UPDATE, named_values
 from lakelog.common.errors import ConflictError, InvalidRequestError, UnsupportedError
@@ -23,7 +24,6 @@ from lakelog.filestore.write import StatementChanges, check_replaceable
 from lakelog.spark.catalog_plugin.column_defaults import default_sql
 from lakelog.spark.catalog_plugin.java.jvm import Jvm
 from lakelog.spark.catalog_plugin.row_changes import Clause, MergeStatement, RowChanges
-from lakelog.spark.projection import quoted
 from lakelog.spark.shown_state import SNAPSHOT_ID
 from lakelog.spark.sink.write import recorded
 
@@ -53,7 +53,7 @@ class RowStatement:
     @property
     def quoted_name(self) -> str:
         """The full name for Spark."""
-        return ".".join(quoted(part) for part in self.full_name.split("."))
+        return ".".join(quoted_name(part) for part in self.full_name.split("."))
 
     def run(self) -> Snapshot | None:
         """Run the statement; None when it changes nothing. Raises what the verbs of a table raise."""

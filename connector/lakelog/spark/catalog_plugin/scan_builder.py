@@ -44,6 +44,8 @@ class TableScanBuilder(Proxy):
         self._pushed: list[Any] = []
         self._filters: list[Predicate] = []
         self._answer: pa.Table | None = None
+        self._asked: Any = None  # a Java Aggregation
+        self._found: pa.Table | None = None
 
     def pruneColumns(self, required: Any) -> None:  # a Java StructType
         """Read only these columns; whole ones, also where a query needs a field of them."""
@@ -69,11 +71,13 @@ class TableScanBuilder(Proxy):
 
     def supportCompletePushDown(self, aggregation: Any) -> bool:  # a Java Aggregation
         """Whether metadata alone answers the aggregates of a query."""
-        return self._answered(aggregation) is not None
+        self._asked, self._found = aggregation, self._answered(aggregation)
+        return self._found is not None
 
     def pushAggregation(self, aggregation: Any) -> bool:  # a Java Aggregation
         """Answer the aggregates by metadata, if that is exact."""
-        self._answer = self._answered(aggregation)
+        # The one that Spark has just asked about: its plan is not made again.
+        self._answer = self._found if aggregation == self._asked else self._answered(aggregation)
         return self._answer is not None
 
     def _answered(self, aggregation: Any) -> pa.Table | None:  # a Java Aggregation

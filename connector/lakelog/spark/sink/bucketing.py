@@ -18,6 +18,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.pandas.functions import arrow_udf
 
 from lakelog.catalog import Table
+from lakelog.catalog.columns.written_ddl import quoted_name
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import listed
 from lakelog.common.types import DataField, TypeRoot
@@ -71,7 +72,7 @@ def native_bucket_sql(schema: TableSchema) -> str | None:
     """Spark SQL that gives the bucket; None if SQL cannot compute it."""
     fields = schema.bucket_fields
     if schema.bucket_function is BucketFunction.MOD:
-        return f"CAST(pmod(CAST({_name(fields[0].name)} AS BIGINT), {schema.bucket_count}) AS INT)"
+        return f"CAST(pmod(CAST({quoted_name(fields[0].name)} AS BIGINT), {schema.bucket_count}) AS INT)"
     if schema.bucket_function is not BucketFunction.DEFAULT or not all(map(_is_native, fields)):
         return None
     return f"abs(hash({_binary_row_sql(fields)}) % {schema.bucket_count})"
@@ -94,7 +95,7 @@ def _binary_row_sql(fields: Sequence[DataField]) -> str:
     slots: list[str] = []
     tails: list[str] = []
     for field in fields:
-        column = f"CAST({_name(field.name)} AS {to_spark_type(field.type, name=field.name).simpleString()})"
+        column = f"CAST({quoted_name(field.name)} AS {to_spark_type(field.type, name=field.name).simpleString()})"
         slot, tail = _value_sql(field, column, offset)
         if field.type.nullable and not _keeps_room_for_null(field):
             slot = f"CASE WHEN {column} IS NULL THEN {_ZERO_WORD} ELSE {slot} END"
@@ -118,7 +119,7 @@ def _null_bits_sql(fields: Sequence[DataField]) -> list[str]:
     words = []
     for word in range(null_bits_width(len(fields)) // 8):
         bits = [
-            f"CASE WHEN {_name(field.name)} IS NULL THEN {_long(1 << (index + 8) % 64)} ELSE 0L END"
+            f"CASE WHEN {quoted_name(field.name)} IS NULL THEN {_long(1 << (index + 8) % 64)} ELSE 0L END"
             for index, field in enumerate(fields)
             if (index + 8) // 64 == word and field.type.nullable
         ]
@@ -174,10 +175,6 @@ def _long(bits: int) -> str:
     return f"{bits}L" if bits < 1 << 63 else f"(-{(1 << 63) - 1}L - 1L)"
 
 
-def _name(column: str) -> str:
-    return "`" + column.replace("`", "``") + "`"
-
-
 def _vectorised(schema: TableSchema) -> Column:
     fields = schema.bucket_fields
     bucket_count, function = schema.bucket_count, schema.bucket_function
@@ -186,7 +183,7 @@ def _vectorised(schema: TableSchema) -> Column:
         rows = pa.Table.from_arrays(list(columns), names=[field.name for field in fields])
         return pa.array(bucket_of(rows, fields, bucket_count, function))
 
-    casted = [sf.col(_name(field.name)).cast(to_spark_type(field.type, name=field.name)) for field in fields]
+    casted = [sf.col(quoted_name(field.name)).cast(to_spark_type(field.type, name=field.name)) for field in fields]
     # PySpark's stubs know no functions with a variable number of columns.
     bucket_udf = arrow_udf(buckets, "int")  # type: ignore[call-overload]
     column: Column = bucket_udf(*casted)

@@ -10,8 +10,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from lakelog.catalog.columns.written_ddl import quoted_name
 from lakelog.spark.failures import error_of
-from lakelog.spark.projection import project_rows, quoted, refused_row_error
+from lakelog.spark.projection import project_rows, refused_row_error
 from lakelog.spark.sink.exchange import BLOCKS_SQL, SORT_PREFIX, TASK_COLUMN, Sender
 from lakelog.spark.sink.task import TaskMessage, parse_messages
 from lakelog.spark.worker import MESSAGE_COLUMN
@@ -31,7 +32,7 @@ def rows_by_bucket(rows: DataFrame, sender: Sender, *, order_by: Sequence[str]) 
 
     The columns `order_by` come before the rows' own order.
     """
-    order = [sf.col(quoted(name)).alias(f"{SORT_PREFIX}{at}") for at, name in enumerate(order_by)]
+    order = [sf.col(quoted_name(name)).alias(f"{SORT_PREFIX}{at}") for at, name in enumerate(order_by)]
     checked = project_rows(rows, sender.table.schema, table_name=sender.table.name, extra=order)
     return checked.mapInArrow(sender, BLOCKS_SQL).repartitionById(sender.task_count, sf.col(TASK_COLUMN))
 

@@ -27,7 +27,8 @@ _VERSIONS = ("VERSION", "SYSTEM_VERSION")
 
 
 # What follows the type of a column.
-_BEHIND_TYPES = ", ) ; NOT NULL COMMENT DEFAULT PRIMARY GENERATED AS FIRST AFTER CONSTRAINT UNIQUE CHECK REFERENCES"
+_WORDS = ", ) ; NOT NULL COMMENT DEFAULT PRIMARY GENERATED AS FIRST AFTER CONSTRAINT UNIQUE CHECK REFERENCES"
+_BEHIND_TYPES = frozenset(_WORDS.split())
 
 
 class TableClauses(exp.Expression):
@@ -99,7 +100,7 @@ class _Parser(SparkParser):
         return exp.DataType(this=exp.DType.USERDEFINED, kind=self.sql[first.start : self._prev.end + 1])
 
     def _ends_type(self) -> bool:
-        return self._curr.text.upper() in _BEHIND_TYPES.split()
+        return self._curr.text.upper() in _BEHIND_TYPES
 
     def _parse_version(self) -> Any:  # sqlglot sets what it returns as an argument of the table
         version, changes, options = self._version(), self._changes(), self._options()

@@ -42,6 +42,11 @@ def lock(connection: Any) -> None:  # a DuckDBPyConnection
     connection.execute("SET lock_configuration = true")
 
 
+def quoted(name: str) -> str:
+    """A name in DuckDB's SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
 def typed(rows: Any) -> Any:  # DuckDBPyRelations
     """The rows of a query with types that a table can have: a sum of whole numbers is a BIGINT, as in Spark."""
     kinds = [] if rows is None else [str(kind) for kind in rows.types]
@@ -49,8 +54,8 @@ def typed(rows: Any) -> Any:  # DuckDBPyRelations
         return rows
     columns = []
     for name, kind in zip(rows.columns, kinds, strict=True):
-        quoted = '"' + name.replace('"', '""') + '"'
-        columns.append(f"CAST({quoted} AS BIGINT) AS {quoted}" if kind == "HUGEINT" else quoted)
+        given = quoted(name)
+        columns.append(f"CAST({given} AS BIGINT) AS {given}" if kind == "HUGEINT" else given)
     return rows.project(", ".join(columns))
 
 

@@ -18,6 +18,7 @@ from lakelog.common.quoting import shown
 from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.language.names import SqlNames
 from lakelog.sql.language.parsing import parsed
+from lakelog.sql.queries.engine import quoted
 from lakelog.sql.queries.reading import QueryTables
 from lakelog.sql.queries.selects import with_names
 
@@ -56,9 +57,9 @@ class _PlannedTables(QueryTables):
         rows = pa.schema([one.with_name(f"scan{number}:{one.name}") for one in columns]).empty_table()
         self.connection.register(f"scan{number}", dataset(rows))  # into which DuckDB pushes filters
         chosen = ", ".join(
-            f"{_quoted(given)} AS {_quoted(one)}" for given, one in zip(rows.column_names, columns.names, strict=True)
+            f"{quoted(given)} AS {quoted(one)}" for given, one in zip(rows.column_names, columns.names, strict=True)
         )
-        self.connection.execute(f"CREATE VIEW {_quoted(name)} AS SELECT {chosen} FROM scan{number}")
+        self.connection.execute(f"CREATE VIEW {quoted(name)} AS SELECT {chosen} FROM scan{number}")
         self.scanned.append(_Scanned(name=name, files=files, choice=choice))
 
 
@@ -126,7 +127,3 @@ def _condition(read: _Scanned, given: str) -> str | None:
     except (ParseError, LakelogError):
         return None
     return f"({text})"
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

@@ -6,14 +6,15 @@ Source: Spark and FLIP-188, "CREATE TABLE"; Paimon, "Spark DDL", for the propert
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from lakelog.catalog.columns.session_defaults import with_defaults
+from lakelog.catalog.columns.written_ddl import quoted_name
 from lakelog.catalog.logs.log_life import SET_BY_LAKELOG
-from lakelog.catalog.staging import replaced_table, stage_table
+from lakelog.catalog.staging import TableWords, replaced_table, stage_table
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.filestore.options import parse_names
 from lakelog.sql.language.dialect import LakelogDialect, WatermarkClause
@@ -29,16 +30,6 @@ SET_BY_CREATE = frozenset(option.key for option in SET_BY_LAKELOG)
 _PRIMARY_KEY, _PARTITION = "primary-key", "partition"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Words:
-    """What a CREATE TABLE says beside its columns."""
-
-    options: dict[str, str]
-    primary_keys: tuple[str, ...]
-    partition_keys: tuple[str, ...]
-    comment: str | None
-
-
 def create_table(names: SqlNames, statement: exp.Expr) -> None:
     """CREATE TABLE, and REPLACE TABLE, which gives a table of the same columns other rows and keeps its history."""
     given = statement.this
@@ -49,45 +40,39 @@ def create_table(names: SqlNames, statement: exp.Expr) -> None:
     if exists and statement.args.get("exists"):
         return
     words = _words(names, found, statement, given.expressions if isinstance(given, exp.Schema) else [])
-    made: dict[str, Any] = {
-        "primary_keys": words.primary_keys,
-        "partition_keys": words.partition_keys,
-        "options": words.options,
-        "comment": words.comment,
-    }
     replaces = exists and bool(statement.args.get("replace"))
     like = statement.find(exp.LikeProperty)
     if like is not None:
         _create_like(found, names.found(like.this).table.schema, words)
     elif statement.expression is not None:
-        (_replace_rows if replaces else _create_with_rows)(names, found, statement.expression, made)
+        (_replace_rows if replaces else _create_with_rows)(names, found, statement.expression, words)
     else:
         _check_names(found, [one.name for one in given.expressions if isinstance(one, exp.ColumnDef)])
         stored = [one for one in given.expressions if isinstance(one, exp.ColumnDef) and not is_computed(one)]
         columns = ", ".join(map(_column_ddl, stored))
-        made["options"] = flink_options(columns, given.expressions) | words.options
+        words["options"] = {**flink_options(columns, given.expressions), **words["options"]}
         if replaces:
-            replaced_table(found.catalog, found.full, schema=columns, **made).truncate()
+            replaced_table(found.catalog, found.full, schema=columns, **words).truncate()
         else:
-            found.catalog.create_table(found.full, schema=columns, **made)
+            found.catalog.create_table(found.full, schema=columns, **words)
 
 
-def _create_like(found: FoundName, source: TableSchema, words: _Words) -> None:
+def _create_like(found: FoundName, source: TableSchema, words: TableWords) -> None:
     kept = {key: value for key, value in source.options.items() if key not in SET_BY_CREATE}
     found.catalog.create_table(
         found.full,
         schema=source.fields,
         primary_keys=source.primary_keys,
         partition_keys=source.partition_keys,
-        options={**kept, **words.options},
-        comment=words.comment or source.comment,
+        options={**kept, **words["options"]},
+        comment=words["comment"] or source.comment,
     )
 
 
-def _create_with_rows(names: SqlNames, found: FoundName, query: exp.Expr, made: dict[str, Any]) -> None:
+def _create_with_rows(names: SqlNames, found: FoundName, query: exp.Expr, words: TableWords) -> None:
     tables = QueryTables(names=names)
     rows = tables.stream(query)
-    staged = stage_table(found.catalog, found.full, schema=rows.schema, **made)
+    staged = stage_table(found.catalog, found.full, schema=rows.schema, **words)
     try:
         with tables.own_errors():
             tables.recording(staged.table).write(rows)
@@ -97,11 +82,11 @@ def _create_with_rows(names: SqlNames, found: FoundName, query: exp.Expr, made: 
     staged.commit()
 
 
-def _replace_rows(names: SqlNames, found: FoundName, query: exp.Expr, made: dict[str, Any]) -> None:
+def _replace_rows(names: SqlNames, found: FoundName, query: exp.Expr, words: TableWords) -> None:
     base = found.table.store.snapshot()
     tables = QueryTables(names=names, bases={str(found): base})
     rows = tables.stream(query)
-    table = tables.recording(replaced_table(found.catalog, found.full, schema=rows.schema, **made))
+    table = tables.recording(replaced_table(found.catalog, found.full, schema=rows.schema, **words))
     check_still(table, base, f"REPLACE TABLE {found}")
     with tables.own_errors():
         table.write(rows, mode="overwrite")
@@ -117,8 +102,7 @@ def _check_names(found: FoundName, names: list[str]) -> None:
 
 
 def _column_ddl(column: exp.ColumnDef) -> str:
-    name = "`" + column.name.replace("`", "``") + "`"
-    words = [name, column.args["kind"].sql(dialect=LakelogDialect)]
+    words = [quoted_name(column.name), column.args["kind"].sql(dialect=LakelogDialect)]
     for constraint in column.args.get("constraints") or ():
         kind = constraint.args["kind"]
         match kind:
@@ -135,7 +119,7 @@ def _column_ddl(column: exp.ColumnDef) -> str:
     return " ".join(words)
 
 
-def _words(names: SqlNames, found: FoundName, statement: exp.Expr, columns: list[exp.Expr]) -> _Words:
+def _words(names: SqlNames, found: FoundName, statement: exp.Expr, columns: list[exp.Expr]) -> TableWords:
     options: dict[str, str] = {}
     partitions: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
@@ -181,7 +165,7 @@ def _words(names: SqlNames, found: FoundName, statement: exp.Expr, columns: list
                 options |= option_pairs([one])
             case _:
                 raise UnsupportedError(f"table {found}: {one.sql(dialect=LakelogDialect)} has no meaning here")
-    return _Words(
+    return TableWords(
         primary_keys=_one(found, "primary key", keys, parse_names(options.pop(_PRIMARY_KEY, ""))),
         partition_keys=_one(found, "partition", partitions, parse_names(options.pop(_PARTITION, ""))),
         comment=comment if comment is not None else options.pop("comment", None),

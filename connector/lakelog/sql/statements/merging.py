@@ -145,10 +145,10 @@ def _assigned(sides: _Sides, then: exp.Expr, side: str | None, *, is_insert: boo
     for name, value in pairs:
         if name.lower() in {one.lower() for one in found}:
             raise InvalidRequestError(f"{what} gives column {name!r} two values")
-        found[name] = _of_side(value, side)
+        found[name] = value
     schema = sides.table.schema
     named = named_values(schema.fields, found, keys=() if is_insert else schema.primary_keys, what=what)
-    return with_defaults(schema.fields, named)
+    return {name: _of_side(value, side) for name, value in with_defaults(schema.fields, named).items()}
 
 
 def _value(sides: _Sides, clause: _Clause, name: str) -> exp.Expr:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from sqlglot import exp
 
+from lakelog.catalog.columns.written_ddl import quoted_name, written_text
 from lakelog.catalog.logs.statements import run_statement
 from lakelog.catalog.tables.row_actions import (
     ACTION,
@@ -103,7 +104,9 @@ def merge(names: SqlNames, statement: exp.Expr) -> None:
     check_arguments(statement, ("this", "using", "on", "whens", "with_"))
     found = names.found(statement.this)
     table, what = found.table, f"MERGE INTO {found}"
-    _run_on_rows(names, found, "MERGE", what, lambda tables: merge_query(table, tables, statement, what))
+    first = QueryTables(names=names)
+    merge_query(table, first, statement, what)
+    _run_on_rows(first, found, "MERGE", what, lambda tables: merge_query(table, tables, statement, what))
 
 
 def truncate(names: SqlNames, statement: exp.Expr) -> None:
@@ -133,18 +136,6 @@ def assigned(table: Table, assignments: list[exp.Expr], what: str, *, keys: tupl
     return with_defaults(fields, named_values(fields, found, keys=keys, what=what))
 
 
-def quoted(name: str) -> str:
-    """A name in our conditions."""
-    return "`" + name.replace("`", "``") + "`"
-
-
-def literal(value: object) -> str:
-    """A value in our conditions."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(value) if isinstance(value, int | float) else "'" + str(value).replace("'", "''") + "'"
-
-
 def partition_where(table: Table, partition: exp.Expr) -> str:
     """The condition of PARTITION (column = value, ...). Raises InvalidRequestError for other columns."""
     return _condition_of(partition_values_of(table, partition))
@@ -157,24 +148,30 @@ def where_of(table: Table, text: str) -> str:
 
 def _condition_of(values: Mapping[str, object]) -> str:
     return " AND ".join(
-        f"{quoted(name)} IS NULL" if value is None else f"{quoted(name)} = {literal(value)}"
+        f"{quoted_name(name)} IS NULL" if value is None else f"{quoted_name(name)} = {_literal(value)}"
         for name, value in values.items()
     )
 
 
+def _literal(value: object) -> str:
+    """A value in our conditions."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else written_text(str(value))
+
+
 def _run_on_rows(
-    names: SqlNames, found: FoundName, operation: str, what: str, query_of: Callable[[QueryTables], str]
+    first: QueryTables, found: FoundName, operation: str, what: str, query_of: Callable[[QueryTables], str]
 ) -> None:
     """Run a statement; `query_of` gives DuckDB's text of the query for its rows, over the tables that it is given.
 
-    Other tables are read at the snapshots that the commit records, however often the statement is computed.
+    `first` has opened the tables of the query. Others than the changed one are read at these snapshots, which the
+    commit records, however often the statement is computed.
     """
-    first = QueryTables(names=names)
-    query_of(first)
     table = first.recording(found.table, without=found)
 
     def compute(base: Snapshot | None) -> StatementChanges:
-        tables = QueryTables(names=names, bases={**first.newest, str(found): base})
+        tables = QueryTables(names=first.names, bases={**first.newest, str(found): base})
         rows = tables.run_prepared(query_of(tables))
         return changes_of_actions(table.store, _fitted_new(table, rows, what), what=what)
 
@@ -203,12 +200,15 @@ def _change_rows(
 ) -> None:
     query, where = _query_of_rows(found.table, statement, values), statement.args.get("where")
 
+    first = QueryTables(names=names)
+    if where is not None:
+        _check_condition(first, query, where.this, what)
+
     def query_of(tables: QueryTables) -> str:
-        if where is not None:
-            _check_condition(tables, query, where.this, what)
         return tables.prepared(query).sql(dialect="duckdb")
 
-    _run_on_rows(names, found, "UPDATE" if values else "DELETE", what, query_of)
+    query_of(first)
+    _run_on_rows(first, found, "UPDATE" if values else "DELETE", what, query_of)
 
 
 def _check_condition(tables: QueryTables, query: exp.Select, condition: exp.Expr, what: str) -> None:

@@ -37,9 +37,7 @@ def base_files(split: DataSplit) -> tuple[DataFileMeta, ...]:
     """The files of the oldest run of a split in a table with bases; none where these are not much larger."""
     if split.raw_convertible or split.deletions or split.branch is not None:
         return ()
-    bottom = max(file.level for file in split.files)
-    bases = tuple(file for file in split.files if file.level == bottom)
-    young = [file for file in split.files if file.level != bottom]
+    bases, young = _parts(split)
     rows = sum(file.row_count for file in young)
     if not young or rows > _YOUNG_ROWS_MAX or rows * _YOUNG_MAX > sum(file.row_count for file in bases):
         return ()
@@ -49,5 +47,11 @@ def base_files(split: DataSplit) -> tuple[DataFileMeta, ...]:
 
 def young_files(split: DataSplit) -> list[DataSplit]:
     """The files above the oldest run, each alone: read so, they give all their keys, those of deleted rows too."""
+    return [replace(split, files=(file,), raw_convertible=True) for file in _parts(split)[1]]
+
+
+def _parts(split: DataSplit) -> tuple[tuple[DataFileMeta, ...], tuple[DataFileMeta, ...]]:
+    """The files of the oldest run, and the younger ones."""
     bottom = max(file.level for file in split.files)
-    return [replace(split, files=(file,), raw_convertible=True) for file in split.files if file.level != bottom]
+    bases = tuple(file for file in split.files if file.level == bottom)
+    return bases, tuple(file for file in split.files if file.level != bottom)

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from lakelog.catalog.columns.written_ddl import quoted_name
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore import FileStoreTable
 from lakelog.filestore.io import is_local
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.predicate import Predicate
 from lakelog.filestore.read import DataSplit, plan_read
-from lakelog.spark.projection import quoted
 from lakelog.spark.source.reading.input_partitions import SplitsPartition, TableRows
 from lakelog.spark.source.reading.packing import packed_splits
 from lakelog.spark.source.reading.read_mark import state_read, tag_leaves
@@ -117,7 +117,7 @@ def _by_spark(
     rows = spark.read.schema(to_spark_schema(table.schema.fields)).options(**PARQUET_SCAN_OPTIONS).parquet(*paths)
     if selection.where is not None:
         rows = rows.where(selection.where)
-    return rows.select([quoted(field.name) for field in selection.fields])
+    return rows.select([quoted_name(field.name) for field in selection.fields])
 
 
 def _by_python(

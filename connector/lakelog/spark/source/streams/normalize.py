@@ -15,10 +15,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as spark
 
+from lakelog.catalog.columns.written_ddl import quoted_name
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.quoting import listed
 from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS
-from lakelog.spark.projection import quoted
 from lakelog.spark.session import prepare_session
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def normalize(
     casts = {field.name: _casts_of(field) for field in columns}
 
     def packed(wanted: Iterable[str]) -> Column:
-        return sf.array(*(casts[name][0](sf.col(quoted(name))) for name in wanted))
+        return sf.array(*(casts[name][0](sf.col(quoted_name(name))) for name in wanted))
 
     rows = changes.select(
         packed(names).alias(_KEY),
@@ -121,7 +121,7 @@ def _casts_of(field: spark.StructField) -> tuple[Cast, Cast]:
 
 def _order_of(changes: DataFrame, name: str) -> Column:
     """The column that orders changes, as a BIGINT without nulls."""
-    given, kind = sf.col(quoted(name)), changes.schema[name].dataType
+    given, kind = sf.col(quoted_name(name)), changes.schema[name].dataType
     if isinstance(kind, spark.DateType):
         number = sf.unix_date(given)
     elif isinstance(kind, spark.TimestampType):
