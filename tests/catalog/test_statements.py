@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import Catalog, InvalidRequestError, Table, UnsupportedError
+from lakelog.filestore.write import MergeClauses, merge_plan, row_source, update_plan
 
 SCHEMA = pa.schema(
     [pa.field("k", pa.int64(), nullable=False), pa.field("v", pa.int32()), pa.field("name", pa.string())]
@@ -160,18 +162,42 @@ def test_rows_of_a_merge_that_do_not_fit_are_named(tmp_path: Path) -> None:
     assert len(content(table)) == 3
 
 
-@pytest.mark.parametrize(
-    ("keys", "options", "words"),
-    [
-        ((), {}, "append-only table db.t takes no update"),
-        (("k",), {"merge-engine": "partial-update"}, "partial-update"),
-    ],
-)
-def test_a_table_whose_rows_nothing_replaces_takes_no_update(
-    tmp_path: Path, keys: tuple[str, ...], options: dict[str, str], words: str
-) -> None:
-    with pytest.raises(UnsupportedError, match=words):
-        table_of(tmp_path, keys, **options).update({"v": 1})
+def test_a_table_whose_rows_nothing_replaces_takes_no_update(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match="partial-update"):
+        table_of(tmp_path, ("k",), **{"merge-engine": "partial-update"}).update({"v": 1})
+
+
+def test_an_append_only_table_with_a_log_takes_no_update_and_no_merge(tmp_path: Path) -> None:
+    table = table_of(tmp_path, ())
+    logged = replace(table.store.schema, options={**table.store.schema.options, "log.system": "kafka"})
+    store = replace(table.store, schema=logged)
+    with pytest.raises(UnsupportedError, match=r"with a log takes no update: .* would be there twice; use delete"):
+        update_plan(store, {"v": 1}, None)
+    with pytest.raises(UnsupportedError, match="with a log takes no merge"):
+        merge_plan(store, row_source(rows_of((1, 1, "a"))), ["k"], MergeClauses())
+
+
+def test_an_append_only_table_takes_all_statements_and_keeps_equal_rows_apart(tmp_path: Path) -> None:
+    table = table_of(tmp_path, ())
+    table.write(rows_of((1, 10, "a"), (4, 40, "d")))
+    assert table.update({"v": pl.col("v") + 1, "name": "z"}, "k = 1") is not None
+    assert table.delete("k = 2") is not None
+    assert content(table) == [(1, 11, "z"), (1, 11, "z"), (3, None, None), (4, 40, "d")]
+
+    source = pl.DataFrame({"k": [1, 9], "v": [5, 90]})
+    (
+        table.merge(source, on="k")
+        .when_matched_update({"v": pl.sql_expr("target.v * source.v")})
+        .when_not_matched_insert_all()
+        .when_not_matched_by_source_update({"name": "alone"}, "v IS NULL")
+        .when_not_matched_by_source_delete()
+        .execute()
+    )
+    assert content(table) == [(1, 55, "z"), (1, 55, "z"), (3, None, "alone"), (9, 90, None)]
+    with pytest.raises(InvalidRequestError, match="several rows of the merge match one row"):
+        table.merge(rows_of((9, 1, "x"), (9, 2, "y")), on="k").when_matched_update_all().execute()
+    with pytest.raises(InvalidRequestError, match="name the columns that match rows with on="):
+        table.merge(source)
 
 
 def test_a_truncate_leaves_no_row(tmp_path: Path) -> None:

@@ -91,7 +91,6 @@ def test_a_delete_of_nothing_commits_nothing(tmp_path: Path, monkeypatch: pytest
 @pytest.mark.parametrize(
     ("keys", "options", "reason"),
     [
-        ([], {}, "no primary key"),
         (KEYS, {"merge-engine": "first-row"}, "merge-engine=first-row"),
         (KEYS, {"ignore-delete": "true"}, "ignore-delete=true"),
     ],

@@ -1,7 +1,8 @@
 """What UPDATE, DELETE and MERGE do to single rows, as changes of a statement.
 
 An engine gives one row for each action: the action, the number of the row of the table for a merge, and the old and the
-new values in columns that `member` names.
+new values in columns that `member` names. Of an append-only table it gives the places of rows, in `PLACE_NAMES`, in the
+place of their old values.
 """
 
 from __future__ import annotations
@@ -14,7 +15,16 @@ import pyarrow.compute as pc
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import shown
-from lakelog.filestore.write import StatementChanges, deletion_of, insertion_of, joined, replacement_of, validate_rows
+from lakelog.filestore.schema import PLACE_NAMES
+from lakelog.filestore.write import (
+    StatementChanges,
+    deletion_of,
+    insertion_of,
+    is_by_place,
+    joined,
+    replacement_of,
+    validate_rows,
+)
 
 if TYPE_CHECKING:
     from lakelog.common.types import DataField
@@ -45,8 +55,8 @@ def changes_of_actions(table: FileStoreTable, found: pa.Table, *, what: str) -> 
     _check_new(table, new, what)
     return joined(
         [
-            deletion_of(table, _rows(table, deleted, OLD)),
-            replacement_of(table, _rows(table, updated, OLD), _rows(table, updated, NEW)),
+            deletion_of(table, _old(table, deleted)),
+            replacement_of(table, _old(table, updated), _rows(table, updated, NEW)),
             insertion_of(new),
         ]
     )
@@ -72,6 +82,11 @@ def _check_new(table: FileStoreTable, rows: pa.Table, what: str) -> None:
             f"{what}: several rows of the source insert one primary key ({', '.join(keys)}); give the source one row "
             "for each"
         )
+
+
+def _old(table: FileStoreTable, found: pa.Table) -> pa.Table:
+    """The rows of the table, or their places."""
+    return found.select(PLACE_NAMES) if is_by_place(table) else _rows(table, found, OLD)
 
 
 def _rows(table: FileStoreTable, found: pa.Table, side: str) -> pa.Table:

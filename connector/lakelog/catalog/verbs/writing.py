@@ -82,10 +82,11 @@ class TableWrites(TableHandle):
     def delete(self, where: str | Predicate) -> Snapshot | None:
         """Delete the rows that meet a condition, in one snapshot; returns None when no row does.
 
-        The rows are read, must fit in memory, and are written as retractions; if another commit comes first, they are
-        read again. On a table with a log it is a batch statement with one delete per row in the log. Without a log it
-        raises UnsupportedError for tables whose rows a retraction does not delete, such as append-only tables and those
-        with other merge engines than deduplicate; ConflictError when other writers commit all the time.
+        The rows are read, must fit in memory, and are written as retractions; the files of an append-only table that
+        hold such rows are written again without them. If another commit comes first, the rows are read again. On a
+        table with a log it is a batch statement with one delete per row in the log. Without a log it raises
+        UnsupportedError for tables whose rows a retraction does not delete, such as those with other merge engines than
+        deduplicate; ConflictError when other writers commit all the time.
 
         >>> table.delete("amount < 10 AND day = '2026-01-31'")
         """
@@ -103,8 +104,8 @@ class TableWrites(TableHandle):
 
         `set` is {column: value}: a plain value, or a polars expression over the old row, such as `pl.col("n") + 1`. The
         rows are read and must fit in memory. Columns of the primary key cannot be updated. Raises InvalidRequestError
-        for columns and values that do not fit, UnsupportedError for append-only tables, and for tables without a log
-        whose merge engine combines the rows of a key.
+        for columns and values that do not fit, UnsupportedError for append-only tables with a log, and for tables
+        without one whose merge engine combines the rows of a key.
 
         >>> table.update({"amount": pl.col("amount") * 2}, where="id = 1")
         """

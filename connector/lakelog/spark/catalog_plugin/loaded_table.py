@@ -13,7 +13,7 @@ from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.predicate import Predicate
-from lakelog.filestore.schema import MAIN_BRANCH
+from lakelog.filestore.schema import MAIN_BRANCH, has_places
 from lakelog.spark.log_options import check_log_batch
 from lakelog.spark.options import PATH, READ_OPTIONS, TIMEZONE, ReadOptions, known_options, parse_read_options
 from lakelog.spark.shown_state import BRANCH, NEWEST, ShownState, branch_of
@@ -51,6 +51,7 @@ class LoadedTable:
         """The table, its state and the options of the read, by which plans are compared."""
         state = "0" if self.snapshot is None else _short(self.snapshot)
         options = "".join(f" {key}={value!r}" for key, value in sorted(self.given.items()))
+        options += " with places" if has_places(self.table.schema) else ""
         return f"{self.table.name} of {self.table.path}@{state}{options}"
 
     @property
@@ -107,3 +108,9 @@ def newest(table: Table) -> LoadedTable:
     """A table at its newest state."""
     options = parse_read_options({}, table)
     return LoadedTable(table=table, snapshot=table.store.snapshot(), options=options, given={}, is_named=False)
+
+
+def with_places(table: Table, snapshot: Snapshot | None) -> LoadedTable:
+    """A table at a snapshot, with the places of its rows as columns."""
+    placed = table._of(table.store.placed)
+    return LoadedTable(table=placed, snapshot=snapshot, options=parse_read_options({}, placed), given={}, is_named=True)

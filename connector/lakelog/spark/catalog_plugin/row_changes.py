@@ -30,7 +30,8 @@ from lakelog.catalog.tables.row_actions import (
     member,
 )
 from lakelog.common.errors import InvalidRequestError
-from lakelog.filestore.write import StatementChanges
+from lakelog.filestore.schema import PLACE_NAMES
+from lakelog.filestore.write import StatementChanges, is_by_place
 from lakelog.spark.catalog_plugin.column_defaults import default_sql
 from lakelog.spark.types import to_spark_schema, to_spark_type
 
@@ -75,17 +76,19 @@ class RowChanges:
 
     def of_rows(self, target: DataFrame, clause: Clause) -> StatementChanges:
         """The changes of an UPDATE or DELETE; `target` has the rows of the table."""
-        self._check_values(target, clause)
+        self._check_values(target.drop(*PLACE_NAMES), clause)
         chosen = target if clause.condition is None else target.where(self._column(clause.condition))
         chosen = chosen.select("*", self._target_row())
         new = self._row(clause) if clause.action == UPDATE else sf.lit(None)
-        return self._changes(chosen.select(sf.lit(clause.action).alias(ACTION), sf.col(OLD), new.alias(NEW)))
+        own = [sf.lit(clause.action).alias(ACTION), sf.col(OLD), new.alias(NEW)]
+        return self._changes(chosen.select(*own, *self._places))
 
     def of_merge(self, target: DataFrame, source: DataFrame, merge: MergeStatement) -> StatementChanges:
         """The changes of a MERGE; raises InvalidRequestError for a row that several rows of the source change."""
         self._check_stars(source, merge)
-        matched = target.join(source, self._column(merge.on))  # without our columns, which an error would suggest
-        for rows, clauses in ((matched, merge.matched), (source, merge.not_matched), (target, merge.by_source)):
+        known = target.drop(*PLACE_NAMES)  # without our columns, which an error would suggest
+        matched = known.join(source, self._column(merge.on))
+        for rows, clauses in ((matched, merge.matched), (source, merge.not_matched), (known, merge.by_source)):
             for clause in clauses:
                 self._check_values(rows, clause)
         target = target.select("*", self._target_row(), sf.monotonically_increasing_id().alias(ROW))
@@ -107,7 +110,7 @@ class RowChanges:
         ):
             for at, clause in enumerate(clauses):
                 cases.append((alone & sf.col(_holds(side, at)), clause.action, sf.col(_made(side, at))))
-        return self._changes(_first_case(pairs, cases))
+        return self._changes(_first_case(pairs, cases, self._places))
 
     def _check_stars(self, source: DataFrame, merge: MergeStatement) -> None:
         """Raise InvalidRequestError for UPDATE SET * or INSERT * of a source that lacks a column of the table."""
@@ -178,9 +181,11 @@ class RowChanges:
 
     def _changes(self, rows: DataFrame) -> StatementChanges:
         """The changes that the rows with their actions say."""
-        own = [name for name in (ACTION, ROW) if name in rows.columns]
+        own = [name for name in (ACTION, ROW, *PLACE_NAMES) if name in rows.columns]
         # Columns, and not structs: members that are NOT NULL would be so in a struct that is null, too.
         sides = [side for side in (OLD, NEW) if rows.schema[side].dataType != spark.NullType()]
+        if self._places:  # which say what the old rows are
+            sides.remove(OLD)
         columns = [
             sf.col(f"{side}.{quoted_name(name)}").alias(member(side, at))
             for side in sides
@@ -190,11 +195,16 @@ class RowChanges:
         return changes_of_actions(self.table, found, what=self.what)
 
     @property
+    def _places(self) -> list[Column]:
+        """The columns of places, in a table by places."""
+        return [sf.col(name) for name in PLACE_NAMES] if is_by_place(self.table) else []
+
+    @property
     def _names(self) -> list[str]:
         return [field.name for field in self.table.schema.fields]
 
 
-def _first_case(pairs: DataFrame, cases: Sequence[tuple[Column, str, Column]]) -> DataFrame:
+def _first_case(pairs: DataFrame, cases: Sequence[tuple[Column, str, Column]], also: Sequence[Column]) -> DataFrame:
     """The pairs for which a case holds, with the action and the row of the first such case."""
     number = sf.lit(None)
     for at, (holds, _, _) in reversed(list(enumerate(cases))):
@@ -205,7 +215,7 @@ def _first_case(pairs: DataFrame, cases: Sequence[tuple[Column, str, Column]]) -
         action = sf.when(sf.col(_CASE) == at, sf.lit(name)).otherwise(action)
         if name != DELETE:
             new = sf.when(sf.col(_CASE) == at, row).otherwise(new)
-    return chosen.select(action.alias(ACTION), sf.col(ROW), sf.col(OLD), new.alias(NEW))
+    return chosen.select(action.alias(ACTION), sf.col(ROW), sf.col(OLD), new.alias(NEW), *also)
 
 
 def _holds(side: str, at: int) -> str:

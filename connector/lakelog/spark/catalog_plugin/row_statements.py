@@ -20,10 +20,12 @@ from lakelog.catalog.tables.row_actions import DELETE, INSERT, UPDATE, named_val
 from lakelog.common.errors import ConflictError, InvalidRequestError, UnsupportedError
 from lakelog.common.types import DataField
 from lakelog.filestore.predicate import check_filter, parse_where
-from lakelog.filestore.write import StatementChanges, check_replaceable
+from lakelog.filestore.write import StatementChanges, check_replaceable, is_by_place
 from lakelog.spark.catalog_plugin.column_defaults import default_sql
 from lakelog.spark.catalog_plugin.java.jvm import Jvm
+from lakelog.spark.catalog_plugin.loaded_table import with_places
 from lakelog.spark.catalog_plugin.row_changes import Clause, MergeStatement, RowChanges
+from lakelog.spark.catalog_plugin.table_proxy import AttachedTable
 from lakelog.spark.shown_state import SNAPSHOT_ID
 from lakelog.spark.sink.write import recorded
 
@@ -109,9 +111,20 @@ class RowStatement:
         self, table: Table, operation: str, compute: Callable[[RowChanges, DataFrame], StatementChanges]
     ) -> Snapshot | None:
         changes = RowChanges(jvm=self.jvm, table=table.store, what=self.what)
-        return run_statement(table, operation, lambda base: compute(changes, self._target(base)))
+        target = self._placed_target if is_by_place(table.store) else self._target
+        return run_statement(table, operation, lambda base: compute(changes, target(table, base)))
 
-    def _target(self, base: Snapshot | None) -> DataFrame:
+    def _placed_target(self, table: Table, base: Snapshot | None) -> DataFrame:
+        """The rows with their places, which no name of a table in SQL gives."""
+        loaded, plans = with_places(table, base), "org.apache.spark.sql"
+        relations = self.jvm.scala_object(f"{plans}.execution.datasources.v2.DataSourceV2Relation")
+        proxy = AttachedTable(self.jvm, self.full_name, loaded)
+        relation = relations.create(proxy, self.jvm.none(), self.jvm.none())
+        names = [self.alias] if self.alias is not None else self.full_name.split(".")
+        aliases = self.jvm.scala_object(f"{plans}.catalyst.plans.logical.SubqueryAlias")
+        return self._of_plan(aliases.apply(self.jvm.scala_seq(names), relation))
+
+    def _target(self, _: Table, base: Snapshot | None) -> DataFrame:
         """The rows of the table at a snapshot, under the names that the statement has for them."""
         reader = self.jvm.session.read
         rows = (reader if base is None else reader.option(SNAPSHOT_ID.key, base.id)).table(self.quoted_name)
@@ -152,9 +165,12 @@ class RowStatement:
 
     def _frame(self, plan: Any) -> DataFrame:  # a Java LogicalPlan
         """The rows of a source."""
-        session = self.jvm.session
         if self.queries is not None:
             plan = self.queries.withNewChildren(self.jvm.scala_seq([plan]))
+        return self._of_plan(plan)
+
+    def _of_plan(self, plan: Any) -> DataFrame:  # a Java LogicalPlan
+        session = self.jvm.session
         datasets = self.jvm.scala_object("org.apache.spark.sql.classic.Dataset")
         return DataFrame(datasets.ofRows(session._jsparkSession, plan), session)
 

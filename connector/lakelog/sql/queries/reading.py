@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any  # Any: duckdb is an optional extra withou
 import pyarrow as pa
 from sqlglot import exp
 
-from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError, NotFoundError
+from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError
 from lakelog.common.quoting import shown
 from lakelog.filestore.options import LINEAGE_CAPTURE
 from lakelog.filestore.refs import SnapshotChoice
@@ -25,6 +25,7 @@ from lakelog.sql.queries.changes import changes_of
 from lakelog.sql.queries.duckdb_words import as_duckdb
 from lakelog.sql.queries.engine import lock, open_engine, told, typed
 from lakelog.sql.queries.read_options import between, check_known, choice_of, options_of
+from lakelog.sql.queries.table_words import around, is_of_query, is_with_places, replace_function, shorten
 from lakelog.warehouse.system_names import names_system_table
 
 if TYPE_CHECKING:
@@ -33,10 +34,7 @@ if TYPE_CHECKING:
     from lakelog.filestore.metadata.snapshots import Snapshot
 
 
-_LONG = 3
 _BATCH_ROWS = 65_536
-# What a query may call in place of a table: nothing that reads files.
-_TABLE_FUNCTIONS = ("UNNEST", "EXPLODE", "INLINE")
 
 
 @dataclass(kw_only=True)
@@ -132,45 +130,26 @@ class QueryTables:
         for select in made.find_all(exp.Select):
             select.set("hint", None)  # hints of Spark say how, not what
         for column in list(made.find_all(exp.Column)):
-            self._shorten(column)
+            shorten(column)
         for table in list(made.find_all(exp.Table)):
             self._replace(table)
         as_duckdb(made, self._types, catalog=self.names.catalog, database=self.names.database)
         inner: exp.Expr = made.this
         return inner
 
-    def _shorten(self, column: exp.Column) -> None:
-        """`database.table.column` by the name of the table alone; `column.field.field` as a field of a field."""
-        parts = [part.copy() for part in column.parts]
-        if len(parts) < _LONG:
-            return
-        names = [part.name.lower() for part in parts]
-        tables = {table.alias_or_name.lower(): table for table in column.root().find_all(exp.Table)}
-        for depth in (2, 1, 0):
-            table = tables.get(names[depth])
-            if table is None or depth + 1 >= len(parts):
-                continue
-            if names[:depth] == [part.name.lower() for part in table.parts][-depth - 1 : -1] or depth == 0:
-                made: exp.Expr = exp.Column(this=parts[depth + 1], table=parts[depth])
-                fields = parts[depth + 2 :]
-                break
-        else:
-            made, fields = exp.Column(this=parts[1], table=parts[0]), parts[2:]
-        column.replace(exp.Dot.build([made, *fields]) if fields else made)
-
     def _replace(self, table: exp.Table) -> None:
         if not isinstance(table.this, exp.Identifier):
-            _replace_function(table)
+            replace_function(table)
             return
-        if not table.db and _is_of_query(table):
+        if not table.db and is_of_query(table):
             return
         view = self.names.view(table)
         alias = table.args.get("alias") or exp.TableAlias(this=exp.to_identifier(table.name, quoted=True))
         if view is not None:
-            table.replace(exp.Subquery(this=self.prepared(view), alias=alias.copy(), **_around(table)))
+            table.replace(exp.Subquery(this=self.prepared(view), alias=alias.copy(), **around(table)))
             return
         made = exp.Table(this=exp.to_identifier(self._registered(table), quoted=True), alias=alias.copy())
-        for key, value in _around(table).items():
+        for key, value in around(table).items():
             made.set(key, value)
         table.replace(made)
 
@@ -179,9 +158,12 @@ class QueryTables:
         found = self.names.resolved(table)
         clauses = table.args.get("version")
         state = "" if clauses is None else f" {clauses.sql(dialect=LakelogDialect)}"
+        if is_with_places(table):
+            state = " with places"
         name = f"{found}{state}"
         if name not in self._opened:
-            for column in self._register(name, found, clauses):
+            made = self._register_placed(name, found) if is_with_places(table) else self._register(name, found, clauses)
+            for column in made:
                 self._types.setdefault(column.name.lower(), set()).add(column.type)
             self._opened[name] = table
         return name
@@ -235,6 +217,15 @@ class QueryTables:
         self._register_files(name, files, choice)
         return shown.schema.arrow_schema
 
+    def _register_placed(self, name: str, found: FoundName) -> pa.Schema:
+        """Register the rows that a statement changes, with their places; returns the columns."""
+        files = found.table.store.placed
+        snapshot = self.newest[str(found)] = self.bases[str(found)] if str(found) in self.bases else files.snapshot()
+        if snapshot is None:
+            return self._register_rows(name, files.schema.arrow_schema.empty_table())
+        self._register_files(name, files, {"snapshot_id": snapshot.id})
+        return files.schema.arrow_schema
+
     def _register_rows(self, name: str, rows: pa.Table) -> pa.Schema:
         self.connection.register(name, rows)
         return rows.schema
@@ -248,32 +239,3 @@ def check_still(table: Table, base: Snapshot | None, what: str) -> None:
     """Raise ConflictError if another commit came after the snapshot that a query has read."""
     if table.store.snapshot() != base:
         raise ConflictError(f"{what}: another commit came first; nothing was written: write again")
-
-
-def _is_of_query(table: exp.Table) -> bool:
-    """Whether a name is that of a common table expression which the table may see."""
-    name = table.name.lower()
-    above: exp.Expr | None = table
-    while above is not None:
-        with_ = above.args.get("with_")
-        if isinstance(with_, exp.With) and any(one.alias.lower() == name for one in with_.expressions):
-            return True
-        above = above.parent
-    return False
-
-
-def _around(table: exp.Table) -> dict[str, Any]:
-    kept = ("joins", "laterals", "pivots", "sample")
-    return {key: value for key in kept if (value := table.args.get(key))}
-
-
-def _replace_function(table: exp.Table) -> None:
-    """A table function; `range` has a column `id`, as in Spark. Raises NotFoundError for one that reads files."""
-    function = table.this
-    name = function.name if isinstance(function, exp.Anonymous) else type(function).__name__
-    if name.lower() == "range":
-        rows = exp.select(exp.alias_(exp.column("range", quoted=True), "id")).from_(exp.Table(this=function.copy()))
-        alias = table.args.get("alias") or exp.TableAlias(this=exp.to_identifier("range"))
-        table.replace(exp.Subquery(this=rows, alias=alias.copy(), **_around(table)))
-    elif isinstance(function, exp.Func) and name.upper() not in _TABLE_FUNCTIONS:
-        raise NotFoundError(f"there is no table function {shown(name)}; a query reads tables")

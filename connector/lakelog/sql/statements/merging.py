@@ -15,8 +15,11 @@ from sqlglot import exp
 
 from lakelog.catalog.tables.row_actions import ACTION, DELETE, INSERT, MARK, NEW, OLD, ROW, UPDATE, member, named_values
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
+from lakelog.filestore.schema import PLACE_NAMES
+from lakelog.filestore.write import is_by_place
 from lakelog.sql.queries.reading import QueryTables
 from lakelog.sql.queries.selects import query_with
+from lakelog.sql.queries.table_words import with_places
 from lakelog.sql.statements.default_values import default_expression, with_defaults
 
 if TYPE_CHECKING:
@@ -68,7 +71,9 @@ def merge_query(table: Table, tables: QueryTables, statement: exp.Expr, what: st
     sides = _Sides(table=table, own=own, other=other, given=_columns(tables, source, statement), what=what)
     clauses = [_clause(sides, one) for one in whens]
     kind = _JOINS[any(one.action == INSERT for one in clauses), any(_is_by_source(one) for one in whens)]
-    rows = exp.select(exp.Star(), exp.alias_(exp.Window(this=exp.RowNumber()), ROW)).from_(_unaliased(target))
+    is_placed = is_by_place(table.store)
+    changed = with_places(target) if is_placed else target
+    rows = exp.select(exp.Star(), exp.alias_(exp.Window(this=exp.RowNumber()), ROW)).from_(_unaliased(changed))
     others = exp.select(exp.Star(), exp.alias_(exp.true(), _THERE)).from_(_unaliased(source))
     case, action = exp.Case(), exp.Case()
     for at, clause in enumerate(clauses):
@@ -76,8 +81,10 @@ def merge_query(table: Table, tables: QueryTables, statement: exp.Expr, what: st
         action = action.when(exp.column(_CASE).eq(at), exp.Literal.string(clause.action), copy=False)
     chosen = [exp.alias_(_column(own, ROW), ROW), exp.alias_(case, _CASE)]
     for at, field in enumerate(table.schema.fields):
-        chosen.append(exp.alias_(_column(own, field.name), member(OLD, at)))
+        if not is_placed:
+            chosen.append(exp.alias_(_column(own, field.name), member(OLD, at)))
         chosen.append(exp.alias_(_new_value(sides, clauses, field.name), member(NEW, at)))
+    chosen += [_column(own, name) for name in PLACE_NAMES if is_placed]
     query = exp.Select(expressions=chosen).from_(rows.subquery(own))
     query = query.join(others.subquery(other), on=statement.args["on"].copy(), join_type=kind)
     outer = exp.select(exp.Star(), exp.alias_(action, ACTION)).from_(query.subquery(f"{MARK}pairs"))

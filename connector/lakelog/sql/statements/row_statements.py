@@ -21,11 +21,14 @@ from lakelog.catalog.tables.row_actions import (
     named_values,
 )
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
+from lakelog.filestore.schema import PLACE_NAMES
+from lakelog.filestore.write import check_replaceable, is_by_place
 from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.language.names import FoundName, SqlNames, check_arguments
 from lakelog.sql.language.parsing import parsed
 from lakelog.sql.queries.reading import QueryTables, check_still
 from lakelog.sql.queries.selects import query_with
+from lakelog.sql.queries.table_words import with_places
 from lakelog.sql.statements.default_values import fill_defaults, with_defaults
 from lakelog.sql.statements.fitting import fitted, fitted_column
 from lakelog.sql.statements.merging import merge_query
@@ -95,6 +98,7 @@ def update(names: SqlNames, statement: exp.Expr) -> None:
     check_arguments(statement, ("this", "expressions", "where", "with_"))
     found = names.found(statement.this)
     what = f"UPDATE {found}"
+    check_replaceable(found.table.store, "an update")
     values = assigned(found.table, statement.expressions, what, keys=found.table.schema.primary_keys)
     _change_rows(names, found, statement, values, what)
 
@@ -104,6 +108,7 @@ def merge(names: SqlNames, statement: exp.Expr) -> None:
     check_arguments(statement, ("this", "using", "on", "whens", "with_"))
     found = names.found(statement.this)
     table, what = found.table, f"MERGE INTO {found}"
+    check_replaceable(table.store, "a merge")
     first = QueryTables(names=names)
     merge_query(table, first, statement, what)
     _run_on_rows(first, found, "MERGE", what, lambda tables: merge_query(table, tables, statement, what))
@@ -179,17 +184,21 @@ def _run_on_rows(
 
 
 def _query_of_rows(table: Table, statement: exp.Expr, values: dict[str, exp.Expr]) -> exp.Select:
-    """The query for the rows that an UPDATE or DELETE changes, with their old and new values."""
+    """The query for the rows that an UPDATE or DELETE changes, with their old values, or places, and new values."""
     target, where = statement.this, statement.args.get("where")
+    is_placed = is_by_place(table.store)
     alias = target.args.get("alias")
     shown = exp.to_identifier(alias.name if alias is not None else target.name, quoted=True)
     chosen: list[exp.Expr] = [exp.alias_(exp.Literal.string(UPDATE if values else DELETE), ACTION)]
     for at, field in enumerate(table.schema.fields):
         column = exp.Column(this=exp.to_identifier(field.name, quoted=True), table=shown.copy())
-        chosen.append(exp.alias_(column, member(OLD, at)))
+        if not is_placed:
+            chosen.append(exp.alias_(column, member(OLD, at)))
         if values:
             chosen.append(exp.alias_(values.get(field.name, column).copy(), member(NEW, at)))
-    query = exp.Select(expressions=chosen).from_(target.copy())
+    if is_placed:
+        chosen += [exp.Column(this=exp.to_identifier(name), table=shown.copy()) for name in PLACE_NAMES]
+    query = exp.Select(expressions=chosen).from_(with_places(target) if is_placed else target.copy())
     if where is not None:
         query.set("where", where.copy())
     return query_with(statement, query)

@@ -27,7 +27,7 @@ def check_conflicts(
     unless the commit overwrites; in each changed bucket the files of one level above 0 must not overlap in key range.
     """
     if kind is not CommitKind.OVERWRITE:
-        _check_total_buckets(live, entries)
+        check_total_buckets(live, entries)
     _check_identities(live, entries)
     after = live.apply(entries)
     for bucket in {entry.bucket_id for entry in entries if entry.file.level > 0}:
@@ -87,7 +87,8 @@ def _check_identities(live: LiveFiles, entries: Sequence[ManifestEntry]) -> None
             raise ConflictError(f"file {name} is in bucket {entry.bucket} already: it was committed before")
 
 
-def _check_total_buckets(live: LiveFiles, entries: Sequence[ManifestEntry]) -> None:
+def check_total_buckets(live: LiveFiles, entries: Sequence[ManifestEntry]) -> None:
+    """Raise ConflictError for files that were written for another number of buckets than the live ones."""
     totals = live.total_buckets({entry.partition for entry in entries})
     for entry in entries:
         found = totals.get(entry.partition, entry.total_buckets)

@@ -46,6 +46,7 @@ from lakelog.filestore.read.duckdb_bases import base_files, has_bases, young_fil
 from lakelog.filestore.read.planned_read import PlannedRead
 from lakelog.filestore.read.scan import DataSplit
 from lakelog.filestore.schema.evolution import FieldMapping
+from lakelog.filestore.schema.row_places import has_places
 from lakelog.filestore.schema.schema_rules import KEY_PREFIX
 
 _PROTOCOL = "lakelog"
@@ -165,6 +166,7 @@ def may_have_own_files(table: TableStore, snapshot: Snapshot, fields: Sequence[D
         not schema.is_change_log
         and not schema.has_blobs
         and not has_row_groups(schema)
+        and not has_places(schema)
         and is_local(table.path)
         and all(_is_alike(field.type) for field in fields)
         and table.live_files.count(snapshot) <= _PLANNED_FILES_MAX

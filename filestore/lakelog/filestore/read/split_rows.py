@@ -13,6 +13,7 @@ from lakelog.common.arrow import pieces_of, to_arrow_schema
 from lakelog.common.types import DataField, RowKind
 from lakelog.filestore.data.data_reader import read_data_file
 from lakelog.filestore.data.frame_reader import read_data_frames
+from lakelog.filestore.data.placed_rows import read_placed_file
 from lakelog.filestore.data.row_groups import RowFilter
 from lakelog.filestore.data.row_ids import groups_by_row_id, has_row_groups, read_group
 from lakelog.filestore.merge.counting import changed_rows, present_rows
@@ -25,6 +26,7 @@ from lakelog.filestore.read.bucket_reader import COPIES, BucketReader
 from lakelog.filestore.read.fallback import branch_table
 from lakelog.filestore.read.scan import DataSplit
 from lakelog.filestore.schema.counted_schema import count_field
+from lakelog.filestore.schema.row_places import PLACE_FIELDS
 
 BATCH_BYTES = 32 << 20
 _JOINED_ROWS = 131_072
@@ -240,9 +242,10 @@ def _raw(
     rows = None if where is None else RowFilter(bound=where)
     piece_bytes = budget_bytes // COPIES
     bucket = split.bucket_id
+    read = read_placed_file if any(field in PLACE_FIELDS for field in fields) else read_data_file
     for file in split.files:
         deletions = split.deletions.get(file.file_name)
-        batches = read_data_file(table, bucket, file, fields, piece_bytes=piece_bytes, deletions=deletions, rows=rows)
+        batches = read(table, bucket, file, fields, piece_bytes=piece_bytes, deletions=deletions, rows=rows)
         yield from pieces_of(batches, piece_bytes)
 
 

@@ -12,6 +12,8 @@ from lakelog.filestore.schema.paths import BRANCH_INFIX as BRANCH_INFIX
 from lakelog.filestore.schema.paths import MAIN_BRANCH as MAIN_BRANCH
 from lakelog.filestore.schema.paths import FileNames as FileNames
 from lakelog.filestore.schema.paths import TablePaths as TablePaths
+from lakelog.filestore.schema.row_places import PLACE_NAMES as PLACE_NAMES
+from lakelog.filestore.schema.row_places import has_places as has_places
 from lakelog.filestore.schema.schema import SEQUENCE_NUMBER as SEQUENCE_NUMBER
 from lakelog.filestore.schema.schema import VALUE_KIND as VALUE_KIND
 from lakelog.filestore.schema.schema import TableSchema as TableSchema

@@ -1,6 +1,6 @@
 """The schema of the files of a table, and the schema that users see. They differ for tables without key that take
-deletes, and for logged tables that merge in another way than by the last row, or that write changelog files from looked
-up rows. Pure.
+deletes, for logged tables that merge in another way than by the last row, or that write changelog files from looked up
+rows, and for reads with the places of rows. Pure.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ from lakelog.filestore.schema.merged_schema import (
     schema_with_rules,
     whole_row_schema,
 )
+from lakelog.filestore.schema.row_places import has_places, schema_without_places
 from lakelog.filestore.schema.schema import TableSchema
 
 
 def stored_schema(schema: TableSchema) -> TableSchema:
     """The schema of the files, for a schema as users see it."""
+    if has_places(schema):
+        return schema_without_places(schema)
     if schema.is_change_log:
         return counted_schema(schema)
     return whole_row_schema(schema) if has_own_rules(schema) else schema

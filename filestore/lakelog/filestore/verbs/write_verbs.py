@@ -63,11 +63,11 @@ class WritableTable(KeptTable):
     def delete(self, where: str | Predicate, *, clock: CommitClock | None = None) -> Snapshot | None:
         """Delete the rows that meet a condition, in one snapshot; None if no row does.
 
-        The rows are read and written again as retractions; if another commit comes first, they are read again. They
-        must fit in memory. Afterwards buckets are compacted and snapshots expire as after a write. Raises
-        UnsupportedError for tables whose rows a retraction does not delete, such as append-only tables and those of
-        other merge engines than deduplicate; InvalidRequestError for tables with a log; ConflictError when other
-        writers commit all the time.
+        The rows are read and written again as retractions, and must fit in memory; the files of an append-only table
+        that hold such rows are written again without them. If another commit comes first, the rows are read again.
+        Afterwards buckets are compacted and snapshots expire as after a write. Raises UnsupportedError for tables whose
+        rows a retraction does not delete, such as those of other merge engines than deduplicate; InvalidRequestError
+        for tables with a log; ConflictError when other writers commit all the time.
         """
         self._check_has_no_log()
         from lakelog.filestore.predicate import required_predicate

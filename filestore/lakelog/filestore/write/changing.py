@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.errors import UnsupportedError
 from lakelog.common.types import RowKind
 from lakelog.filestore.metadata.origins.cleared_rows import Clears
@@ -18,6 +19,7 @@ from lakelog.filestore.predicate import Predicate, check_filter
 from lakelog.filestore.read.planned_read import PlannedRead
 from lakelog.filestore.read.scan import plan_splits
 from lakelog.filestore.read.waiting_rows import with_waiting_rows
+from lakelog.filestore.schema.row_places import PLACE_FIELDS, PLACE_NAMES, has_places, without_places
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.write.row_expressions import named_columns, with_values
 from lakelog.filestore.write.row_input import RowInput
@@ -32,17 +34,20 @@ class StatementChanges:
 
     `removed` are rows that are removed without the merge engine, in tables in which a retraction does not delete a row.
     `clears` says that all rows of the base, or of some of its partitions, are removed, whatever rows these are.
+    `places` are those of rows of the base that are removed: in append-only tables without a log, whose rows are told
+    apart by nothing else.
     """
 
     rows: pa.Table
     kinds: pa.Array
     removed: pa.Table
     clears: Clears | None = None
+    places: pa.Table | None = None
 
     @property
     def row_count(self) -> int:
         """How many rows change."""
-        return int(self.rows.num_rows + self.removed.num_rows)
+        return int(self.rows.num_rows + self.removed.num_rows + (0 if self.places is None else self.places.num_rows))
 
 
 ChangePlan = Callable[[Snapshot | None], StatementChanges]
@@ -75,7 +80,7 @@ def delete_plan(table: TableStore, where: Predicate | None) -> ChangePlan:
     check_kinds_free(table, "a delete")
     if where is not None:
         check_filter(where, table.schema.fields)
-    return lambda base: deletion_of(table, rows_of(table, base, where))
+    return lambda base: deletion_of(table, rows_of(table, base, where, needs_values=False))
 
 
 def update_plan(table: TableStore, values: Mapping[str, object], where: Predicate | None) -> ChangePlan:
@@ -99,7 +104,9 @@ def update_plan(table: TableStore, values: Mapping[str, object], where: Predicat
 
 
 def deletion_of(table: TableStore, rows: pa.Table) -> StatementChanges:
-    """Delete existing rows."""
+    """Delete existing rows, which `rows_of` gave; of a table by places, the columns of places alone will do."""
+    if is_by_place(table):
+        return replace(insertion_of(table.schema.arrow_schema.empty_table()), places=rows.select(PLACE_NAMES))
     if is_removed(table.schema):
         nothing = rows.slice(0, 0)
         return StatementChanges(rows=nothing, kinds=kinds_of(nothing, RowKind.DELETE), removed=rows)
@@ -107,7 +114,9 @@ def deletion_of(table: TableStore, rows: pa.Table) -> StatementChanges:
 
 
 def replacement_of(table: TableStore, old: pa.Table, new: pa.Table) -> StatementChanges:
-    """Replace existing rows, each by the row at its place."""
+    """Replace existing rows, which `rows_of` gave, each by the row at the same index."""
+    if is_by_place(table):
+        return replace(insertion_of(without_places(new)), places=old.select(PLACE_NAMES))
     if is_removed(table.schema):
         return StatementChanges(rows=new, kinds=kinds_of(new, RowKind.INSERT), removed=old)
     if table.schema.primary_keys:
@@ -127,6 +136,9 @@ def joined(parts: Collection[StatementChanges]) -> StatementChanges:
         rows=pa.concat_tables([part.rows for part in parts]),
         kinds=pa.concat_arrays([part.kinds for part in parts]),
         removed=pa.concat_tables([part.removed for part in parts]),
+        places=pa.concat_tables(places)
+        if (places := [one.places for one in parts if one.places is not None])
+        else None,
     )
 
 
@@ -140,6 +152,11 @@ def is_removed(schema: TableSchema) -> bool:
     return schema.is_merged_at_write or not (schema.primary_keys or schema.is_change_log)
 
 
+def is_by_place(table: TableStore) -> bool:
+    """Whether statements know the rows of a table by their places in files: it has no log, and its rows no key."""
+    return not (table.has_log or table.schema.primary_keys or table.schema.is_change_log)
+
+
 def check_replaceable(table: TableStore, what: str) -> None:
     """Raise UnsupportedError for a logged table in which a new row does not replace an old one.
 
@@ -147,13 +164,11 @@ def check_replaceable(table: TableStore, what: str) -> None:
     """
     check_kinds_free(table, what)
     schema = table.schema
-    if not (schema.primary_keys or schema.is_change_log):
-        beside = " with a log" if table.has_log else ""
-        way = "delete(where) and write(rows)" if table.has_log else "write(rows, mode='overwrite', where=...)"
+    if table.has_log and not (schema.primary_keys or schema.is_change_log):
         raise UnsupportedError(
-            f"append-only table {table.name}{beside} takes no {what.partition(' ')[2]}: without primary key nothing "
-            "says "
-            f"which row a new one replaces; use {way}, or a table with a primary key or with write-mode=change-log"
+            f"append-only table {table.name} with a log takes no {what.partition(' ')[2]}: without primary key nothing "
+            "says which row of the log a new one replaces, and a row that two statements replace would be there twice; "
+            "use delete(where) and write(rows), or a table with a primary key or with write-mode=change-log"
         )
     engine = MERGE_ENGINE.of(schema.options)
     if not table.has_log and schema.primary_keys and engine is not MergeEngine.DEDUPLICATE:
@@ -179,20 +194,23 @@ def rows_of(
     where: Predicate | None = None,
     *,
     partitions: Collection[bytes] | None = None,
+    needs_values: bool = True,
 ) -> pa.Table:
     """The rows of a snapshot that meet a condition, or those of some partitions, in the table's columns and in memory.
 
-    With deletion vectors the rows that wait for a compaction are included: otherwise the compaction would show rows
-    that a statement has missed.
+    Those of a table by places also have the columns of places, and with `needs_values` False no others. With deletion
+    vectors the rows that wait for a compaction are included: otherwise the compaction would show rows that a statement
+    has missed.
     """
+    table = table.placed if is_by_place(table) else with_waiting_rows(table)
     schema = table.schema
-    table = with_waiting_rows(table)
+    fields = schema.fields if needs_values or not has_places(schema) else PLACE_FIELDS
     splits = plan_splits(table, snapshot, where=where).splits
     read = PlannedRead(
         table=table,
-        fields=schema.fields,
+        fields=fields,
         where=where,
         splits=[one for one in splits if partitions is None or one.bucket_id.partition in partitions],
         budget_bytes=READ_MEMORY_BUDGET.of(schema.options),
     )
-    return read.to_table().cast(schema.arrow_schema)
+    return read.to_table().cast(to_arrow_schema(fields))

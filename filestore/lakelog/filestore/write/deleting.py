@@ -1,28 +1,43 @@
-"""Statements on tables without a log: they delete or replace the rows that a condition selects, in one commit."""
+"""Statements on tables without a log: they delete or replace the rows that a condition selects, in one commit.
+
+Rows with a key are written again, as retractions or as new rows. Files of append-only tables that hold deleted or
+replaced rows are written again without them; the new rows are written as those of an INSERT, since they may be in
+another partition or bucket.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import polars as pl
+import pyarrow as pa
 
 from lakelog.common.errors import UnsupportedError
+from lakelog.common.threads import in_threads
 from lakelog.filestore.commit.commit import CommitRequest
-from lakelog.filestore.metadata.manifests.manifest import ManifestEntry
-from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.commit.conflicts import check_total_buckets
+from lakelog.filestore.data.placed_rows import file_without
+from lakelog.filestore.index.index_manifest import deletion_files
+from lakelog.filestore.metadata.manifests.manifest import FileKind, ManifestEntry
+from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.metadata.tables.unnamed_files import discard_files
 from lakelog.filestore.options.merging import IGNORE_DELETE, MERGE_ENGINE, ROWKIND_FIELD, MergeEngine
+from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
+from lakelog.filestore.schema.row_places import FILE, POSITION
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.write.changing import ChangePlan, StatementChanges
 from lakelog.filestore.write.table_write import TableWrite
+from lakelog.filestore.write.write import check_table_writable
 
 
 def check_deletable(schema: TableSchema, *, table_name: str) -> None:
-    """Raise UnsupportedError for a table in which a retraction does not delete its row. Pure."""
-    if schema.is_change_log:
-        return
+    """Raise UnsupportedError for a table with a key in which a retraction does not delete its row. Pure."""
     if not schema.primary_keys:
-        reason = "it has no primary key, and its rows are only added"
-    elif MERGE_ENGINE.of(schema.options) is not MergeEngine.DEDUPLICATE:
+        return
+    if MERGE_ENGINE.of(schema.options) is not MergeEngine.DEDUPLICATE:
         reason = f"it has {MERGE_ENGINE.key}={MERGE_ENGINE.of(schema.options).value}"
     elif IGNORE_DELETE.of(schema.options):
         reason = f"it has {IGNORE_DELETE.key}=true"
@@ -46,6 +61,7 @@ class TableChange:
         self._operation = operation
         self._plan = plan
         self._write: TableWrite | None = None
+        self._taken: Sequence[ManifestEntry] = ()
         self._base: Snapshot | None = None
         self._is_read = False
         self._outdated: list[str] = []
@@ -54,12 +70,37 @@ class TableChange:
         """The commit after `latest`; None if nothing changes."""
         if not self._is_read or latest != self._base:
             self._outdated = [*self.superseded, *self.paths]
+            self._write, self._taken = None, ()
             changes = self._plan(latest)
             assert not changes.removed.num_rows, "rows are removed from tables with a log alone"
-            has_rows = changes.rows.num_rows > 0
-            self._write = self._written(changes) if has_rows else None
+            if changes.rows.num_rows:
+                self._write = self._written(changes)
+            if changes.places is not None:
+                self._taken = self._without(latest, changes.places)
             self._base, self._is_read = latest, True
-        return None if self._write is None else self._write.resolve(latest)
+        if self._write is None:
+            return self._request() if self._taken else None
+        request = self._write.resolve(latest)
+        if self._taken:
+            check_total_buckets(self._table.live_files.of(latest), request.entries)
+        return replace(request, entries=[*self._taken, *request.entries])
+
+    def _without(self, latest: Snapshot | None, places: pa.Table) -> Sequence[ManifestEntry]:
+        try:
+            return entries_without(self._table, latest, places)
+        except BaseException:
+            self.discard(self.paths)  # those of the new rows
+            raise
+
+    def _request(self) -> CommitRequest:
+        """The commit of a statement without new rows."""
+        return CommitRequest(
+            commit_user=str(uuid.uuid4()),
+            commit_identifier=BATCH_COMMIT_IDENTIFIER,
+            kind=CommitKind.OVERWRITE,
+            entries=self._taken,
+            operation=self._operation,
+        )
 
     def _written(self, changes: StatementChanges) -> TableWrite:
         return TableWrite(self._table, changes.rows, changes.kinds, replaces=None, operation=self._operation)
@@ -72,13 +113,44 @@ class TableChange:
     @property
     def paths(self) -> list[str]:
         """The paths of the files that the commit names."""
-        return [] if self._write is None else self._write.paths
+        own = [self._table.data_path(one.bucket_id, one.file) for one in self._taken if one.kind is FileKind.ADD]
+        return [*own, *([] if self._write is None else self._write.paths)]
 
     @property
     def entries(self) -> list[ManifestEntry]:
         """The data files that the commit adds."""
-        return [] if self._write is None else self._write.entries
+        taken = [one for one in self._taken if one.kind is FileKind.ADD]
+        return [*taken, *([] if self._write is None else self._write.entries)]
 
     def discard(self, paths: Iterable[str]) -> None:
         """Delete files that no snapshot names."""
         discard_files(self._table, paths)
+
+
+def entries_without(table: TableStore, base: Snapshot | None, places: pa.Table) -> list[ManifestEntry]:
+    """The entries that take the rows at `places` out of a snapshot: files are deleted, and others added.
+
+    Writes files, several at once, which share the memory budget. When it fails, those written so far are deleted.
+    """
+    check_table_writable(table)
+    frame = pl.DataFrame(places).unique().sort(FILE, POSITION)
+    by_file = {str(name): rows[POSITION] for (name,), rows in frame.group_by(FILE, maintain_order=True)}
+    touched = [entry for entry in table.live_files.of(base).entries() if entry.file.file_name in by_file]
+    assert len(touched) == len(by_file), "the places are those of rows of this snapshot"
+    deletions = deletion_files(table, base)
+    added: list[ManifestEntry] = []
+
+    def rewrite(entry: ManifestEntry, budget_bytes: int) -> None:
+        name = entry.file.file_name
+        positions = by_file[name].cast(pl.UInt64).to_numpy()
+        vector = deletions.get(entry.bucket_id, {}).get(name)
+        files = file_without(table, entry.bucket_id, entry.file, positions, deletions=vector, budget_bytes=budget_bytes)
+        added.extend(replace(entry, kind=FileKind.ADD, file=one) for one in files)
+
+    try:
+        for _ in in_threads(rewrite, touched, budget_bytes=READ_MEMORY_BUDGET.of(table.schema.options)):
+            pass
+    except BaseException:
+        discard_files(table, [table.data_path(one.bucket_id, one.file) for one in added])
+        raise
+    return [*(replace(entry, kind=FileKind.DELETE) for entry in touched), *added]

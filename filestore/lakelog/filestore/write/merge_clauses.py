@@ -15,6 +15,7 @@ import pyarrow as pa
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.predicate import Predicate, RowTest, check_filter
+from lakelog.filestore.schema.row_places import without_places
 from lakelog.filestore.write.row_expressions import evaluated, named_columns
 
 TARGET, SOURCE = "target", "source"  # in expressions: the row of the table, and that of the source
@@ -111,6 +112,7 @@ def row_frame(old: pa.Table | None, source: pa.Table | None) -> pl.DataFrame:
 
     Rows of the table without a source row also have its columns themselves, as in an update.
     """
+    old = None if old is None else without_places(old)
     found = [pl.DataFrame(rows).to_struct(name) for rows, name in ((old, TARGET), (source, SOURCE)) if rows is not None]
     frame = pl.DataFrame(found)
     if source is not None or old is None:

@@ -10,9 +10,10 @@ import pyarrow as pa
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import listed
-from lakelog.common.types import ROW_KIND_COLUMN, DataField, RowKind
+from lakelog.common.types import ROW_KIND_COLUMN, DataField
 from lakelog.filestore.merge.order import key_frame
 from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.schema.row_places import without_places
 from lakelog.filestore.write.changing import (
     ChangePlan,
     StatementChanges,
@@ -20,7 +21,6 @@ from lakelog.filestore.write.changing import (
     deletion_of,
     insertion_of,
     joined,
-    kinds_of,
     replacement_of,
     rows_of,
 )
@@ -80,7 +80,7 @@ class _Merge:
         by_source = target.take(_places(_absent(target.num_rows, pairs[_TARGET_ROW])))
         not_matched = self.given.take(_places(_absent(self.given.own.num_rows, pairs[_SOURCE_ROW])))
         empty = target.slice(0, 0)
-        nothing = StatementChanges(rows=empty, kinds=kinds_of(empty, RowKind.INSERT), removed=empty)
+        nothing = deletion_of(self.table, empty)
         return joined([nothing, *self._matched(target, pairs), *self._by_source(by_source), *self._new(not_matched)])
 
     def _matched(self, target: pa.Table, pairs: pl.DataFrame) -> Iterator[StatementChanges]:
@@ -122,7 +122,7 @@ class _Merge:
             frame = row_frame(old, None if given is None else given.all)
             return replacement_of(self.table, old, self._with_values(clause, old, frame))
         assert given is not None, "a clause without values is for rows that a source row matches"
-        new = old
+        new = without_places(old)
         for name in given.own.column_names:
             if name not in self.table.schema.primary_keys:
                 new = new.set_column(new.column_names.index(name), name, given.own.column(name))

@@ -11,6 +11,7 @@ from lakelog.common.arrow import to_arrow_field
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import listed
 from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.schema.row_places import without_places
 from lakelog.filestore.write.columns import names_of
 from lakelog.filestore.write.validate import validate_rows
 
@@ -48,6 +49,7 @@ def with_values(
 
     Expressions are over the `frame`, which has a row for each of `rows`; by default it is these rows.
     """
+    rows = without_places(rows)
     made: dict[str, pa.ChunkedArray] = {}
     for name, value in values.items():
         if isinstance(value, pl.Expr):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, Self
 
 from lakelog.common.log_system import has_log
 from lakelog.common.types import DataField, DataType, TypeRoot
@@ -19,9 +19,11 @@ from lakelog.filestore.metadata.snapshots.snapshot_manager import SnapshotManage
 from lakelog.filestore.metadata.tables.state_keeping import StateKeeper
 from lakelog.filestore.options.files import MANIFEST_COMPRESSION
 from lakelog.filestore.options.layout import DATA_FILE_DIRECTORY, LOG_BRANCH, TABLE_UUID
+from lakelog.filestore.options.reading import SCAN_FALLBACK_BRANCH, SCAN_PRIMARY_BRANCH
 from lakelog.filestore.options.retention import CONSUMER_EXPIRATION_TIME
 from lakelog.filestore.schema.line_names import line_name
 from lakelog.filestore.schema.paths import BRANCH_PREFIX, MAIN_BRANCH, TablePaths, partition_path
+from lakelog.filestore.schema.row_places import has_places, placed_schema
 from lakelog.filestore.schema.schema import (
     SEQUENCE_NUMBER,
     SEQUENCE_NUMBER_FIELD_ID,
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 SEQUENCE_FIELD = DataField(
     id=SEQUENCE_NUMBER_FIELD_ID, name=SEQUENCE_NUMBER, type=DataType(root=TypeRoot.BIGINT, nullable=False)
 )
+_OTHER_BRANCHES = (SCAN_FALLBACK_BRANCH.key, SCAN_PRIMARY_BRANCH.key)
 KIND_FIELD = DataField(id=VALUE_KIND_FIELD_ID, name=VALUE_KIND, type=DataType(root=TypeRoot.TINYINT, nullable=False))
 
 
@@ -215,24 +218,35 @@ class TableStore:
     def stored(self) -> TableStore:
         """The table with the schema of its files.
 
-        It differs for value-count tables, whose files count rows, and for tables that are merged with each batch, or
-        whose changelog is written with each batch. The stored table of a stored table is itself: a rule of the schema
-        that users see must not be applied to the schema of the files again.
+        It differs for value-count tables, whose files count rows, for tables that are merged with each batch, or whose
+        changelog is written with each batch, and for tables that are read with places. The stored table of a stored
+        table is itself: a rule of the schema that users see must not be applied to the schema of the files again.
         """
         if self.is_stored:
             return self
         schema = self.schema
-        has_others = schema.is_change_log or schema.is_merged_at_write or schema.has_changelog_at_write
+        is_written_otherwise = schema.is_change_log or schema.is_merged_at_write or schema.has_changelog_at_write
+        has_others = is_written_otherwise or has_places(schema)
         return self._of_files if has_others else self
 
     @cached_property
     def _of_files(self) -> TableStore:
-        stored = replace(self, schema=stored_schema(self.schema), is_stored=True)
+        return self._sharing(replace(self, schema=stored_schema(self.schema), is_stored=True))
+
+    @cached_property
+    def placed(self) -> Self:
+        """A table without primary key, with the places of its rows as columns, for reads.
+
+        A read of it has the rows of its own files alone, and none of a branch that fills in for partitions.
+        """
+        options = {key: value for key, value in self.schema.options.items() if key not in _OTHER_BRANCHES}
+        return self._sharing(replace(self, schema=placed_schema(replace(self.schema, options=options))))
+
+    def _sharing(self, other: Self) -> Self:
+        """The other handle of this table, with what this one has read."""
         shared = {"schemas": self.schemas, "snapshots": self.snapshots, "live_files": self.live_files}
-        vars(stored).update(
-            shared, state_keeper=self.state_keeper, commit_line=self.commit_line
-        )  # shared, so that they are read once
-        return stored
+        vars(other).update(shared, state_keeper=self.state_keeper, commit_line=self.commit_line)
+        return other
 
     @cached_property
     def key_types(self) -> tuple[DataType, ...]:

@@ -1,0 +1,77 @@
+"""Tables and their columns as a query names them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlglot import exp
+
+from lakelog.common.errors import NotFoundError
+from lakelog.common.quoting import shown
+
+_LONG = 3
+# What a query may call in place of a table: nothing that reads files.
+_TABLE_FUNCTIONS = ("UNNEST", "EXPLODE", "INLINE")
+_WITH_PLACES = "places"
+
+
+def shorten(column: exp.Column) -> None:
+    """`database.table.column` by the name of the table alone; `column.field.field` as a field of a field."""
+    parts = [part.copy() for part in column.parts]
+    if len(parts) < _LONG:
+        return
+    names = [part.name.lower() for part in parts]
+    tables = {table.alias_or_name.lower(): table for table in column.root().find_all(exp.Table)}
+    for depth in (2, 1, 0):
+        table = tables.get(names[depth])
+        if table is None or depth + 1 >= len(parts):
+            continue
+        if names[:depth] == [part.name.lower() for part in table.parts][-depth - 1 : -1] or depth == 0:
+            made: exp.Expr = exp.Column(this=parts[depth + 1], table=parts[depth])
+            fields = parts[depth + 2 :]
+            break
+    else:
+        made, fields = exp.Column(this=parts[1], table=parts[0]), parts[2:]
+    column.replace(exp.Dot.build([made, *fields]) if fields else made)
+
+
+def with_places(table: exp.Table) -> exp.Table:
+    """A copy of the table of a statement, which a query reads with the places of its rows in its files."""
+    made = table.copy()
+    made.meta[_WITH_PLACES] = True
+    return made
+
+
+def is_with_places(table: exp.Table) -> bool:
+    """Whether a table is read with the places of its rows."""
+    return bool(table.meta.get(_WITH_PLACES))
+
+
+def is_of_query(table: exp.Table) -> bool:
+    """Whether a name is that of a common table expression which the table may see."""
+    name = table.name.lower()
+    above: exp.Expr | None = table
+    while above is not None:
+        with_ = above.args.get("with_")
+        if isinstance(with_, exp.With) and any(one.alias.lower() == name for one in with_.expressions):
+            return True
+        above = above.parent
+    return False
+
+
+def around(table: exp.Table) -> dict[str, Any]:
+    """What stands around the name of a table, such as its joins."""
+    kept = ("joins", "laterals", "pivots", "sample")
+    return {key: value for key in kept if (value := table.args.get(key))}
+
+
+def replace_function(table: exp.Table) -> None:
+    """A table function; `range` has a column `id`, as in Spark. Raises NotFoundError for one that reads files."""
+    function = table.this
+    name = function.name if isinstance(function, exp.Anonymous) else type(function).__name__
+    if name.lower() == "range":
+        rows = exp.select(exp.alias_(exp.column("range", quoted=True), "id")).from_(exp.Table(this=function.copy()))
+        alias = table.args.get("alias") or exp.TableAlias(this=exp.to_identifier("range"))
+        table.replace(exp.Subquery(this=rows, alias=alias.copy(), **around(table)))
+    elif isinstance(function, exp.Func) and name.upper() not in _TABLE_FUNCTIONS:
+        raise NotFoundError(f"there is no table function {shown(name)}; a query reads tables")
