@@ -16,7 +16,7 @@ from lakelog.catalog.tables.row_actions import changes_of_actions
 from lakelog.lineage import upstream
 from lakelog.sql import SqlConnection
 from lakelog.sql.language.parsing import is_destructive, split_statements
-from lakelog.sql.statements import row_statements
+from lakelog.sql.statements import inserting, row_statements
 from lakelog.sql.statements.fitting import fitted
 
 
@@ -58,7 +58,7 @@ def test_a_statement_sees_one_snapshot_however_often_it_names_a_table(
         catalog.load_table("db.t").write(pa.table({"id": pa.array([9], pa.int32()), "v": ["late"]}))
         return fitted(*args, **kwargs)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(row_statements, "fitted", write_first)
+    monkeypatch.setattr(inserting, "fitted", write_first)
     with pytest.raises(ConflictError, match="another commit came first"):
         connection.sql("INSERT OVERWRITE t SELECT id, concat(v, v) FROM t")
     assert connection.sql("SELECT v FROM t ORDER BY id")["v"].to_pylist() == ["a", "b", "late"]

@@ -13,7 +13,7 @@ from lakelog.common.quoting import shown
 from lakelog.sql.language.names import SqlNames
 from lakelog.sql.language.parsing import bound, parsed
 from lakelog.sql.queries.selects import run_query
-from lakelog.sql.statements import calls, definitions, describing, row_statements
+from lakelog.sql.statements import calls, definitions, describing, inserting, row_statements
 from lakelog.sql.statements.texts import run_text
 
 if TYPE_CHECKING:
@@ -102,10 +102,10 @@ def connect(
 _KINDS: Mapping[type[exp.Expr], Callable[[SqlNames, exp.Expr], pa.Table | None]] = {
     exp.Query: run_query,
     exp.Values: run_query,
-    exp.Insert: row_statements.insert,
+    exp.Insert: inserting.insert,
     exp.Delete: row_statements.delete,
-    exp.Update: row_statements.update,
-    exp.Merge: row_statements.merge,
+    exp.Update: row_statements.change_rows,
+    exp.Merge: row_statements.change_rows,
     exp.TruncateTable: row_statements.truncate,
     exp.Create: definitions.create,
     exp.Drop: definitions.drop,

@@ -16,8 +16,8 @@ from lakelog.common.quoting import listed, shown
 from lakelog.filestore.alter import Place, Position
 from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.language.names import SqlNames
-from lakelog.sql.queries.explaining import explain
-from lakelog.sql.statements.row_statements import where_of
+from lakelog.sql.statements.explaining import explain
+from lakelog.sql.statements.partitions import where_of
 from lakelog.sql.statements.showing import show
 
 _UNSET = re.compile(r"TABLE\s+(?P<name>\S+)\s+UNSET\s+TBLPROPERTIES\s*(?:IF\s+EXISTS\s*)?\((?P<keys>.*)\)", re.I | re.S)

@@ -33,14 +33,11 @@ _PRIMARY_KEY, _PARTITION = "primary-key", "partition"
 def create_table(names: SqlNames, statement: exp.Expr) -> None:
     """CREATE TABLE, and REPLACE TABLE, which gives a table of the same columns other rows and keeps its history."""
     given = statement.this
-    found = names.found(given.this if isinstance(given, exp.Schema) else given)
-    database = found.full.partition(".")[0]
-    check_database(replace(found, full=database))
+    found, words, may_replace = new_table(names, statement)
     exists = found.catalog.table_exists(found.full)
     if exists and statement.args.get("exists"):
         return
-    words = _words(names, found, statement, given.expressions if isinstance(given, exp.Schema) else [])
-    replaces = exists and bool(statement.args.get("replace"))
+    replaces = exists and may_replace
     like = statement.find(exp.LikeProperty)
     if like is not None:
         _create_like(found, names.found(like.this).table.schema, words)
@@ -55,6 +52,15 @@ def create_table(names: SqlNames, statement: exp.Expr) -> None:
             replaced_table(found.catalog, found.full, schema=columns, **words).truncate()
         else:
             found.catalog.create_table(found.full, schema=columns, **words)
+
+
+def new_table(names: SqlNames, statement: exp.Expr) -> tuple[FoundName, TableWords, bool]:
+    """The name of a new table, what is said about it, and whether it may replace one. Raises NotFoundError."""
+    given = statement.this
+    found = names.found(given.this if isinstance(given, exp.Schema) else given)
+    check_database(replace(found, full=found.full.partition(".")[0]))
+    words = _words(names, found, statement, given.expressions if isinstance(given, exp.Schema) else [])
+    return found, words, bool(statement.args.get("replace"))
 
 
 def _create_like(found: FoundName, source: TableSchema, words: TableWords) -> None:

@@ -29,7 +29,7 @@ from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.language.names import FoundName, SqlNames, check_arguments
 from lakelog.sql.queries.reading import QueryTables
 from lakelog.sql.statements.created_tables import create_table, option_pairs
-from lakelog.sql.statements.row_statements import partition_where
+from lakelog.sql.statements.partitions import partition_where
 
 if TYPE_CHECKING:
     from lakelog.catalog import Table

@@ -19,7 +19,7 @@ from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.language.names import FoundName, SqlNames, check_arguments, check_database
 from lakelog.sql.language.parsing import parsed
 from lakelog.sql.queries.reading import QueryTables
-from lakelog.sql.statements.row_statements import partition_values_of
+from lakelog.sql.statements.partitions import partition_values_of
 
 if TYPE_CHECKING:
     from lakelog.catalog import Table

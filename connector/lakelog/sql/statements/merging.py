@@ -64,8 +64,8 @@ class _Sides:
             )
 
 
-def merge_query(table: Table, tables: QueryTables, statement: exp.Expr, what: str) -> str:
-    """The query in DuckDB's SQL. Raises InvalidRequestError for columns that the table or the source lacks."""
+def merge_query(table: Table, tables: QueryTables, statement: exp.Expr, what: str) -> exp.Select:
+    """The query. Raises InvalidRequestError for columns that the table or the source lacks."""
     target, source, whens = statement.this, statement.args["using"], statement.args["whens"].expressions
     own, other = _alias(target), _alias(source)
     sides = _Sides(table=table, own=own, other=other, given=_columns(tables, source, statement), what=what)
@@ -89,7 +89,7 @@ def merge_query(table: Table, tables: QueryTables, statement: exp.Expr, what: st
     query = query.join(others.subquery(other), on=statement.args["on"].copy(), join_type=kind)
     outer = exp.select(exp.Star(), exp.alias_(action, ACTION)).from_(query.subquery(f"{MARK}pairs"))
     outer = outer.where(exp.column(_CASE).is_(exp.Null()).not_())
-    return tables.prepared(query_with(statement, outer)).sql(dialect="duckdb")
+    return query_with(statement, outer)
 
 
 def _new_value(sides: _Sides, clauses: list[_Clause], name: str) -> exp.Expr:

@@ -17,7 +17,7 @@ from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.language.names import SqlNames, check_database
 from lakelog.sql.statements.created_tables import SET_BY_CREATE
 from lakelog.sql.statements.describing import pairs
-from lakelog.sql.statements.row_statements import partition_values_of
+from lakelog.sql.statements.partitions import partition_values_of
 
 if TYPE_CHECKING:
     from lakelog.catalog import Table

@@ -1,4 +1,4 @@
-"""EXPLAIN: the plan of DuckDB, with the files that each of its scans reads."""
+"""The plan of a query: that of DuckDB, with the files that each of its scans reads."""
 
 from __future__ import annotations
 
@@ -13,20 +13,16 @@ from sqlglot import exp
 from sqlglot import parse_one as read_expression
 from sqlglot.errors import ParseError
 
-from lakelog.common.errors import LakelogError, UnsupportedError
-from lakelog.common.quoting import shown
+from lakelog.common.errors import LakelogError
 from lakelog.sql.language.dialect import LakelogDialect
-from lakelog.sql.language.names import SqlNames
-from lakelog.sql.language.parsing import parsed
 from lakelog.sql.queries.engine import quoted
 from lakelog.sql.queries.reading import QueryTables
-from lakelog.sql.queries.selects import with_names
 
 if TYPE_CHECKING:
     from lakelog.filestore import FileStoreTable
     from lakelog.filestore.refs import SnapshotChoice
 
-_KINDS = re.compile(r"(?:EXTENDED|FORMATTED|COST|PLAN\s+FOR)\s+", re.IGNORECASE)
+_MARK = re.compile(r"\b__lakelog_")
 _MARKED = re.compile(r'"?scan(\d+):([^",)\s]+)"?')
 # What DuckDB calls its scans of registered rows, and of files that it reads itself.
 _SCANS = ("PYTHON_ARROW_SCAN", "ARROW_SCAN")
@@ -42,7 +38,7 @@ class _Scanned:
 
 
 @dataclass(kw_only=True)
-class _PlannedTables(QueryTables):
+class PlannedTables(QueryTables):
     """Tables as relations without rows, whose columns have the number of the relation in their names."""
 
     scanned: list[_Scanned] = field(default_factory=list)
@@ -63,30 +59,38 @@ class _PlannedTables(QueryTables):
         self.scanned.append(_Scanned(name=name, files=files, choice=choice))
 
 
-def explain(names: SqlNames, text: str) -> pa.Table:
-    """EXPLAIN of a query: a step a row, what feeds a step below it and further in. Raises UnsupportedError."""
-    kind = _KINDS.match(text)
-    query = parsed(text if kind is None else text[kind.end() :])[0]
-    if isinstance(query, exp.Insert) and isinstance(query.expression, exp.Query):
-        query = query.expression
-    if not isinstance(query, exp.Query):
-        raise UnsupportedError(f"EXPLAIN {shown(text)}: EXPLAIN shows the plan of a query")
-    tables = _PlannedTables(names=names)
-    plan = tables.plan_of(with_names(query))
-    return pa.table({"plan": pa.array(_lines(tables.scanned, plan, 0), pa.string())})
+def plan_lines(
+    tables: PlannedTables, query: exp.Expr, *, depth: int = 0, internal: Mapping[str, str] | None = None
+) -> Iterator[str]:
+    """The steps of a query, what feeds a step below it and further in. Raises InvalidRequestError.
+
+    `internal` are columns that a statement adds to its query, by the names to show; those without one are not shown.
+    """
+    yield from _lines(tables.scanned, tables.plan_of(query), depth, internal or {})
 
 
-def _lines(scanned: list[_Scanned], nodes: list[dict[str, Any]], depth: int) -> Iterator[str]:
+def _lines(
+    scanned: list[_Scanned], nodes: list[dict[str, Any]], depth: int, internal: Mapping[str, str]
+) -> Iterator[str]:
     for node in nodes:
-        told = dict(node.get("extra_info") or {})
+        told = {key: _without(value, internal) for key, value in (node.get("extra_info") or {}).items()}
         told.pop("Estimated Cardinality", None)
         name = node["name"].strip()
         line = _scan(scanned, told) if name in _SCANS else None
         if line is None:
             title = "Scan of rows" if name in _SCANS else name.replace("_", " ").capitalize()
-            line = " ".join([f"{title}:", *_details(told)])
-        yield "  " * depth + _MARKED.sub(r"\2", line)
-        yield from _lines(scanned, node["children"], depth + 1)
+            details = " ".join(_details(told))
+            line = f"{title}: {details}" if details else title
+        yield "  " * depth + _MARK.sub("", _MARKED.sub(r"\2", line))
+        yield from _lines(scanned, node["children"], depth + 1, internal)
+
+
+def _without(value: Any, internal: Mapping[str, str]) -> Any:
+    """What a step says, without columns that a statement adds."""
+    if not isinstance(value, list):
+        return value
+    names = ((one, _MARKED.sub(r"\2", str(one))) for one in value)
+    return [internal.get(name, one) for one, name in names if internal.get(name) != ""]
 
 
 def _details(told: Mapping[str, Any]) -> Iterator[str]:

@@ -1,0 +1,117 @@
+"""INSERT INTO and INSERT OVERWRITE: DuckDB computes the rows, `Table.write` commits them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from lakelog.common.errors import InvalidRequestError
+from lakelog.sql.language.dialect import LakelogDialect
+from lakelog.sql.language.names import FoundName, SqlNames, check_arguments
+from lakelog.sql.queries.reading import QueryTables, check_still
+from lakelog.sql.queries.selects import query_with
+from lakelog.sql.statements.default_values import fill_defaults
+from lakelog.sql.statements.fitting import fitted
+from lakelog.sql.statements.partitions import condition_of, partition_values_of
+
+if TYPE_CHECKING:
+    from lakelog.catalog import Table
+
+_OF_INSERT = ("this", "expression", "overwrite", "by_name", "with_", "where", "source")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InsertStatement:
+    """An INSERT: a query for rows, the columns that it fills in their order, and constants in others.
+
+    `where` is the condition on the partitions that are replaced, empty for all rows; None adds rows.
+    """
+
+    found: FoundName
+    table: Table
+    query: exp.Expr
+    columns: Sequence[str]
+    constants: Mapping[str, Any]
+    by_name: bool
+    where: str | None
+
+    @property
+    def what(self) -> str:
+        """The statement in errors."""
+        return f"INSERT INTO {self.found}"
+
+
+def insert_statement(names: SqlNames, statement: exp.Expr) -> InsertStatement:
+    """The parts of an INSERT. Raises InvalidRequestError."""
+    check_arguments(statement, _OF_INSERT)
+    target, listed = _target(statement.this)
+    found = names.found(target, partition=True)
+    table, what = found.table, f"INSERT INTO {found}"
+    constants = partition_values_of(table, target.args.get("partition"))
+    columns = _listed(table, listed, what) if listed else [field.name for field in table.schema.fields]
+    columns = [name for name in columns if name not in constants]
+    source = statement.args.get("source") or None
+    query = statement.expression if source is None else exp.select(exp.Star()).from_(source)
+    if query is None:
+        raise InvalidRequestError(f"{what} needs rows: a query, or VALUES")
+    query = query_with(statement, query.copy())
+    fill_defaults(query, [table.schema.field(name) for name in columns])
+    replaced, where = statement.args.get("where"), None
+    if replaced is not None:
+        where = replaced.sql(dialect=LakelogDialect)
+    elif statement.args.get("overwrite"):
+        where = condition_of(constants)
+    return InsertStatement(
+        found=found,
+        table=table,
+        query=query,
+        columns=columns,
+        constants=constants,
+        by_name=bool(statement.args.get("by_name")),
+        where=where,
+    )
+
+
+def insert(names: SqlNames, statement: exp.Expr) -> None:
+    """INSERT INTO and INSERT OVERWRITE. Raises ConflictError for an overwrite behind another commit."""
+    given = insert_statement(names, statement)
+    base = given.table.store.snapshot()
+    tables = QueryTables(names=names, bases={str(given.found): base})
+    rows = fitted(
+        given.table.schema,
+        tables.stream(given.query),
+        columns=given.columns,
+        constants=given.constants,
+        by_name=given.by_name,
+        what=given.what,
+        noted=tables.noted,
+    )
+    table = tables.recording(given.table)
+    if given.where is None:
+        with tables.own_errors():
+            table.write(rows)
+        return
+    check_still(table, base, given.what)
+    with tables.own_errors():
+        table.write(rows, mode="overwrite", where=given.where or None)
+
+
+def _target(given: exp.Expr) -> tuple[exp.Table, list[str]]:
+    if isinstance(given, exp.Schema):
+        return given.this, [one.name for one in given.expressions]
+    assert isinstance(given, exp.Table), "sqlglot has a table or a table with columns here"
+    return given, []
+
+
+def _listed(table: Table, names: list[str], what: str) -> list[str]:
+    by_name = {field.name.lower(): field.name for field in table.schema.fields}
+    for name in names:
+        if name.lower() not in by_name:
+            raise InvalidRequestError(f"{what}: the table has no column {name!r}; it has {', '.join(by_name.values())}")
+    found = [by_name[name.lower()] for name in names]
+    if len(set(found)) != len(found):
+        raise InvalidRequestError(f"{what} names a column twice: {', '.join(names)}")
+    return found

@@ -1,0 +1,65 @@
+"""PARTITION (column = value, ...) of statements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from lakelog.catalog.columns.written_ddl import quoted_name, written_text
+from lakelog.common.errors import InvalidRequestError, UnsupportedError
+from lakelog.sql.language.dialect import LakelogDialect
+from lakelog.sql.language.parsing import parsed
+
+if TYPE_CHECKING:
+    from lakelog.catalog import Table
+
+
+def partition_where(table: Table, partition: exp.Expr) -> str:
+    """The condition of PARTITION (column = value, ...). Raises InvalidRequestError for other columns."""
+    return condition_of(partition_values_of(table, partition))
+
+
+def where_of(table: Table, text: str) -> str:
+    """The condition of the text PARTITION (column = value, ...). Raises InvalidRequestError."""
+    return partition_where(table, parsed(f"TRUNCATE TABLE t {text}")[0].args["partition"])
+
+
+def condition_of(values: Mapping[str, object]) -> str:
+    """The condition that these columns have these values."""
+    return " AND ".join(
+        f"{quoted_name(name)} IS NULL" if value is None else f"{quoted_name(name)} = {_literal(value)}"
+        for name, value in values.items()
+    )
+
+
+def _literal(value: object) -> str:
+    """A value in our conditions."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else written_text(str(value))
+
+
+def partition_values_of(table: Table, partition: exp.Expr | None) -> dict[str, Any]:
+    """The values of PARTITION (column = value, ...); a column without a value is filled by the query."""
+    found: dict[str, Any] = {}
+    for one in () if partition is None else partition.expressions:
+        column = one.this if isinstance(one, exp.EQ) else one
+        name = column.name
+        own = {key.lower(): key for key in table.schema.partition_keys}.get(name.lower())
+        if own is None:
+            raise InvalidRequestError(f"PARTITION ({name}): {name!r} is not a partition column of {table.name}")
+        if isinstance(one, exp.EQ):
+            found[own] = _plain_value(one.expression)
+    return found
+
+
+def _plain_value(given: exp.Expr) -> Any:
+    """The value of a literal, `DATE '2026-01-01'` as its text. Raises UnsupportedError for an expression."""
+    match given:
+        case exp.Cast(this=exp.Literal()):
+            return given.this.name
+        case exp.Literal() | exp.Boolean() | exp.Null() | exp.Neg():
+            return given.to_py()
+    raise UnsupportedError(f"PARTITION (... = {given.sql(dialect=LakelogDialect)}): expected a value")
