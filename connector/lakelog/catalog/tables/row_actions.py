@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakelog.catalog.columns.text_lengths import with_stored_text
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import shown
 from lakelog.filestore.schema import PLACE_NAMES
@@ -37,6 +38,11 @@ _NUMBER = f"{MARK}number"
 Value = TypeVar("Value")
 
 
+def stored_member(at: int) -> str:
+    """The name of the column with the strings of the CHAR column `at` as they are stored: reads of SQL pad them."""
+    return f"{MARK}stored_{at}"
+
+
 def member(side: str, at: int) -> str:
     """The name of the column with the values of the table's column `at`, before (OLD) or after (NEW) the action."""
     return f"{side}_{at}"
@@ -56,7 +62,7 @@ def changes_of_actions(table: FileStoreTable, found: pa.Table, *, what: str) -> 
     return joined(
         [
             deletion_of(table, _old(table, deleted)),
-            replacement_of(table, _old(table, updated), _rows(table, updated, NEW)),
+            replacement_of(table, _old(table, updated), _rows(table, updated, NEW, kept=table.schema.primary_keys)),
             insertion_of(new),
         ]
     )
@@ -89,14 +95,20 @@ def _old(table: FileStoreTable, found: pa.Table) -> pa.Table:
     return found.select(PLACE_NAMES) if is_by_place(table) else _rows(table, found, OLD)
 
 
-def _rows(table: FileStoreTable, found: pa.Table, side: str) -> pa.Table:
-    """The rows of one side, in the table's columns and types. Raises InvalidRequestError for a null in a key."""
+def _rows(table: FileStoreTable, found: pa.Table, side: str, *, kept: Sequence[str] = ()) -> pa.Table:
+    """The rows of one side, in the table's columns and types. Raises InvalidRequestError for a null in a key.
+
+    New strings are as SQL stores them, but for the columns `kept`: an updated row keeps its key.
+    """
     schema = table.schema
     if not found.num_rows:
         return schema.arrow_schema.empty_table()
     columns = [found[member(side, at)] for at in range(len(schema.fields))]
     names = [field.name for field in schema.fields]
-    return validate_rows(schema, pa.table(columns, names=names), table_name=table.name)
+    rows = pa.table(columns, names=names)
+    if side == NEW:
+        rows = with_stored_text(rows, schema.fields, kept=kept)
+    return validate_rows(schema, rows, table_name=table.name)
 
 
 def _first_of_each(rows: pa.Table) -> pa.Table:

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any  # Any: py4j gives Java objects without ty
 from pyspark.sql import DataFrame
 
 from lakelog.catalog import Catalog, Table
+from lakelog.catalog.columns.text_lengths import char_lengths
 from lakelog.catalog.columns.written_ddl import quoted_name
 from lakelog.catalog.logs.statements import run_statement
 from lakelog.catalog.tables.row_actions import DELETE, INSERT, UPDATE, named_values
 from lakelog.common.errors import ConflictError, InvalidRequestError, UnsupportedError
 from lakelog.common.types import DataField
-from lakelog.filestore.predicate import check_filter, parse_where
+from lakelog.filestore.predicate import Predicate, check_filter, parse_where, resolved_columns
 from lakelog.filestore.write import StatementChanges, check_replaceable, is_by_place
 from lakelog.spark.catalog_plugin.column_defaults import default_sql
 from lakelog.spark.catalog_plugin.java.jvm import Jvm
@@ -80,10 +81,13 @@ class RowStatement:
 
     def _delete(self, table: Table) -> Snapshot | None:
         condition = self.plan.condition()
+        where: Predicate | None = None
         try:  # a condition that our readers evaluate needs no job of Spark
             where = parse_where(str(condition.sql()), zone=str(self.jvm.session.conf.get("spark.sql.session.timeZone")))
             check_filter(where, table.schema.fields)
         except InvalidRequestError:
+            where = None
+        if where is None or char_lengths(resolved_columns(where, table.schema.fields)):  # Spark compares them padded
             clause = Clause(action=DELETE, condition=condition)
             return self._run(table, "DELETE", lambda changes, target: changes.of_rows(target, clause))
         return table.delete(where)

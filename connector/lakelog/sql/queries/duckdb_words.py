@@ -5,7 +5,7 @@ sqlglot translates functions; what depends on the types of columns is looked up 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 from sqlglot import exp
@@ -19,6 +19,8 @@ def as_duckdb(query: exp.Expr, types: Mapping[str, set[pa.DataType]], *, catalog
     for name, value in (("CurrentCatalog", catalog), ("CurrentDatabase", database)):
         for function in list(query.find_all(getattr(exp, name))):
             function.replace(exp.Null() if value is None else exp.Literal.string(value))
+    for beside in list(query.find_all(exp.Binary, exp.In)):
+        _widen_floats(beside, types)
     for division in list(query.find_all(exp.Div, exp.Mod)):
         name = "lakelog_divide" if isinstance(division, exp.Div) else "lakelog_remainder"
         division.replace(exp.Anonymous(this=name, expressions=[division.this.copy(), division.expression.copy()]))
@@ -48,11 +50,46 @@ def _keep_digits(literal: exp.Literal) -> None:
         literal.replace(exp.Cast(this=exp.Literal.string(literal.name), to=kind))
 
 
-def _is_map(given: exp.Expr, types: Mapping[str, set[pa.DataType]]) -> bool:
+def _widen_floats(given: exp.Expr, types: Mapping[str, set[pa.DataType]]) -> None:
+    """Make DOUBLE of a FLOAT beside a decimal, as in Spark: DuckDB makes FLOAT of both."""
+    sides = [given.this, *given.expressions] if isinstance(given, exp.In) else [given.this, given.expression]
+    if not any(isinstance(one, exp.Expr) and _is_decimal(one, types) for one in sides):
+        return
+    for one in sides:
+        if isinstance(one, exp.Expr) and _is_float(one, types):
+            one.replace(exp.cast(one.copy(), exp.DType.DOUBLE))
+
+
+def _is_decimal(given: exp.Expr, types: Mapping[str, set[pa.DataType]]) -> bool:
+    """Whether an expression is a decimal column, or a number with a point."""
+    given = given.unnest()
+    if isinstance(given, exp.Neg):
+        return _is_decimal(given.this, types)
+    if isinstance(given, exp.Literal):
+        return not given.is_string and given.name.replace(".", "", 1).isdigit() and "." in given.name
+    if isinstance(given, exp.Cast):
+        return bool(given.to.is_type(exp.DType.DECIMAL))
+    return _has_type(given, types, pa.types.is_decimal)
+
+
+def _is_float(given: exp.Expr, types: Mapping[str, set[pa.DataType]]) -> bool:
+    given = given.unnest()
+    if isinstance(given, exp.Neg):
+        return _is_float(given.this, types)
+    if isinstance(given, exp.Cast):
+        return bool(given.to.is_type(exp.DType.FLOAT))
+    return _has_type(given, types, pa.types.is_float32)
+
+
+def _has_type(given: exp.Expr, types: Mapping[str, set[pa.DataType]], is_of: Callable[[pa.DataType], bool]) -> bool:
+    """Whether an expression is a column, and all columns of its name have such a type."""
     found = types.get(given.name.lower(), set()) if isinstance(given, exp.Column) else set()
-    return bool(found) and all(pa.types.is_map(kind) for kind in found)
+    return bool(found) and all(map(is_of, found))
+
+
+def _is_map(given: exp.Expr, types: Mapping[str, set[pa.DataType]]) -> bool:
+    return _has_type(given, types, pa.types.is_map)
 
 
 def _has_zone(given: exp.Expr, types: Mapping[str, set[pa.DataType]]) -> bool:
-    found = types.get(given.name.lower(), set()) if isinstance(given, exp.Column) else set()
-    return bool(found) and all(pa.types.is_timestamp(kind) and kind.tz is not None for kind in found)
+    return _has_type(given, types, lambda kind: pa.types.is_timestamp(kind) and kind.tz is not None)

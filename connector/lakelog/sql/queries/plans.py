@@ -16,7 +16,7 @@ from sqlglot.errors import ParseError
 from lakelog.common.errors import LakelogError
 from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.queries.engine import quoted
-from lakelog.sql.queries.reading import QueryTables
+from lakelog.sql.queries.reading import QueryTables, name_of_table
 
 if TYPE_CHECKING:
     from lakelog.filestore import FileStoreTable
@@ -56,7 +56,7 @@ class PlannedTables(QueryTables):
             f"{quoted(given)} AS {quoted(one)}" for given, one in zip(rows.column_names, columns.names, strict=True)
         )
         self.connection.execute(f"CREATE VIEW {quoted(name)} AS SELECT {chosen} FROM scan{number}")
-        self.scanned.append(_Scanned(name=name, files=files, choice=choice))
+        self.scanned.append(_Scanned(name=name_of_table(name), files=files, choice=choice))
 
 
 def plan_lines(

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Any  # Any: duckdb is an optional extra withou
 import pyarrow as pa
 from sqlglot import exp
 
+from lakelog.catalog.columns.text_lengths import char_lengths
+from lakelog.catalog.tables.row_actions import stored_member
 from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError
 from lakelog.common.quoting import shown
 from lakelog.filestore.options import LINEAGE_CAPTURE
 from lakelog.filestore.refs import SnapshotChoice
+from lakelog.filestore.write import is_by_place
 from lakelog.lineage.records.declared import with_lineage
 from lakelog.lineage.records.record import BatchLineage, ReadMode, TableSource
 from lakelog.lineage.records.sources import source_of_table, version_of
@@ -22,10 +25,11 @@ from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.language.names import FoundName, SqlNames
 from lakelog.sql.language.parsing import literal_of
 from lakelog.sql.queries.changes import changes_of
+from lakelog.sql.queries.char_columns import pad_comparisons, padded
 from lakelog.sql.queries.duckdb_words import as_duckdb
-from lakelog.sql.queries.engine import lock, open_engine, told, typed
+from lakelog.sql.queries.engine import lock, open_engine, quoted, told, typed
 from lakelog.sql.queries.read_options import between, check_known, choice_of, options_of
-from lakelog.sql.queries.table_words import around, is_of_query, is_with_places, replace_function, shorten
+from lakelog.sql.queries.table_words import around, is_changed, is_of_query, replace_function, shorten
 from lakelog.warehouse.system_names import names_system_table
 
 if TYPE_CHECKING:
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
 
 
 _BATCH_ROWS = 65_536
+_BEFORE, _STORED = " before", " as stored"  # behind names of relations
 
 
 @dataclass(kw_only=True)
@@ -53,6 +58,7 @@ class QueryTables:
     newest: dict[str, Snapshot | None] = field(default_factory=dict)
     _opened: dict[str, exp.Table] = field(default_factory=dict)
     _types: dict[str, set[pa.DataType]] = field(default_factory=dict)
+    _lengths: dict[str, set[int | None]] = field(default_factory=dict)
     _errors: list[LakelogError] = field(default_factory=list)
     _locked: bool = False
 
@@ -134,6 +140,7 @@ class QueryTables:
         for table in list(made.find_all(exp.Table)):
             self._replace(table)
         as_duckdb(made, self._types, catalog=self.names.catalog, database=self.names.database)
+        pad_comparisons(made, self._lengths)
         inner: exp.Expr = made.this
         return inner
 
@@ -158,11 +165,11 @@ class QueryTables:
         found = self.names.resolved(table)
         clauses = table.args.get("version")
         state = "" if clauses is None else f" {clauses.sql(dialect=LakelogDialect)}"
-        if is_with_places(table):
-            state = " with places"
+        if is_changed(table):
+            state = _BEFORE
         name = f"{found}{state}"
         if name not in self._opened:
-            made = self._register_placed(name, found) if is_with_places(table) else self._register(name, found, clauses)
+            made = self._register_changed(name, found) if is_changed(table) else self._register(name, found, clauses)
             for column in made:
                 self._types.setdefault(column.name.lower(), set()).add(column.type)
             self._opened[name] = table
@@ -212,19 +219,43 @@ class QueryTables:
                 choice = {"snapshot_id": snapshot.id}
         read = source_of_table(shown, mode=ReadMode.BATCH)
         self.sources[name] = replace(read, end=version_of(snapshot), is_exact=True)
-        if snapshot is None:
-            return self._register_rows(name, shown.schema.arrow_schema.empty_table())
-        self._register_files(name, files, choice)
+        self._register_table(name, shown, None if snapshot is None else choice)
         return shown.schema.arrow_schema
 
-    def _register_placed(self, name: str, found: FoundName) -> pa.Schema:
-        """Register the rows that a statement changes, with their places; returns the columns."""
-        files = found.table.store.placed
+    def _register_changed(self, name: str, found: FoundName) -> pa.Schema:
+        """Register the rows that a statement changes, see `as_changed`; returns the columns."""
+        files = found.table.store
+        files = files.placed if is_by_place(files) else files
         snapshot = self.newest[str(found)] = self.bases[str(found)] if str(found) in self.bases else files.snapshot()
-        if snapshot is None:
-            return self._register_rows(name, files.schema.arrow_schema.empty_table())
-        self._register_files(name, files, {"snapshot_id": snapshot.id})
+        fields = files.schema.fields
+        stored = {stored_member(at): one.name for at, one in enumerate(fields) if char_lengths([one])}
+        self._register_table(name, files, None if snapshot is None else {"snapshot_id": snapshot.id}, stored)
         return files.schema.arrow_schema
+
+    def _register_table(
+        self, name: str, files: FileStoreTable, choice: SnapshotChoice | None, stored: Mapping[str, str] | None = None
+    ) -> None:
+        """Register the rows of a table at a state, None for no rows: CHAR columns are padded, as Spark reads them.
+
+        `stored` are columns with the stored strings of others, by the names of these.
+        """
+        lengths = char_lengths(files.schema.fields)
+        for one in files.schema.fields:
+            self._lengths.setdefault(one.name.lower(), set()).add(lengths.get(one.name))
+        below = f"{name}{_STORED}" if lengths else name
+        if choice is None:
+            self._register_rows(below, files.schema.arrow_schema.empty_table())
+        else:
+            self._register_files(below, files, choice)
+        if lengths:
+            columns = [
+                padded(quoted(one.name), lengths[one.name]) + f" AS {quoted(one.name)}"
+                if one.name in lengths
+                else quoted(one.name)
+                for one in files.schema.fields
+            ]
+            columns += [f"{quoted(of)} AS {quoted(made)}" for made, of in (stored or {}).items()]
+            self.connection.execute(f"CREATE VIEW {quoted(name)} AS SELECT {', '.join(columns)} FROM {quoted(below)}")
 
     def _register_rows(self, name: str, rows: pa.Table) -> pa.Schema:
         self.connection.register(name, rows)
@@ -233,6 +264,11 @@ class QueryTables:
     def _register_files(self, name: str, files: FileStoreTable, choice: SnapshotChoice) -> None:
         """Register the rows of a table at a snapshot."""
         self.connection.register(name, files.to_duckdb(connection=self.connection, **choice))
+
+
+def name_of_table(relation: str) -> str:
+    """The name of the table, and its state, of a relation."""
+    return relation.removesuffix(_STORED).removesuffix(_BEFORE)
 
 
 def check_still(table: Table, base: Snapshot | None, what: str) -> None:

@@ -12,7 +12,7 @@ from lakelog.common.quoting import shown
 _LONG = 3
 # What a query may call in place of a table: nothing that reads files.
 _TABLE_FUNCTIONS = ("UNNEST", "EXPLODE", "INLINE")
-_WITH_PLACES = "places"
+_CHANGED = "changed"
 
 
 def shorten(column: exp.Column) -> None:
@@ -35,16 +35,19 @@ def shorten(column: exp.Column) -> None:
     column.replace(exp.Dot.build([made, *fields]) if fields else made)
 
 
-def with_places(table: exp.Table) -> exp.Table:
-    """A copy of the table of a statement, which a query reads with the places of its rows in its files."""
+def as_changed(table: exp.Table) -> exp.Table:
+    """A copy of the table that a statement changes, which a query reads with what says which stored row a row is.
+
+    These are the places of rows in the files of a table without key, and the stored strings of CHAR columns.
+    """
     made = table.copy()
-    made.meta[_WITH_PLACES] = True
+    made.meta[_CHANGED] = True
     return made
 
 
-def is_with_places(table: exp.Table) -> bool:
-    """Whether a table is read with the places of its rows."""
-    return bool(table.meta.get(_WITH_PLACES))
+def is_changed(table: exp.Table) -> bool:
+    """Whether a table is read so."""
+    return bool(table.meta.get(_CHANGED))
 
 
 def is_of_query(table: exp.Table) -> bool:

@@ -12,6 +12,7 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakelog.catalog.columns.text_lengths import stored_text
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.schema import TableSchema, default_of
 
@@ -52,13 +53,16 @@ def fitted(
     for column, field in zip(rows.schema, fields, strict=False):
         _check_assigned(column.type, field, what)
 
+    kinds = {field.name: field.type for field in schema.fields}
+
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in rows:
             with noted():
                 made = [fitted_column(*pair, what) for pair in zip(batch.columns, fields, strict=False)]
+                made = [stored_text(values, kinds[field.name]) for values, field in zip(made, fields, strict=False)]
             for field, value in zip(fields[len(filled) :], constants.values(), strict=True):
                 same = pa.nulls(batch.num_rows) if value is None else pa.repeat(value, batch.num_rows)
-                made.append(pc.cast(same, field.type))
+                made.append(stored_text(pc.cast(same, field.type), kinds[field.name]))
             yield pa.RecordBatch.from_arrays(made, schema=pa.schema(fields))
 
     return pa.RecordBatchReader.from_batches(pa.schema(fields), batches())

@@ -13,13 +13,27 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from lakelog.catalog.tables.row_actions import ACTION, DELETE, INSERT, MARK, NEW, OLD, ROW, UPDATE, member, named_values
+from lakelog.catalog.columns.text_lengths import char_lengths
+from lakelog.catalog.tables.row_actions import (
+    ACTION,
+    DELETE,
+    INSERT,
+    MARK,
+    NEW,
+    OLD,
+    ROW,
+    UPDATE,
+    member,
+    named_values,
+    stored_member,
+)
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
+from lakelog.common.types import DataField
 from lakelog.filestore.schema import PLACE_NAMES
 from lakelog.filestore.write import is_by_place
 from lakelog.sql.queries.reading import QueryTables
 from lakelog.sql.queries.selects import query_with
-from lakelog.sql.queries.table_words import with_places
+from lakelog.sql.queries.table_words import as_changed
 from lakelog.sql.statements.default_values import default_expression, with_defaults
 
 if TYPE_CHECKING:
@@ -72,8 +86,9 @@ def merge_query(table: Table, tables: QueryTables, statement: exp.Expr, what: st
     clauses = [_clause(sides, one) for one in whens]
     kind = _JOINS[any(one.action == INSERT for one in clauses), any(_is_by_source(one) for one in whens)]
     is_placed = is_by_place(table.store)
-    changed = with_places(target) if is_placed else target
-    rows = exp.select(exp.Star(), exp.alias_(exp.Window(this=exp.RowNumber()), ROW)).from_(_unaliased(changed))
+    rows = exp.select(exp.Star(), exp.alias_(exp.Window(this=exp.RowNumber()), ROW)).from_(
+        _unaliased(as_changed(target))
+    )
     others = exp.select(exp.Star(), exp.alias_(exp.true(), _THERE)).from_(_unaliased(source))
     case, action = exp.Case(), exp.Case()
     for at, clause in enumerate(clauses):
@@ -82,7 +97,7 @@ def merge_query(table: Table, tables: QueryTables, statement: exp.Expr, what: st
     chosen = [exp.alias_(_column(own, ROW), ROW), exp.alias_(case, _CASE)]
     for at, field in enumerate(table.schema.fields):
         if not is_placed:
-            chosen.append(exp.alias_(_column(own, field.name), member(OLD, at)))
+            chosen.append(exp.alias_(stored_column(at, field, own), member(OLD, at)))
         chosen.append(exp.alias_(_new_value(sides, clauses, field.name), member(NEW, at)))
     chosen += [_column(own, name) for name in PLACE_NAMES if is_placed]
     query = exp.Select(expressions=chosen).from_(rows.subquery(own))
@@ -163,7 +178,9 @@ def _value(sides: _Sides, clause: _Clause, name: str) -> exp.Expr:
         return sides.column(name)
     if name in clause.values:
         return clause.values[name].copy()
-    return default_expression(sides.table.schema.field(name)) if clause.action == INSERT else _column(sides.own, name)
+    fields = sides.table.schema.fields
+    at = next(at for at, field in enumerate(fields) if field.name == name)
+    return default_expression(fields[at]) if clause.action == INSERT else stored_column(at, fields[at], sides.own)
 
 
 def _of_side(given: exp.Expr, side: str | None) -> exp.Expr:
@@ -198,5 +215,10 @@ def _unaliased(given: exp.Expr) -> exp.Expr:
     return made
 
 
-def _column(table: str, name: str) -> exp.Column:
-    return exp.Column(this=exp.to_identifier(name, quoted=True), table=exp.to_identifier(table, quoted=True))
+def stored_column(at: int, field: DataField, table: str | exp.Identifier) -> exp.Column:
+    """A column of the changed table, as it is stored."""
+    return _column(table, stored_member(at) if char_lengths([field]) else field.name)
+
+
+def _column(table: str | exp.Identifier, name: str) -> exp.Column:
+    return exp.Column(this=exp.to_identifier(name, quoted=True), table=exp.to_identifier(table, quoted=True).copy())

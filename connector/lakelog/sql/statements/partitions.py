@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from sqlglot import exp
 
+from lakelog.catalog.columns.text_lengths import stored_text
 from lakelog.catalog.columns.written_ddl import quoted_name, written_text
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
+from lakelog.common.types import TypeRoot
 from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.language.parsing import parsed
 
@@ -51,7 +54,9 @@ def partition_values_of(table: Table, partition: exp.Expr | None) -> dict[str, A
         if own is None:
             raise InvalidRequestError(f"PARTITION ({name}): {name!r} is not a partition column of {table.name}")
         if isinstance(one, exp.EQ):
-            found[own] = _plain_value(one.expression)
+            value, kind = _plain_value(one.expression), table.schema.field(own).type
+            is_text = isinstance(value, str) and kind.root is TypeRoot.CHAR
+            found[own] = stored_text(pa.array([value]), kind)[0].as_py() if is_text else value
     return found
 
 

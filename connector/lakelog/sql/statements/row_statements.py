@@ -26,10 +26,10 @@ from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.language.names import FoundName, SqlNames, check_arguments
 from lakelog.sql.queries.reading import QueryTables
 from lakelog.sql.queries.selects import query_with
-from lakelog.sql.queries.table_words import with_places
+from lakelog.sql.queries.table_words import as_changed
 from lakelog.sql.statements.default_values import with_defaults
 from lakelog.sql.statements.fitting import fitted_column
-from lakelog.sql.statements.merging import merge_query
+from lakelog.sql.statements.merging import merge_query, stored_column
 from lakelog.sql.statements.partitions import partition_where
 
 if TYPE_CHECKING:
@@ -151,14 +151,14 @@ def _query_of_rows(table: Table, statement: exp.Expr, values: dict[str, exp.Expr
     shown = exp.to_identifier(alias.name if alias is not None else target.name, quoted=True)
     chosen: list[exp.Expr] = [exp.alias_(exp.Literal.string(UPDATE if values else DELETE), ACTION)]
     for at, field in enumerate(table.schema.fields):
-        column = exp.Column(this=exp.to_identifier(field.name, quoted=True), table=shown.copy())
+        column = stored_column(at, field, shown)
         if not is_placed:
             chosen.append(exp.alias_(column, member(OLD, at)))
         if values:
             chosen.append(exp.alias_(values.get(field.name, column).copy(), member(NEW, at)))
     if is_placed:
         chosen += [exp.Column(this=exp.to_identifier(name), table=shown.copy()) for name in PLACE_NAMES]
-    query = exp.Select(expressions=chosen).from_(with_places(target) if is_placed else target.copy())
+    query = exp.Select(expressions=chosen).from_(as_changed(target))
     if where is not None:
         query.set("where", where.copy())
     return query_with(statement, query)
