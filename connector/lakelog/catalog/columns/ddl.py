@@ -43,6 +43,7 @@ _OTHER_ATTRIBUTES = {
     "CHECK": "there are no constraints here; leave it out",
     "UNIQUE": "there are no constraints here; name a primary key as primary_keys",
 }
+_ATTRIBUTES = frozenset({"NOT", "NULL", "COMMENT", "DEFAULT", *_OTHER_ATTRIBUTES})
 
 
 def parse_ddl(text: str) -> tuple[DataField, ...]:
@@ -108,7 +109,7 @@ class _Parser:
                 comment = self._comment(path)
             elif word == "DEFAULT" and not above:
                 self._take()
-                default = stored_default(kind, self._constant(), column=path)
+                default = stored_default(kind, self._default(), column=path)
             elif word in _OTHER_ATTRIBUTES:
                 raise self._wrong(f"column {path!r} has {word}: {_OTHER_ATTRIBUTES[word]}")
             else:
@@ -123,16 +124,17 @@ class _Parser:
             raise self._wrong(f"the name of a column expected, found {self._found(token)}")
         return token.text
 
-    def _constant(self) -> str:
-        """The text of a constant: a sign and a number, a word, a word and a string, or a call."""
+    def _default(self) -> str:
+        """The text of a default, up to the next attribute or column: `stored_default` refuses what is no constant."""
         first = last = self._take()
-        is_sign = first.kind is TokenKind.SIGN and first.text in "+-"
-        if is_sign or (first.kind is TokenKind.WORD and self._next.kind is TokenKind.TEXT):
+        depth = int(first.text == "(")
+        while self._next.kind is not TokenKind.END and (depth or not self._ends_default()):
             last = self._take()
-        elif first.kind is TokenKind.WORD and self._accepts("("):
-            while last.text != ")" and self._next.kind is not TokenKind.END:
-                last = self._take()
+            depth += (last.text == "(") - (last.text == ")")
         return self._text[first.start : last.end]
+
+    def _ends_default(self) -> bool:
+        return self._next.text in (",", ")") or self._next.word in _ATTRIBUTES
 
     def _comment(self, path: str) -> str:
         token = self._take()
