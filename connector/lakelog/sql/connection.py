@@ -66,7 +66,7 @@ class SqlConnection:
 
     def known_words(self) -> list[str]:
         """The words and names that may be typed: words of statements, databases, tables of the current database."""
-        catalog = self._names.catalogs[self._names.catalog]
+        catalog = self._names.catalog_named(None)
         tables = [] if self._names.database is None else catalog.list_tables(self._names.database)
         return sorted({*_WORDS.split(), *self._names.catalogs, *catalog.list_databases(), *tables, *self._names.views})
 

@@ -71,7 +71,7 @@ class SqlNames:
         """A table's name. Raises InvalidRequestError, and NotFoundError for a catalog that is not attached."""
         parts = [part.name for part in table.parts]
         if len(parts) == _DEPTH:
-            return FoundName(catalog_name=parts[0], catalog=self.catalog_named(parts[0]), full=".".join(parts[1:]))
+            return self._in_catalog(parts[0], ".".join(parts[1:]))
         if len(parts) > _DEPTH:
             raise InvalidRequestError(f"{shown(table.sql())} is not a table: expected catalog.database.table")
         if len(parts) == 1:
@@ -80,20 +80,20 @@ class SqlNames:
                     f"table {parts[0]!r} has no database: name it as database.{parts[0]}, or choose one with USE"
                 )
             parts.insert(0, self.database)
-        return FoundName(catalog_name=self.catalog, catalog=self.catalogs[self.catalog], full=".".join(parts))
+        return self._in_catalog(None, ".".join(parts))
 
     def found_database(self, given: exp.Table | None) -> FoundName:
         """A database's name; without one the current database."""
         if given is None:
             if self.database is None:
                 raise InvalidRequestError("no database is chosen: name one, or choose one with USE")
-            return FoundName(catalog_name=self.catalog, catalog=self.catalogs[self.catalog], full=self.database)
+            return self._in_catalog(None, self.database)
         parts = [part.name for part in given.parts]
         if len(parts) == 1:
-            return FoundName(catalog_name=self.catalog, catalog=self.catalogs[self.catalog], full=parts[0])
+            return self._in_catalog(None, parts[0])
         if len(parts) != _DEPTH - 1:
             raise InvalidRequestError(f"{shown(given.sql())} is not a database: expected catalog.database")
-        return FoundName(catalog_name=parts[0], catalog=self.catalog_named(parts[0]), full=parts[1])
+        return self._in_catalog(parts[0], parts[1])
 
     def use(self, given: exp.Table) -> None:
         """Choose the current database, or a catalog. Raises NotFoundError."""
@@ -105,12 +105,15 @@ class SqlNames:
         check_database(found)
         self.catalog, self.database = found.catalog_name, found.full
 
-    def catalog_named(self, name: str) -> Catalog:
-        """The catalog that is attached under a name. Raises NotFoundError."""
-        found = self.catalogs.get(name)
+    def catalog_named(self, name: str | None) -> Catalog:
+        """The catalog that is attached under a name, without one the current. Raises NotFoundError."""
+        found = self.catalogs.get(self.catalog if name is None else name)
         if found is None:
             raise NotFoundError(f"there is no catalog {shown(name)}; attached are {listed(sorted(self.catalogs))}")
         return found
+
+    def _in_catalog(self, name: str | None, full: str) -> FoundName:
+        return FoundName(catalog_name=name or self.catalog, catalog=self.catalog_named(name), full=full)
 
 
 def check_arguments(statement: exp.Expr, known: Collection[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any  # Any: duckdb is an optional extra without types here
@@ -48,7 +48,7 @@ class QueryTables:
 
     `bases` are the snapshots of tables, by their full names, that are read without a named state, in place of the
     newest ones. `sources` are the states that were read, by name and state; `newest` those of `bases`, and the newest
-    snapshots of other tables.
+    snapshots of other tables. `given` are rows that are read in place of tables, by their names.
     """
 
     names: SqlNames
@@ -56,6 +56,7 @@ class QueryTables:
     bases: dict[str, Snapshot | None] = field(default_factory=dict)
     sources: dict[str, TableSource] = field(default_factory=dict)
     newest: dict[str, Snapshot | None] = field(default_factory=dict)
+    given: Mapping[str, pa.Table] = field(default_factory=dict)
     _opened: dict[str, exp.Table] = field(default_factory=dict)
     _types: dict[str, set[pa.DataType]] = field(default_factory=dict)
     _lengths: dict[str, set[int | None]] = field(default_factory=dict)
@@ -162,15 +163,22 @@ class QueryTables:
 
     def _registered(self, table: exp.Table) -> str:
         """The name of the relation of a table at its state."""
+        if not table.db and table.name in self.given:
+            return self._note(table.name, table, lambda: self._register_rows(table.name, self.given[table.name]))
         found = self.names.resolved(table)
         clauses = table.args.get("version")
         state = "" if clauses is None else f" {clauses.sql(dialect=LakelogDialect)}"
         if is_changed(table):
             state = _BEFORE
         name = f"{found}{state}"
+        if is_changed(table):
+            return self._note(name, table, lambda: self._register_changed(name, found))
+        return self._note(name, table, lambda: self._register(name, found, clauses))
+
+    def _note(self, name: str, table: exp.Table, register: Callable[[], pa.Schema]) -> str:
+        """Register a relation, once, and note its columns."""
         if name not in self._opened:
-            made = self._register_changed(name, found) if is_changed(table) else self._register(name, found, clauses)
-            for column in made:
+            for column in register():
                 self._types.setdefault(column.name.lower(), set()).add(column.type)
             self._opened[name] = table
         return name

@@ -55,7 +55,7 @@ def call(names: SqlNames, text: str) -> pa.Table:
     function = parts[-1] if parts else None
     if len(parts) not in (2, 3) or not isinstance(function, exp.Anonymous) or parts[-2].name.lower() != "sys":
         raise InvalidRequestError(f"CALL {shown(text)}: expected catalog.sys.procedure(parameter => value, ...)")
-    catalog = names.catalog_named(parts[0].name if len(parts) == 3 else names.catalog)
+    catalog = names.catalog_named(parts[0].name if len(parts) == 3 else None)
     procedure = find_procedure(function.name)
     values = _values(procedure, function.expressions)
     if "table" in values:

@@ -47,7 +47,7 @@ def create_table(names: SqlNames, statement: exp.Expr) -> None:
         _check_names(found, [one.name for one in given.expressions if isinstance(one, exp.ColumnDef)])
         stored = [one for one in given.expressions if isinstance(one, exp.ColumnDef) and not is_computed(one)]
         columns = ", ".join(map(_column_ddl, stored))
-        words["options"] = {**flink_options(columns, given.expressions), **words["options"]}
+        words["options"] = {**flink_options(names, columns, given.expressions), **words["options"]}
         if replaces:
             replaced_table(found.catalog, found.full, schema=columns, **words).truncate()
         else:

@@ -7,19 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pyarrow as pa
 from sqlglot import exp
 
 from lakelog.catalog.columns.ddl import parse_ddl
 from lakelog.common.arrow import from_arrow_type, to_arrow_schema
 from lakelog.common.errors import InvalidRequestError
+from lakelog.common.quoting import shown
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.options import computed_column, watermark
 from lakelog.sql.language.dialect import LakelogDialect, WatermarkClause
-from lakelog.sql.queries.duckdb_words import as_duckdb
-from lakelog.sql.queries.engine import lock, open_engine, told
+from lakelog.sql.language.names import SqlNames
+from lakelog.sql.queries.reading import QueryTables
 
 _NOW = "PROCTIME"
+_STORED = "stored"  # the table of the stored columns, in a query for the type of an expression
 _NOW_TYPE = DataType(root=TypeRoot.TIMESTAMP_LTZ, precision=3)
 
 
@@ -28,7 +29,7 @@ def is_computed(column: exp.ColumnDef) -> bool:
     return column.args.get("kind") is None and column.find(exp.ComputedColumnConstraint) is not None
 
 
-def flink_options(stored: str, given: Sequence[exp.Expr]) -> dict[str, str]:
+def flink_options(names: SqlNames, stored: str, given: Sequence[exp.Expr]) -> dict[str, str]:
     """The options of a table whose stored columns have this DDL.
 
     Raises InvalidRequestError for an expression with an unknown column, and for a watermark of a column without times.
@@ -44,7 +45,7 @@ def flink_options(stored: str, given: Sequence[exp.Expr]) -> dict[str, str]:
     for place, column in enumerate(columns):
         if is_computed(column):
             expression = column.args["constraints"][0].args["kind"].this
-            kind = _type(fields, expression, column.name)
+            kind = _type(names, fields, expression, column.name)
             comment = column.find(exp.CommentColumnConstraint)
             found |= computed_column(
                 place,
@@ -60,7 +61,7 @@ def flink_options(stored: str, given: Sequence[exp.Expr]) -> dict[str, str]:
         if time is None or time.type.root not in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ):
             what = "no such column" if time is None else str(time.type)
             raise InvalidRequestError(f"WATERMARK FOR {mark.name}: {what}, expected a column of type TIMESTAMP(3)")
-        _type(fields, mark.expression, mark.name)
+        _type(names, fields, mark.expression, mark.name)
         found |= watermark(column=time.name, kind=_shown(time.type), expression=_text(mark.expression))
     return found
 
@@ -73,19 +74,18 @@ def _text(expression: exp.Expr) -> str:
     return expression.sql(dialect=LakelogDialect, identify=True)
 
 
-def _type(fields: Sequence[DataField], expression: exp.Expr, name: str) -> DataType:
+def _type(names: SqlNames, fields: Sequence[DataField], expression: exp.Expr, name: str) -> DataType:
     """The type of the values of an expression over columns."""
     if isinstance(expression, exp.Anonymous) and expression.name.upper() == _NOW:
         return _NOW_TYPE
-    query = exp.select(exp.alias_(expression.copy(), name, quoted=True)).from_("stored")
+    if expression.find(exp.Query) is not None:
+        raise InvalidRequestError(
+            f"column {name!r} is computed by {shown(_text(expression))}: expected an expression over columns of the "
+            "table, found a query"
+        )
+    query = exp.select(exp.alias_(expression.copy(), name, quoted=True)).from_(_STORED)
     for function in list(query.find_all(exp.Anonymous)):
         if function.name.upper() == _NOW:
             function.replace(exp.CurrentTimestamp())
-    schema = to_arrow_schema(fields)
-    as_duckdb(query, {field.name.lower(): {field.type} for field in schema}, catalog="", database=None)
-    connection = open_engine()
-    connection.register("stored", schema.empty_table())
-    lock(connection)
-    with told():
-        rows: pa.Table = connection.sql(query.sql(dialect="duckdb")).to_arrow_table()
-    return from_arrow_type(rows.schema.field(0).type, name=name)
+    tables = QueryTables(names=names, given={_STORED: to_arrow_schema(fields).empty_table()})
+    return from_arrow_type(tables.run(query).schema.field(0).type, name=name)

@@ -55,7 +55,7 @@ def _tables(names: SqlNames, given: exp.Table | None, rest: str) -> pa.Table:
 
 
 def _databases(names: SqlNames, given: exp.Table | None, rest: str) -> pa.Table:
-    catalog = names.catalog_named(names.catalog if given is None else given.name)
+    catalog = names.catalog_named(None if given is None else given.name)
     return pa.table({"namespace": pa.array(_matching(catalog.list_databases(), rest), pa.string())})
 
 
