@@ -45,6 +45,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "filestore.formats": ("blocks", "avro", "orc", "parquet"),
     "filestore.metadata": ("manifests", "snapshots", "tables", "origins"),
+    "filestore.read": ("duckdb",),
     "filestore.refs": ("states", "tags", "restore", "branches", "merges"),
     "logstore": ("codec", "kafka", "broker"),
     "logstore.kafka": ("clients", "records", "producers"),
@@ -58,6 +59,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "cli": ("console", "tables", "logs", "lineage"),
 }
 BASE = {
+    "filestore.read": frozenset(path.stem for path in (ROOT / "filestore/lakelog/filestore/read").glob("*.py")),
     "logstore": frozenset({"client_settings", "errors", "harmless_settings", "options"}),
     "spark": frozenset(
         {

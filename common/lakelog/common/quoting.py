@@ -58,6 +58,11 @@ def unicode_of(text: str) -> str:
     return text if is_unicode(text) else escaped(text)
 
 
+def quoted(name: str) -> str:
+    """A name in SQL, in double quotes."""
+    return '"' + name.replace('"', '""') + '"'
+
+
 def shown(value: object) -> str:
     """A value as errors show it: a large one is cut."""
     if isinstance(value, dict | list):

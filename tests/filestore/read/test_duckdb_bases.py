@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import random
 from pathlib import Path
 
@@ -12,8 +11,8 @@ import pytest
 
 from lakelog.catalog import Catalog, Table
 from lakelog.filestore.formats.blocks.shared_input import SharedFile
-from lakelog.filestore.read import duckdb_bases, duckdb_files
-from lakelog.filestore.read.duckdb_files import OwnFiles
+from lakelog.filestore.read.duckdb import oldest_runs, own_files
+from lakelog.filestore.read.duckdb.own_files import OwnFiles
 from tests.support.examples import examples
 
 DDL = "part STRING NOT NULL, id BIGINT NOT NULL, name STRING NOT NULL, n INT, v STRING"
@@ -39,13 +38,12 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     found: list[int] = []
     real = OwnFiles.opened
 
-    def counted(files: OwnFiles, number: int) -> SharedFile | io.BytesIO:
-        if number:
-            found.append(number)
+    def counted(files: OwnFiles, number: int) -> SharedFile:
+        found.append(number)
         return real(files, number)
 
-    monkeypatch.setattr(duckdb_files, "_ROWS_MIN", 1)
-    monkeypatch.setattr(duckdb_bases, "_YOUNG_MAX", 0)  # however many younger rows there are
+    monkeypatch.setattr(own_files, "_ROWS_MIN", 1)
+    monkeypatch.setattr(oldest_runs, "_YOUNG_MAX", 0)  # however many younger rows there are
     monkeypatch.setattr(OwnFiles, "opened", counted)
     return found
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import io
 import random
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -17,8 +16,9 @@ from lakelog.filestore.alter.schema_changes import AddColumn
 from lakelog.filestore.formats.blocks.checked import BLOCK_BYTES
 from lakelog.filestore.formats.blocks.shared_input import SharedFile
 from lakelog.filestore.io.fileio import FileIO
-from lakelog.filestore.read import duckdb_files, duckdb_relation
-from lakelog.filestore.read.duckdb_files import OwnFiles
+from lakelog.filestore.read.duckdb import own_files
+from lakelog.filestore.read.duckdb import relation as duckdb_relation
+from lakelog.filestore.read.duckdb.own_files import OwnFiles
 from lakelog.filestore.read.scan import plan_splits
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
@@ -38,12 +38,11 @@ def own(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     found: list[int] = []
     opened = OwnFiles.opened
 
-    def counted(files: OwnFiles, number: int) -> SharedFile | io.BytesIO:
-        if number:
-            found.append(number)
+    def counted(files: OwnFiles, number: int) -> SharedFile:
+        found.append(number)
         return opened(files, number)
 
-    monkeypatch.setattr(duckdb_files, "_ROWS_MIN", 1)
+    monkeypatch.setattr(own_files, "_ROWS_MIN", 1)
     monkeypatch.setattr(OwnFiles, "opened", counted)
     return found
 
@@ -188,7 +187,7 @@ def test_what_a_manifest_prunes_better_comes_through_arrow(
     assert table.to_duckdb(where="id < 50").aggregate("count(*)").fetchall() == [(50,)]
     for name, value in (("_ROWS_MIN", 41), ("_FILES_MAX", 5), ("_ROWS_MAX", 239), ("_PLANNED_FILES_MAX", 5)):
         with monkeypatch.context() as patched:
-            patched.setattr(duckdb_files, name, value)
+            patched.setattr(own_files, name, value)
             assert table.to_duckdb().aggregate("count(*)").fetchall() == [(ROWS,)], name
     assert own == []
     table.to_duckdb().fetchall()
@@ -251,12 +250,12 @@ def test_files_are_known_as_long_as_something_reads_them(tmp_path: Path) -> None
         gc.collect()
         assert connection.sql("SELECT count(*) FROM lake").fetchall() == [(ROWS,)]
     gc.collect()
-    assert not duckdb_files._KNOWN
+    assert not own_files._KNOWN
 
 
 def test_a_file_of_no_relation_is_an_error_that_says_what_to_do() -> None:
     with pytest.raises(NotFoundError, match="make the relation again"):
-        duckdb_files._FILES.open("lakelog://none/0")
+        own_files._FILES.open("lakelog://none/0")
 
 
 def test_a_damaged_file_is_named_by_duckdb(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ class FoundName:
         return self.catalog.load_table(self.full)
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, eq=False)
 class SqlNames:
     """What names mean in the statements of a connection; USE changes it, and CREATE TEMPORARY VIEW.
 

@@ -1,4 +1,4 @@
-"""DuckDB as the engine of statements: one for each of them, which reads nothing but what is registered with it."""
+"""DuckDB as the engine of statements: it reads nothing but what is registered with it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any  # Any: duckdb is an optional extra without types here
 import duckdb
 
 from lakelog.common.errors import InvalidRequestError, LakelogError
+from lakelog.common.quoting import quoted
 
 _MAKE_INTERVAL = """CREATE MACRO make_dt_interval
 (d) AS to_days(d),
@@ -29,22 +30,14 @@ def open_engine() -> Any:  # a DuckDBPyConnection
             "python_enable_replacements": "false",
         },
     )
-    connection.execute("SET TimeZone = 'UTC'")
+    connection.execute("SET GLOBAL TimeZone = 'UTC'")
+    connection.execute("SET GLOBAL parquet_metadata_cache = true")
     connection.execute(_MAKE_INTERVAL)
     for name, sign in (("lakelog_divide", "/"), ("lakelog_remainder", "%")):
         connection.execute(f"CREATE MACRO {name}(a, b) AS CASE WHEN b = 0 THEN error('{_BY_ZERO}') ELSE a {sign} b END")
-    return connection
-
-
-def lock(connection: Any) -> None:  # a DuckDBPyConnection
-    """Take the local files from a DuckDB, and the ways to change its settings."""
     connection.execute("SET disabled_filesystems = 'LocalFileSystem'")
     connection.execute("SET lock_configuration = true")
-
-
-def quoted(name: str) -> str:
-    """A name in DuckDB's SQL."""
-    return '"' + name.replace('"', '""') + '"'
+    return connection
 
 
 def typed(rows: Any) -> Any:  # DuckDBPyRelations

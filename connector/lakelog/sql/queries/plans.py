@@ -14,8 +14,8 @@ from sqlglot import parse_one as read_expression
 from sqlglot.errors import ParseError
 
 from lakelog.common.errors import LakelogError
+from lakelog.common.quoting import quoted
 from lakelog.sql.language.dialect import LakelogDialect
-from lakelog.sql.queries.engine import quoted
 from lakelog.sql.queries.reading import QueryTables, name_of_table
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class PlannedTables(QueryTables):
         chosen = ", ".join(
             f"{quoted(given)} AS {quoted(one)}" for given, one in zip(rows.column_names, columns.names, strict=True)
         )
-        self.connection.execute(f"CREATE VIEW {quoted(name)} AS SELECT {chosen} FROM scan{number}")
+        self.connection.execute(f"CREATE TEMP VIEW {quoted(name)} AS SELECT {chosen} FROM scan{number}")
         self.scanned.append(_Scanned(name=name_of_table(name), files=files, choice=choice))
 
 

@@ -14,7 +14,7 @@ from sqlglot import exp
 from lakelog.catalog.columns.text_lengths import char_lengths
 from lakelog.catalog.tables.row_actions import stored_member
 from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError
-from lakelog.common.quoting import shown
+from lakelog.common.quoting import quoted, shown
 from lakelog.filestore.options import LINEAGE_CAPTURE
 from lakelog.filestore.refs import SnapshotChoice
 from lakelog.filestore.write import is_by_place
@@ -27,7 +27,8 @@ from lakelog.sql.language.parsing import literal_of
 from lakelog.sql.queries.changes import changes_of
 from lakelog.sql.queries.char_columns import pad_comparisons, padded
 from lakelog.sql.queries.duckdb_words import as_duckdb
-from lakelog.sql.queries.engine import lock, open_engine, quoted, told, typed
+from lakelog.sql.queries.engine import told, typed
+from lakelog.sql.queries.kept import kept_engine
 from lakelog.sql.queries.read_options import between, check_known, choice_of, options_of
 from lakelog.sql.queries.table_words import around, is_changed, is_of_query, replace_function, shorten
 from lakelog.warehouse.system_names import names_system_table
@@ -52,7 +53,7 @@ class QueryTables:
     """
 
     names: SqlNames
-    connection: Any = field(default_factory=open_engine)
+    connection: Any = field(init=False)
     bases: dict[str, Snapshot | None] = field(default_factory=dict)
     sources: dict[str, TableSource] = field(default_factory=dict)
     newest: dict[str, Snapshot | None] = field(default_factory=dict)
@@ -61,7 +62,9 @@ class QueryTables:
     _types: dict[str, set[pa.DataType]] = field(default_factory=dict)
     _lengths: dict[str, set[int | None]] = field(default_factory=dict)
     _errors: list[LakelogError] = field(default_factory=list)
-    _locked: bool = False
+
+    def __post_init__(self) -> None:
+        self.connection = kept_engine(self.names).connection()
 
     def run(self, query: exp.Expr) -> pa.Table:
         """The rows of a query. Raises InvalidRequestError for what DuckDB cannot run."""
@@ -71,7 +74,6 @@ class QueryTables:
     def stream(self, query: exp.Expr) -> pa.RecordBatchReader:
         """The rows of a query as they arrive. Raises InvalidRequestError, the reader too."""
         text = self.prepared(query).sql(dialect="duckdb")
-        self._lock()
         with told():
             rows = typed(self.connection.sql(text)).to_arrow_reader(_BATCH_ROWS)
 
@@ -102,24 +104,17 @@ class QueryTables:
 
     def run_prepared(self, text: str) -> pa.Table:
         """The rows of a query in DuckDB's SQL, whose tables are registered."""
-        self._lock()
         with told():
             return typed(self.connection.sql(text)).to_arrow_table()
 
     def plan_of(self, query: exp.Expr) -> list[dict[str, Any]]:
         """DuckDB's plan of a query: steps with `name`, `children` and `extra_info`. Raises InvalidRequestError."""
         text = self.prepared(query).sql(dialect="duckdb")
-        self._lock()
         with told():
             found: list[dict[str, Any]] = json.loads(
                 self.connection.sql(f"EXPLAIN (FORMAT json) {text}").fetchall()[0][1]
             )
         return found
-
-    def _lock(self) -> None:
-        if not self._locked:
-            lock(self.connection)
-            self._locked = True
 
     def recording(self, table: Table, *, without: FoundName | None = None) -> Table:
         """A handle of a table whose commit records the tables that were read, if commits to the table record any.
@@ -263,7 +258,9 @@ class QueryTables:
                 for one in files.schema.fields
             ]
             columns += [f"{quoted(of)} AS {quoted(made)}" for made, of in (stored or {}).items()]
-            self.connection.execute(f"CREATE VIEW {quoted(name)} AS SELECT {', '.join(columns)} FROM {quoted(below)}")
+            self.connection.execute(
+                f"CREATE TEMP VIEW {quoted(name)} AS SELECT {', '.join(columns)} FROM {quoted(below)}"
+            )
 
     def _register_rows(self, name: str, rows: pa.Table) -> pa.Schema:
         self.connection.register(name, rows)
@@ -271,7 +268,15 @@ class QueryTables:
 
     def _register_files(self, name: str, files: FileStoreTable, choice: SnapshotChoice) -> None:
         """Register the rows of a table at a snapshot."""
-        self.connection.register(name, files.to_duckdb(connection=self.connection, **choice))
+        shown, snapshot = files.travelled(**choice)
+        view = None if snapshot is None else kept_engine(self.names).view_of(shown, snapshot)
+        if view is None:
+            self.connection.register(name, files.to_duckdb(connection=self.connection, **choice))
+        else:
+            self._view(name, "*", view)
+
+    def _view(self, name: str, columns: str, below: str) -> None:
+        self.connection.execute(f"CREATE TEMP VIEW {quoted(name)} AS SELECT {columns} FROM {quoted(below)}")
 
 
 def name_of_table(relation: str) -> str:

@@ -199,7 +199,7 @@ class ReadableTable(TableStore):
                 f"to_duckdb needs duckdb {_DUCKDB_MAJOR_MIN}.0 or later, found {duckdb.__version__}, whose filters of "
                 "Arrow data lose rows with NaN: pip install 'lakelog[duckdb]'"
             )
-        from lakelog.filestore.read.duckdb_relation import relation_of
+        from lakelog.filestore.read.duckdb.relation import relation_of
 
         requested = self._requested(what)
         return relation_of(

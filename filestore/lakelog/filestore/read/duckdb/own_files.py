@@ -6,35 +6,35 @@ its checksum.
 
     lakelog://<read>/<number of the file>
 
-names a file as long as the `OwnFiles` of the read exist: the dataset that a relation reads beside the files holds them.
-The first file is artificial, with the columns and no rows: DuckDB opens it for each step of a query, and the footer of
-a large file takes milliseconds.
+names a file as long as the `OwnFiles` of the read exist: a relation holds them by what it reads through Arrow.
+
+Plans of DuckDB are good where it reads files alone: a union with rows from Arrow, whose number it does not know, and a
+first file without rows, from whose footer it takes its statistics, made queries of TPC-H two times slower.
 """
 
 from __future__ import annotations
 
-import io
 import threading
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import reduce
 from typing import Any  # Any: duckdb and fsspec have no types here
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
 import duckdb
-import pyarrow.parquet as pq
 from fsspec import AbstractFileSystem
 
 from lakelog.common.errors import NotFoundError
+from lakelog.common.quoting import quoted
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.data.data_reader import missing_named, stored_columns, stored_file
 from lakelog.filestore.data.row_ids import has_row_groups
 from lakelog.filestore.formats.blocks.checked import CheckedInput
 from lakelog.filestore.formats.blocks.shared_input import SharedFile, VerifiedBlocks
-from lakelog.filestore.formats.parquet.parquet_layout import has_nanos, parquet_schema
+from lakelog.filestore.formats.parquet.parquet_layout import has_nanos
 from lakelog.filestore.io.path_forms import is_local
 from lakelog.filestore.metadata.manifests.data_file import DataFileMeta
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
@@ -42,7 +42,7 @@ from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.tables.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
 from lakelog.filestore.predicate import Predicate
 from lakelog.filestore.read.arrow_dataset import LakelogDataset
-from lakelog.filestore.read.duckdb_bases import base_files, has_bases, young_files
+from lakelog.filestore.read.duckdb.oldest_runs import base_files, has_bases, young_files
 from lakelog.filestore.read.planned_read import PlannedRead
 from lakelog.filestore.read.scan import DataSplit
 from lakelog.filestore.schema.evolution import FieldMapping
@@ -60,6 +60,15 @@ _MILLIS_DIGITS = 3
 _WRITTEN = datetime(1970, 1, 1, tzinfo=UTC)  # a file has its own name for each read, so it never changes
 
 
+@dataclass(frozen=True, slots=True)
+class Scans:
+    """Queries of files that DuckDB reads itself: of those whose rows are all rows of the table, and of those whose
+    rows are the table's unless a younger file has their key; None where there are no such files."""
+
+    alone: str | None
+    based: str | None
+
+
 class OwnFiles:
     """The files of a read that DuckDB reads itself, and the read of the others.
 
@@ -69,47 +78,73 @@ class OwnFiles:
     def __init__(
         self, read: PlannedRead, files: Sequence[tuple[BucketId, DataFileMeta]], based: Sequence[DataSplit] = ()
     ) -> None:
-        """The splits in `based` have younger files, which replace rows of the files: see `duckdb_bases`."""
+        """The splits in `based` have younger files, which replace rows of the files: see `oldest_runs`."""
         self._read = read
         self._based = {(split.bucket_id, file.file_name) for split in based for file in split.files}
         self._young = [young for split in based for young in young_files(split)]
         self.store = files
         self._keys = {(bucket, file.file_name) for bucket, file in files}
         self._others = self._without(read.splits)
-        self._columns = _without_rows(tuple(read.fields))
         self._open: WeakValueDictionary[int, VerifiedBlocks] = WeakValueDictionary()
         self._name = uuid4().hex
         _KNOWN[self._name] = self
 
-    def relation(self, connection: Any) -> Any:
-        """The rows of the files as a relation of DuckDB. Raises what DuckDB raises."""
+    def relation(self, connection: Any, others: Any) -> Any:
+        """The rows of the read as a relation of DuckDB; `others` is the relation of those that are not in the files.
+
+        Raises what DuckDB raises.
+        """
+        texts = self.scans(connection)
+        if texts.based is None and self.are_all:
+            return others.query("held", texts.alone)
+        parts = [others, *(connection.sql(text) for text in (texts.alone,) if text is not None)]
+        if texts.based is not None:
+            young = duckdb.from_arrow(LakelogDataset(self.key_fields, self.young_keys), connection=connection)
+            condition = " AND ".join(
+                f"base.{quoted(field.name)} = young.{quoted(field.name)}" for field in self.key_fields
+            )
+            base = connection.sql(texts.based).set_alias("base")
+            parts.append(base.join(young.set_alias("young"), condition, how="anti"))
+        return reduce(lambda one, other: one.union(other), parts)
+
+    def scans(self, connection: Any) -> Scans:
+        """Queries of the files. Raises what DuckDB raises."""
         with _REGISTERING:
             if not connection.filesystem_is_registered(_PROTOCOL):
                 connection.register_filesystem(_FILES)
-        parts = {False: [0], True: [0]}  # the first file is artificial
-        for number, (bucket, file) in enumerate(self.store, 1):
+        parts: dict[bool, list[int]] = {False: [], True: []}
+        for number, (bucket, file) in enumerate(self.store):
             parts[(bucket, file.file_name) in self._based].append(number)
-        alone, based = (None if len(found) == 1 else self._scanned(connection, found) for found in parts.values())
-        if based is None:
-            return alone
-        fields = [self._read.table.schema.field(name) for name in self._read.table.schema.primary_keys]
-        young = duckdb.from_arrow(LakelogDataset(fields, self._young_keys), connection=connection).set_alias("young")
-        condition = " AND ".join(f"base.{_quoted(field)} = young.{_quoted(field)}" for field in fields)
-        kept = based.set_alias("base").join(young, condition, how="anti")
-        return kept if alone is None else alone.union(kept)
+        alone, based = (self._scan(found) if found else None for found in parts.values())
+        return Scans(alone, based)
 
-    def _scanned(self, connection: Any, numbers: Sequence[int]) -> Any:
-        names = ", ".join(map(_quoted, self._read.fields))
+    @property
+    def key_fields(self) -> list[DataField]:
+        """The columns of the primary key."""
+        schema = self._read.table.schema
+        return [schema.field(name) for name in schema.primary_keys]
+
+    @property
+    def is_replaced(self) -> str:
+        """The condition that a row of `base` has the key of a row of `young`."""
+        names = [quoted(field.name) for field in self.key_fields]
+        return " AND ".join(f"base.{name} = young.{name}" for name in names)
+
+    def _scan(self, numbers: Sequence[int]) -> str:
+        names = ", ".join(quoted(field.name) for field in self._read.fields)
         urls = ", ".join(f"'{_PROTOCOL}://{self._name}/{number}'" for number in numbers)
-        rows = sum(self.store[number - 1][1].row_count for number in numbers[1:])
         # Bounds of columns leave NaN out.
-        options = f"can_have_nan = true, hive_partitioning = false, explicit_cardinality = {rows}"
-        return connection.sql(f"SELECT {names} FROM read_parquet([{urls}], {options})")
+        return f"SELECT {names} FROM read_parquet([{urls}], can_have_nan = true, hive_partitioning = false)"
 
-    def _young_keys(self, names: Sequence[str], also: Predicate | None) -> PlannedRead:
+    def young_keys(self, names: Sequence[str], also: Predicate | None) -> PlannedRead:
         """The keys of younger files, more than once those that several of them have."""
         table = self._read.table
         return replace(self._read, fields=table.schema.select(names), where=None, skip=also, splits=self._young)
+
+    @property
+    def has_young_deletes(self) -> bool:
+        """Whether a younger file may delete rows of the files."""
+        return any(file.delete_row_count != 0 for split in self._young for file in split.files)
 
     @property
     def are_all(self) -> bool:
@@ -120,20 +155,18 @@ class OwnFiles:
         """The part of a read of the same snapshot that DuckDB does not read itself."""
         return replace(read, splits=self._without(read.splits))
 
-    def opened(self, number: int) -> SharedFile | io.BytesIO:
-        """Open a file by its number, 0 for the one without rows. Raises NotFoundError, CorruptDataError.
+    def opened(self, number: int) -> SharedFile:
+        """Open a file by its number. Raises NotFoundError, CorruptDataError.
 
         DuckDB opens a file twice for a query: both handles share one open file.
         """
-        if not number:
-            return io.BytesIO(self._columns)
         blocks = self._open.get(number)
         if blocks is None:
             blocks = self._open[number] = VerifiedBlocks(self._source(number))
         return SharedFile(blocks)
 
     def _source(self, number: int) -> CheckedInput:
-        bucket, file = self.store[number - 1]
+        bucket, file = self.store[number]
         stored = stored_file(self._read.table, bucket, file)
         with missing_named(stored.path):
             source = stored.open_input()
@@ -143,7 +176,7 @@ class OwnFiles:
 
     def size(self, number: int) -> int:
         """The bytes of a file."""
-        return self.store[number - 1][1].file_size_bytes if number else len(self._columns)
+        return self.store[number][1].file_size_bytes
 
     def _without(self, splits: Iterable[DataSplit]) -> tuple[DataSplit, ...]:
         """The splits without the files. No merge needs them: other files have none of the keys that they give."""
@@ -197,24 +230,6 @@ def own_files(read: PlannedRead) -> OwnFiles | None:
     return OwnFiles(read, chosen, based) if chosen and is_few else None
 
 
-def _quoted(field: DataField) -> str:
-    return '"{}"'.format(field.name.replace('"', '""'))
-
-
-@lru_cache(maxsize=64)
-def _without_rows(fields: tuple[DataField, ...]) -> bytes:
-    """A Parquet file that has the columns as data files have them, and no rows."""
-    sink = io.BytesIO()
-    pq.write_table(
-        parquet_schema(fields).empty_table(),
-        sink,
-        store_decimal_as_integer=True,
-        write_time_adjusted_to_utc=True,
-        store_schema=False,
-    )
-    return sink.getvalue()
-
-
 def _is_alike(kind: DataType) -> bool:
     """Whether DuckDB has the same type for a column from Parquet files as for one from Arrow."""
     if kind.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ):
@@ -253,7 +268,7 @@ class _VerifiedFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
     protocol = _PROTOCOL
     cachable = False
 
-    def open(self, path: str, *_: object, **__: object) -> SharedFile | io.BytesIO:
+    def open(self, path: str, *_: object, **__: object) -> SharedFile:
         """Open a file to read."""
         own, number = _found(path)
         return own.opened(number)

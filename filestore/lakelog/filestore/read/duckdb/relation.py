@@ -1,4 +1,4 @@
-"""Reads as relations of DuckDB: DuckDB itself reads large files, see `duckdb_files`, all others come through Arrow."""
+"""Reads as relations of DuckDB: DuckDB itself reads large files, see `own_files`, all others come through Arrow."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lakelog.filestore.read.planned_read import PlannedRead
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
 
-    from lakelog.filestore.read.duckdb_files import OwnFiles
+    from lakelog.filestore.read.duckdb.own_files import OwnFiles
 
 _Planned = Callable[[Sequence[str], Predicate | None], PlannedRead]
 
@@ -32,11 +32,12 @@ def relation_of(
 
     With a `snapshot`, all of whose rows are read, DuckDB may read files itself.
     """
-    own = None if snapshot is None else _own_files(planned, fields, table, snapshot)
+    own = None if snapshot is None else own_files_of(planned, fields, table, snapshot)
     if own is not None:
         with suppress(duckdb.PermissionException):  # the connection may not be allowed to read files
-            itself = own.relation(connection)
-            return duckdb.from_arrow(_others(own, planned, fields), connection=connection).union(itself)
+            others = duckdb.from_arrow(_others(own, planned, fields), connection=connection)
+            found: DuckDBPyRelation = own.relation(connection, others)
+            return found
     return duckdb.from_arrow(LakelogDataset(fields, planned), connection=connection)
 
 
@@ -65,13 +66,13 @@ class _NoRows:
         return self._rows.__arrow_c_stream__(requested_schema)
 
 
-def _own_files(
+def own_files_of(
     planned: _Planned, fields: Sequence[DataField], table: TableStore, snapshot: Snapshot
 ) -> OwnFiles | None:
     """The files that DuckDB may read itself; None without the library by which it uses Python file systems."""
     if find_spec("fsspec") is None:
         return None
-    from lakelog.filestore.read.duckdb_files import may_have_own_files, own_files  # noqa: PLC0415
+    from lakelog.filestore.read.duckdb.own_files import may_have_own_files, own_files  # noqa: PLC0415
 
     if not may_have_own_files(table, snapshot, fields):
         return None
