@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import os
 import pty
+import select
 import subprocess
 import sys
+import time
 from pathlib import Path
+from threading import Timer
 
 import pytest
 
-from lakelog.catalog import Catalog
+import lakelog.sql
+from lakelog.catalog import Catalog, InvalidRequestError
 from tests.cli.conftest import Run
 
 MADE = "CREATE DATABASE db; USE db; CREATE TABLE t (id INT, v STRING, PRIMARY KEY (id) NOT ENFORCED);"
@@ -43,6 +47,30 @@ def test_the_first_error_ends_a_script(run: Run) -> None:
     assert Catalog(".").list_tables("db") == ["t"]
 
 
+def test_values_are_printed_as_sql_and_json_have_them(run: Run) -> None:
+    query = "SELECT true AS b, array(1, 2) AS l, map('k', 1) AS m, X'00FF' AS x, 'a\\nb' AS t, NULL AS n"
+    assert run("sql", "-e", query)[1].splitlines()[1].split("  ")[0] == "true"
+    assert run("sql", "--csv", "-e", query)[1] == 'b,l,m,x,t,n\ntrue,"[1, 2]","{""k"": 1}",00ff,"a\nb",\n'
+    (line,) = run("sql", "--json", "-e", query)[1].splitlines()
+    assert json.loads(line) == {"b": True, "l": [1, 2], "m": {"k": 1}, "x": "00ff", "t": "a\nb", "n": None}
+
+
+def test_the_lines_of_a_plan_are_not_cut(run: Run) -> None:
+    run("sql", "-e", f"{MADE} {ROWS}")
+    lines = run("sql", "-e", "EXPLAIN UPDATE db.t SET v = 'x' WHERE id IN (1, 2, 3) AND v LIKE 'a%'")[1].splitlines()
+    assert all(line == "plan" or line.lstrip().startswith(("Update", "Projection", "Scan", "Filter")) for line in lines)
+
+
+def test_a_file_that_cannot_be_read_is_named(run: Run, tmp_path: Path) -> None:
+    odd = tmp_path / "odd.sql"
+    odd.write_bytes(b"SELECT '\xff'")
+    for path, why in ((tmp_path / "none.sql", "No such file"), (odd, "it is not UTF-8"), (tmp_path, "Is a directory")):
+        code, _, err = run("sql", "-f", str(path))
+        assert code == 1
+        assert f"lakelog: -f {path}: {why}" in err
+        assert "Traceback" not in err
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [(["-e", "SELECT 1", "-f", "x"], "-e and -f"), (["--csv", "--json", "-e", "SELECT 1"], "--csv and --json")],
@@ -53,7 +81,8 @@ def test_two_of_a_kind_are_refused(run: Run, words: list[str], told: str) -> Non
     assert told in err
 
 
-TYPED = """USE db;
+TYPED = """help
+USE db;
 \\d
 SELECT id,
   v FROM t;
@@ -63,18 +92,24 @@ n
 \\timing
 SELECT count(*) AS n FROM t;
 \\no
-\\q
+\\x
+SELECT true AS yes, array('a') AS tags, v FROM t WHERE id = 2;
+SELECT * FROM t LIMIT 0;
+exit
 """
 
 
 SEEN = (
-    "db         t          False",
-    "1   a\n2   NULL",
+    "\\x         show rows with one value a line        \\?         this help",
+    "db         t          false",
+    "1   a\n2   NULL\n(2 rows)",
     "is not a statement",
     "this drops rows. Go on?",
     "not done",
-    "n\n2\n",
+    "n\n2\n(1 row)\n",
     " s\n",
+    '-- row 1\nyes   true\ntags  ["a"]\nv     NULL\n(1 row)\n',
+    "(0 rows)\n",
     "\\no is not a command",
 )
 
@@ -104,3 +139,56 @@ def test_a_shell_reads_lines_asks_before_rows_are_dropped_and_lives_through_erro
         assert told in text, text
     assert Catalog(".").load_table("db.t").count() == 2
     assert "SELECT count(*) AS n FROM t;" in (tmp_path / ".lakelog_history").read_text()
+
+
+def test_ctrl_c_ends_a_query_at_once_and_not_the_shell(run: Run, tmp_path: Path) -> None:
+    assert run("sql", "-e", f"{MADE} {ROWS}")[0] == 0
+    files = {path.name for path in Path("db.db").rglob("data-*")}
+    shell, master = pty.fork()
+    if shell == 0:
+        os.environ |= {"HOME": str(tmp_path), "TERM": "dumb"}
+        os.execv(sys.executable, [sys.executable, "-m", "lakelog.cli", "sql", "-w", "."])
+    seen = typed(master, b"", b"lakelog> ")
+    for query in (
+        b"SELECT count(*) AS n FROM range(100000000000);",
+        b"INSERT INTO db.t (id) SELECT id FROM range(1000000000);",
+    ):
+        typed(master, query + b"\n", b";\r\n")
+        assert not select.select([master], [], [], 1)[0]  # it runs
+        begin = time.monotonic()
+        seen = typed(master, b"\x03", b"lakelog> ")
+        assert time.monotonic() - begin < 10
+        assert b"interrupted" in seen
+    assert b"\r\n2\r\n(1 row)" in typed(master, b"SELECT count(*) FROM db.t;\n", b"lakelog> ")
+    os.write(master, b"\x04")
+    os.waitpid(shell, 0)
+    os.close(master)
+    assert {path.name for path in Path("db.db").rglob("data-*")} == files
+
+
+def typed(master: int, text: bytes, until: bytes) -> bytes:
+    """What a shell prints after it was given a text, up to its prompt."""
+    os.write(master, text)
+    seen = b""
+    while until not in seen.removeprefix(text):
+        assert select.select([master], [], [], 30)[0], seen
+        seen += os.read(master, 65_536)
+    return seen
+
+
+def test_names_of_columns_complete_behind_a_table(run: Run) -> None:
+    run("sql", "-e", f"{MADE}")
+    connection = lakelog.sql.connect(Catalog("."))
+    connection.sql("USE db")
+    assert "v" not in connection.known_words("SELECT ")
+    assert {"v", "id", "t", "SELECT"} <= set(connection.known_words("SELECT * FROM t WHERE "))
+
+
+def test_a_query_is_ended_from_another_thread(run: Run) -> None:
+    connection = lakelog.sql.connect(Catalog("."))
+    timer = Timer(0.5, connection.interrupt)
+    timer.start()
+    with pytest.raises(InvalidRequestError, match="the statement was interrupted"):
+        connection.sql("SELECT count(*) FROM range(100000000000)")
+    timer.join()
+    assert connection.sql("SELECT 1 AS x").num_rows == 1

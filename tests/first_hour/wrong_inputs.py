@@ -122,7 +122,7 @@ WRITE = [
     ),
     wrong('airports.write(rows, mode="append_all")', "InvalidRequestError", "append_all", "overwrite"),
     wrong('airports.write(rows, mode="overwrite", where="code = \'SFO\'")', "InvalidRequestError", "code", "partition"),
-    wrong('visits.delete("id = 1")', "UnsupportedError", "db.visits", "primary key", "overwrite"),
+    wrong("visits.merge(rows)", "InvalidRequestError", "db.visits", "primary key", "on="),
     wrong('visits.drop_partitions("id = 1")', "InvalidRequestError", "id", "day"),
     wrong("airports.expire_partitions()", "InvalidRequestError", "partition"),
 ]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,8 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakelog.cli.console.arguments import HERE, AsJson, Warehouse
-from lakelog.cli.console.door import ask, is_terminal, print_lines, write_error
-from lakelog.cli.console.output import print_grid, show_error, to_json
+from lakelog.cli.console.door import ask, is_terminal, print_lines, write_error, write_trace
+from lakelog.cli.console.output import show_error
+from lakelog.cli.console.rows import Form, print_rows
+from lakelog.cli.console.signals import ending_by_signal
 from lakelog.common.errors import InvalidRequestError, LakelogError
 
 if TYPE_CHECKING:
@@ -25,13 +25,16 @@ if TYPE_CHECKING:
 
 _HISTORY = Path("~/.lakelog_history")
 _HISTORY_LINES = 10_000
-_NULL = "NULL"
 _HELP = (
     "A statement ends with ; and may have several lines.",
     "\\d         the tables of the current database     \\d TABLE   the columns of a table",
     "\\l         the databases                          \\timing    show how long a statement takes",
-    "\\?         this help                              \\q         end; Ctrl-D does so too",
+    "\\x         show rows with one value a line        \\?         this help",
+    "\\q         end; Ctrl-D does so too. Ctrl-C ends a statement, Tab completes names",
 )
+# What people type who know another shell.
+_ENDS = ("\\q", "quit", "exit")
+_PLAIN = ("help", *_ENDS[1:])
 _PROMPT, _MORE = "lakelog> ", "    ...> "
 
 
@@ -59,78 +62,110 @@ def sql(  # noqa: PLR0917  # typer's arguments are the command line's
     if as_csv and as_json:
         raise InvalidRequestError("--csv and --json are two forms: give one")
     connection = connect(Catalog(warehouse))
+    form = Form.JSON if as_json else Form.CSV if as_csv else Form.GRID
 
-    def run(text: str) -> None:
+    def run(text: str) -> pa.Table:
         if not yes and is_terminal() and sys.stdin.isatty() and is_destructive(text):
             ask(f"{text}: this drops rows. Go on?")
-        found = connection.sql(text)
-        if found.num_columns:
-            (_print_json if as_json else _print_csv if as_csv else _print_table)(found)
+        with ending_by_signal(connection.interrupt):
+            return connection.sql(text)
 
     if execute is None and file is None and sys.stdin.isatty():
-        _Shell(connection, run, split_statements).loop()
+        _Shell(connection, run, split_statements, form).loop()
         return
-    text = execute if execute is not None else sys.stdin.read() if file is None else file.read_text("utf-8")
+    text = execute if execute is not None else sys.stdin.read() if file is None else _text_of(file)
     for statement in split_statements(text):
-        run(statement)
+        found = run(statement)
+        if found.num_columns:
+            print_rows(found, form)
+
+
+def _text_of(file: Path) -> str:
+    """The statements of a file. Raises InvalidRequestError for a file that cannot be read."""
+    try:
+        return file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise InvalidRequestError(f"-f {file}: {why}; expected a file of statements, in UTF-8") from error
 
 
 class _Shell:
     """Reads statements from a terminal until its end. An error or Ctrl-C ends a statement, not the shell."""
 
     def __init__(
-        self, connection: SqlConnection, run: Callable[[str], None], split: Callable[[str], list[str]]
+        self,
+        connection: SqlConnection,
+        run: Callable[[str], pa.Table],
+        split: Callable[[str], list[str]],
+        form: Form,
     ) -> None:
         self._connection = connection
+        self._form = form
         self._run = run
         self._split = split
         self._shows_time = False
+        self._held = ""  # the lines of a statement that has not ended
+        self._completions: list[str] = []
 
     def loop(self) -> None:
         """Read and run."""
         self._with_history()
         print_lines(["\\? shows help, \\q ends."])
-        held = ""
+        self._held = ""
         while True:
             try:
-                line = input(_MORE if held else _PROMPT)
+                line = input(_MORE if self._held else _PROMPT)
             except EOFError:
                 print_lines([""])
                 return
             except KeyboardInterrupt:
-                held = ""
+                self._held = ""
                 print_lines([""])
                 continue
-            if not held and line.strip().startswith("\\"):
-                if line.strip() == "\\q":
+            word = line.strip().rstrip(";").lower()
+            if not self._held and (word.startswith("\\") or word in _PLAIN):
+                if word in _ENDS:
                     return
                 self._safely(lambda line=line: self._command(line.strip()))  # type: ignore[misc]  # bound now
                 continue
-            held = f"{held}\n{line}" if held else line
-            if held.rstrip().endswith(";"):
-                text, held = held, ""
+            self._held = f"{self._held}\n{line}" if self._held else line
+            if self._held.rstrip().endswith(";"):
+                text, self._held = self._held, ""
                 self._safely(lambda text=text: self._all(text))  # type: ignore[misc]  # bound now
-            elif not held.strip():
-                held = ""
+            elif not self._held.strip():
+                self._held = ""
 
     def _all(self, text: str) -> None:
         for statement in self._split(text):
             begin = time.perf_counter()
-            self._run(statement)
+            self._show(statement)
             if self._shows_time:
                 print_lines([f"{time.perf_counter() - begin:.3f} s"])
+
+    def _show(self, statement: str) -> None:
+        """Run a statement, and print its rows and how many they are."""
+        found = self._run(statement)
+        if found.num_columns:
+            print_rows(found, self._form)
+        if self._form in (Form.GRID, Form.EXPANDED):
+            count = found.num_rows
+            print_lines([f"({count:,} {'row' if count == 1 else 'rows'})" if found.num_columns else "ok"])
 
     def _command(self, line: str) -> None:
         word, _, name = line.partition(" ")
         match word:
             case "\\d":
-                self._run(f"DESCRIBE {name}" if name.strip() else "SHOW TABLES")
+                name = name.strip().rstrip(";")
+                self._show(f"DESCRIBE {name}" if name else "SHOW TABLES")
             case "\\l":
-                self._run("SHOW DATABASES")
+                self._show("SHOW DATABASES")
+            case "\\x":
+                self._form = Form.GRID if self._form is Form.EXPANDED else Form.EXPANDED
+                print_lines([f"rows are shown with one value a line: {'on' if self._form is Form.EXPANDED else 'off'}"])
             case "\\timing":
                 self._shows_time = not self._shows_time
                 print_lines([f"timing is {'on' if self._shows_time else 'off'}"])
-            case "\\?":
+            case "\\?" | "help" | "help;":
                 print_lines(_HELP)
             case _:
                 raise InvalidRequestError(f"{word} is not a command; \\? shows them")
@@ -144,6 +179,8 @@ class _Shell:
             write_error("not done")
         except LakelogError as error:
             show_error(error, as_json=False)
+        except Exception as error:  # noqa: BLE001  # a bug ends a statement, not what was typed before
+            write_trace(error)
 
     def _with_history(self) -> None:
         try:
@@ -161,8 +198,12 @@ class _Shell:
 
     def _completed(self, begin: str, number: int) -> str | None:
         """The name or word that completes what is typed."""
-        found = [word for word in self._connection.known_words() if word.lower().startswith(begin.lower())]
-        return found[number] if number < len(found) else None
+        if number == 0:
+            import readline
+
+            known = self._connection.known_words(f"{self._held} {readline.get_line_buffer()}")
+            self._completions = [word for word in known if word.lower().startswith(begin.lower())]
+        return self._completions[number] if number < len(self._completions) else None
 
 
 def _keep_history(path: Path) -> None:
@@ -170,23 +211,3 @@ def _keep_history(path: Path) -> None:
 
     with suppress(OSError):
         readline.write_history_file(path)
-
-
-def _rows(found: pa.Table) -> Iterator[tuple[object, ...]]:
-    return zip(*(column.to_pylist() for column in found.columns), strict=True)
-
-
-def _print_table(found: pa.Table) -> None:
-    shown = (tuple(_NULL if value is None else str(value) for value in row) for row in _rows(found))
-    print_grid(found.column_names, shown)
-
-
-def _print_json(found: pa.Table) -> None:
-    print_lines(to_json(dict(zip(found.column_names, row, strict=True))) for row in _rows(found))
-
-
-def _print_csv(found: pa.Table) -> None:
-    for row in (found.column_names, *_rows(found)):
-        line = io.StringIO()
-        csv.writer(line, lineterminator="").writerow(["" if value is None else value for value in row])
-        print_lines([line.getvalue()])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any  # Any: Spark is an extra
 
@@ -64,11 +65,25 @@ class SqlConnection:
             raise InvalidRequestError(f"{shown(text)} has {len(statements)} statements: give one")
         return self._run(bound(statements[0], parameters), text)
 
-    def known_words(self) -> list[str]:
-        """The words and names that may be typed: words of statements, databases, tables of the current database."""
+    def interrupt(self) -> None:
+        """End the query that runs, called from another thread; `sql` raises InvalidRequestError then."""
+        for engine in list(self._names.running):
+            engine.interrupt()
+
+    def known_words(self, typed: str = "") -> list[str]:
+        """The words and names that may be typed: words of statements, databases, tables of the current database, and
+        the columns of those that `typed` names."""
         catalog = self._names.catalog_named(None)
         tables = [] if self._names.database is None else catalog.list_tables(self._names.database)
-        return sorted({*_WORDS.split(), *self._names.catalogs, *catalog.list_databases(), *tables, *self._names.views})
+        named = {word.lower() for word in re.findall(r"\w+", typed)}
+        columns = [
+            field.name
+            for table in tables
+            if table.lower() in named
+            for field in catalog.load_table(f"{self._names.database}.{table}").schema.fields
+        ]
+        names = {*self._names.catalogs, *catalog.list_databases(), *tables, *self._names.views, *columns}
+        return sorted({*_WORDS.split(), *names})
 
     def _in_spark(self, spark: Any, text: str, parameters: Sequence[object] | Mapping[str, object] | None) -> pa.Table:
         try:

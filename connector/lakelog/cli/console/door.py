@@ -28,9 +28,12 @@ from lakelog.common.quoting import escaped
 CLOSED_PIPE_CODE = 141  # 128 plus the number of SIGPIPE
 
 
-def print_lines(lines: Iterable[str]) -> None:
-    """Write lines to standard output, unbuffered. Ends the program when the reader of a pipe has ended."""
-    write_drawn(map(escaped, lines))
+def print_lines(lines: Iterable[str], *, kept: str = "") -> None:
+    """Write lines to standard output, unbuffered; `kept` are characters that are not escaped.
+
+    Ends the program when the reader of a pipe has ended.
+    """
+    write_drawn(escaped(line, kept=kept) for line in lines)
 
 
 def write_drawn(lines: Iterable[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any  # Any: duckdb is an optional extra without types here
 
 from sqlglot import exp
 
@@ -39,7 +39,7 @@ class FoundName:
 class SqlNames:
     """What names mean in the statements of a connection; USE changes it, and CREATE TEMPORARY VIEW.
 
-    `defaults` are the options of new tables, by SET.
+    `defaults` are the options of new tables, by SET. `running` are the engines whose queries run.
     """
 
     catalogs: Mapping[str, Catalog]
@@ -47,6 +47,7 @@ class SqlNames:
     database: str | None = None
     views: dict[str, exp.Query] = field(default_factory=dict)
     defaults: dict[str, str] = field(default_factory=dict)
+    running: list[Any] = field(default_factory=list)
 
     def view(self, table: exp.Table) -> exp.Query | None:
         """The query of a temporary view; None for another name."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any  # Any: duckdb is an optional extra without types here
@@ -16,6 +17,8 @@ _MAKE_INTERVAL = """CREATE MACRO make_dt_interval
 (d, h) AS to_days(d) + to_hours(h),
 (d, h, m) AS to_days(d) + to_hours(h) + to_minutes(m),
 (d, h, m, s) AS to_days(d) + to_hours(h) + to_minutes(m) + to_seconds(s)"""
+_INTERRUPTED = "Query interrupted"
+_KIND = re.compile(r"^(?:[A-Z][A-Za-z-]+ )+Error: ")  # DuckDB's class of an error, before its text
 _BY_ZERO = "division by zero: try_divide gives NULL instead"
 
 
@@ -54,18 +57,27 @@ def typed(rows: Any) -> Any:  # DuckDBPyRelations
 
 @contextmanager
 def told() -> Iterator[None]:
-    """Raise InvalidRequestError for an error of DuckDB in the block, and an error of a read as itself."""
+    """Raise InvalidRequestError for an error of DuckDB in the block, and an error of a read as itself.
+
+    Raises KeyboardInterrupt if a signal has ended a query.
+    """
     try:
         yield
+    except duckdb.InterruptException as error:
+        raise InvalidRequestError("the statement was interrupted") from error
     except duckdb.Error as error:
         cause = error.__cause__
         if isinstance(cause, LakelogError):
             raise cause from error
         raise InvalidRequestError(_sentence(error)) from error
+    except RuntimeError as error:
+        if str(error) == _INTERRUPTED:  # DuckDB takes the signal for itself
+            raise KeyboardInterrupt from error
+        raise
 
 
 def _sentence(error: Exception) -> str:
     lines: Iterator[str] = iter(str(error).splitlines())
-    kept = [next(lines, "")]
+    kept = [_KIND.sub("", next(lines, ""))]
     kept += [line for line in lines if line.startswith(("Candidate", "Did you"))]
     return " ".join(kept)

@@ -61,7 +61,7 @@ class QueryTables:
     _opened: dict[str, exp.Table] = field(default_factory=dict)
     _types: dict[str, set[pa.DataType]] = field(default_factory=dict)
     _lengths: dict[str, set[int | None]] = field(default_factory=dict)
-    _errors: list[LakelogError] = field(default_factory=list)
+    _errors: list[LakelogError | KeyboardInterrupt] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.connection = kept_engine(self.names).connection()
@@ -74,11 +74,11 @@ class QueryTables:
     def stream(self, query: exp.Expr) -> pa.RecordBatchReader:
         """The rows of a query as they arrive. Raises InvalidRequestError, the reader too."""
         text = self.prepared(query).sql(dialect="duckdb")
-        with told():
+        with self._running():
             rows = typed(self.connection.sql(text)).to_arrow_reader(_BATCH_ROWS)
 
         def batches() -> Iterator[pa.RecordBatch]:
-            with self.noted(), told():
+            with self.noted(), self._running():
                 yield from rows
 
         return pa.RecordBatchReader.from_batches(rows.schema, batches())
@@ -88,7 +88,7 @@ class QueryTables:
         """Keep the error of a reader in the block for `own_errors`."""
         try:
             yield
-        except LakelogError as error:
+        except (LakelogError, KeyboardInterrupt) as error:
             self._errors.append(error)
             raise
 
@@ -97,24 +97,37 @@ class QueryTables:
         """Raise an error of a reader as itself: it comes out of the block as one of Arrow, which called the reader."""
         try:
             yield
-        except (pa.ArrowException, OSError, RuntimeError):
+        except (pa.ArrowException, OSError, RuntimeError) as error:
             if self._errors:
                 raise self._errors[0] from None
+            if KeyboardInterrupt.__name__ in str(error):  # raised by a signal while Arrow called the reader
+                raise KeyboardInterrupt from error
             raise
 
     def run_prepared(self, text: str) -> pa.Table:
         """The rows of a query in DuckDB's SQL, whose tables are registered."""
-        with told():
+        with self._running():
             return typed(self.connection.sql(text)).to_arrow_table()
 
     def plan_of(self, query: exp.Expr) -> list[dict[str, Any]]:
         """DuckDB's plan of a query: steps with `name`, `children` and `extra_info`. Raises InvalidRequestError."""
         text = self.prepared(query).sql(dialect="duckdb")
-        with told():
+        with self._running():
             found: list[dict[str, Any]] = json.loads(
                 self.connection.sql(f"EXPLAIN (FORMAT json) {text}").fetchall()[0][1]
             )
         return found
+
+    @contextmanager
+    def _running(self) -> Iterator[None]:
+        """Let `SqlConnection.interrupt` end what DuckDB does in the block. Raises as `told`."""
+        running = self.names.running
+        running.append(self.connection)
+        try:
+            with told():
+                yield
+        finally:
+            running.remove(self.connection)
 
     def recording(self, table: Table, *, without: FoundName | None = None) -> Table:
         """A handle of a table whose commit records the tables that were read, if commits to the table record any.
