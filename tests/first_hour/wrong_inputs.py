@@ -149,6 +149,7 @@ UPKEEP = [
     wrong('airports.reset_consumer("c", 99)', "InvalidRequestError", "99"),
     wrong('airports.alter(UpdateColumnType("runways", "SMALLINT"))', "InvalidRequestError", "runways", "SMALLINT"),
     wrong('airports.alter(DropColumn("code"))', "InvalidRequestError", "code", "primary key"),
+    wrong('airports.alter("ADD COLUMN note STRING")', "InvalidRequestError", "ADD COLUMN note", "AddColumn"),
     wrong('airports.alter(SetOption("bukcet", "3"))', "OptionError", "bukcet", "bucket"),
 ]
 COMMAND_LINE = [

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from lakelog.common.column_names import matching
 from lakelog.common.errors import InvalidRequestError
+from lakelog.common.quoting import typed
 from lakelog.filestore.alter.schema_changes import AddColumn, DropColumn, SchemaChange, UpdateColumnType
 from lakelog.filestore.data.value_stats import stats_modes
 from lakelog.filestore.merge.engines import row_merge
@@ -24,6 +25,18 @@ from lakelog.filestore.schema.schema_rules import (
     check_writable,
     is_writable,
 )
+
+
+def check_are_changes(changes: Sequence[SchemaChange]) -> None:
+    """Raise InvalidRequestError for no change, and for a value that is not one."""
+    if not changes:
+        raise InvalidRequestError("no change is given; name at least one")
+    for change in changes:
+        if not isinstance(change, SchemaChange):
+            raise InvalidRequestError(
+                f"{typed(change)} is not a change: expected values such as AddColumn('note', 'STRING') or SetOption(key, "
+                "value) of lakelog.catalog"
+            )
 
 
 def check_rows_stay(changes: Sequence[SchemaChange]) -> None:

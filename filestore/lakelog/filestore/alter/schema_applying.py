@@ -17,7 +17,7 @@ from lakelog.common.errors import InvalidRequestError
 from lakelog.common.options import Option
 from lakelog.common.quoting import listed
 from lakelog.common.types import DataField, DataType, parse_type
-from lakelog.filestore.alter.change_checks import check_changed, check_is_new, check_rows_stay
+from lakelog.filestore.alter.change_checks import check_are_changes, check_changed, check_is_new, check_rows_stay
 from lakelog.filestore.alter.schema_changes import (
     AddColumn,
     DropColumn,
@@ -78,8 +78,7 @@ def apply_changes(
     `also` and `also_prefixes` declare options of other parts of the table. Raises InvalidRequestError (OptionError for
     options) or UnsupportedError, naming what does not fit and what to do.
     """
-    if not changes:
-        raise InvalidRequestError("no change is given; name at least one")
+    check_are_changes(changes)
     given = {change.key: change.value for change in changes if isinstance(change, SetOption)}
     check_options(given, also=also, also_prefixes=also_prefixes)
     if schema.is_change_log:
