@@ -1,4 +1,4 @@
-"""Who works at the table: writers, a job with batches, an overwriter, a compactor, an expirer and readers.
+"""Who works at the table: writers, a job with batches, a changer, an overwriter, a compactor, an expirer and readers.
 
 Each has a number of things to do. What a process leaves undone when it dies, the next one does not know of; only the
 job tries its batch again, as a checkpoint would have it.
@@ -28,11 +28,13 @@ from lakelog.filestore.metadata.manifests.levels import runs_of
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.tables.unnamed_files import discard_files
+from lakelog.filestore.predicate import parse_where
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.assigning import bucket_assigner
+from lakelog.filestore.write.changing import update_plan
 from lakelog.filestore.write.write import write_rows
 from tests.filestore.simulation.file_io import OtherEngine, SimFileIO
-from tests.filestore.simulation.kinds import Batch, State, kinds_of, rows_of, shown
+from tests.filestore.simulation.kinds import PARTITIONS, Batch, Row, State, kinds_of, rows_of, shown
 from tests.filestore.simulation.model import Change, Model, difference, has_overwrite
 from tests.filestore.simulation.world import Process, World
 
@@ -213,6 +215,31 @@ class Job(Writer):
 
     def is_done(self) -> bool:
         return self.quota <= 0 and self.open_batch is None
+
+
+class Changer(Worker):
+    """Deletes rows of a table without key, or gives them another value or partition: in the files that have them."""
+
+    def step(self, table: FileStoreTable, process: Process) -> None:
+        rng, clock = self.world.rng, self.world.clock_of(process)
+        chosen, least = rng.randrange(PARTITIONS), rng.randrange(100)
+        where = f"p = {chosen} AND a >= {least}"
+
+        def meets(row: Row) -> bool:
+            return row[1] == chosen and row[2] is not None and row[2] >= least
+
+        if rng.random() < 0.5:
+            change = self.next_change(lambda state: {key: row for key, row in state.items() if not meets(row)})
+            self.commit(process, change, lambda: table.delete(where, clock=clock))
+            return
+        to = rng.randrange(PARTITIONS)
+
+        def changed(state: State) -> State:
+            new = ((row[0], to, row[2], "changed") if meets(row) else row for row in state.values())
+            return {row[:2]: row for row in new}
+
+        plan = update_plan(table, {"p": to, "b": "changed"}, parse_where(where))
+        self.commit(process, self.next_change(changed), lambda: table._change("UPDATE", plan, clock=clock))
 
 
 class Overwriter(Writer):

@@ -7,10 +7,12 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
 from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.table import FileStoreTable
 from tests.filestore.simulation.actors import (
+    Changer,
     Compactor,
     Expirer,
     Job,
@@ -58,7 +60,8 @@ def simulate(seed: int) -> History:
     chance = random.Random(f"setting of {seed}")
     kind = KINDS[seed % len(KINDS)]
     world = World(seed, fault_rate=0 if seed % CALM_EVERY == 0 else FAULT_RATE * chance.choice((0.5, 1, 2)))
-    with tempfile.TemporaryDirectory(dir=_fast_folder()) as folder, world.owned():
+    one_thread = patch("lakelog.common.threads.os.cpu_count", return_value=1)  # an actor is a greenlet of one thread
+    with one_thread, tempfile.TemporaryDirectory(dir=_fast_folder()) as folder, world.owned():
         inner = LocalFileIO(sync_data=False)
         table = FileStoreTable.create(f"{folder}/t", kind.schema(_options(chance)), inner)
         world.root = f"{folder}/"
@@ -98,6 +101,7 @@ def _workers(world: World, model: Model, inner: LocalFileIO, kind: TableKind, ch
             0 if kind.tells_old_values or kind.shows_compacted else quota(0, 2),
             rest_turns=200,
         ),
+        *([] if kind.has_key else [Changer(world, model, inner, "changer", quota(2, 4), rest_turns=100)]),
         Compactor(world, model, inner, "compactor", quota(3, 5), rest_turns=200, is_foreign=is_foreign),
         Expirer(
             world,

@@ -16,7 +16,7 @@ import pytest
 from lakelog.common.errors import NotFoundError, UnavailableError
 from lakelog.common.types import DataType
 from lakelog.filestore.commit import batches, commit, conflicts, outcomes
-from lakelog.filestore.commit.commit import TableCommit
+from lakelog.filestore.commit.commit import CommitRequest, TableCommit
 from lakelog.filestore.commit.outcomes import UnknownAttempts
 from lakelog.filestore.compact.picking import CompactUnit
 from lakelog.filestore.expire import expiry, references
@@ -33,7 +33,7 @@ from lakelog.filestore.metadata.snapshots.snapshot_manager import SnapshotManage
 from lakelog.filestore.metadata.tables.state_keeping import StateKeeper
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.refs.restore import restore
-from lakelog.filestore.write import table_write
+from lakelog.filestore.write import deleting, table_write
 from tests.filestore.simulation.history import FOREIGN_EVERY, RESTORES_EVERY, simulate
 
 SEEDS_TO_SEE_A_BREAK = 400
@@ -262,3 +262,15 @@ def test_a_restore_protects_its_files_by_a_tag(monkeypatch: pytest.MonkeyPatch) 
 def test_a_restore_keeps_the_batches_of_writers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(restore, "parse_users", lambda _: {})
     check_breaks("and again in", every=RESTORES_EVERY)
+
+
+def test_a_statement_is_planned_again_behind_another_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    resolve = deleting.TableChange.resolve
+
+    def planned_once(self: deleting.TableChange, latest: Snapshot | None) -> CommitRequest | None:
+        if self._is_read:
+            self._base = latest  # as if nothing had come first
+        return resolve(self, latest)
+
+    monkeypatch.setattr(deleting.TableChange, "resolve", planned_once)
+    check_breaks("lacks", "has beyond")
