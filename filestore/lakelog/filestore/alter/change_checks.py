@@ -34,8 +34,8 @@ def check_are_changes(changes: Sequence[SchemaChange]) -> None:
     for change in changes:
         if not isinstance(change, SchemaChange):
             raise InvalidRequestError(
-                f"{typed(change)} is not a change: expected values such as AddColumn('note', 'STRING') or SetOption(key, "
-                "value) of lakelog.catalog"
+                f"{typed(change)} is not a change: expected values such as AddColumn('note', 'STRING') or "
+                "SetOption(key, value) of lakelog.catalog"
             )
 
 
