@@ -41,6 +41,11 @@ def schema_without_places(schema: TableSchema) -> TableSchema:
     return replace(schema, fields=schema.fields[: -len(PLACE_FIELDS)])
 
 
+def has_place_columns(rows: pa.Table) -> bool:
+    """Whether rows have the columns of places."""
+    return FILE in rows.column_names
+
+
 def without_places(rows: pa.Table) -> pa.Table:
     """The rows without the columns of places, if they have them."""
     return rows.drop_columns([name for name in PLACE_NAMES if name in rows.column_names])

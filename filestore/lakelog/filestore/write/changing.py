@@ -19,7 +19,7 @@ from lakelog.filestore.predicate import Predicate, check_filter
 from lakelog.filestore.read.planned_read import PlannedRead
 from lakelog.filestore.read.scan import plan_splits
 from lakelog.filestore.read.waiting_rows import with_waiting_rows
-from lakelog.filestore.schema.row_places import PLACE_FIELDS, PLACE_NAMES, has_places, without_places
+from lakelog.filestore.schema.row_places import PLACE_FIELDS, PLACE_NAMES, has_place_columns, has_places, without_places
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.write.row_expressions import named_columns, with_values
 from lakelog.filestore.write.row_input import RowInput
@@ -104,8 +104,8 @@ def update_plan(table: TableStore, values: Mapping[str, object], where: Predicat
 
 
 def deletion_of(table: TableStore, rows: pa.Table) -> StatementChanges:
-    """Delete existing rows, which `rows_of` gave; of a table by places, the columns of places alone will do."""
-    if is_by_place(table):
+    """Delete existing rows: by their places, if they have these, which will do alone."""
+    if has_place_columns(rows):
         return replace(insertion_of(table.schema.arrow_schema.empty_table()), places=rows.select(PLACE_NAMES))
     if is_removed(table.schema):
         nothing = rows.slice(0, 0)
@@ -114,8 +114,8 @@ def deletion_of(table: TableStore, rows: pa.Table) -> StatementChanges:
 
 
 def replacement_of(table: TableStore, old: pa.Table, new: pa.Table) -> StatementChanges:
-    """Replace existing rows, which `rows_of` gave, each by the row at the same index."""
-    if is_by_place(table):
+    """Replace existing rows, each by the row at the same index; by their places, if they have these."""
+    if has_place_columns(old):
         return replace(insertion_of(without_places(new)), places=old.select(PLACE_NAMES))
     if is_removed(table.schema):
         return StatementChanges(rows=new, kinds=kinds_of(new, RowKind.INSERT), removed=old)
