@@ -271,3 +271,10 @@ def test_a_table_of_clocks_that_were_never_set_alone_keeps_its_snapshots_until_o
     assert table.expire_snapshots(retention=retention, now_millis=START).snapshot_ids == ()
     commit_at(table, START)
     assert table.expire_snapshots(retention=retention, now_millis=START + 2 * HOUR).snapshot_ids == (1, 2)
+
+
+def test_a_clock_that_is_ahead_does_not_date_the_snapshots_of_clocks_that_were_never_set() -> None:
+    """Found by the simulation, seed 1209: a date that is yet to come had made the dates before it right."""
+    dates = {1: NEVER_SET, 2: NEVER_SET + 1, 3: START + 24 * 365 * HOUR}
+    times = CommitTimes(dates.get, ids=lambda: dates, newest_id=3, now_millis=START)
+    assert [times.of(number) for number in (2, 3)] == [START, START]

@@ -81,7 +81,8 @@ class CommitTimes:
         wanted = range(first, self._newest_id + 1)
         there = sorted(at for at in set(self._ids()) if at in wanted)
         dates = {at: date for at in there if (date := self._date(at)) is not None}
-        if all(date < CLOCK_SET_MILLIS <= self._now_millis for date in dates.values()):
+        past = [date for date in dates.values() if date <= self._now_millis + CLOCK_SKEW_MAX_MILLIS]
+        if all(date < CLOCK_SET_MILLIS <= self._now_millis for date in past):
             return {}  # the next commit may be the first with a right date
         times = committed_by(list(dates.values()), now_millis=self._now_millis)
         return {at: self._now_millis if time is None else time for at, time in zip(dates, times, strict=True)}
