@@ -55,7 +55,7 @@ class TableScanBuilder(Proxy):
         """Skip files and rows by these predicates. Spark evaluates them again."""
         fields = self._loaded.table.schema.fields
         for predicate in predicates:
-            found = pushed_filter(predicate, fields)
+            found = pushed_filter(self.jvm, predicate, fields)
             if found is not None:
                 self._pushed.append(predicate)
                 self._filters.append(found.filter)

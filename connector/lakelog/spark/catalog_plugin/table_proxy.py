@@ -128,11 +128,11 @@ class AttachedTable(WithoutMetrics):
 
     def canDeleteWhere(self, predicates: Any) -> bool:  # Java Predicate[]s
         """Whether our readers can evaluate the predicates exactly as Spark does."""
-        return exact_filters(predicates, self._loaded.table.schema.fields) is not None
+        return exact_filters(self.jvm, predicates, self._loaded.table.schema.fields) is not None
 
     def deleteWhere(self, predicates: Any, *options: Any) -> None:  # Java Predicate[]s
         """Delete the rows that meet all predicates, in one commit."""
-        where = joined_filters(exact_filters(predicates, self._loaded.table.schema.fields) or [])
+        where = joined_filters(exact_filters(self.jvm, predicates, self._loaded.table.schema.fields) or [])
         if where is None:
             raise UnsupportedError("the condition of DELETE holds something that lakelog does not know")
         self._loaded.table.delete(where)

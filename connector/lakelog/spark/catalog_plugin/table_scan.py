@@ -82,11 +82,11 @@ class TableScan(ScanProxy):
     def filter(self, predicates: Any) -> None:  # Java Predicate[]s
         """Values that Spark has found while the query runs, for example of the other side of a join.
 
-        A long list of them is left: to bring a million values here takes minutes, and they exclude few files.
+        A long list of them is left: a million values take long to bring here, and they exclude few files.
         """
         fields = self._loaded.table.schema.fields
         predicates = [one for one in predicates if not is_long_list(one, _RUNTIME_VALUES_MAX)]
-        found = [one for predicate in predicates if (one := pushed_filter(predicate, fields)) is not None]
+        found = [one for predicate in predicates if (one := pushed_filter(self.jvm, predicate, fields)) is not None]
         with self._lock:
             self._filters += [one.filter for one in found]
             self._runtime += predicates

@@ -57,12 +57,12 @@ class TableWriteBuilder(Proxy):
 
     def canOverwrite(self, predicates: Any) -> bool:  # Java Predicate[]s
         """Whether the predicates are ones that lakelog evaluates exactly; on which columns is checked later."""
-        return exact_filters(predicates, self._loaded.table.schema.fields) is not None
+        return exact_filters(self.jvm, predicates, self._loaded.table.schema.fields) is not None
 
     def overwrite(self, predicates: Any) -> Proxy:  # Java Predicate[]s
         """Replace the partitions that meet the predicates."""
         schema = self._loaded.table.schema
-        found = exact_filters(predicates, schema.fields)
+        found = exact_filters(self.jvm, predicates, schema.fields)
         if found is None:
             raise UnsupportedError("the condition of the overwrite holds something that lakelog does not know")
         where = joined_filters(found)

@@ -7,12 +7,9 @@ Source: Spark, `org.apache.spark.sql.connector.expressions.filter.Predicate`, wh
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
-from typing import Any  # Any: py4j gives Java objects without types
+from typing import TYPE_CHECKING, Any  # Any: py4j gives Java objects without types
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import DataField
@@ -24,13 +21,22 @@ from lakelog.filestore.predicate import (
     In,
     IsNull,
     Like,
-    Literal,
     LiteralKind,
     Or,
     Predicate,
     check_filter,
     negated,
 )
+from lakelog.spark.catalog_plugin.java.java_literals import (
+    UnknownError,
+    is_literal,
+    listed_literals,
+    literal_of,
+    literal_value,
+)
+
+if TYPE_CHECKING:
+    from lakelog.spark.catalog_plugin.java.jvm import Jvm
 
 _COMPARISONS = {
     "=": Comparison.EQ,
@@ -47,15 +53,8 @@ _MIRRORED = {
     Comparison.GT: Comparison.LT,
     Comparison.GE: Comparison.LE,
 }
-_WHOLE = frozenset({"byte", "short", "integer", "long"})
-_FLOATING = frozenset({"float", "double"})
 _ESCAPE = "\\"
 _PATTERNS = {"STARTS_WITH": "{}%", "ENDS_WITH": "%{}", "CONTAINS": "%{}%"}
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-class _UnknownError(Exception):
-    """A part of a predicate that our readers cannot evaluate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,12 +65,12 @@ class Pushed:
     is_exact: bool
 
 
-def pushed_filter(predicate: Any, fields: Sequence[DataField]) -> Pushed | None:  # a Java Predicate
+def pushed_filter(jvm: Jvm, predicate: Any, fields: Sequence[DataField]) -> Pushed | None:  # a Java Predicate
     """The filter of a predicate; None if our readers cannot use any part of it."""
     try:
-        found = _Reader(fields).predicate(predicate)
+        found = _Reader(jvm, fields).predicate(predicate)
         check_filter(found.filter, fields)
-    except (_UnknownError, InvalidRequestError):
+    except (UnknownError, InvalidRequestError):
         return None
     return found
 
@@ -88,19 +87,22 @@ def joined_filters(filters: Sequence[Predicate]) -> Predicate | None:
     return filters[0] if filters else None
 
 
-def exact_filters(predicates: Any, fields: Sequence[DataField]) -> list[Predicate] | None:  # Java Predicate[]s
+def exact_filters(
+    jvm: Jvm, predicates: Any, fields: Sequence[DataField]
+) -> list[Predicate] | None:  # Java Predicate[]s
     """The filters of predicates that our readers evaluate as Spark does; None if one of them is another one."""
-    found = [pushed_filter(predicate, fields) for predicate in predicates]
+    found = [pushed_filter(jvm, predicate, fields) for predicate in predicates]
     exact = [one.filter for one in found if one is not None and one.is_exact]
     return exact if len(exact) == len(found) else None
 
 
 class _Reader:
-    def __init__(self, fields: Sequence[DataField]) -> None:
+    def __init__(self, jvm: Jvm, fields: Sequence[DataField]) -> None:
+        self._jvm = jvm
         self._names = {field.name for field in fields}
 
     def predicate(self, given: Any) -> Pushed:  # a Java Predicate
-        name, children = str(given.name()), list(given.children())
+        name, children = str(given.name()), given.children()
         match name:
             case "AND":
                 return self._and(children)
@@ -112,20 +114,20 @@ class _Reader:
             case "NOT":
                 part = self.predicate(children[0])
                 if not part.is_exact:  # the negation of more rows is fewer rows
-                    raise _UnknownError
+                    raise UnknownError
                 return Pushed(filter=negated(part.filter), is_exact=True)
             case "ALWAYS_TRUE" | "ALWAYS_FALSE":
                 return _exact(Constant(value=name == "ALWAYS_TRUE"))
             case "IS_NULL" | "IS_NOT_NULL":
                 return _exact(IsNull(column=self._column(children[0]), is_negated=name == "IS_NOT_NULL"))
             case "IN":
-                literals = tuple(_literal(child) for child in children[1:])
-                return _exact(In(column=self._column(children[0]), literals=literals, is_negated=False))
+                column = self._column(children[0])
+                return _exact(In(column=column, literals=listed_literals(self._jvm, given), is_negated=False))
             case _ if name in _PATTERNS:
                 return self._like(_PATTERNS[name], children)
             case _ if name in _COMPARISONS:
                 return self._compare(name, *children)
-        raise _UnknownError
+        raise UnknownError
 
     def _and(self, children: Sequence[Any]) -> Pushed:
         """Parts that are unknown are left out: the others keep more rows."""
@@ -133,18 +135,18 @@ class _Reader:
         for child in children:
             try:
                 parts.append(self.predicate(child))
-            except _UnknownError:
+            except UnknownError:
                 continue
         if not parts:
-            raise _UnknownError
+            raise UnknownError
         is_exact = len(parts) == len(children) and all(part.is_exact for part in parts)
         return Pushed(filter=And(parts=tuple(part.filter for part in parts)), is_exact=is_exact)
 
     def _compare(self, name: str, left: Any, right: Any) -> Pushed:
         operator = _COMPARISONS[name]
-        if _is_literal(left):
+        if is_literal(left):
             left, right, operator = right, left, _MIRRORED.get(operator, operator)
-        column, literal = self._column(left), _literal(right)
+        column, literal = self._column(left), literal_value(right)
         if name == "<=>" and literal.value is None:
             return _exact(IsNull(column=column, is_negated=False))
         compared = Compare(column=column, operator=operator, literal=literal)
@@ -153,9 +155,9 @@ class _Reader:
         return _exact(compared)
 
     def _like(self, pattern: str, children: Sequence[Any]) -> Pushed:
-        literal = _literal(children[1])
+        literal = literal_value(children[1])
         if literal.kind is not LiteralKind.STRING:
-            raise _UnknownError
+            raise UnknownError
         text = str(literal.value)
         for sign in (_ESCAPE, "%", "_"):
             text = text.replace(sign, _ESCAPE + sign)
@@ -165,26 +167,15 @@ class _Reader:
     def _column(self, given: Any) -> str:  # a Java Expression
         """The name of a column. Raises for a nested one and for another expression."""
         if given.getClass().getSimpleName() != "FieldReference":
-            raise _UnknownError
+            raise UnknownError
         parts = list(given.fieldNames())
         if len(parts) != 1 or parts[0] not in self._names:
-            raise _UnknownError
+            raise UnknownError
         return str(parts[0])
 
 
 def _exact(found: Predicate) -> Pushed:
     return Pushed(filter=found, is_exact=True)
-
-
-def _is_literal(given: Any) -> bool:  # a Java Expression
-    return str(given.getClass().getSimpleName()) == "LiteralValue"
-
-
-def _literal(given: Any) -> Literal:  # a Java Expression
-    """A literal. Spark has cast it to the type of the column."""
-    if not _is_literal(given):
-        raise _UnknownError
-    return _literal_of(given.value(), str(given.dataType().typeName()))
 
 
 def equality(column: str, value: Any, kind: str) -> Predicate:
@@ -193,56 +184,9 @@ def equality(column: str, value: Any, kind: str) -> Predicate:
     Raises InvalidRequestError for a type that filters lack.
     """
     try:
-        literal = _literal_of(value, kind)
-    except _UnknownError:
+        literal = literal_of(value, kind)
+    except UnknownError:
         raise InvalidRequestError(f"column {column!r} is {kind}: conditions on it are not possible here") from None
     if literal.value is None:
         return IsNull(column=column, is_negated=False)
     return Compare(column=column, operator=Comparison.EQ, literal=literal)
-
-
-def _literal_of(value: Any, kind: str) -> Literal:
-    if value is None:
-        return Literal(kind=LiteralKind.NULL, value=None)
-    if kind == "boolean":
-        return Literal(kind=LiteralKind.BOOLEAN, value=bool(value))
-    if kind in _WHOLE:
-        return Literal(kind=LiteralKind.NUMBER, value=Decimal(int(value)))
-    if kind in _FLOATING:
-        number = Decimal(_as_stored(float(value), kind))
-        if not number.is_finite():
-            raise _UnknownError
-        return Literal(kind=LiteralKind.NUMBER, value=number)
-    if kind.startswith("decimal"):
-        return Literal(kind=LiteralKind.NUMBER, value=Decimal(str(value.toString())))
-    if kind == "string":
-        return Literal(kind=LiteralKind.STRING, value=str(value.toString()))
-    if kind == "binary":
-        return Literal(kind=LiteralKind.BYTES, value=bytes(value))
-    if kind == "date":
-        return Literal(kind=LiteralKind.TIMESTAMP, value=_day(int(value)))
-    if kind in ("timestamp", "timestamp_ntz"):
-        return Literal(kind=LiteralKind.TIMESTAMP, value=_moment(int(value), has_zone=kind == "timestamp"))
-    raise _UnknownError
-
-
-def _as_stored(value: float, kind: str) -> float:
-    """The number that a column of the type stores: a FLOAT comes by its shortest text, which names another DOUBLE."""
-    stored: float = struct.unpack("f", struct.pack("f", value))[0] if kind == "float" else value
-    return stored
-
-
-def _day(days: int) -> str:
-    try:
-        return (date(1970, 1, 1) + timedelta(days=days)).isoformat()
-    except OverflowError:
-        raise _UnknownError from None
-
-
-def _moment(micros: int, *, has_zone: bool) -> str:
-    try:
-        moment = _EPOCH + timedelta(microseconds=micros)
-    except OverflowError:
-        raise _UnknownError from None
-    text = moment.strftime("%H:%M:%S.%f")
-    return f"{moment.date().isoformat()} {text}" + ("Z" if has_zone else "")

@@ -45,10 +45,14 @@ class Jvm:
     def array(self, kind: Any, items: Iterable[Any]) -> Any:  # a Java class, its objects; a Java array
         """A Java array of objects of the class `kind`."""
         found = list(items)
-        made = self.gateway.new_array(kind, len(found))
+        made = self.empty_array(kind, len(found))
         for at, item in enumerate(found):
             made[at] = item
         return made
+
+    def empty_array(self, kind: Any, size: int) -> Any:  # a Java class; a Java array
+        """A Java array of nulls."""
+        return self.gateway.new_array(kind, size)
 
     def strings(self, items: Iterable[str]) -> Any:  # a Java String[]
         """A Java array of strings."""
