@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from lakelog.catalog.columns.text_lengths import char_lengths
 from lakelog.catalog.tables.row_actions import stored_member
-from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError
+from lakelog.common.errors import InvalidRequestError, LakelogError
 from lakelog.common.quoting import quoted, shown
 from lakelog.filestore.options import LINEAGE_CAPTURE
 from lakelog.filestore.refs import SnapshotChoice
@@ -295,9 +295,3 @@ class QueryTables:
 def name_of_table(relation: str) -> str:
     """The name of the table, and its state, of a relation."""
     return relation.removesuffix(_STORED).removesuffix(_BEFORE)
-
-
-def check_still(table: Table, base: Snapshot | None, what: str) -> None:
-    """Raise ConflictError if another commit came after the snapshot that a query has read."""
-    if table.store.snapshot() != base:
-        raise ConflictError(f"{what}: another commit came first; nothing was written: write again")

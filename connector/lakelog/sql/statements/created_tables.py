@@ -19,8 +19,9 @@ from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.filestore.options import parse_names
 from lakelog.sql.language.dialect import LakelogDialect, WatermarkClause
 from lakelog.sql.language.names import FoundName, SqlNames, check_database
-from lakelog.sql.queries.reading import QueryTables, check_still
+from lakelog.sql.queries.reading import QueryTables
 from lakelog.sql.statements.flink_columns import flink_options, is_computed
+from lakelog.sql.statements.inserting import check_still
 
 if TYPE_CHECKING:
     from lakelog.filestore.schema import TableSchema

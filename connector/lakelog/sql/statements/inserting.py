@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from lakelog.common.errors import InvalidRequestError
+from lakelog.common.errors import ConflictError, InvalidRequestError
 from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.language.names import FoundName, SqlNames, check_arguments
-from lakelog.sql.queries.reading import QueryTables, check_still
+from lakelog.sql.queries.reading import QueryTables
 from lakelog.sql.queries.selects import query_with
 from lakelog.sql.statements.default_values import fill_defaults
 from lakelog.sql.statements.fitting import fitted
@@ -19,6 +19,7 @@ from lakelog.sql.statements.partitions import condition_of, partition_values_of
 
 if TYPE_CHECKING:
     from lakelog.catalog import Table
+    from lakelog.filestore.metadata.snapshots import Snapshot
 
 _OF_INSERT = ("this", "expression", "overwrite", "by_name", "with_", "where", "source")
 
@@ -115,3 +116,9 @@ def _listed(table: Table, names: list[str], what: str) -> list[str]:
     if len(set(found)) != len(found):
         raise InvalidRequestError(f"{what} names a column twice: {', '.join(names)}")
     return found
+
+
+def check_still(table: Table, base: Snapshot | None, what: str) -> None:
+    """Raise ConflictError if another commit came after the snapshot that a query has read."""
+    if table.store.snapshot() != base:
+        raise ConflictError(f"{what}: another commit came first; nothing was written: write again")
