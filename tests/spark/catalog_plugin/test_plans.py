@@ -198,6 +198,42 @@ def test_extremes_come_from_metadata_where_these_are_exact(session: SparkSession
     assert session.sql("SELECT min(id), max(n), count(*) FROM lake.db.t").collect() == [(None, None, 0)]
 
 
+def test_a_limit_reads_as_many_files_as_have_so_many_rows(session: SparkSession) -> None:
+    session.sql("CREATE TABLE lake.db.a (id BIGINT, n INT) TBLPROPERTIES ('bucket'='-1', 'write-only'='true')")
+    for begin in range(0, 400_000, 100_000):
+        session.range(begin, begin + 100_000, 1, 1).selectExpr("id", "1 AS n").writeTo("lake.db.a").append()
+    few = session.sql("SELECT * FROM lake.db.a LIMIT 10")
+    assert "limit 10" in plan(few)
+    assert few.count() == 10
+    files = {row[0] for row in few.select("id").selectExpr("id div 100000").distinct().collect()}
+    assert len(files) == 1
+    whole = _size(session.table("lake.db.a"))
+    assert _size(few) < 0.3 * whole
+    assert 0.4 * whole < _size(session.sql("SELECT * FROM lake.db.a LIMIT 100001")) < 0.6 * whole
+    assert session.sql("SELECT * FROM lake.db.a LIMIT 500000").count() == 400_000
+    assert session.sql("SELECT sum(n) FROM (SELECT n FROM lake.db.a LIMIT 150000)").collect() == [(150_000,)]
+    # What is counted behind a limit is what the limit leaves.
+    assert session.sql("SELECT count(*) FROM (SELECT * FROM lake.db.a LIMIT 7)").collect() == [(7,)]
+    filtered = session.sql("SELECT * FROM lake.db.a WHERE id >= 399990 LIMIT 10")
+    assert "limit 10" not in plan(filtered)
+    assert filtered.count() == 10
+    joined = session.sql("SELECT count(*) FROM (SELECT id FROM lake.db.a LIMIT 10) x JOIN lake.db.a y ON x.id = y.id")
+    assert joined.collect() == [(10,)]
+
+
+def _size(rows: DataFrame) -> int:
+    """The bytes that the only scan of a plan reads."""
+    scans = rows._jdf.queryExecution().optimizedPlan().collectLeaves()
+    return int(str(scans.apply(0).computeStats().sizeInBytes()))
+
+
+def test_a_limit_of_rows_that_need_a_merge_is_that_of_spark(session: SparkSession) -> None:
+    large(session, compacted=True)
+    session.sql("DELETE FROM lake.db.t WHERE id < 20000")
+    assert session.sql("SELECT * FROM lake.db.t LIMIT 30000").count() == 20_000
+    assert {row[0] >= 20_000 for row in session.sql("SELECT id FROM lake.db.t LIMIT 15").collect()} == {True}
+
+
 def test_a_small_table_is_broadcast_and_filters_the_scan_of_a_large_one(session: SparkSession) -> None:
     large(session, compacted=True)
     session.sql("CREATE TABLE lake.db.few (id BIGINT NOT NULL, w STRING) TBLPROPERTIES ('primary-key'='id')")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pyspark.sql import types as spark
@@ -13,6 +13,7 @@ from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.predicate import Predicate
+from lakelog.filestore.read import DataSplit
 from lakelog.filestore.schema import MAIN_BRANCH, has_places
 from lakelog.spark.log_options import check_log_batch
 from lakelog.spark.options import PATH, READ_OPTIONS, TIMEZONE, ReadOptions, known_options, parse_read_options
@@ -67,13 +68,18 @@ class LoadedTable:
             options[BRANCH.key] = self.table.store.branch
         return options
 
-    def reader(self, schema: spark.StructType, where: Predicate | None) -> DataSourceReader:
-        """The reader of the snapshot, with these columns and rows. Raises InvalidRequestError."""
+    def reader(
+        self, schema: spark.StructType, where: Predicate | None, splits: Sequence[DataSplit] | None
+    ) -> DataSourceReader:
+        """The reader of the snapshot, with these columns and rows, which are in `splits`, if these are known.
+
+        Raises InvalidRequestError.
+        """
         options = replace(self.options, where=where)
         if options.between is not None or options.log.reads_batch:
             return batch_reader(resolve_table(self.table), options, schema)
         check_log_batch(options.log, options.state, table_name=self.table.name, has_log=self.table.log is not None)
-        return SnapshotReader(TableRows.of(self.table.store, None, schema, options), options, [self.snapshot])
+        return SnapshotReader(TableRows.of(self.table.store, None, schema, options), options, [self.snapshot], splits)
 
 
 def _short(snapshot: Snapshot) -> str:

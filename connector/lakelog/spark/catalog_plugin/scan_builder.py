@@ -35,6 +35,7 @@ class TableScanBuilder(Proxy):
         "read.SupportsPushDownRequiredColumns",
         "read.SupportsPushDownV2Filters",
         "read.SupportsPushDownAggregates",
+        "read.SupportsPushDownLimit",
     )
 
     def __init__(self, jvm: Jvm, loaded: LoadedTable) -> None:
@@ -46,6 +47,7 @@ class TableScanBuilder(Proxy):
         self._answer: pa.Table | None = None
         self._asked: Any = None  # a Java Aggregation
         self._found: pa.Table | None = None
+        self._limit: int | None = None
 
     def pruneColumns(self, required: Any) -> None:  # a Java StructType
         """Read only these columns; whole ones, also where a query needs a field of them."""
@@ -105,11 +107,23 @@ class TableScanBuilder(Proxy):
             found[f"{kind.lower()}_{at}"] = both.slice(0 if kind == _MIN else 1, 1).combine_chunks()
         return pa.table(found)
 
+    def pushLimit(self, limit: int) -> bool:
+        """Read no more files than have so many rows, if files have the rows of the table. Spark counts the rows."""
+        if self._filters or not self._loaded.is_whole or self._loaded.table.schema.is_change_log:
+            return False
+        self._limit = limit
+        return True
+
+    def isPartiallyPushed(self) -> bool:
+        """Whether a scan may give more rows than the limit."""
+        return True
+
     def build(self) -> Proxy:
         """The scan."""
         if self._answer is not None:
             return LocalRows(self.jvm, f"lakelog aggregates of {self._loaded.identity}", self._answer)
-        scan = TableScan(self.jvm, self._loaded, self._schema, tuple(self._filters), tuple(self._pushed))
+        filters, pushed = tuple(self._filters), tuple(self._pushed)
+        scan = TableScan(self.jvm, self._loaded, self._schema, filters, pushed, limit=self._limit)
         return scan.as_local() if self._loaded.is_whole and scan.is_small else scan
 
 

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any  # Any: py4j gives Java objects without ty
 
 import pyarrow as pa
 from pyspark.sql import types as spark
+from pyspark.sql.datasource import DataSourceReader
 
 from lakelog.filestore.predicate import Predicate
-from lakelog.filestore.read import DataSplit, plan_read
+from lakelog.filestore.read import DataSplit, first_splits, plan_read
 from lakelog.spark.catalog_plugin.java.java_predicates import is_long_list, joined_filters, pushed_filter
 from lakelog.spark.catalog_plugin.java.local_rows import rows_in_java
 from lakelog.spark.catalog_plugin.java.planned_scans import parquet_scan, python_scan, python_source, python_table
@@ -45,13 +46,18 @@ class TableScan(ScanProxy):
         schema: spark.StructType,
         filters: tuple[Predicate, ...],
         pushed: tuple[Any, ...],
+        *,
+        limit: int | None = None,
     ) -> None:
+        """With `limit`, as many files are read as hold so many rows."""
         columns = ", ".join(schema.names)
         where = "".join(f" where {predicate.toString()}" for predicate in pushed)
-        super().__init__(jvm, f"lakelog scan of {loaded.identity}: {columns}{where}", schema)
+        most = "" if limit is None else f" limit {limit}"
+        super().__init__(jvm, f"lakelog scan of {loaded.identity}: {columns}{where}{most}", schema)
         self._loaded = loaded
         self._filters = list(filters)
         self._pushed = pushed
+        self._limit = limit
         self._runtime: list[Any] = []
         self._lock = RLock()
         self._scan: Any = None
@@ -120,14 +126,17 @@ class TableScan(ScanProxy):
 
     def as_local(self) -> LocalTableScan:
         """The same scan, whose rows are read in this process."""
-        scan = LocalTableScan(self.jvm, self._loaded, self._schema, tuple(self._filters), self._pushed)
+        scan = LocalTableScan(
+            self.jvm, self._loaded, self._schema, tuple(self._filters), self._pushed, limit=self._limit
+        )
         scan._splits = self._splits
         return scan
 
     @cached_property
     def _splits(self) -> Sequence[DataSplit]:
-        files = self._loaded.table.store
-        return plan_read(files, self._loaded.snapshot, where=self._where()).splits
+        files, where = self._loaded.table.store, self._where()
+        splits = plan_read(files, self._loaded.snapshot, where=where).splits
+        return splits if self._limit is None or where is not None else first_splits(splits, self._limit)
 
     def _where(self) -> Predicate | None:
         own = self._loaded.options.where
@@ -146,8 +155,12 @@ class TableScan(ScanProxy):
             paths = [files.readable_path(split.bucket_id, file) for split in self._splits for file in split.files]
             schema = to_spark_schema(files.schema.fields)
             return parquet_scan(self.jvm, paths, schema, self.jvm.schema(self._schema), self._v1_filters())
-        reader = self._loaded.reader(self._schema, self._where())
+        reader = self._reader()
         return python_scan(self.jvm, reader, self._schema)
+
+    def _reader(self) -> DataSourceReader:
+        splits = self._splits if self._loaded.is_whole else None
+        return self._loaded.reader(self._schema, self._where(), splits)
 
     def _v1_filters(self) -> list[Any]:  # Java Filters
         """The predicates as Spark's file formats take them."""
@@ -163,7 +176,7 @@ class LocalTableScan(TableScan):
 
     def rows(self) -> Any:  # a Java InternalRow[]
         """The rows as Spark keeps them."""
-        reader = self._loaded.reader(self._schema, self._where())
+        reader = self._reader()
         batches = [batch for partition in reader.partitions() for batch in reader.read(partition)]
         return rows_in_java(self.jvm, pa.Table.from_batches(batches, spark_arrow_schema(self._schema)), self._schema)
 

@@ -15,6 +15,7 @@ from lakelog.filestore.read.fallback import plan_read as plan_read
 from lakelog.filestore.read.json_rows import to_json_lines as to_json_lines
 from lakelog.filestore.read.known_ranges import known_range as known_range
 from lakelog.filestore.read.scan import DataSplit as DataSplit
+from lakelog.filestore.read.scan import first_splits as first_splits
 from lakelog.filestore.read.scan import plan_splits as plan_splits
 from lakelog.filestore.read.split_rows import read_splits as read_splits
 from lakelog.filestore.read.split_rows import read_splits_as_changes as read_splits_as_changes

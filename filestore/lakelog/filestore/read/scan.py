@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lakelog.common.errors import UnsupportedError
 from lakelog.filestore.data.row_ids import groups_by_row_id, has_row_groups
@@ -59,6 +59,26 @@ class DataSplit:
     def is_plain(self) -> bool:
         """Whether each row of the files is a row of the table, and no other is."""
         return self.raw_convertible and not self.deletions
+
+
+def first_splits(splits: Sequence[DataSplit], rows: int) -> Sequence[DataSplit]:
+    """The first files with at least so many rows of the table, of those that need no merge; all splits if they are too
+    few. Pure."""
+    found: list[DataSplit] = []
+    left = rows
+    for split in splits:
+        if not split.is_plain or split.branch is not None:
+            continue
+        files: list[DataFileMeta] = []
+        for file in split.files:
+            if left <= 0:
+                break
+            files.append(file)
+            left -= file.row_count
+        found += [replace(split, files=tuple(files))] if files else []
+        if left <= 0:
+            return found
+    return splits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
