@@ -21,18 +21,21 @@ _AT_ONCE_ROWS_MAX = 65_536  # rows that are kept when a state is first read: fil
 _ROWS_MAX = 1 << 20  # of a state
 _BYTES_MAX = 64 << 20  # of the files of a state
 _KEPT_BYTES_MAX = 128 << 20  # of the files of all states
+_STATES_MAX = 256
 
 
 @dataclass(slots=True)
 class _State:
-    rows: KeptRows
+    """A state that was read; without `rows` it is too large to be kept."""
+
+    rows: KeptRows | None
     name: str
     is_made: bool = False
 
     @property
     def size_bytes(self) -> int:
         """What the state holds in memory, by its files."""
-        return self.rows.size_bytes if self.is_made else 0
+        return self.rows.size_bytes if self.rows is not None and self.is_made else 0
 
 
 @dataclass
@@ -67,16 +70,15 @@ class KeptEngine:
         is_first = state is None
         if state is None:
             self._made += 1
-            state = _State(KeptRows(table, snapshot), f"state {self._made}")
+            state = _State(_kept_rows(table, snapshot), f"state {self._made}")
         self._states[key] = state
-        rows = state.rows
-        is_small = rows.row_count <= _AT_ONCE_ROWS_MAX
-        if not rows.can_be_kept or rows.row_count > _ROWS_MAX or rows.size_bytes > _BYTES_MAX:
+        if state.rows is None:
+            self._make_room()
             return None
         if not state.is_made:
-            if is_first and not is_small:
+            if is_first and state.rows.row_count > _AT_ONCE_ROWS_MAX:
                 return None
-            rows.create(self._engine, state.name)
+            state.rows.create(self._engine, state.name)
             state.is_made = True
         self._make_room()
         return state.name
@@ -87,17 +89,23 @@ class KeptEngine:
         while len(self._states) > 1 and (held > _KEPT_BYTES_MAX or len(self._states) > _STATES_MAX):
             _, oldest = self._states.popitem(last=False)
             held -= oldest.size_bytes
-            if oldest.is_made:
+            if oldest.rows is not None and oldest.is_made:
                 oldest.rows.drop(self._engine, oldest.name)
 
 
-_STATES_MAX = 256
 _ENGINES: WeakKeyDictionary[SqlNames, KeptEngine] = WeakKeyDictionary()
 
 
 def kept_engine(names: SqlNames) -> KeptEngine:
     """What the connection with these names keeps."""
     return _ENGINES.setdefault(names, KeptEngine())
+
+
+def _kept_rows(table: FileStoreTable, snapshot: Snapshot) -> KeptRows | None:
+    """The rows of a state; None if they are too many to be kept."""
+    rows = KeptRows(table, snapshot)
+    is_kept = rows.can_be_kept and rows.row_count <= _ROWS_MAX and rows.size_bytes <= _BYTES_MAX
+    return rows if is_kept else None
 
 
 def _key(table: FileStoreTable, snapshot: Snapshot) -> object:
