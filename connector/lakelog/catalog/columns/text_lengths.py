@@ -8,15 +8,18 @@ Source: Spark, `CharVarcharCodegenUtils`, `ApplyCharTypePadding`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TypeAlias
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import MAX_LENGTH, DataField, DataType, TypeRoot
 
 Values: TypeAlias = "pa.Array | pa.ChunkedArray"
+_STORED, _IS_STORED = "__lakelog_stored_", "__lakelog_is_stored"
 _TEXT = (TypeRoot.CHAR, TypeRoot.VARCHAR)
 
 
@@ -45,4 +48,39 @@ def with_stored_text(rows: pa.Table, fields: Sequence[DataField], *, kept: Colle
         if field.type.root in _TEXT and field.name not in kept:
             values = pc.cast(rows.column(at), pa.string())
             rows = rows.set_column(at, field.name, stored_text(values, field.type))
+    return rows
+
+
+def stored_rows(
+    rows: pa.Table, names: Sequence[str], known: Iterable[pa.RecordBatch], fields: Sequence[DataField], *, what: str
+) -> pa.Table:
+    """The rows with the values in the columns `names` as a table stores them; those that it does not have are padded.
+
+    `known` are the stored values, in columns of `fields`; those of other writers may lack the spaces of a CHAR. Raises
+    InvalidRequestError for values that are stored with spaces and without.
+    """
+    wanted = [field.name for field in fields]
+    given = with_stored_text(rows.select(names).rename_columns(wanted), fields)
+    asked = pl.DataFrame(given)
+    variants = asked.clear().with_columns(pl.lit(None, asked.schema[name]).alias(_STORED + name) for name in wanted)
+    for batch in known:
+        stored = pa.Table.from_batches([batch]).cast(given.schema)
+        texts = pl.DataFrame(stored).rename(lambda name: _STORED + name)
+        padded = pl.DataFrame(with_stored_text(stored, fields)).hstack(texts)
+        variants = pl.concat([variants, padded.join(asked, on=wanted, how="semi", nulls_equal=True)]).unique()
+    twice = variants.filter(pl.struct(wanted).is_duplicated())
+    if twice.height:
+        shown = ", ".join(f"{name} {value!r}" for name, value in twice.select(wanted).row(0, named=True).items())
+        raise InvalidRequestError(
+            f"{what}: the table has rows with {shown}, with the spaces of CHAR and without, which another writer has "
+            "written: delete those of one form with Table.delete before"
+        )
+    known_rows = variants.with_columns(pl.lit(value=True).alias(_IS_STORED))
+    found = asked.join(known_rows, on=wanted, how="left", maintain_order="left", nulls_equal=True)
+    is_stored = found[_IS_STORED].is_not_null()
+    for name, own in zip(names, wanted, strict=True):
+        values = found[_STORED + own].zip_with(is_stored, found[own])
+        rows = rows.set_column(
+            rows.column_names.index(name), name, values.to_arrow().cast(given.schema.field(own).type)
+        )
     return rows

@@ -48,8 +48,10 @@ def member(side: str, at: int) -> str:
     return f"{side}_{at}"
 
 
-def changes_of_actions(table: FileStoreTable, found: pa.Table, *, what: str) -> StatementChanges:
-    """The changes that the rows say; `what` names the statement in errors.
+def changes_of_actions(
+    table: FileStoreTable, found: pa.Table, *, what: str, has_stored_keys: bool = False
+) -> StatementChanges:
+    """The changes that the rows say; `what` names the statement in errors. New keys are padded, or all are as stored.
 
     Raises InvalidRequestError for a row that several actions change, for several new rows with one primary key, and
     for values that do not fit.
@@ -57,12 +59,13 @@ def changes_of_actions(table: FileStoreTable, found: pa.Table, *, what: str) -> 
     updated, deleted, inserted = (found.filter(pc.equal(found[ACTION], name)) for name in (UPDATE, DELETE, INSERT))
     if ROW in found.column_names:
         deleted = _once(updated, deleted, what)
-    new = _rows(table, inserted, NEW)
+    keys = table.schema.primary_keys
+    new = _rows(table, inserted, NEW, kept=keys if has_stored_keys else ())
     _check_new(table, new, what)
     return joined(
         [
             deletion_of(table, _old(table, deleted)),
-            replacement_of(table, _old(table, updated), _rows(table, updated, NEW, kept=table.schema.primary_keys)),
+            replacement_of(table, _old(table, updated), _rows(table, updated, NEW, kept=keys)),
             insertion_of(new),
         ]
     )

@@ -12,10 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any  # Any: py4j gives Java objects without types
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as spark
 
+from lakelog.catalog.columns.text_lengths import char_lengths, stored_rows
 from lakelog.catalog.columns.written_ddl import quoted_name
 from lakelog.catalog.tables.row_actions import (
     ACTION,
@@ -37,6 +39,7 @@ from lakelog.spark.types import to_spark_schema, to_spark_type
 
 if TYPE_CHECKING:
     from lakelog.filestore import FileStoreTable
+    from lakelog.filestore.metadata.snapshots import Snapshot
     from lakelog.spark.catalog_plugin.java.jvm import Jvm
 
 _CASE = f"{MARK}case"
@@ -68,10 +71,11 @@ class MergeStatement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowChanges:
-    """Computes the changes of statements on a table. `what` names the statement in errors."""
+    """Computes the changes of a statement on a table at a snapshot. `what` names the statement in errors."""
 
     jvm: Jvm
     table: FileStoreTable
+    base: Snapshot | None
     what: str
 
     def of_rows(self, target: DataFrame, clause: Clause) -> StatementChanges:
@@ -191,8 +195,28 @@ class RowChanges:
             for side in sides
             for at, name in enumerate(self._names)
         ]
-        found = rows.select(*own, *columns).toArrow()
-        return changes_of_actions(self.table, found, what=self.what)
+        found = self._as_stored(rows.select(*own, *columns).toArrow())
+        return changes_of_actions(
+            self.table, found, what=self.what, has_stored_keys=bool(self.table.schema.primary_keys)
+        )
+
+    def _as_stored(self, found: pa.Table) -> pa.Table:
+        """The rows with what they are known by as it is stored: Spark pads CHAR columns, which other writers may not.
+
+        That is the primary key; in a change-log table it is all of the old row.
+        """
+        schema = self.table.schema
+        names = self._names if schema.is_change_log else list(schema.primary_keys)
+        fields = schema.select(names)
+        if not char_lengths(fields):
+            return found
+        for side in (OLD,) if schema.is_change_log else (OLD, NEW):
+            members = [member(side, self._names.index(name)) for name in names]
+            if members[0] in found.column_names:
+                base = self.base
+                known = () if base is None else self.table.to_batches(columns=names, snapshot_id=base.id)
+                found = stored_rows(found, members, known, fields, what=self.what)
+        return found
 
     @property
     def _places(self) -> list[Column]:

@@ -114,9 +114,13 @@ class RowStatement:
     def _run(
         self, table: Table, operation: str, compute: Callable[[RowChanges, DataFrame], StatementChanges]
     ) -> Snapshot | None:
-        changes = RowChanges(jvm=self.jvm, table=table.store, what=self.what)
         target = self._placed_target if is_by_place(table.store) else self._target
-        return run_statement(table, operation, lambda base: compute(changes, target(table, base)))
+
+        def changes(base: Snapshot | None) -> StatementChanges:
+            found = RowChanges(jvm=self.jvm, table=table.store, base=base, what=self.what)
+            return compute(found, target(table, base))
+
+        return run_statement(table, operation, changes)
 
     def _placed_target(self, table: Table, base: Snapshot | None) -> DataFrame:
         """The rows with their places, which no name of a table in SQL gives."""
