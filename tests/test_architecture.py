@@ -54,7 +54,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "lineage": ("records", "tables", "lines", "answers", "pictures", "openlineage"),
     "spark": ("source", "capture", "compaction", "sink", "ingesting", "catalog_plugin"),
     "spark.catalog_plugin": ("java",),
-    "spark.source": ("reading", "phases", "streams", "batch"),
+    "spark.source": ("reading", "phases", "batch", "streams"),
     "sql": ("language", "queries", "statements"),
     "cli": ("console", "tables", "logs", "lineage"),
 }

@@ -72,6 +72,7 @@ class LakelogDataSource(DataSource):
     @sentence_first()
     def streamReader(self, schema: spark.StructType) -> DataSourceStreamReader:
         """Reads snapshot and log, or follows snapshots."""
+        from lakelog.spark.shown_range import CHANGES_FROM
         from lakelog.spark.source.batch.batch_readers import log_of
         from lakelog.spark.source.reading.input_partitions import TableRows
         from lakelog.spark.source.streams.source import LakelogStreamReader
@@ -81,6 +82,10 @@ class LakelogDataSource(DataSource):
         table, options = self._read(given)
         if options.between is not None:
             raise InvalidRequestError("a stream has no end: read changes between two states with spark.read")
+        if CHANGES_FROM in self.options:
+            from lakelog.spark.source.streams.changelog_stream import changelog_stream
+
+            return changelog_stream(table.store, options.where, schema, start=self.options[CHANGES_FROM])
         target, check_log = log_of(table)
         rows: TableRows | AuditRows
         if name is None:

@@ -24,6 +24,7 @@ from lakelog.common.timestamps import parse_timestamp
 from lakelog.filestore.read import ChangeSource
 from lakelog.filestore.refs import RangeName
 
+CHANGES_FROM = "__changes-from"  # by which an attached table says that a stream is one of changes, and from where on
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLIS_DIGITS_MAX = 15
 _SOURCES = {

@@ -22,6 +22,7 @@ _V2_STREAM = "StreamingDataSourceV2ScanRelation"
 _V1_STREAM = "StreamingExecutionRelation"
 _V2 = frozenset({"DataSourceV2Relation", "DataSourceV2ScanRelation"})
 _PYTHON_TABLE = "PythonTable"
+_CHANGES_TABLE = "ChangelogTable"
 _CONSTANTS = frozenset({"Range", "OneRowRelation", "CTERelationRef"})  # the leaves of the last one are in the plan, too
 _FILE_FORMAT = "FileFormat"
 
@@ -58,7 +59,8 @@ def stream_leaf_of(leaf: Any) -> StreamLeaf | None:  # a Java LogicalPlan
         return None
     relation = leaf.relation()
     options = options_of(relation)
-    attached = attached_state(relation.table())
+    is_changes = relation.table().getClass().getSimpleName() == _CHANGES_TABLE
+    attached = attached_state(relation.table().changelog() if is_changes else relation.table())
     if attached is not None:
         table: TableSource | None = source_of_table(attached.table.store, mode=ReadMode.STREAM)
     else:

@@ -7,20 +7,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from threading import RLock
 from typing import TYPE_CHECKING, Any  # Any: py4j gives Java objects without types
 
 from pyspark.sql import types as spark
 
 from lakelog.catalog.tables.commit_range import CommitRange
 from lakelog.common.errors import UnsupportedError
-from lakelog.common.types import ROW_KIND_COLUMN
 from lakelog.filestore.refs import RangeEnd, RangeName
-from lakelog.spark.catalog_plugin.java.planned_scans import python_scan
+from lakelog.spark.catalog_plugin.java.planned_scans import python_scan, python_source, python_table
 from lakelog.spark.catalog_plugin.java.proxy import Proxy
 from lakelog.spark.catalog_plugin.java.scan_proxy import ScanProxy, pruned
-from lakelog.spark.source.batch.changelog_reader import CHANGE_FIELDS, ChangelogReader
-from lakelog.spark.source.reading.input_partitions import TableRows
-from lakelog.spark.types import spark_arrow_schema, to_spark_schema
+from lakelog.spark.options import TIMEZONE
+from lakelog.spark.shown_range import CHANGES_FROM
+from lakelog.spark.source.batch.changelog_reader import CHANGE_FIELDS, ChangelogReader, changelog_reader
+from lakelog.spark.source.reading.read_mark import note_attached
+from lakelog.spark.source.streams.changelog_stream import check_changes_options, start_to_text
+from lakelog.spark.types import to_spark_schema
 
 if TYPE_CHECKING:
     from lakelog.spark.catalog_plugin.java.jvm import Jvm
@@ -28,14 +31,17 @@ if TYPE_CHECKING:
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NET = "NET_CHANGES"
+_ZONE = "spark.sql.session.timeZone"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedChanges:
-    """The states between which changes are asked for; with `is_net` only what remains of them."""
+    """The range that is asked for, or all changes; with `is_net` only what remains of them.
 
-    after: RangeEnd
-    up_to: RangeEnd | None
+    It is resolved when it is read: a stream that goes on from its checkpoint no longer needs the state that it names.
+    """
+
+    between: CommitRange | None
     is_net: bool
 
 
@@ -45,12 +51,13 @@ class AttachedChangelog(Proxy):
     interfaces = ("catalog.Changelog",)
 
     def __init__(self, jvm: Jvm, name: str, loaded: LoadedTable, context: Any) -> None:  # a Java ChangelogContext
-        after, up_to = _ends(loaded, context.range())
+        between = _range(context.range())
         mode = str(context.deduplicationMode().toString())
-        super().__init__(jvm, f"lakelog changes of {name}, {loaded.identity}: {after} {up_to} {mode}")
+        super().__init__(jvm, f"lakelog changes of {name}, {loaded.identity}: {between} {mode}")
         self._name = name
         self._loaded = loaded
-        self._asked = AskedChanges(after=after, up_to=up_to, is_net=mode == _NET)
+        note_attached(self.toString(), loaded)
+        self._asked = AskedChanges(between=between, is_net=mode == _NET)
         self._schema = spark.StructType([*to_spark_schema(loaded.table.schema.fields).fields, *CHANGE_FIELDS])
 
     def name(self) -> str:
@@ -105,47 +112,56 @@ class ChangesScanBuilder(Proxy):
 
     def build(self) -> Any:  # a Java Scan
         """The scan."""
-        table = self._loaded.table
-        fields = table.schema.fields  # all of them: an update of a column that is not read is a change, too
-        kinds = spark.StructField(ROW_KIND_COLUMN, spark.StringType(), False)
-        rows = TableRows(
-            table=table.store,
-            target=None,
-            fields=fields,
-            where=self._loaded.options.where,
-            has_row_kind=True,
-            schema=spark_arrow_schema(spark.StructType([*to_spark_schema(fields).fields, kinds])),
-        )
-        asked = self._asked
-        reader = ChangelogReader(
-            rows=rows, schema=self._schema, after=asked.after, up_to=asked.up_to, is_net=asked.is_net
-        )
-        return ChangesScan(self.jvm, self.toString(), python_scan(self.jvm, reader, self._schema), self._schema)
+        return ChangesScan(self.jvm, self.toString(), self._loaded, self._schema, self._asked)
 
 
 class ChangesScan(ScanProxy):
-    """A read of changes, in a batch."""
+    """A read of changes: of a range, or from its start on as a stream."""
 
     interfaces = ("read.Scan",)
 
-    def __init__(self, jvm: Jvm, text: str, scan: Any, schema: spark.StructType) -> None:  # a Java Scan
+    def __init__(self, jvm: Jvm, text: str, loaded: LoadedTable, schema: spark.StructType, asked: AskedChanges) -> None:
         super().__init__(jvm, f"scan by {text}", schema)
-        self._scan = scan
+        self._loaded = loaded
+        self._asked = asked
+        self._lock = RLock()
+        self._scan: Any = None
 
     def toBatch(self) -> Any:  # a Java Batch
-        """The tasks."""
-        return self._scan.toBatch()
+        """The tasks; the same at each call, of which a query makes several."""
+        with self._lock:
+            if self._scan is None:
+                self._scan = python_scan(self.jvm, self._reader(), self._schema)
+            return self._scan.toBatch()
 
-    def toMicroBatchStream(self, checkpoint: str) -> Any:
-        """Refused: streams have the changes with another column."""
-        raise UnsupportedError(
-            "readStream.changes: a stream of changes is spark.readStream.option('row-kind', 'true').table(...), with "
-            "the column _row_kind; `metadata-columns` adds the snapshot of each"
-        )
+    def toMicroBatchStream(self, checkpoint: str) -> Any:  # a Java MicroBatchStream
+        """The stream. Raises UnsupportedError for a range that it cannot have, InvalidRequestError for options."""
+        loaded, asked = self._loaded, self._asked
+        if asked.is_net:
+            raise UnsupportedError(
+                "readStream.changes with deduplicationMode=netChanges: a stream has no end up to which changes of a "
+                "row are one change; leave the option out, or read a range with spark.read"
+            )
+        if asked.between is not None and asked.between.last is not None:
+            raise UnsupportedError("readStream.changes has no end: read a range with spark.read")
+        check_changes_options(loaded.given)
+        options = {
+            TIMEZONE.key: str(self.jvm.session.conf.get(_ZONE)),
+            **loaded.source_options(),
+            CHANGES_FROM: start_to_text(asked.between),
+        }
+        table = python_table(self.jvm, python_source(self.jvm), self._schema)
+        return table.newScanBuilder(self.jvm.options(options)).build().toMicroBatchStream(checkpoint)
+
+    def _reader(self) -> ChangelogReader:
+        store, between = self._loaded.table.store, self._asked.between
+        after, up_to = (RangeEnd(number=0), None) if between is None else between.ends(store)
+        where, is_net = self._loaded.options.where, self._asked.is_net
+        return changelog_reader(store, where, self._schema, after=after, up_to=up_to, is_net=is_net)
 
 
-def _ends(loaded: LoadedTable, asked: Any) -> tuple[RangeEnd, RangeEnd | None]:  # a Java ChangelogRange
-    """The states between which the changes are: the first one is not among them."""
+def _range(asked: Any) -> CommitRange | None:  # a Java ChangelogRange
+    """The range that a statement names; None for all changes."""
     first: RangeName
     last: RangeName | None
     match asked.getClass().getSimpleName():
@@ -156,11 +172,10 @@ def _ends(loaded: LoadedTable, asked: Any) -> tuple[RangeEnd, RangeEnd | None]: 
             first, ending = _EPOCH + timedelta(microseconds=int(asked.startingTimestamp())), asked.endingTimestamp()
             last = _EPOCH + timedelta(microseconds=int(ending.get())) if ending.isPresent() else None
         case _:
-            return RangeEnd(number=0), None
-    asked_range = CommitRange(
+            return None
+    return CommitRange(
         first=first,
         last=last,
         includes_first=bool(asked.startingBoundInclusive()),
         includes_last=bool(asked.endingBoundInclusive()),
     )
-    return asked_range.ends(loaded.table.store)

@@ -23,9 +23,12 @@ from lakelog.catalog.tables.commit_columns import (
     compares_states,
     with_commit,
 )
+from lakelog.common.types import ROW_KIND_COLUMN
+from lakelog.filestore import FileStoreTable
 from lakelog.filestore.metadata.manifests import ManifestEntry
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.options import OptionUse, check_foreign_options
+from lakelog.filestore.predicate import Predicate
 from lakelog.filestore.read import ChangeSource, change_files
 from lakelog.filestore.refs import RangeEnd
 from lakelog.filestore.system import changed_snapshots, state_before, states_of, takes_states
@@ -34,7 +37,7 @@ from lakelog.spark.failures import sentence_first
 from lakelog.spark.source.reading.input_partitions import DeltaPartition, DifferencePartition, TableRows
 from lakelog.spark.source.reading.packing import delta_partitions, difference_partitions
 from lakelog.spark.source.reading.read_mark import changes_read, marked
-from lakelog.spark.types import conform, spark_arrow_schema
+from lakelog.spark.types import conform, spark_arrow_schema, to_spark_schema
 
 CHANGE_FIELDS = (
     spark.StructField(CHANGE_TYPE, spark.StringType(), False),
@@ -105,6 +108,29 @@ class ChangelogReader(DataSourceReader):
         for batch in self.rows.read(partition.changes):
             with_columns = with_commit(batch, snapshot_id=partition.snapshot_id, time_millis=partition.time_millis)
             yield conform(with_columns, wanted)
+
+
+def changelog_reader(
+    table: FileStoreTable,
+    where: Predicate | None,
+    schema: spark.StructType,
+    *,
+    after: RangeEnd,
+    up_to: RangeEnd | None,
+    is_net: bool = False,
+) -> ChangelogReader:
+    """The reader of a range. It reads all columns: an update of a column that `schema` lacks is a change, too."""
+    fields = table.schema.fields
+    kinds = spark.StructField(ROW_KIND_COLUMN, spark.StringType(), False)
+    rows = TableRows(
+        table=table,
+        target=None,
+        fields=fields,
+        where=where,
+        has_row_kind=True,
+        schema=spark_arrow_schema(spark.StructType([*to_spark_schema(fields).fields, kinds])),
+    )
+    return ChangelogReader(rows=rows, schema=schema, after=after, up_to=up_to, is_net=is_net)
 
 
 def _of_commit(changes: Sequence[DeltaPartition | DifferencePartition], snapshot: Snapshot) -> list[InputPartition]:
