@@ -64,8 +64,8 @@ def stream_leaf_of(leaf: Any) -> StreamLeaf | None:  # a Java LogicalPlan
     if attached is not None:
         table: TableSource | None = source_of_table(attached.table.store, mode=ReadMode.STREAM)
     else:
-        table = _table_of(options) if _is_ours(relation.table()) else None
-    return StreamLeaf(table=table, format=_format_of(relation.table()), name=_name_in(options), stream=leaf.stream())
+        table = table_of(options) if is_ours(relation.table()) else None
+    return StreamLeaf(table=table, format=format_of(relation.table()), name=name_in(options), stream=leaf.stream())
 
 
 def first_offset(stream: Any, plan: Any) -> str | None:  # Java: a SparkDataStream, the plan of a micro-batch
@@ -88,7 +88,7 @@ def source_of_leaf(leaf: Any, jvm: Any, *, batch_rdd: int | None = None) -> Sour
         case kind if kind in _V2:
             return _of_relation(leaf, jvm)
         case "LogicalRelation":
-            return _of_files(leaf.relation())
+            return source_of_files(leaf.relation())
         case "LogicalRDD" if batch_rdd is not None and leaf.rdd().id() == batch_rdd:
             return None
         case "LogicalRDD" | "LocalRelation" | "ExternalRDD":
@@ -99,7 +99,7 @@ def source_of_leaf(leaf: Any, jvm: Any, *, batch_rdd: int | None = None) -> Sour
             return UnknownSource(why=f"a leaf of the plan that lakelog does not know: {kind}")
 
 
-def _format_of(table: Any) -> str:  # a Java Table
+def format_of(table: Any) -> str:  # a Java Table
     """The format of a table of Spark's V2 API. For some, such as Kafka's, it is the name of the class."""
     name = cut(table.name(), _NAME_MAX)
     return name.removesuffix("Table").lower() if name == table.getClass().getSimpleName() else name
@@ -110,7 +110,7 @@ def options_of(relation: Any) -> dict[str, str]:  # a Java DataSourceV2RelationB
     return java_strings(relation.options().asCaseSensitiveMap())
 
 
-def _table_of(options: dict[str, str]) -> TableSource:
+def table_of(options: dict[str, str]) -> TableSource:
     """The table that a stream with these options reads."""
     spelled = {key.lower(): value for key, value in options.items()}
     name = spelled.get("table") or spelled.get("path", "")
@@ -118,7 +118,8 @@ def _table_of(options: dict[str, str]) -> TableSource:
     return source_of_table(open_for_read(given).store, mode=ReadMode.STREAM)
 
 
-def _is_ours(table: Any) -> bool:  # a Java Table
+def is_ours(table: Any) -> bool:  # a Java Table
+    """Whether a table is read by `format("lakelog")`."""
     return bool(table.getClass().getSimpleName() == _PYTHON_TABLE and table.name() == FORMAT)
 
 
@@ -128,11 +129,11 @@ def _of_relation(leaf: Any, jvm: Any) -> Source:
     attached = attached_state(table)
     if attached is not None:
         return state_read(attached.table.store, attached.snapshot)
-    if not _is_ours(table):
-        return ForeignSource(format=_format_of(table), name=_name_in(options))
+    if not is_ours(table):
+        return ForeignSource(format=format_of(table), name=name_in(options))
     found = _planned_read(relation, table)
     if found is None:
-        return UnknownSource(why=f"the read of {_name_in(options)} does not say of which snapshot it is")
+        return UnknownSource(why=f"the read of {name_in(options)} does not say of which snapshot it is")
     if jvm.org.apache.spark.sql.internal.SQLConf.get().getConfString(PUSHDOWN_CONF, "false") == "true":
         return replace(found, end=None, is_exact=False, why=f"with {PUSHDOWN_CONF} Spark plans each read anew")
     return found
@@ -147,7 +148,8 @@ def _planned_read(relation: Any, table: Any) -> TableSource | None:
     return None if partitions.isEmpty() else read_of_partition(partitions.apply(0))
 
 
-def _of_files(relation: Any) -> Source:  # a Java BaseRelation
+def source_of_files(relation: Any) -> Source:  # a Java BaseRelation
+    """The files that a relation reads, or the relation by its name."""
     if relation.getClass().getSimpleName() != "HadoopFsRelation":
         return ForeignSource(format=relation.getClass().getSimpleName(), name=cut(relation.toString(), _NAME_MAX))
     roots = relation.location().rootPaths()
@@ -156,6 +158,7 @@ def _of_files(relation: Any) -> Source:  # a Java BaseRelation
     return ForeignSource(format=format_name, name=name)
 
 
-def _name_in(options: dict[str, str]) -> str | None:
+def name_in(options: dict[str, str]) -> str | None:
+    """The table, path or topic that options name."""
     spelled = {key.lower(): value for key, value in options.items()}
     return next((cut(spelled[key.lower()], _NAME_MAX) for key in _NAMING_OPTIONS if spelled.get(key.lower())), None)

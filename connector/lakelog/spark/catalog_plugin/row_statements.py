@@ -114,11 +114,11 @@ class RowStatement:
     def _run(
         self, table: Table, operation: str, compute: Callable[[RowChanges, DataFrame], StatementChanges]
     ) -> Snapshot | None:
-        target = self._placed_target if is_by_place(table.store) else self._target
+        is_placed = is_by_place(table.store)
 
         def changes(base: Snapshot | None) -> StatementChanges:
             found = RowChanges(jvm=self.jvm, table=table.store, base=base, what=self.what)
-            return compute(found, target(table, base))
+            return compute(found, self._placed_target(table, base) if is_placed else self._target(base))
 
         return run_statement(table, operation, changes)
 
@@ -132,7 +132,11 @@ class RowStatement:
         aliases = self.jvm.scala_object(f"{plans}.catalyst.plans.logical.SubqueryAlias")
         return self._of_plan(aliases.apply(self.jvm.scala_seq(names), relation))
 
-    def _target(self, _: Table, base: Snapshot | None) -> DataFrame:
+    def readable_target(self) -> DataFrame:
+        """The columns of the table under the names that the statement has for them, and no rows."""
+        return self._target(None)
+
+    def _target(self, base: Snapshot | None) -> DataFrame:
         """The rows of the table at a snapshot, under the names that the statement has for them."""
         reader = self.jvm.session.read
         rows = (reader if base is None else reader.option(SNAPSHOT_ID.key, base.id)).table(self.quoted_name)

@@ -60,13 +60,13 @@ def wrap_session(session: SparkSession, find_catalog: FindCatalog, follow: Follo
 
     def run(text: str, args: Any) -> DataFrame:
         jvm = Jvm(session)
-        plan = _parsed(jvm, text)
-        statement = _statement_of(jvm, plan, find_catalog)
+        plan = parsed(jvm, text)
+        statement = row_statement_of(jvm, plan, find_catalog)
         if statement is None:
             return _with_description(jvm, plan, of_spark(text, args), find_catalog)
         try:
             if args:
-                statement = _statement_of(jvm, _parsed(jvm, with_values(jvm, text, args)), find_catalog) or statement
+                statement = row_statement_of(jvm, parsed(jvm, with_values(jvm, text, args)), find_catalog) or statement
             snapshot = statement.run()
             if snapshot is not None:
                 session.catalog.refreshTable(statement.quoted_name)  # what CACHE TABLE holds
@@ -91,7 +91,7 @@ def unwrap_session(session: SparkSession) -> None:
         del session.sql, session.newSession
 
 
-def _parsed(jvm: Jvm, text: str) -> Any:  # a Java LogicalPlan
+def parsed(jvm: Jvm, text: str) -> Any:  # a Java LogicalPlan
     """The tree of a statement."""
     session = jvm.session._jsparkSession
     sessions = jvm.scala_object("org.apache.spark.sql.classic.SparkSession")
@@ -104,7 +104,7 @@ def _parsed(jvm: Jvm, text: str) -> Any:  # a Java LogicalPlan
             sessions.setActiveSession(before.get())
 
 
-def _statement_of(jvm: Jvm, plan: Any, find_catalog: FindCatalog) -> RowStatement | None:
+def row_statement_of(jvm: Jvm, plan: Any, find_catalog: FindCatalog) -> RowStatement | None:
     """The statement, if it is a row statement on one of our tables."""
     queries = None
     if plan.getClass().getSimpleName() == "UnresolvedWith":

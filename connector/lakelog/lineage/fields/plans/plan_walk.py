@@ -24,8 +24,10 @@ _LOOP = "UnionLoop"
 
 @dataclass(slots=True)
 class PlanWalk:
-    """One analysis of a plan. `leaf_values` says what the columns of an operator without children are made from, and which edges
-    count for all its rows.
+    """One analysis of a plan.
+
+    `leaf_values` says what the columns of an operator without children are made from, and which edges count for all its
+    rows.
     """
 
     leaf_values: LeafValues

@@ -1,0 +1,184 @@
+"""The cases of `tests/lineage/fields/truth`: their tables in a session, and the lineage that is found for them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any  # Any: parsed JSON
+
+from pyspark.sql import SparkSession
+
+from lakelog.lineage.fields.field_edges import EdgeKind, Edges, FieldEdge, all_of, along
+from lakelog.lineage.fields.plans.plan_fields import PlanFields
+from lakelog.spark.attaching import catalog_of
+from lakelog.spark.catalog_plugin.statement_fields import fields_of_statement
+
+TRUTH = Path(__file__).parents[2] / "lineage" / "fields" / "truth"
+LAKE = "truth"
+_MADE = re.compile(r"\s*CREATE\s+(?:OR\s+REPLACE\s+)?(?:TEMP(?:ORARY)?\s+)?(VIEW|TABLE)\s+([\w.]+)", re.IGNORECASE)
+
+FoundEdge = tuple[str, str, str, bool]  # from, to, subtype, masking; `to` is "*" for the dataset
+
+
+@dataclass(frozen=True, slots=True)
+class FieldCase:
+    """One case: its JSON, which the README of the folder describes."""
+
+    file: str
+    content: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """The name, which is unique in its file."""
+        return str(self.content["name"])
+
+    @property
+    def has_kinds(self) -> bool:
+        """Whether the edges have kinds."""
+        return self.file != "sqllineage"
+
+    @property
+    def has_dataset(self) -> bool:
+        """Whether the edges of the dataset are known."""
+        return "dataset" in self.content
+
+    def expected(self) -> set[FoundEdge]:
+        """The edges that are expected, with the columns of the target by their names."""
+        edges = self.content["edges"]
+        if not self.has_kinds:
+            return {(start, _column(end, self._tables()), "DIRECT", False) for start, end in edges}
+        to_fields = {(one["from"], _column(one["to"], self._tables()), one["subtype"], one["masking"]) for one in edges}
+        return to_fields | {
+            (one["from"], "*", one["subtype"], one["masking"]) for one in self.content.get("dataset", ())
+        }
+
+    def _tables(self) -> list[str]:
+        """All tables that an edge may lead to, the longest names first."""
+        words = {word for text in self.content["statements"] for word in re.findall(r"[\w.]+", text)}
+        return sorted({"out", *self.content["tables"], *words}, key=len, reverse=True)
+
+
+def cases_of(file: str) -> list[FieldCase]:
+    """The cases of a file."""
+    content = json.loads((TRUTH / f"{file}.json").read_text("utf-8"))
+    return [FieldCase(file, case) for case in content["cases"]]
+
+
+def _column(end: str, tables: Sequence[str]) -> str:
+    """The column of an edge's end, below the longest name of a table that fits."""
+    table = next((name for name in tables if end.startswith(f"{name}.")), None)
+    assert table is not None, end
+    return end[len(table) + 1 :]
+
+
+@dataclass(slots=True)
+class CaseSession:
+    """A session with the tables of one case after the other; a table that the next case has, too, stays."""
+
+    session: SparkSession
+    folder: Path
+    _databases: set[str] = field(default_factory=set)
+    _made: dict[str, str] = field(default_factory=dict)  # by name, the statement
+    _written: list[str] = field(default_factory=list)  # what statements have made
+
+    def found(self, case: FieldCase) -> set[FoundEdge]:
+        """The edges that are found for a case."""
+        self._prepare(case)
+        written: dict[str, PlanFields] = {}
+        found = None
+        *before, last = case.content["statements"]
+        for statement in before:
+            found = fields_of_statement(self.session, statement, catalog_of)
+            target = found.lineage.target
+            if target is not None:
+                written[target.name] = found
+            made = _MADE.match(statement)
+            if made:
+                self.session.sql(statement)
+                self._written.append(f"{made[1]} IF EXISTS {made[2]}")
+        found = fields_of_statement(self.session, last, catalog_of)
+        assert not found.opaque_operators, found.opaque_operators
+        return _shown(case, found, written)
+
+    def _prepare(self, case: FieldCase) -> None:
+        """The tables of a case, in a warehouse of ours if rows of them are changed."""
+        for made in self._written:
+            self.session.sql(f"DROP {made}")
+        self._written.clear()
+        keys = case.content.get("keys") or {}
+        self.session.sql(f"USE {LAKE}.default" if keys else "USE spark_catalog.default")
+        wanted = {self._full_name(name, bool(keys)): self._definition(case, name) for name in case.content["tables"]}
+        others = {self._full_name(name, bool(keys)) for name in case.content.get("creates", ())}
+        for name in [
+            name for name in self._made if name in others or wanted.get(name, self._made[name]) != self._made[name]
+        ]:
+            self.session.sql(f"DROP TABLE {name}")
+            del self._made[name]
+        for name in (name for name in wanted if name not in self._made):
+            self._make_database(name.rpartition(".")[0])
+            self.session.sql(wanted[name])
+            self._made[name] = wanted[name]
+        for name in others:
+            self._make_database(name.rpartition(".")[0])
+
+    def _make_database(self, name: str) -> None:
+        """A database with a folder of its own: Spark's folder of tables is that of all sessions of this machine."""
+        if name not in self._databases:
+            catalog, _, database = name.partition(".")
+            place = f" LOCATION '{self.folder / database}'" if catalog != LAKE and database != "default" else ""
+            self.session.sql(f"CREATE DATABASE IF NOT EXISTS {name}{place}")
+            self._databases.add(name)
+
+    def _full_name(self, name: str, is_ours: bool) -> str:
+        return f"{LAKE if is_ours else 'spark_catalog'}.{name if '.' in name else f'default.{name}'}"
+
+    def _definition(self, case: FieldCase, name: str) -> str:
+        keys = case.content.get("keys") or {}
+        columns = ", ".join(f"`{column}` {kind}" for column, kind in case.content["tables"][name].items())
+        text = f"CREATE TABLE {self._full_name(name, bool(keys))} ({columns})"
+        partitions = case.content.get("partitioned_by", {}).get(name)
+        if not keys:
+            text += " USING parquet"
+        if partitions:
+            text += f" PARTITIONED BY ({', '.join(partitions)})"
+        return text + (f" TBLPROPERTIES ('primary-key' = '{','.join(keys[name])}')" if name in keys else "")
+
+    def close(self) -> None:
+        """Remove what was made: sessions share Spark's catalog."""
+        for made in self._written:
+            self.session.sql(f"DROP {made}")
+        for name in self._made:
+            self.session.sql(f"DROP TABLE {name}")
+
+
+def _shown(case: FieldCase, found: PlanFields, written: Mapping[str, PlanFields]) -> set[FoundEdge]:
+    """The edges of a lineage in the form of a case, from the first tables on."""
+    shown = {
+        (_start(edge), one.name, edge.kind.subtype if case.has_kinds else "DIRECT", edge.is_masked and case.has_kinds)
+        for one in found.lineage.fields
+        for edge in _from_first(one.edges, written)
+        if case.has_kinds or edge.kind.is_direct
+    }
+    if case.has_dataset:
+        shown |= {(_start(edge), "*", edge.kind.subtype, edge.is_masked) for edge in found.lineage.dataset}
+    return shown
+
+
+def _from_first(edges: Edges, written: Mapping[str, PlanFields]) -> Edges:
+    """The edges with those to tables that an earlier statement has written replaced by what these come from."""
+    return all_of(_before(edge, written) for edge in edges)
+
+
+def _before(edge: FieldEdge, written: Mapping[str, PlanFields]) -> Edges:
+    earlier = written.get(edge.source.dataset.name)
+    if earlier is None:
+        return frozenset([edge])
+    inputs = next(one.edges for one in earlier.lineage.fields if one.name == edge.source.column)
+    return along(_from_first(inputs, written), edge.kind or EdgeKind.IDENTITY, is_masking=edge.is_masked)
+
+
+def _start(edge: FieldEdge) -> str:
+    return f"{edge.source.dataset.name.removeprefix('default.')}.{edge.source.column}"
