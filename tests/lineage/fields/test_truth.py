@@ -28,6 +28,11 @@ def test_the_edges_of_a_statement_are_those_expected(case: FieldCase, case_sessi
     assert (wrong != []) == (case.name in DIFFERENCES[case.file]), "\n".join(wrong)
 
 
+@pytest.mark.parametrize("case", [case for case in CASES if "paths" in case.content], ids=lambda case: case.name)
+def test_a_field_of_a_struct_comes_from_the_field_that_is_named(case: FieldCase, case_session: CaseSession) -> None:
+    assert case_session.paths(case) == case.content["paths"]
+
+
 def test_each_difference_is_of_a_case_and_has_a_verdict() -> None:
     names = {file: {case.name for case in CASES if case.file == file} for file in FILES}
     assert DIFFERENCES.keys() == names.keys()

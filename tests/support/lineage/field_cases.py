@@ -84,11 +84,21 @@ class CaseSession:
     _made: dict[str, str] = field(default_factory=dict)  # by name, the statement
     _written: list[str] = field(default_factory=list)  # what statements have made
 
+    def paths(self, case: FieldCase) -> dict[str, list[str]]:
+        """For each column of the target that `paths` of a case names: the fields of structs that it comes from."""
+        fields = {one.name: one.edges for one in self._analyzed(case)[0].lineage.fields}
+        return {name: sorted({edge.source.name for edge in fields[name]}) for name in case.content["paths"]}
+
     def found(self, case: FieldCase) -> set[FoundEdge]:
         """The edges that are found for a case."""
+        found, written = self._analyzed(case)
+        assert not found.opaque_operators, found.opaque_operators
+        return _shown(case, found, written)
+
+    def _analyzed(self, case: FieldCase) -> tuple[PlanFields, dict[str, PlanFields]]:
+        """The lineage of the last statement of a case, and that of the tables that those before it write."""
         self._prepare(case)
         written: dict[str, PlanFields] = {}
-        found = None
         *before, last = case.content["statements"]
         for statement in before:
             found = fields_of_statement(self.session, statement, catalog_of)
@@ -99,9 +109,7 @@ class CaseSession:
             if made:
                 self.session.sql(statement)
                 self._written.append(f"{made[1]} IF EXISTS {made[2]}")
-        found = fields_of_statement(self.session, last, catalog_of)
-        assert not found.opaque_operators, found.opaque_operators
-        return _shown(case, found, written)
+        return fields_of_statement(self.session, last, catalog_of), written
 
     def _prepare(self, case: FieldCase) -> None:
         """The tables of a case, in a warehouse of ours if rows of them are changed."""
@@ -111,7 +119,8 @@ class CaseSession:
         keys = case.content.get("keys") or {}
         self.session.sql(f"USE {LAKE}.default" if keys else "USE spark_catalog.default")
         wanted = {self._full_name(name, bool(keys)): self._definition(case, name) for name in case.content["tables"]}
-        others = {self._full_name(name, bool(keys)) for name in case.content.get("creates", ())}
+        created = [made[2] for made in map(_MADE.match, case.content["statements"]) if made]
+        others = {self._full_name(name, bool(keys)) for name in (*created, *case.content.get("creates", ()))}
         for name in [
             name for name in self._made if name in others or wanted.get(name, self._made[name]) != self._made[name]
         ]:

@@ -16,11 +16,13 @@ from pyspark.errors import PySparkAttributeError
 from pyspark.sql import DataFrame
 
 from lakelog.common.errors import UnsupportedError
+from lakelog.lineage.fields.field_edges import Dataset
 from lakelog.lineage.fields.field_lineage import FieldLineage, OutputField
 from lakelog.lineage.fields.plans.derived import Column, Derived, Rows, opaque
 from lakelog.lineage.fields.plans.plan_fields import Leaf, PlanFields, fields_of_plan
 from lakelog.lineage.fields.plans.writes import VIEW_COLUMNS
 from lakelog.spark.capture.leaf_datasets import dataset_of_leaf, queries_of, target_of
+from lakelog.spark.capture.lost_members import put_projections
 from lakelog.spark.capture.plan_leaves import leaves_of
 
 logger = logging.getLogger("lakelog.spark")
@@ -73,20 +75,10 @@ def fields_of_java_plan(
     Raises what py4j raises, and KeyError and the like for a plan of another version of Spark.
     """
     known = dict(leaves or {})
-    made: list[Any] = []
-    for leaf in (leaf for query in queries_of(plan) for leaf in leaves_of(query)):
-        number = _first_id(leaf)
-        if number is None or number in known:
-            continue
-        kind = leaf.getClass().getSimpleName()
-        found = _stitched(leaf, stitch) if stitch is not None and kind == _RDD else dataset_of_leaf(leaf, jvm)
-        if found is not None:
-            known[number] = found
-        elif kind in _MADE_ROWS:
-            made.append(leaf)
-    if stitch is not None and stitch.rows.output and not any(isinstance(leaf, Rows) for leaf in known.values()):
-        known |= {_id(leaf): _of_whole_batch(leaf, stitch.rows) for leaf in made}
+    known |= _leaves_in(plan, jvm, stitch, known)
     tree = json.loads(plan.toJSON())
+    for query in queries_of(plan):
+        put_projections(tree, query)
     if plan.getClass().getSimpleName() == "CreateViewCommand":
         columns = plan.userSpecifiedColumns()
         tree[0][VIEW_COLUMNS] = [str(columns.apply(at)._1()) for at in range(columns.size())]
@@ -99,6 +91,35 @@ def _analyzed(rows: DataFrame, stitch: BatchStitch | None) -> PlanFields:
     except PySparkAttributeError as error:
         raise UnsupportedError("Spark Connect does not show the plan of a query") from error
     return fields_of_java_plan(plan, rows.sparkSession._jvm, stitch=stitch)
+
+
+def _leaves_in(plan: Any, jvm: Any, stitch: BatchStitch | None, known: Mapping[int, Leaf]) -> dict[int, Leaf]:
+    """What the leaves of a plan read, by the id of their first column, but for those that are known."""
+    found: dict[int, Leaf] = {}
+    made: list[Any] = []
+    for leaf in (leaf for query in queries_of(plan) for leaf in leaves_of(query)):
+        output = leaf.output()
+        number = _id_of(output.apply(0)) if output.size() else None
+        if number is None or number in known or number in found:
+            continue
+        kind = leaf.getClass().getSimpleName()
+        read = _stitched(leaf, stitch) if stitch is not None and kind == _RDD else _dataset_of(leaf, jvm)
+        if read is not None:
+            found[number] = read
+        elif kind in _MADE_ROWS:
+            made.append(leaf)
+    if stitch is not None and stitch.rows.output and not any(isinstance(read, Rows) for read in found.values()):
+        found |= {_id_of(leaf.output().apply(0)): _of_whole_batch(leaf, stitch.rows) for leaf in made}
+    return found
+
+
+def _dataset_of(leaf: Any, jvm: Any) -> Dataset | None:  # a Java LogicalPlan, and py4j's view of the JVM
+    """What a leaf reads; None, with a warning, also if that cannot be found: its columns are opaque then."""
+    try:
+        return dataset_of_leaf(leaf, jvm)
+    except Exception as error:  # noqa: BLE001  # the other leaves keep their lineage
+        logger.warning("what %s reads is not known: %r", leaf.getClass().getSimpleName(), error)
+        return None
 
 
 def _stitched(leaf: Any, stitch: BatchStitch) -> Rows | None:  # a Java LogicalRDD
@@ -116,15 +137,6 @@ def _of_whole_batch(leaf: Any, rows: Rows) -> Rows:  # a Java LogicalPlan
     columns = [Column(_id_of(attribute), str(attribute.name())) for attribute in attributes]
     made: Derived = opaque(rows.values(), "rows of the program")
     return Rows(columns, {column.id: made for column in columns}, rows.dataset)
-
-
-def _first_id(leaf: Any) -> int | None:  # a Java LogicalPlan
-    output = leaf.output()
-    return _id_of(output.apply(0)) if output.size() else None
-
-
-def _id(leaf: Any) -> int:  # a Java LogicalPlan with columns
-    return _id_of(leaf.output().apply(0))
 
 
 def _id_of(attribute: Any) -> int:  # a Java Attribute

@@ -11,17 +11,25 @@ from lakelog.filestore.io import warehouse_of
 from lakelog.lineage.fields.field_edges import Dataset
 from lakelog.lineage.records.record import ForeignSource, ReadMode, TableSource
 from lakelog.lineage.records.sources import source_of_table
-from lakelog.spark.capture.plan_leaves import format_of, is_ours, name_in, options_of, source_of_files, table_of
+from lakelog.spark.capture.plan_leaves import (
+    NAMING_OPTIONS,
+    format_of,
+    is_ours,
+    name_in,
+    options_of,
+    source_of_files,
+    table_of,
+)
 from lakelog.spark.session import java_strings
 from lakelog.spark.source.reading.read_mark import attached_state, read_of_leaf
 
 SPARK_CATALOG = "spark_catalog"
 _NAME_MAX = 500
-_QUERIES = {"CreateViewCommand": "plan"}  # commands whose query is no child
+_VIEW = "CreateViewCommand"
 _WITH_QUERY = frozenset({"CreateDataSourceTableAsSelectCommand", "CreateHiveTableAsSelectCommand"})
 _INNER_RELATION = frozenset({"DataSourceV2ScanRelation", "StreamingDataSourceV2ScanRelation"})
 _V2 = frozenset({"DataSourceV2Relation", *_INNER_RELATION})
-_NAMED = ("CreateTableAsSelect", "ReplaceTableAsSelect")
+_NAMED = frozenset({"CreateTableAsSelect", "ReplaceTableAsSelect"})
 _SECRETS = re.compile(r"^(jdbc:\w+:(?://)?)(?:[^/@]*@)?([^?;]*).*", re.DOTALL)  # users, passwords and settings in a URL
 
 
@@ -62,7 +70,7 @@ def target_of(plan: Any, jvm: Any) -> Dataset | None:  # a Java LogicalPlan, and
             return Dataset(plan.fileFormat().toString().lower(), cut(plan.outputPath().toString(), _NAME_MAX))
         case kind if kind in _WITH_QUERY:
             return _of_identifier(plan.table().identifier())
-        case "CreateViewCommand":
+        case kind if kind == _VIEW:
             return _of_identifier(plan.name())
         case kind if kind in _NAMED:
             return _of_resolved(plan.name())
@@ -76,11 +84,11 @@ def target_of(plan: Any, jvm: Any) -> Dataset | None:  # a Java LogicalPlan, and
 
 
 def queries_of(plan: Any) -> Iterator[Any]:  # Java LogicalPlans
-    """The plans in which a command has its leaves."""
+    """The plans in which a command has its leaves: once it is analyzed, the query of some is no child."""
     kind = plan.getClass().getSimpleName()
-    if kind in _QUERIES:
+    if kind == _VIEW:
         yield plan.plan()
-    elif kind in _WITH_QUERY:
+    elif kind in _WITH_QUERY or kind in _NAMED:
         yield plan.query()
     else:
         yield plan
@@ -97,7 +105,8 @@ def _of_table(table: Any, options: dict[str, str]) -> Dataset:  # a Java Table
 
 
 def _of_stream(source: Any) -> Dataset:  # a Java DataSource of Spark's V1 API
-    options = {str(key): str(value) for key, value in java_strings(source.options()).items()}
+    given = {key: source.options().get(key) for key in NAMING_OPTIONS}  # a Scala map
+    options = {key: str(value.get()) for key, value in given.items() if value.isDefined()}
     return Dataset(str(source.className()), name_in(options) or "")
 
 

@@ -16,7 +16,7 @@ from lakelog.spark.source.streams.audit_stream import audited
 from lakelog.warehouse.system_names import names_system_table
 
 PUSHDOWN_CONF = "spark.sql.python.filterPushdown.enabled"
-_NAMING_OPTIONS = ("table", "path", "subscribe", "subscribePattern", "topic", "dbtable")  # none of them is secret
+NAMING_OPTIONS = ("table", "path", "subscribe", "subscribePattern", "topic", "dbtable")  # none of them is secret
 _NAME_MAX = 500
 _V2_STREAM = "StreamingDataSourceV2ScanRelation"
 _V1_STREAM = "StreamingExecutionRelation"
@@ -161,4 +161,4 @@ def source_of_files(relation: Any) -> Source:  # a Java BaseRelation
 def name_in(options: dict[str, str]) -> str | None:
     """The table, path or topic that options name."""
     spelled = {key.lower(): value for key, value in options.items()}
-    return next((cut(spelled[key.lower()], _NAME_MAX) for key in _NAMING_OPTIONS if spelled.get(key.lower())), None)
+    return next((cut(spelled[key.lower()], _NAME_MAX) for key in NAMING_OPTIONS if spelled.get(key.lower())), None)

@@ -14,7 +14,7 @@ _OUTPUTS = ("output", "outputAttrs", "outputAttributes", "generatorOutput", "ser
 
 
 @dataclass(slots=True)
-class Step:
+class PlanStep:
     """An operator with the rows of its children, and what the names in its expressions mean."""
 
     node: PlanNode
@@ -41,7 +41,7 @@ def column_of(tree: Tree) -> Column:
     return Column(id_of(tree[0]), str(tree[0]["name"]))
 
 
-def opaque_rows(step: Step) -> Rows:
+def opaque_rows(step: PlanStep) -> Rows:
     """The rows of an operator that is not known: each of its columns may be made from each column of its children."""
     values = [value for rows in step.inputs for value in rows.values()]
     made = opaque(values, f"{step.node.name}(...)")
@@ -56,15 +56,15 @@ def opaque_rows(step: Step) -> Rows:
     return found.rows(step.dataset())
 
 
-def _same(step: Step) -> Rows:
+def _same(step: PlanStep) -> Rows:
     return step.kept()
 
 
-def _project(step: Step) -> Rows:
+def _project(step: PlanStep) -> Rows:
     return _listed(step, step.node.trees("projectList"))
 
 
-def _listed(step: Step, trees: Sequence[Tree], *more: Edges) -> Rows:
+def _listed(step: PlanStep, trees: Sequence[Tree], *more: Edges) -> Rows:
     """The rows of a list of named expressions."""
     found = RowsUnderWay()
     for tree in trees:
@@ -72,17 +72,17 @@ def _listed(step: Step, trees: Sequence[Tree], *more: Edges) -> Rows:
     return found.rows(step.dataset(*more))
 
 
-def _filter(step: Step) -> Rows:
+def _filter(step: PlanStep) -> Rows:
     edges = step.scope.edges(step.node.trees("condition"), EdgeKind.FILTER)
     return step.kept(edges)
 
 
-def _sort(step: Step) -> Rows:
+def _sort(step: PlanStep) -> Rows:
     edges = step.scope.edges(step.node.trees("order"), EdgeKind.SORT)
     return step.kept(edges)
 
 
-def _join(step: Step) -> Rows:
+def _join(step: PlanStep) -> Rows:
     edges = step.scope.edges(step.node.trees("condition"), EdgeKind.JOIN)
     left, right = step.inputs
     kind = step.node.members.get("joinType") or {}
@@ -92,7 +92,7 @@ def _join(step: Step) -> Rows:
     return Rows([*left.output, *right.output], {**left.columns, **right.columns}, step.dataset(edges))
 
 
-def _lateral_join(step: Step) -> Rows:
+def _lateral_join(step: PlanStep) -> Rows:
     """The right side is a sub-query that names columns of the left one."""
     query = step.node.trees("right")[0][0]
     right = step.scope.walk(query["plan"], step.scope)
@@ -103,19 +103,19 @@ def _lateral_join(step: Step) -> Rows:
     return Rows(output, columns, step.dataset(right.dataset, edges))
 
 
-def _aggregate(step: Step) -> Rows:
+def _aggregate(step: PlanStep) -> Rows:
     keys = step.scope.edges(step.node.trees("groupingExpressions"), EdgeKind.GROUP_BY)
     return _listed(step, step.node.trees("aggregateExpressions"), keys)
 
 
-def _window(step: Step) -> Rows:
+def _window(step: PlanStep) -> Rows:
     found = RowsUnderWay(list(step.child.output), dict(step.child.columns))
     for tree in step.node.trees("windowExpressions"):
         found.add(column_of(tree), step.scope.derive(tree))
     return found.rows(step.dataset())
 
 
-def _generate(step: Step) -> Rows:
+def _generate(step: PlanStep) -> Rows:
     found = RowsUnderWay(list(step.child.output), dict(step.child.columns))
     generator = step.node.trees("generator")[0]
     columns = [column_of(tree) for tree in step.node.trees("generatorOutput")]
@@ -127,17 +127,17 @@ def _generate(step: Step) -> Rows:
     return found.rows(step.dataset())
 
 
-def _stacked(step: Step, generator: Tree, width: int) -> dict[int, Derived]:
+def _stacked(step: PlanStep, generator: Tree, width: int) -> dict[int, Derived]:
     """What each column of `stack(n, ...)` is made from: the arguments of its place."""
     values = [step.scope.derive(tree) for tree in children_of(generator)][1:]
     return {at: merged(values[at::width]) for at in range(width) if values[at::width]}
 
 
-def _expand(step: Step) -> Rows:
+def _expand(step: PlanStep) -> Rows:
     """Each row becomes several: ROLLUP, CUBE, GROUPING SETS and UNPIVOT."""
     projections = step.node.members.get("projections")
     if not projections:
-        return opaque_rows(step)
+        raise ValueError("the JSON of Expand has no projections")
     lists = [[step.scope.derive(tree) for tree in projection] for projection in projections]
     found = RowsUnderWay()
     for tree, *values in zip(step.node.trees("output"), *lists, strict=True):
@@ -150,11 +150,11 @@ def _without_nulls(values: Sequence[Derived]) -> Sequence[Derived]:
     return [value for value in values if value.edges or value.text != "NULL"] or values
 
 
-def _union(step: Step) -> Rows:
+def _union(step: PlanStep) -> Rows:
     return _by_position(step, step.inputs)
 
 
-def _by_position(step: Step, inputs: Sequence[Rows]) -> Rows:
+def _by_position(step: PlanStep, inputs: Sequence[Rows]) -> Rows:
     """One below the other; the names and ids are those of the first."""
     found = RowsUnderWay()
     for column, *values in zip(inputs[0].output, *(rows.values() for rows in inputs), strict=True):
@@ -162,17 +162,17 @@ def _by_position(step: Step, inputs: Sequence[Rows]) -> Rows:
     return found.rows(step.dataset(*(rows.dataset for rows in inputs)))
 
 
-def _distinct(step: Step) -> Rows:
+def _distinct(step: PlanStep) -> Rows:
     if step.node.children[0].name == "Union":  # UNION without ALL
         return step.kept()
     return step.kept(along(_edges_of(step.child), EdgeKind.GROUP_BY))
 
 
-def _deduplicate(step: Step) -> Rows:
+def _deduplicate(step: PlanStep) -> Rows:
     return step.kept(step.scope.edges(step.node.trees("keys"), EdgeKind.GROUP_BY))
 
 
-def _set_operation(step: Step) -> Rows:
+def _set_operation(step: PlanStep) -> Rows:
     """INTERSECT and EXCEPT: rows of the left side, compared with those of the right side."""
     left, right = step.inputs
     compared = along(all_of((_edges_of(left), _edges_of(right))), EdgeKind.JOIN)
@@ -184,7 +184,7 @@ def _edges_of(rows: Rows) -> Edges:
     return all_of(value.edges for value in rows.values())
 
 
-Operator = Callable[[Step], Rows]
+Operator = Callable[[PlanStep], Rows]
 _UNCHANGED: dict[str, Operator] = dict.fromkeys(
     (
         "CollectMetrics",

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from lakelog.lineage.fields.field_edges import NO_EDGES, Edges, all_of
 from lakelog.lineage.fields.plans.derived import Column, Derived, Rows, RowsUnderWay, merged
 from lakelog.lineage.fields.plans.expressions import Scope
-from lakelog.lineage.fields.plans.operators import OPERATORS, Step, column_of, opaque_rows
+from lakelog.lineage.fields.plans.operators import OPERATORS, PlanStep, column_of, opaque_rows
 from lakelog.lineage.fields.plans.plan_tree import PlanNode, Tree, plan_of
 
 logger = logging.getLogger("lakelog.lineage")
@@ -61,7 +61,7 @@ class PlanWalk:
             return special(self, node, inputs, outer)
         if not node.children:
             return self._leaf(node)
-        step = Step(node, inputs, self.scope(inputs, outer))
+        step = PlanStep(node, inputs, self.scope(inputs, outer))
         operator = OPERATORS.get(node.name)
         if operator is None:
             self.unknown.add(node.name)

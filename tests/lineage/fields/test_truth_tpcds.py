@@ -1,0 +1,58 @@
+"""The 99 queries of TPC-DS: no operator of them is opaque, and each column that is no constant has an input."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lakelog.spark.attaching import catalog_of
+from lakelog.spark.catalog_plugin.statement_fields import fields_of_statement
+from tests.support.lineage.field_cases import TRUTH
+
+QUERIES = sorted((TRUTH / "tpcds").glob("*.sql"))
+IN_THE_GATE = 4  # every so many
+_CONSTANT = r"'[^']*'|[\d.]+|NULL|count\(1\)"
+_CONSTANT_COLUMN = re.compile(rf"(?:{_CONSTANT})(?: \| (?:{_CONSTANT}))*")
+# Sums and ratios of counts of rows, the level of ROLLUP that a row has, names of carriers put together.
+WITHOUT_INPUTS = {
+    "q14": ["sum(number_sales)"],
+    "q27": ["g_state"],
+    "q36": ["lochierarchy"],
+    "q66": ["ship_carriers"],
+    "q70": ["lochierarchy"],
+    "q86": ["lochierarchy"],
+    "q90": ["am_pm_ratio"],
+}
+
+
+@pytest.fixture(scope="module")
+def tpcds(spark: SparkSession) -> SparkSession:
+    """A session with the tables as views of no rows: each is a leaf of the plan."""
+    session = spark.newSession()
+    tables = json.loads((TRUTH / "tpcds_schema.json").read_text("utf-8"))
+    session.sql("CREATE DATABASE IF NOT EXISTS tpcds")
+    session.sql("USE tpcds")
+    for name, columns in tables.items():
+        declared = ", ".join(f"`{column}` {kind}" for column, kind in columns.items())
+        session.sql(f"DROP TABLE IF EXISTS {name}")
+        session.sql(f"CREATE TABLE {name} ({declared}) USING parquet")
+    return session
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(path.stem, marks=[] if at % IN_THE_GATE == 0 else [pytest.mark.full])
+        for at, path in enumerate(QUERIES)
+    ],
+)
+def test_each_column_of_a_query_has_its_inputs(name: str, tpcds: SparkSession) -> None:
+    found = fields_of_statement(tpcds, (TRUTH / "tpcds" / f"{name}.sql").read_text("utf-8"), catalog_of)
+    assert found.opaque_operators == frozenset()
+    assert [one for one in found.lineage.fields if one.is_opaque] == []
+    without = [one for one in found.lineage.fields if not one.edges and not _CONSTANT_COLUMN.fullmatch(one.description)]
+    assert [one.name for one in without] == WITHOUT_INPUTS.get(name, [])
+    assert {edge.source.dataset.namespace for one in found.lineage.fields for edge in one.edges} <= {"spark_catalog"}
