@@ -9,12 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any  # Any: parsed JSON
 
+from lakelog.common.quoting import cut
 from lakelog.lineage.fields.field_edges import EdgeKind, Edges, all_of, along
 from lakelog.lineage.fields.plans.derived import Derived, Rows, opaque
 from lakelog.lineage.fields.plans.expression_text import text_of
 from lakelog.lineage.fields.plans.plan_tree import Tree, id_of, simple_name
 
-_TEXT_MAX = 200  # of a definition that stands in place of its name
+TEXT_MAX = 2_000  # of an expression
+_NAMED_TEXT_MAX = 200  # of a definition that stands in place of its name
 _NOTHING = Derived()
 _UNCHANGED = frozenset(
     {
@@ -54,7 +56,7 @@ class Scope:
         found = self.columns.get(id_of(members))
         if found is None:
             return opaque(self.columns.values(), name)
-        if len(found.text) <= _TEXT_MAX:
+        if len(found.text) <= _NAMED_TEXT_MAX:
             return found
         return Derived(found.edges, name, found.is_opaque, found.members, found.place)
 
@@ -98,7 +100,7 @@ def _unchanged(children: Sequence[Derived]) -> Derived:
 def _changed(name: str, members: dict[str, Any], children: Sequence[Derived]) -> Derived:
     """A function of its children, which is not known further."""
     text = text_of(name, members, [child.text for child in children])
-    return _joined(children, EdgeKind.TRANSFORMATION, text, is_masking=name in _MASKING)
+    return _joined(children, EdgeKind.TRANSFORMATION, cut(text, TEXT_MAX), is_masking=name in _MASKING)
 
 
 def _joined(children: Sequence[Derived], kind: EdgeKind, text: str, *, is_masking: bool = False) -> Derived:

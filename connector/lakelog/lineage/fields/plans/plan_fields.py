@@ -9,11 +9,11 @@ from lakelog.common.quoting import cut
 from lakelog.lineage.fields.field_edges import NO_EDGES, Dataset, EdgeKind, Edges, FieldEdge, SourceField
 from lakelog.lineage.fields.field_lineage import FieldLineage, OutputField
 from lakelog.lineage.fields.plans.derived import Column, Derived, Rows, opaque
+from lakelog.lineage.fields.plans.expressions import TEXT_MAX
 from lakelog.lineage.fields.plans.plan_tree import PlanNode, Tree, plan_of
 from lakelog.lineage.fields.plans.plan_walk import PlanWalk
 from lakelog.lineage.fields.plans.writes import written_by
 
-DESCRIPTION_MAX = 2_000
 _CONSTANTS = frozenset({"LocalRelation", "OneRowRelation", "Range"})
 
 Leaf = Dataset | Rows  # a dataset, or the rows of another plan
@@ -41,7 +41,7 @@ def fields_of_plan(tree: Tree, leaves: Mapping[int, Leaf], target: Dataset | Non
         OutputField(
             name=name,
             edges=value.edges,
-            description=cut(value.text, DESCRIPTION_MAX),
+            description=cut(value.text, TEXT_MAX),
             is_opaque=value.is_opaque,
         )
         for name, value in written.values
