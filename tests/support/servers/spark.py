@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ import lakelog.spark  # noqa: F401  - names this Python as the workers' before S
 
 def make_session(master: str = "local[2]", jars: Sequence[Path] = ()) -> SparkSession:
     """Start Spark in this process, with more jars, or give the session that runs."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "alone")  # processes of one run make tables with the same names
     scratch = tempfile.gettempdir()
     settings = {
         "spark.driver.memory": "1g",
@@ -22,7 +24,7 @@ def make_session(master: str = "local[2]", jars: Sequence[Path] = ()) -> SparkSe
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.timeType.enabled": "true",
-        "spark.sql.warehouse.dir": f"{scratch}/lakelog-spark-warehouse",
+        "spark.sql.warehouse.dir": f"{scratch}/lakelog-spark-warehouse-{worker}",
         "spark.sql.streaming.stopTimeout": "30s",
     }
     if jars:
