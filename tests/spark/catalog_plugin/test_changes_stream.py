@@ -216,3 +216,12 @@ def test_what_a_stream_cannot_do_is_said(session: SparkSession, tmp_path: Path) 
         run(stream(session, startingVersion=1, endingVersion=2), tmp_path / "end")
     with pytest.raises(Exception, match=r"has no version 98; its newest is 6"):
         run(stream(session, startingVersion=99), tmp_path / "future")
+
+
+def test_a_table_with_a_log_gives_the_changes_of_its_snapshots(
+    session: SparkSession, tmp_path: Path, bootstrap_servers: str
+) -> None:
+    fill(session, options=f"TBLPROPERTIES ('log.system'='kafka', 'log.kafka.bootstrap.servers'='{bootstrap_servers}')")
+    expected = batch(session, "VERSION 1")
+    assert {row[3] for row in expected} >= {"insert", "delete"}
+    assert run(stream(session), tmp_path / "checkpoint") == expected
