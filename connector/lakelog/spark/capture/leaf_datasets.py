@@ -43,7 +43,8 @@ def dataset_of_leaf(leaf: Any, jvm: Any) -> Dataset | None:  # a Java LogicalPla
             relation = leaf.relation() if kind in _INNER_RELATION else leaf
             return _of_table(relation.table(), options_of(relation))
         case "StreamingRelationV2":
-            return _of_table(leaf.table(), java_strings(leaf.extraOptions().asCaseSensitiveMap()))
+            options = java_strings(leaf.extraOptions().asCaseSensitiveMap())
+            return _of_table(leaf.table(), options, kind=str(leaf.sourceName()))
         case "StreamingRelation":
             return _of_stream(leaf.dataSource())
         case "LogicalRelation":
@@ -94,14 +95,15 @@ def queries_of(plan: Any) -> Iterator[Any]:  # Java LogicalPlans
         yield plan
 
 
-def _of_table(table: Any, options: dict[str, str]) -> Dataset:  # a Java Table
+def _of_table(table: Any, options: dict[str, str], kind: str = "") -> Dataset:  # a Java Table
+    """A table of Spark's V2 API; `kind` is its format, if that is known."""
     attached = attached_state(table)
     if attached is not None:
         return dataset_of_table(source_of_table(attached.table.store, mode=ReadMode.BATCH))
     if is_ours(table):
         return dataset_of_table(table_of(options))
-    kind = format_of(table)
-    return Dataset(kind, name_in(options) or str(table.name()))
+    kind = kind or format_of(table)
+    return Dataset(kind, name_in(options) or kind)
 
 
 def _of_stream(source: Any) -> Dataset:  # a Java DataSource of Spark's V1 API

@@ -1,0 +1,176 @@
+"""The lineage of DataFrames: code of users, sources of all kinds, and what the job sees of a failure."""
+
+import operator
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any  # Any: what Spark gives to functions of users
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.types import IntegerType, LongType
+
+from lakelog.catalog import Catalog
+from lakelog.lineage.fields.field_edges import Dataset
+from lakelog.lineage.fields.field_lineage import FieldLineage
+from lakelog.spark import attach, detach
+from lakelog.spark.capture import field_capture
+from lakelog.spark.capture.field_capture import fields_of
+
+ALL = {"id", "a", "g"}
+
+
+@pytest.fixture
+def rows(spark: SparkSession, tmp_path: Path) -> DataFrame:
+    """Rows of a Parquet file."""
+    path = str(tmp_path / "rows")
+    spark.range(1).selectExpr("id", "1 AS a", "'x' AS g").write.parquet(path)
+    return spark.read.parquet(path)
+
+
+def inputs(lineage: FieldLineage) -> dict[str, set[str]]:
+    """The columns that each column is made from."""
+    return {one.name: {edge.source.name for edge in one.edges} for one in lineage.fields}
+
+
+def opaque(lineage: FieldLineage) -> list[str]:
+    return [one.name for one in lineage.fields if one.is_opaque]
+
+
+def arrow_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield from batches
+
+
+def pandas_frames(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+    yield from frames
+
+
+def pandas_group(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame
+
+
+negated = f.udf(operator.neg, IntegerType())
+
+
+@f.pandas_udf(LongType())
+def total(values: pd.Series) -> int:
+    return int(values.sum())
+
+
+def test_a_function_of_a_user_has_its_arguments_as_inputs(rows: DataFrame) -> None:
+    found = fields_of(rows.select("id", negated("a").alias("b")))
+    assert inputs(found) == {"id": {"id"}, "b": {"a"}}
+    assert opaque(found) == []
+    assert found.fields[1].description == "neg(a)"
+
+
+def test_an_aggregate_function_of_a_user_has_its_arguments_as_inputs(rows: DataFrame) -> None:
+    found = fields_of(rows.groupBy("g").agg(total("a").alias("t")))
+    assert {edge.kind.subtype for edge in found.fields[1].edges} == {"AGGREGATION"}
+    assert inputs(found) == {"g": {"g"}, "t": {"a"}}
+
+
+@pytest.mark.parametrize("name", ["mapInArrow", "mapInPandas", "applyInPandas", "cogroup", "rdd"])
+def test_code_over_whole_rows_is_opaque(name: str, rows: DataFrame, spark: SparkSession) -> None:
+    made = {
+        "mapInArrow": lambda: rows.mapInArrow(arrow_batches, "x LONG, y INT"),
+        "mapInPandas": lambda: rows.mapInPandas(pandas_frames, "x LONG, y INT"),
+        "applyInPandas": lambda: rows.groupBy("g").applyInPandas(pandas_group, "x LONG, y INT"),
+        "cogroup": lambda: (
+            rows.groupBy("g").cogroup(rows.groupBy("g")).applyInPandas(lambda one, _: one, "x LONG, y INT")
+        ),
+        "rdd": lambda: spark.createDataFrame(rows.select("id", "a").rdd, "x LONG, y INT"),
+    }
+    found = fields_of(made[name]().select("y", (f.col("x") + 1).alias("z")))
+    assert opaque(found) == ["y", "z"]
+    expected = set() if name == "rdd" else ALL
+    assert inputs(found) == {"y": expected, "z": expected}
+
+
+def test_what_is_beside_opaque_code_is_exact(rows: DataFrame) -> None:
+    made = rows.mapInArrow(arrow_batches, "k LONG")
+    found = fields_of(rows.join(made, rows["id"] == made["k"]).select("a", "k"))
+    assert inputs(found) == {"a": {"a"}, "k": ALL}
+    assert opaque(found) == ["k"]
+
+
+def test_struct_fields_are_followed_through_changes(rows: DataFrame) -> None:
+    built = rows.select(f.struct("id", f.struct("a", "g").alias("in")).alias("s"))
+    found = fields_of(built.select("s.in.a", "s.in", "s.id"))
+    assert inputs(found) == {"a": {"a"}, "in": {"a", "g"}, "id": {"id"}}
+    changed = fields_of(built.select(f.col("s").withField("more", f.lit(1)).alias("s")).select("s.id"))
+    assert "id" in inputs(changed)["id"]
+
+
+def test_datasets_are_named_by_what_spark_reads(rows: DataFrame, spark: SparkSession, tmp_path: Path) -> None:
+    folder = f"file:{tmp_path}"
+    rows.write.csv(f"{folder}/csv")
+    rows.write.json(f"{folder}/json")
+    rows.createOrReplaceTempView("field_view")
+    named = {
+        Dataset("parquet", f"{folder}/rows"): rows,
+        Dataset("csv", f"{folder}/csv"): spark.read.csv(f"{folder}/csv"),
+        Dataset("json", f"{folder}/json"): spark.read.json(f"{folder}/json"),
+        Dataset("rate", "rate"): spark.readStream.format("rate").load(),
+        Dataset("text", f"{folder}/csv"): spark.readStream.text(f"{folder}/csv"),
+    }
+    assert {dataset: fields_of(frame).sources() for dataset, frame in named.items()} == {one: [one] for one in named}
+    view = fields_of(spark.sql("SELECT id FROM field_view"))
+    assert view.sources() == [Dataset("parquet", f"{folder}/rows")]
+
+
+def test_each_way_to_a_table_of_ours_gives_its_name(spark: SparkSession, tmp_path: Path) -> None:
+    catalog = Catalog(tmp_path / "lake")
+    table = catalog.create_table("db.t", schema=pa.schema([("id", pa.int64()), ("a", pa.int32())]))
+    table.write(pa.table({"id": [1], "a": pa.array([2], pa.int32())}))
+    attach(spark, "fieldlake", catalog)
+    try:
+        ways: list[DataFrame] = [
+            spark.table("fieldlake.db.t"),
+            spark.sql("SELECT * FROM fieldlake.db.t WHERE id > 0"),
+            spark.read.format("lakelog").load(table.path),
+            spark.readStream.format("lakelog").load(table.path),
+            spark.readStream.table("fieldlake.db.t"),
+        ]
+        found = [fields_of(way) for way in ways]
+    finally:
+        detach(spark, "fieldlake")
+    assert [one.sources() for one in found] == [[Dataset(str(tmp_path / "lake"), "db.t")]] * len(ways)
+    assert [inputs(one) for one in found] == [{"id": {"id"}, "a": {"a"}}] * len(ways)
+
+
+def test_a_failed_analysis_gives_opaque_fields_and_a_warning(
+    rows: DataFrame, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def failing(*_: Any) -> None:
+        raise RuntimeError("no JSON")
+
+    monkeypatch.setattr(field_capture, "fields_of_plan", failing)
+    found = fields_of(rows)
+    assert opaque(found) == ["id", "a", "g"]
+    assert "the lineage of fields is not known: RuntimeError('no JSON')" in caplog.text
+
+
+def test_a_leaf_that_cannot_be_named_costs_its_columns_alone(
+    rows: DataFrame, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    named = field_capture.dataset_of_leaf
+
+    def failing(leaf: Any, jvm: Any) -> Dataset | None:
+        if leaf.getClass().getSimpleName() == "StreamingRelationV2":
+            raise RuntimeError("unknown")
+        return named(leaf, jvm)
+
+    monkeypatch.setattr(field_capture, "dataset_of_leaf", failing)
+    stream = spark.readStream.format("rate").load()
+    found = fields_of(stream.join(rows, stream["value"] == rows["id"]).select("a", "timestamp"))
+    assert inputs(found) == {"a": {"a"}, "timestamp": set()}
+    assert opaque(found) == ["timestamp"]
+    assert "what StreamingRelationV2 reads is not known" in caplog.text
+
+
+def test_the_same_program_has_the_same_checksum_each_time(rows: DataFrame) -> None:
+    sums = {fields_of(rows.where("a > 0").groupBy("g").agg(f.sum(negated("a")).alias("s"))).checksum for _ in range(2)}
+    assert len(sums) == 1
