@@ -107,7 +107,7 @@ class LakelogDataSource(DataSource):
     @sentence_first()
     def writer(self, schema: spark.StructType, overwrite: bool) -> DataSourceWriter:
         """Appends rows, or replaces all rows or partitions; on a table with a log as a batch statement."""
-        from lakelog.spark.options import merges_schema, open_from_options
+        from lakelog.spark.options import chosen_tracking, merges_schema, open_from_options
         from lakelog.spark.sink.declaring import with_declared
         from lakelog.spark.sink.overwriting import parse_overwrite
         from lakelog.spark.sink.writers import batch_writer
@@ -121,6 +121,7 @@ class LakelogDataSource(DataSource):
             is_overwrite=overwrite,
             replaces=replaces,
             merges_schema=merges_schema(self.options),
+            change_tracking=chosen_tracking(self.options),
             level=level,
         )
 

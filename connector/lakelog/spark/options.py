@@ -15,7 +15,7 @@ from lakelog.filestore.io import EXTERNAL_PATHS, S3_OPTIONS, store_options
 from lakelog.filestore.options import parse_names
 from lakelog.lineage.records.declared import parse_sources
 from lakelog.logstore.client_settings import is_secret
-from lakelog.logstore.options import ON_UNTRACKED, OnUntracked
+from lakelog.logstore.options import CHANGE_TRACKING, ON_UNTRACKED, OnUntracked
 from lakelog.logstore.options import SCAN as LOG_SCAN
 from lakelog.protocol.access import CALL_PREFIX
 from lakelog.spark.log_options import DEFAULT_READING, LOG_READ_OPTIONS, LogReading, parse_log_reading
@@ -221,6 +221,7 @@ READ_OPTIONS = (
     *S3_OPTIONS,
 )
 WRITE_OPTIONS = (
+    CHANGE_TRACKING,
     PATH,
     TABLE,
     WAREHOUSE,
@@ -343,6 +344,11 @@ def parse_read_options(given: Mapping[str, str], table: Table) -> ReadOptions:
 
 def check_stream_write_options(given: Mapping[str, str]) -> str | None:
     """The commit user that the options of a streaming write give, if any. Raises OptionError."""
+    if chosen_tracking(given) is not None:
+        raise InvalidRequestError(
+            f"{CHANGE_TRACKING.key} is for a table with a log, which this stream does not write: leave it out, or use"
+            " lakelog.spark.write_stream(..., change_tracking=...)"
+        )
     return COMMIT_USER.of(known_options(given, WRITE_OPTIONS)) or None
 
 
@@ -355,6 +361,12 @@ def declared_lineage(given: Mapping[str, str]) -> tuple[str | None, tuple[str, .
 def takes_over_job(given: Mapping[str, str]) -> bool:
     """Whether a streaming write takes over the name of its job from another query. Raises OptionError."""
     return LINEAGE_JOB_TAKEOVER.of(known_options(given, WRITE_OPTIONS))
+
+
+def chosen_tracking(given: Mapping[str, str]) -> bool | None:
+    """Whether a write says that its changes are logged or not; None if it says nothing. Raises OptionError."""
+    spelled = {key.lower(): value for key, value in given.items()}
+    return CHANGE_TRACKING.of(spelled) if CHANGE_TRACKING.key in spelled else None
 
 
 def merges_schema(given: Mapping[str, str]) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lakelog.common.errors import InvalidRequestError
+from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.protocol.access import require_kafka_client
 
 if TYPE_CHECKING:
@@ -24,15 +24,19 @@ def run_statement(
     *,
     commits_nothing: bool = False,
     properties: Mapping[str, str] | None = None,
+    is_tracked: bool = True,
 ) -> Snapshot | None:
     """Run a statement; returns None when it changes nothing, unless `commits_nothing` asks for a snapshot even then.
 
-    `properties` are further properties of its snapshot, on a table with a log.
+    `properties` are further properties of its snapshot, on a table with a log. Unless `is_tracked`, the
+    log lacks its changes.
     """
     if table.log is None:
         return recording(table.store, operation)._change(operation, plan)
     logged = logged_table(table)
-    snapshot = logged.run(operation, plan, commits_nothing=commits_nothing, properties=properties)
+    snapshot = logged.run(
+        operation, plan, commits_nothing=commits_nothing, properties=properties, is_tracked=is_tracked
+    )
     after_statement(table, snapshot)
     return snapshot
 
@@ -61,6 +65,19 @@ def check_takes_statements(table: TableHandle) -> None:
         from lakelog.protocol.writing import check_transactional
 
         check_transactional(table.schema, "a batch statement", table_name=table.name)
+
+
+def check_tracking_choice(table: TableHandle, change_tracking: bool | None) -> None:
+    """Raise InvalidRequestError or UnsupportedError where a write cannot choose whether its changes are logged."""
+    if change_tracking is not None and table.log is None:
+        raise InvalidRequestError(
+            f"table {table.name} has no log, and change_tracking={change_tracking} is for one: leave it out"
+        )
+    if change_tracking is False and table.log is not None and table.log.is_eventual:
+        raise UnsupportedError(
+            f"table {table.name} has log.consistency=eventual, whose changes are all in the log: leave"
+            " change_tracking out"
+        )
 
 
 def after_statement(table: TableHandle, snapshot: Snapshot | None) -> None:

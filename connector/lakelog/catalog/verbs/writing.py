@@ -33,6 +33,7 @@ class TableWrites(TableHandle):
         where: str | Predicate | None = None,
         row_kinds: RowKinds | None = None,
         merge_schema: bool = False,
+        change_tracking: bool | None = None,
     ) -> Snapshot:
         """Write rows and commit them in one snapshot.
 
@@ -50,7 +51,8 @@ class TableWrites(TableHandle):
         new rows are in. Afterwards the written buckets are compacted and old snapshots expire if that is due, unless
         the table is write-only.
         On a table with a log a write is a batch statement: rows are held in memory, an overwrite deletes the old rows
-        in the log too, and append-only tables take no overwrite.
+        in the log too, and append-only tables take no overwrite. `change_tracking` False writes only the files, and the
+        log says so (FLIP-188).
         Raises InvalidRequestError for rows that do not fit, ConflictError for an overwrite of a table without a log
         that another writer changed meanwhile, UnknownOutcomeError for a statement whose outcome the next writer
         decides.
@@ -58,24 +60,24 @@ class TableWrites(TableHandle):
         >>> table.write(pl.DataFrame({"id": [7], "day": ["2026-02-01"], "amount": [70]}))
         >>> table.write(rows, mode="overwrite", where="day = '2026-01-31'")
         """
-        from lakelog.filestore.write import parsed_kinds, row_source
+        from lakelog.catalog.logs.statements import check_tracking_choice, run_statement
+        from lakelog.filestore.write import overwrite_plan, parsed_kinds, row_source, write_plan
 
+        check_tracking_choice(self, change_tracking)
         source, kinds = row_source(rows), parsed_kinds(row_kinds)
         if merge_schema:
             self.store._replaced(mode, where)
             self.store = self._with_new_columns(source.columns).store
         if self.log is None:
             return self.store.write(source, mode=mode, where=where, kinds=kinds)
-        from lakelog.catalog.logs.statements import run_statement
-        from lakelog.filestore.write import overwrite_plan, write_plan
-
         files = self.store
         replaces = files._replaced(mode, where)
         if replaces is None:
-            snapshot = run_statement(self, "INSERT", write_plan(files, source, kinds), commits_nothing=True)
+            operation, plan = "INSERT", write_plan(files, source, kinds)
         else:
-            plan = overwrite_plan(files, source, kinds, replaces)
-            snapshot = run_statement(self, "OVERWRITE", plan, commits_nothing=True)
+            operation, plan = "OVERWRITE", overwrite_plan(files, source, kinds, replaces)
+        is_tracked = change_tracking is not False
+        snapshot = run_statement(self, operation, plan, commits_nothing=True, is_tracked=is_tracked)
         assert snapshot is not None, "a write of nothing makes a snapshot too"
         return snapshot
 

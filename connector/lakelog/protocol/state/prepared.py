@@ -7,7 +7,8 @@ The file `lakelog/statements/<name>` of the table is JSON; its name ends with th
      "rows": number of changes, "lineage": object,
      "properties": {key: value} that its snapshot gets, absent without any,
      "buckets": {bucket: {"offset": log offset, "files": [[partition base64, file meta]],
-                 "removed": files with rows that are taken out, absent without any}}}
+                 "removed": files with rows that are taken out, absent without any,
+                 "tracked": false if the log has no records of them, else absent}}}
 
 `<name>.cancelled` beside it is the mark of a statement that is being cancelled. The prepared commit is deleted before
 its mark: a deleted one is not logged by any process, a marked one not by its own driver.
@@ -59,12 +60,13 @@ class StagedPart:
     """The changes of a statement in one bucket, in files that no log and no snapshot names yet.
 
     They were planned, and their rows are numbered, when the bucket's log offset was `offset`. `removed` are files with
-    exactly the rows that are taken out of the table.
+    exactly the rows that are taken out of the table. Unless `is_tracked`, the log gets no records but a header.
     """
 
     offset: int
     files: tuple[BucketFile, ...]
     removed: tuple[BucketFile, ...] = ()
+    is_tracked: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,11 +141,10 @@ class PreparedCommit:
 
 
 def _part_json(part: StagedPart) -> dict[str, object]:
-    fields: dict[str, object] = {
-        "offset": part.offset,
-        "files": [file_json(file) for file in part.files],
-    }
-    return fields | ({"removed": [file_json(file) for file in part.removed]} if part.removed else {})
+    fields: dict[str, object] = {"offset": part.offset, "files": [file_json(file) for file in part.files]}
+    if part.removed:
+        fields["removed"] = [file_json(file) for file in part.removed]
+    return fields if part.is_tracked else fields | {"tracked": False}
 
 
 def _parse_part(fields: Mapping[str, Any]) -> StagedPart:
@@ -151,6 +152,7 @@ def _parse_part(fields: Mapping[str, Any]) -> StagedPart:
         offset=whole(fields, "offset", COUNT),
         files=tuple(parse_file(file) for file in items(fields, "files")),
         removed=tuple(parse_file(file) for file in optional(items, fields, "removed") or ()),
+        is_tracked=fields.get("tracked") is not False,
     )
 
 

@@ -25,11 +25,12 @@ _PIECE_BYTES = 32 << 20
 
 
 def stage_statement(
-    table: TableStore, rows: StatementChanges, state: TableState, *, skipped: int = 0
+    table: TableStore, rows: StatementChanges, state: TableState, *, skipped: int = 0, is_tracked: bool = True
 ) -> dict[int, StagedPart]:
     """Write the level-0 files of a statement that was planned on a snapshot. The table does not change.
 
-    Rows are numbered after those of the snapshot, with `skipped` numbers in between. When it fails, the files written
+    Rows are numbered after those of the snapshot, with `skipped` numbers in between. Unless `is_tracked`,
+    the log will lack its changes. When it fails, the files written
     so far are deleted.
     """
     names = FileNames()
@@ -57,6 +58,7 @@ def stage_statement(
             offset=state.logged.position(bucket).offset,
             files=tuple(files.get(bucket, ())),
             removed=tuple(removed.get(bucket, ())),
+            is_tracked=is_tracked,
         )
         for bucket in sorted({*files, *removed})
     }

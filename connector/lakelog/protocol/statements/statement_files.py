@@ -21,7 +21,7 @@ from lakelog.filestore.metadata.tables import TableStore
 from lakelog.filestore.options import ROWKIND_FIELD
 from lakelog.filestore.schema import FileNames
 from lakelog.logstore.codec.debezium import EncodedRecords
-from lakelog.protocol.state.header import BucketFile
+from lakelog.protocol.state.header import BucketFile, LogMark
 from lakelog.protocol.state.logged_rows import BucketRows, ResolvedRows, StayingRows, split_rows, staying_rows
 from lakelog.protocol.state.old_values import changed_rows
 from lakelog.protocol.state.ports import PartBase, PreparedBucket
@@ -42,6 +42,8 @@ class StatementTaskFiles(TaskFiles):
         """The records of a staged part on what the bucket has, and its files, which are new ones if they must be."""
         age = Stopwatch()
         made = _made(self.table, self.target, bucket, part, base, has_moved=has_moved)
+        if not part.is_tracked:
+            made = replace(made, encoded=replace(made.encoded, records=_no_records(self.table, self.target)))
         removed = part.removed if made.removed is None else made.removed
         if made.is_new:
             prepared = self.prepare(bucket, lambda _base: made.encoded, base)
@@ -52,12 +54,13 @@ class StatementTaskFiles(TaskFiles):
         return PreparedBucket(
             files=part.files,
             changelog=(),
-            record_count=len(records) or min(len(part.files) + len(removed), 1),
+            record_count=records.sent_count if len(records) or part.files or removed else 0,
             size_bytes=records.size_bytes,
             payload=records,
             # Staged files are listed by the prepared commit: they do not become orphans.
             age_seconds=lambda: 0.0 if made.removed is None else age.seconds(),
             removed=removed,
+            mark=LogMark.UNTRACKED if records.has_header_record else None,
         )
 
 
@@ -68,6 +71,12 @@ class _Made:
     encoded: EncodedChanges
     is_new: bool
     removed: tuple[BucketFile, ...] | None = None
+
+
+def _no_records(table: TableStore, target: LogTarget) -> EncodedRecords:
+    """What the log gets of changes that are not tracked: a header record."""
+    nothing = records_of(table, target, table.schema.arrow_schema.empty_table(), pa.array([], pa.int8()))
+    return replace(nothing, has_header_record=True)
 
 
 def _made(

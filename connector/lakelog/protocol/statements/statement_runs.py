@@ -153,12 +153,14 @@ class LoggedTable:
         *,
         commits_nothing: bool = False,
         properties: Mapping[str, str] | None = None,
+        is_tracked: bool = True,
     ) -> Snapshot | None:
         """Run a statement; returns the snapshot that has it, None if it changes nothing.
 
         With `commits_nothing`, a statement that changes nothing makes a snapshot too. `properties` are further
-        properties of the snapshot. Raises CancelledError and OldFilesError when nothing of the statement is in the
-        table, UnknownOutcomeError when it may still get there, and what `plan` and the checks of its rows raise.
+        properties of the snapshot. Unless `is_tracked`, the log lacks its changes. Raises CancelledError and
+        OldFilesError when nothing of the statement is in the table, UnknownOutcomeError when it may still get there,
+        and what `plan` and the checks of its rows raise.
         """
         check_no_copy(self.table, self.snapshots.newest().place)
         self.finish_left_over()
@@ -170,7 +172,7 @@ class LoggedTable:
         state = read_state(self.table, latest, topic_id=self.target.topic_id)
         age = Stopwatch()
         parts, named = (
-            stage_statement(self.table, rows, state),
+            stage_statement(self.table, rows, state, is_tracked=is_tracked),
             with_base(self.table, state, rows.clears, properties or {}),
         )
         return self.run_staged(

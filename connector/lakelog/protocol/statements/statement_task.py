@@ -230,6 +230,7 @@ def _header(task: StatementTask[Payload], name: str, base: PartBase, part: Prepa
         lineage=batch.lineage,
         statement=name,
         removed=part.removed,
+        mark=part.mark,
     )
 
 

@@ -46,6 +46,7 @@ class RowStatement:
     full_name: str
     alias: str | None
     queries: Any = None  # the tree of WITH around it
+    options: Sequence[str] = ()  # the keys in WITH (...) behind the table
 
     @property
     def what(self) -> str:
@@ -65,6 +66,8 @@ class RowStatement:
             raise UnsupportedError(
                 f"{self.what} after WITH: write the query into the condition, or make a temporary view"
             )
+        if self.options:
+            raise UnsupportedError(f"{self.what} takes no options: leave WITH ({self.options[0]} = ...) out")
         match self.plan.getClass().getSimpleName():
             case "UpdateTable":
                 return self._update(table)

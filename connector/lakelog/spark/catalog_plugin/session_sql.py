@@ -25,6 +25,7 @@ from lakelog.spark.catalog_plugin.java.java_errors import as_spark_error
 from lakelog.spark.catalog_plugin.java.jvm import Jvm
 from lakelog.spark.catalog_plugin.java.parameters import with_values
 from lakelog.spark.catalog_plugin.row_statements import RowStatement, items_of
+from lakelog.spark.session import java_strings
 
 _WORDS = re.compile(
     r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(UPDATE|DELETE|MERGE|WITH|DESC|DESCRIBE)\b", re.IGNORECASE | re.DOTALL
@@ -32,6 +33,7 @@ _WORDS = re.compile(
 _ANSWER = spark.StructType([spark.StructField("snapshot_id", spark.LongType())])
 _WRAPPED = "_lakelog_sql"
 _ROW_STATEMENTS = ("UpdateTable", "DeleteFromTable", "MergeIntoTable")
+_INTERNAL = "__"  # how the keys begin that Spark's parser adds to the options of a relation
 _DEEP = 3  # catalog.database.table
 
 FindCatalog = Callable[[SparkSession, str], Catalog | None]
@@ -121,7 +123,11 @@ def row_statement_of(jvm: Jvm, plan: Any, find_catalog: FindCatalog) -> RowState
     catalog, name = _own_table(jvm, target, find_catalog)
     if catalog is None:
         return None  # Spark has the error for it
-    return RowStatement(jvm=jvm, plan=plan, catalog=catalog, full_name=name, alias=alias, queries=queries)
+    given = java_strings(target.options().asCaseSensitiveMap())
+    options = tuple(sorted(key for key in given if not key.startswith(_INTERNAL)))
+    return RowStatement(
+        jvm=jvm, plan=plan, catalog=catalog, full_name=name, alias=alias, queries=queries, options=options
+    )
 
 
 def _own_table(jvm: Jvm, relation: Any, find_catalog: FindCatalog) -> tuple[Catalog | None, str]:

@@ -25,7 +25,7 @@ from lakelog.spark.catalog_plugin.java.jvm import Jvm
 from lakelog.spark.catalog_plugin.java.planned_scans import PYTHON_CLASSES, python_source, python_table
 from lakelog.spark.catalog_plugin.java.proxy import Proxy, WithoutMetrics
 from lakelog.spark.catalog_plugin.recording import recorded_statement
-from lakelog.spark.options import WRITE_OPTIONS, known_options, merges_schema
+from lakelog.spark.options import WRITE_OPTIONS, chosen_tracking, known_options, merges_schema
 from lakelog.spark.session import java_strings
 from lakelog.spark.sink.files_writer import check_has_no_log
 from lakelog.spark.sink.writers import batch_writer
@@ -127,6 +127,7 @@ class TableBatchWrite(Proxy):
             is_overwrite=replaces is not None,
             replaces=replaces,
             merges_schema=merges_schema(options),
+            change_tracking=chosen_tracking(options),
         )
         if replaces is not None:  # behind the plan: what it was made on is not older
             _check_unchanged(loaded)

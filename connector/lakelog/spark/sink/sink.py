@@ -14,8 +14,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from lakelog.catalog import Catalog, Table
+from lakelog.catalog.logs.statements import check_tracking_choice
 from lakelog.common.column_names import given_names
-from lakelog.common.errors import InvalidRequestError, UnsupportedError
+from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.metadata.snapshots import CommitListener
 from lakelog.filestore.metadata.tables import latest_of
 from lakelog.lineage.records.declared import checked_sources
@@ -80,15 +81,7 @@ class LakelogSink:
         committed batch, at least once, see `CommitListener`.
         """
         opened = resolve_table(table, catalog=catalog, warehouse=warehouse)
-        if change_tracking is not None and opened.log is None:
-            raise InvalidRequestError(
-                f"table {opened.name} has no log, and change_tracking={change_tracking} is for one: leave it out"
-            )
-        if change_tracking is False and opened.log is not None and opened.log.is_eventual:
-            raise UnsupportedError(
-                f"table {opened.name} has log.consistency=eventual, whose changes are all in the log: leave"
-                " change_tracking out"
-            )
+        check_tracking_choice(opened, change_tracking)
         self._state = SinkState(
             table=opened,
             order_by=given_names(order_by, what="order_by"),

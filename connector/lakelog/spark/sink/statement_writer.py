@@ -69,6 +69,7 @@ class StatementPlan:
     is_overwrite: bool
     replaces: Replaced | None
     began_millis: int
+    is_tracked: bool = True
 
     @classmethod
     def of(
@@ -79,6 +80,7 @@ class StatementPlan:
         is_overwrite: bool,
         replaces: Replaced | None,
         merges_schema: bool,
+        change_tracking: bool | None = None,
     ) -> StatementPlan:
         """Plan a write of rows of `schema` on the newest snapshot. Raises InvalidRequestError, UnsupportedError."""
         if merges_schema:
@@ -86,7 +88,7 @@ class StatementPlan:
         check_schema(schema, table.schema, table_name=table.name)
         if is_overwrite:
             check_replaceable(table.store, "an overwrite")
-        target = log_target(table)
+        target = log_target(table, change_tracking=change_tracking)
         assert target is not None, "a table without a log is written by FilesPlan"
         assert table.log is not None
         logged = LoggedTable.of(table.store, target, kafka=table.kafka)
@@ -103,6 +105,7 @@ class StatementPlan:
             is_overwrite=is_overwrite,
             replaces=replaces,
             began_millis=system_millis(),
+            is_tracked=change_tracking is not False,
         )
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> StagedRows:
@@ -124,7 +127,8 @@ class StatementPlan:
             changes = checked_changes(self.table, RowInput(schema=piece.schema, table=piece), None)
             schema = self.table.schema
             self.limit.check_changes(changes.rows, changes.kinds, schema.fields, schema.primary_keys, self.target.mode)
-            staged.append(stage_statement(self.table, changes, self.state, skipped=after + row_count))
+            skipped = after + row_count
+            staged.append(stage_statement(self.table, changes, self.state, skipped=skipped, is_tracked=self.is_tracked))
             row_count += changes.row_count
             if row_count > SEQUENCES_PER_TASK:
                 raise InvalidRequestError(
@@ -144,7 +148,7 @@ class StatementPlan:
             deleted = self._deleted(written)
             clears = deleted.clears
             row_count += deleted.row_count
-            parts.insert(0, stage_statement(self.table, deleted, self.state))
+            parts.insert(0, stage_statement(self.table, deleted, self.state, is_tracked=self.is_tracked))
         logged = LoggedTable.of(self.table, self.target, kafka=self.kafka)
         snapshot = logged.run_staged(
             "OVERWRITE" if self.is_overwrite else "INSERT",

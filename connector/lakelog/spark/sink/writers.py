@@ -21,19 +21,28 @@ def batch_writer(
     is_overwrite: bool,
     replaces: Replaced | None = None,
     merges_schema: bool = False,
+    change_tracking: bool | None = None,
     level: LoggingLevel | None = None,
 ) -> DataSourceArrowWriter:
     """The writer of rows of `schema`, planned on the newest snapshot. Raises InvalidRequestError, UnavailableError."""
+    from lakelog.catalog.logs.statements import check_takes_statements, check_tracking_choice
     from lakelog.spark.sink.files_writer import FilesPlan, FilesWriter
 
+    check_tracking_choice(table, change_tracking)
     if table.log is None:
         plan = FilesPlan.of(table, schema, is_overwrite=is_overwrite, replaces=replaces, merges_schema=merges_schema)
         return FilesWriter(plan, level)
-    from lakelog.catalog.logs.statements import check_takes_statements
     from lakelog.protocol.access import await_topic
     from lakelog.spark.sink.statement_writer import StatementPlan, StatementWriter
 
     check_takes_statements(table)
     await_topic(table.log)
-    logged = StatementPlan.of(table, schema, is_overwrite=is_overwrite, replaces=replaces, merges_schema=merges_schema)
+    logged = StatementPlan.of(
+        table,
+        schema,
+        is_overwrite=is_overwrite,
+        replaces=replaces,
+        merges_schema=merges_schema,
+        change_tracking=change_tracking,
+    )
     return StatementWriter(logged, level)

@@ -57,6 +57,7 @@ class WatermarkClause(exp.Expression):
 
 class _Parser(SparkParser):
     _is_type_next = False
+    _is_target_next = False
 
     def _warn_unsupported(self) -> None:
         """Nothing: a statement that is left as text is read by `lakelog.sql.statements.calls`, or refused."""
@@ -101,6 +102,21 @@ class _Parser(SparkParser):
 
     def _ends_type(self) -> bool:
         return self._curr.text.upper() in _BEHIND_TYPES
+
+    def _parse_insert_table(self) -> exp.Expr | None:
+        self._is_target_next = True
+        try:
+            return super()._parse_insert_table()
+        finally:
+            self._is_target_next = False
+
+    def _parse_table_parts(self, *given: Any, **words: Any) -> exp.Table | exp.Dot | None:
+        is_target, self._is_target_next = self._is_target_next, False
+        table = super()._parse_table_parts(*given, **words)
+        options = self._options() if is_target and isinstance(table, exp.Table) else None
+        if table is not None and options is not None:
+            table.set("version", self.expression(TableClauses(options=options)))
+        return table
 
     def _parse_version(self) -> Any:  # sqlglot sets what it returns as an argument of the table
         version, changes, options = self._version(), self._changes(), self._options()

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from lakelog.common.errors import ConflictError, InvalidRequestError
+from lakelog.common.errors import ConflictError, InvalidRequestError, UnsupportedError
+from lakelog.logstore.options import CHANGE_TRACKING
 from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.language.names import FoundName, SqlNames, check_arguments
+from lakelog.sql.queries.read_options import options_of
 from lakelog.sql.queries.reading import QueryTables
 from lakelog.sql.queries.selects import query_with
 from lakelog.sql.statements.default_values import fill_defaults
@@ -29,6 +31,7 @@ class InsertStatement:
     """An INSERT: a query for rows, the columns that it fills in their order, and constants in others.
 
     `where` is the condition on the partitions that are replaced, empty for all rows; None adds rows.
+    `change_tracking` is what the options behind the table say of the log, if they say anything.
     """
 
     found: FoundName
@@ -38,6 +41,7 @@ class InsertStatement:
     constants: Mapping[str, Any]
     by_name: bool
     where: str | None
+    change_tracking: bool | None = None
 
     @property
     def what(self) -> str:
@@ -49,6 +53,8 @@ def insert_statement(names: SqlNames, statement: exp.Expr) -> InsertStatement:
     """The parts of an INSERT. Raises InvalidRequestError."""
     check_arguments(statement, _OF_INSERT)
     target, listed = _target(statement.this)
+    clauses = target.args.get("version")
+    target.set("version", None)
     found = names.found(target, partition=True)
     table, what = found.table, f"INSERT INTO {found}"
     constants = partition_values_of(table, target.args.get("partition"))
@@ -73,6 +79,7 @@ def insert_statement(names: SqlNames, statement: exp.Expr) -> InsertStatement:
         constants=constants,
         by_name=bool(statement.args.get("by_name")),
         where=where,
+        change_tracking=None if clauses is None else _tracking(options_of(clauses.args.get("options")), what),
     )
 
 
@@ -93,11 +100,19 @@ def insert(names: SqlNames, statement: exp.Expr) -> None:
     table = tables.recording(given.table)
     if given.where is None:
         with tables.own_errors():
-            table.write(rows)
+            table.write(rows, change_tracking=given.change_tracking)
         return
     check_still(table, base, given.what)
     with tables.own_errors():
-        table.write(rows, mode="overwrite", where=given.where or None)
+        table.write(rows, mode="overwrite", where=given.where or None, change_tracking=given.change_tracking)
+
+
+def _tracking(options: Mapping[str, str], what: str) -> bool | None:
+    """Whether the changes are logged, by the options behind the table. Raises InvalidRequestError, UnsupportedError."""
+    unknown = sorted(set(options) - {CHANGE_TRACKING.key})
+    if unknown:
+        raise UnsupportedError(f"WITH ({unknown[0]} = ...) in {what}: expected {CHANGE_TRACKING.key}")
+    return CHANGE_TRACKING.of(options) if options else None
 
 
 def _target(given: exp.Expr) -> tuple[exp.Table, list[str]]:
