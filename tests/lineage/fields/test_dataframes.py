@@ -16,7 +16,7 @@ from lakelog.catalog import Catalog
 from lakelog.lineage.fields.field_edges import Dataset
 from lakelog.lineage.fields.field_lineage import FieldLineage
 from lakelog.spark import attach, detach
-from lakelog.spark.capture import field_capture
+from lakelog.spark.capture import field_capture, leaf_datasets
 from lakelog.spark.capture.field_capture import fields_of
 
 ALL = {"id", "a", "g"}
@@ -54,7 +54,7 @@ def pandas_group(frame: pd.DataFrame) -> pd.DataFrame:
 negated = f.udf(operator.neg, IntegerType())
 
 
-@f.pandas_udf(LongType())
+@f.pandas_udf(LongType())  # type: ignore[attr-defined,untyped-decorator]  # pyspark names it at run time
 def total(values: pd.Series) -> int:
     return int(values.sum())
 
@@ -156,7 +156,7 @@ def test_a_failed_analysis_gives_opaque_fields_and_a_warning(
 def test_a_leaf_that_cannot_be_named_costs_its_columns_alone(
     rows: DataFrame, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    named = field_capture.dataset_of_leaf
+    named = leaf_datasets.dataset_of_leaf
 
     def failing(leaf: Any, jvm: Any) -> Dataset | None:
         if leaf.getClass().getSimpleName() == "StreamingRelationV2":
