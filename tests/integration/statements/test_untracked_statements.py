@@ -137,11 +137,7 @@ def test_sql_in_spark_and_a_stream_that_reads(spark: SparkSession, catalog: Cata
     merge = "MERGE INTO untracked.db.t WITH ({}) USING untracked.db.t s ON s.k = 1 WHEN MATCHED THEN DELETE"
     update, delete = "UPDATE untracked.db.t WITH ({}) SET v = 1", "DELETE FROM untracked.db.t WITH ({}) WHERE k = 1"
     for statement in (update, delete, merge):
-<<<<<<< HEAD
         with pytest.raises(Exception, match=r"takes no options: leave WITH .+ out|PARSE_SYNTAX_ERROR"):
-=======
-        with pytest.raises(Exception, match=r"takes no options: leave WITH .change-tracking|PARSE_SYNTAX_ERROR"):
->>>>>>> ff622f4f (tests: a line of the untracked statements is short)
             spark.sql(statement.format(OFF))
 
 
