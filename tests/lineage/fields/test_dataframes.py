@@ -1,7 +1,7 @@
 """The lineage of DataFrames: code of users, sources of all kinds, and what the job sees of a failure."""
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any  # Any: what Spark gives to functions of users
 
@@ -54,7 +54,7 @@ def pandas_group(frame: pd.DataFrame) -> pd.DataFrame:
 negated = f.udf(operator.neg, IntegerType())
 
 
-@f.pandas_udf(LongType())  # type: ignore[attr-defined,untyped-decorator]  # pyspark names it at run time
+@f.pandas_udf(LongType())  # type: ignore[attr-defined, untyped-decorator]  # Spark's stubs do not have it
 def total(values: pd.Series) -> int:
     return int(values.sum())
 
@@ -100,8 +100,62 @@ def test_struct_fields_are_followed_through_changes(rows: DataFrame) -> None:
     built = rows.select(f.struct("id", f.struct("a", "g").alias("in")).alias("s"))
     found = fields_of(built.select("s.in.a", "s.in", "s.id"))
     assert inputs(found) == {"a": {"a"}, "in": {"a", "g"}, "id": {"id"}}
-    changed = fields_of(built.select(f.col("s").withField("more", f.lit(1)).alias("s")).select("s.id"))
-    assert "id" in inputs(changed)["id"]
+    changed = built.select(f.col("s").withField("more", f.col("in.g")).dropFields("id").alias("s"))
+    assert inputs(fields_of(changed.select("s.more", "s.in.a"))) == {"more": {"a", "g"}, "a": {"a"}}
+
+
+def test_paths_of_source_structs_are_kept_through_changes(rows: DataFrame, spark: SparkSession, tmp_path: Path) -> None:
+    rows.select(f.struct("id", f.struct("a", "g").alias("in")).alias("s")).write.parquet(str(tmp_path / "structs"))
+    read = spark.read.parquet(str(tmp_path / "structs"))
+    assert inputs(fields_of(read.select("s.*", "s.in.g"))) == {"id": {"s.id"}, "in": {"s.in"}, "g": {"s.in.g"}}
+    changed = read.select(f.col("s").withField("more", f.lit(1)).alias("s"))
+    assert inputs(fields_of(changed.select("s.more", "s.id", "s.in.a"))) == {
+        "more": set(),
+        "id": {"s.id"},
+        "a": {"s.in.a"},
+    }
+
+
+VERBS: dict[str, Callable[[DataFrame], DataFrame]] = {
+    "windows of time": lambda rows: rows.groupBy(f.window(f.current_timestamp(), "2 days", "1 day"), "g").agg(
+        f.sum("a")
+    ),
+    "unpivot": lambda rows: rows.unpivot("g", ["id", "a"], "name", "value"),
+    "fill": lambda rows: rows.na.fill(0),
+    "drop": lambda rows: rows.na.drop(),
+    "replace": lambda rows: rows.na.replace(1, 2),
+    "observe": lambda rows: rows.observe("seen", f.count("*").alias("n")),
+    "layout": lambda rows: rows.hint("broadcast").repartition(2, "a").sortWithinPartitions("g").coalesce(1),
+    "parts": lambda rows: rows.sample(0.5).offset(1).limit(2),
+    "as of": lambda rows: rows._joinAsOf(rows.alias("x"), leftAsOfColumn=rows["id"], rightAsOfColumn=f.col("x.id")),
+    "numbers": lambda rows: rows.zipWithIndex(),
+    "describe": lambda rows: rows.select("a").describe(),
+    "crosstab": lambda rows: rows.crosstab("a", "g"),
+    "missing columns": lambda rows: rows.select("id").unionByName(rows.select("a"), allowMissingColumns=True),
+    "all": lambda rows: rows.select("id").intersectAll(rows.select("id")).exceptAll(rows.select("id")),
+    "numbers of rows": lambda rows: rows.withColumn("n", f.monotonically_increasing_id()),
+    "metadata": lambda rows: rows.select("a", "_metadata.file_path"),
+    "names": lambda rows: rows.withColumnRenamed("a", "b").drop("g").toDF("x", "y"),
+}
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_the_verbs_of_dataframes_are_known(name: str, rows: DataFrame) -> None:
+    made = VERBS[name](rows)
+    found = fields_of(made)
+    assert opaque(found) == []
+    assert [one.name for one in found.fields] == made.columns
+
+
+def test_functions_in_sql_are_known(rows: DataFrame, spark: SparkSession) -> None:
+    rows.createOrReplaceTempView("field_rows")
+    spark.sql("CREATE OR REPLACE TEMPORARY FUNCTION add_one(x INT) RETURNS INT RETURN x + 1")
+    spark.sql(
+        "CREATE OR REPLACE TEMPORARY FUNCTION same(k INT) RETURNS TABLE (x STRING) RETURN SELECT g FROM field_rows WHERE a = k"
+    )
+    found = fields_of(spark.sql("SELECT add_one(r.a) AS b, s.x FROM field_rows r, LATERAL same(r.a) s"))
+    assert opaque(found) == []
+    assert inputs(found) == {"b": {"a"}, "x": {"g"}}
 
 
 def test_datasets_are_named_by_what_spark_reads(rows: DataFrame, spark: SparkSession, tmp_path: Path) -> None:

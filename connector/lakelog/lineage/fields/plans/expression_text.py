@@ -78,7 +78,7 @@ def _literal(members: dict[str, Any]) -> str:
     value = members.get("value")
     if value is None:
         return "NULL"
-    return f"'{value}'" if members.get("dataType") in {"string", "date", "timestamp"} else str(value)
+    return f"'{value}'" if members.get("dataType") in ("string", "date", "timestamp") else str(value)
 
 
 def _type(kind: object) -> str:

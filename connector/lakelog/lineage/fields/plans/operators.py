@@ -92,6 +92,26 @@ def _join(step: PlanStep) -> Rows:
     return Rows([*left.output, *right.output], {**left.columns, **right.columns}, step.dataset(edges))
 
 
+def _as_of_join(step: PlanStep) -> Rows:
+    """Each row with the one that is nearest to it."""
+    left, right = step.inputs
+    conditions = (
+        tree for member in ("asOfCondition", "condition", "orderExpression") for tree in step.node.trees(member)
+    )
+    edges = step.scope.edges(list(conditions), EdgeKind.JOIN)
+    return Rows([*left.output, *right.output], {**left.columns, **right.columns}, step.dataset(edges))
+
+
+def _numbered(step: PlanStep) -> Rows:
+    """The rows with numbers of their own in a column."""
+    found = RowsUnderWay()
+    number = column_of(step.node.trees("sequenceAttr")[0])
+    found.add(number, Derived(text="row number"))
+    for column in step.child.output:
+        found.add(column, step.child.columns[column.id])
+    return found.rows(step.dataset())
+
+
 def _lateral_join(step: PlanStep) -> Rows:
     """The right side is a sub-query that names columns of the left one."""
     query = step.node.trees("right")[0][0]
@@ -198,6 +218,7 @@ _UNCHANGED: dict[str, Operator] = dict.fromkeys(
         "Repartition",
         "RepartitionByExpression",
         "ResolvedHint",
+        "SQLFunctionNode",
         "Sample",
         "SubqueryAlias",
         "Subquery",
@@ -209,6 +230,8 @@ _UNCHANGED: dict[str, Operator] = dict.fromkeys(
 )
 OPERATORS: dict[str, Operator] = _UNCHANGED | {
     "Aggregate": _aggregate,
+    "AsOfJoin": _as_of_join,
+    "AttachDistributedSequence": _numbered,
     "Deduplicate": _deduplicate,
     "DeduplicateWithinWatermark": _deduplicate,
     "Distinct": _distinct,

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from lakelog.common.quoting import cut
 from lakelog.lineage.fields.field_edges import NO_EDGES, Dataset, EdgeKind, Edges, FieldEdge, SourceField
 from lakelog.lineage.fields.field_lineage import FieldLineage, OutputField
+from lakelog.lineage.fields.plans.combined import TEXT_MAX
 from lakelog.lineage.fields.plans.derived import Column, Derived, Rows, opaque
-from lakelog.lineage.fields.plans.expressions import TEXT_MAX
 from lakelog.lineage.fields.plans.plan_tree import PlanNode, Tree, plan_of
 from lakelog.lineage.fields.plans.plan_walk import PlanWalk
 from lakelog.lineage.fields.plans.writes import written_by
