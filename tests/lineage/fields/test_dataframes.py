@@ -123,7 +123,7 @@ VERBS: dict[str, Callable[[DataFrame], DataFrame]] = {
     "unpivot": lambda rows: rows.unpivot("g", ["id", "a"], "name", "value"),
     "fill": lambda rows: rows.na.fill(0),
     "drop": lambda rows: rows.na.drop(),
-    "replace": lambda rows: rows.na.replace(1, 2),
+    "replace": lambda rows: rows.na.replace([1], [2]),
     "observe": lambda rows: rows.observe("seen", f.count("*").alias("n")),
     "layout": lambda rows: rows.hint("broadcast").repartition(2, "a").sortWithinPartitions("g").coalesce(1),
     "parts": lambda rows: rows.sample(0.5).offset(1).limit(2),
@@ -147,13 +147,15 @@ def test_the_verbs_of_dataframes_are_known(name: str, rows: DataFrame) -> None:
     assert [one.name for one in found.fields] == made.columns
 
 
-def test_functions_in_sql_are_known(rows: DataFrame, spark: SparkSession) -> None:
-    rows.createOrReplaceTempView("field_rows")
-    spark.sql("CREATE OR REPLACE TEMPORARY FUNCTION add_one(x INT) RETURNS INT RETURN x + 1")
-    spark.sql(
-        "CREATE OR REPLACE TEMPORARY FUNCTION same(k INT) RETURNS TABLE (x STRING) RETURN SELECT g FROM field_rows WHERE a = k"
+def test_functions_in_sql_are_known(rows: DataFrame, spark: SparkSession, tmp_path: Path) -> None:
+    session = spark.newSession()
+    session.read.parquet(str(tmp_path / "rows")).createOrReplaceTempView("field_rows")
+    session.sql("CREATE OR REPLACE TEMPORARY FUNCTION add_one(x INT) RETURNS INT RETURN x + 1")
+    session.sql(
+        "CREATE OR REPLACE TEMPORARY FUNCTION same(k INT) RETURNS TABLE (x STRING) "
+        "RETURN SELECT g FROM field_rows WHERE a = k"
     )
-    found = fields_of(spark.sql("SELECT add_one(r.a) AS b, s.x FROM field_rows r, LATERAL same(r.a) s"))
+    found = fields_of(session.sql("SELECT add_one(r.a) AS b, s.x FROM field_rows r, LATERAL same(r.a) s"))
     assert opaque(found) == []
     assert inputs(found) == {"b": {"a"}, "x": {"g"}}
 
@@ -162,7 +164,6 @@ def test_datasets_are_named_by_what_spark_reads(rows: DataFrame, spark: SparkSes
     folder = f"file:{tmp_path}"
     rows.write.csv(f"{folder}/csv")
     rows.write.json(f"{folder}/json")
-    rows.createOrReplaceTempView("field_view")
     named = {
         Dataset("parquet", f"{folder}/rows"): rows,
         Dataset("csv", f"{folder}/csv"): spark.read.csv(f"{folder}/csv"),
@@ -171,8 +172,14 @@ def test_datasets_are_named_by_what_spark_reads(rows: DataFrame, spark: SparkSes
         Dataset("text", f"{folder}/csv"): spark.readStream.text(f"{folder}/csv"),
     }
     assert {dataset: fields_of(frame).sources() for dataset, frame in named.items()} == {one: [one] for one in named}
-    view = fields_of(spark.sql("SELECT id FROM field_view"))
-    assert view.sources() == [Dataset("parquet", f"{folder}/rows")]
+
+
+def test_a_view_is_what_it_is_made_from(rows: DataFrame, spark: SparkSession, tmp_path: Path) -> None:
+    session = spark.newSession()
+    session.read.parquet(str(tmp_path / "rows")).createOrReplaceTempView("field_view")
+    assert fields_of(session.sql("SELECT id FROM field_view")).sources() == [
+        Dataset("parquet", f"file:{tmp_path}/rows")
+    ]
 
 
 def test_each_way_to_a_table_of_ours_gives_its_name(spark: SparkSession, tmp_path: Path) -> None:

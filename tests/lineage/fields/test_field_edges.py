@@ -85,3 +85,8 @@ def test_no_two_fields_share_a_transformation() -> None:
     outputs = {operation.name: operation.outputs for operation in operations}
     for operation in operations:
         assert all(given.field in outputs[given.origin] for given in operation.inputs)
+
+
+def test_columns_of_one_name_have_transformations_of_their_own() -> None:
+    names = [operation.name for operation in operations_of(replace(LINEAGE, fields=(*FIELDS, *FIELDS)))]
+    assert len(set(names)) == len(names)

@@ -48,9 +48,9 @@ def test_one_wrong_expected_edge_is_found(at: int, case_session: CaseSession) ->
     start, end, subtype, is_masked = edge = max(expected)
     wrong = [
         expected - {edge},
-        expected | {("t.a", "k", subtype, False)},
+        expected | {("t.a", "out.k", subtype, False)},
         expected - {edge} | {("t.other", end, subtype, is_masked)},
-        expected - {edge} | {(start, "other", subtype, is_masked)},
+        expected - {edge} | {(start, "out.other", subtype, is_masked)},
         expected - {edge} | {(start, end, "WINDOW", is_masked)},
         expected - {edge} | {(start, end, subtype, not is_masked)},
     ]

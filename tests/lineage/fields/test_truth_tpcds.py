@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 
 import pytest
 from pyspark.sql import SparkSession
@@ -29,17 +30,16 @@ WITHOUT_INPUTS = {
 
 
 @pytest.fixture(scope="module")
-def tpcds(spark: SparkSession) -> SparkSession:
-    """A session with the tables as views of no rows: each is a leaf of the plan."""
+def tpcds(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A session with the tables, which have no rows."""
     session = spark.newSession()
-    tables = json.loads((TRUTH / "tpcds_schema.json").read_text("utf-8"))
-    session.sql("CREATE DATABASE IF NOT EXISTS tpcds")
+    session.sql(f"CREATE DATABASE tpcds LOCATION '{tmp_path_factory.mktemp('tpcds')}'")
     session.sql("USE tpcds")
-    for name, columns in tables.items():
+    for name, columns in json.loads((TRUTH / "tpcds_schema.json").read_text("utf-8")).items():
         declared = ", ".join(f"`{column}` {kind}" for column, kind in columns.items())
-        session.sql(f"DROP TABLE IF EXISTS {name}")
         session.sql(f"CREATE TABLE {name} ({declared}) USING parquet")
-    return session
+    yield session
+    session.sql("DROP DATABASE tpcds CASCADE")
 
 
 @pytest.mark.parametrize(

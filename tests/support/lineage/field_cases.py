@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any  # Any: parsed JSON
 
 from pyspark.sql import SparkSession
 
-from lakelog.lineage.fields.field_edges import EdgeKind, Edges, FieldEdge, all_of, along
+from lakelog.lineage.fields.field_edges import Edges, FieldEdge, all_of, along
 from lakelog.lineage.fields.plans.plan_fields import PlanFields
 from lakelog.spark.attaching import catalog_of
 from lakelog.spark.catalog_plugin.statement_fields import fields_of_statement
@@ -46,32 +46,20 @@ class FieldCase:
         return "dataset" in self.content
 
     def expected(self) -> set[FoundEdge]:
-        """The edges that are expected, with the columns of the target by their names."""
+        """The edges that are expected."""
         edges = self.content["edges"]
         if not self.has_kinds:
-            return {(start, _column(end, self._tables()), "DIRECT", False) for start, end in edges}
-        to_fields = {(one["from"], _column(one["to"], self._tables()), one["subtype"], one["masking"]) for one in edges}
+            return {(start, end, "DIRECT", False) for start, end in edges}
+        to_fields = {(one["from"], one["to"], one["subtype"], one["masking"]) for one in edges}
         return to_fields | {
             (one["from"], "*", one["subtype"], one["masking"]) for one in self.content.get("dataset", ())
         }
-
-    def _tables(self) -> list[str]:
-        """All tables that an edge may lead to, the longest names first."""
-        words = {word for text in self.content["statements"] for word in re.findall(r"[\w.]+", text)}
-        return sorted({"out", *self.content["tables"], *words}, key=len, reverse=True)
 
 
 def cases_of(file: str) -> list[FieldCase]:
     """The cases of a file."""
     content = json.loads((TRUTH / f"{file}.json").read_text("utf-8"))
     return [FieldCase(file, case) for case in content["cases"]]
-
-
-def _column(end: str, tables: Sequence[str]) -> str:
-    """The column of an edge's end, below the longest name of a table that fits."""
-    table = next((name for name in tables if end.startswith(f"{name}.")), None)
-    assert table is not None, end
-    return end[len(table) + 1 :]
 
 
 @dataclass(slots=True)
@@ -161,12 +149,21 @@ class CaseSession:
             self.session.sql(f"DROP {made}")
         for name in self._made:
             self.session.sql(f"DROP TABLE {name}")
+        for name in self._databases:
+            if not name.startswith(LAKE) and not name.endswith(".default"):
+                self.session.sql(f"DROP DATABASE {name} CASCADE")
 
 
 def _shown(case: FieldCase, found: PlanFields, written: Mapping[str, PlanFields]) -> set[FoundEdge]:
     """The edges of a lineage in the form of a case, from the first tables on."""
+    target = "out" if found.lineage.target is None else _short(found.lineage.target.name)
     shown = {
-        (_start(edge), one.name, edge.kind.subtype if case.has_kinds else "DIRECT", edge.is_masked and case.has_kinds)
+        (
+            _start(edge),
+            f"{target}.{one.name}",
+            edge.kind.subtype if case.has_kinds else "DIRECT",
+            edge.is_masked and case.has_kinds,
+        )
         for one in found.lineage.fields
         for edge in _from_first(one.edges, written)
         if case.has_kinds or edge.kind.is_direct
@@ -186,8 +183,13 @@ def _before(edge: FieldEdge, written: Mapping[str, PlanFields]) -> Edges:
     if earlier is None:
         return frozenset([edge])
     inputs = next(one.edges for one in earlier.lineage.fields if one.name == edge.source.column)
-    return along(_from_first(inputs, written), edge.kind or EdgeKind.IDENTITY, is_masking=edge.is_masked)
+    return along(_from_first(inputs, written), edge.kind, is_masking=edge.is_masked)
 
 
 def _start(edge: FieldEdge) -> str:
-    return f"{edge.source.dataset.name.removeprefix('default.')}.{edge.source.column}"
+    return f"{_short(edge.source.dataset.name)}.{edge.source.column}"
+
+
+def _short(table: str) -> str:
+    """The name of a table in a case."""
+    return table.removeprefix("default.")

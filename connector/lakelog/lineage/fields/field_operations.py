@@ -6,6 +6,7 @@ no two fields share a transformation. Source: CDAP, "Field Level Lineage".
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -59,12 +60,12 @@ def operations_of(lineage: FieldLineage) -> Sequence[FieldOperation]:
     transforms = [
         FieldOperation(
             kind=OperationKind.TRANSFORM,
-            name=f"make {field.name}",
+            name=name,
             description=field.description,
             inputs=tuple(_input(names, source) for source in sorted({edge.source for edge in field.edges})),
             outputs=(field.name,),
         )
-        for field in lineage.fields
+        for name, field in zip(_names(lineage), lineage.fields, strict=True)
     ]
     written = FieldOperation(
         kind=OperationKind.WRITE,
@@ -73,6 +74,17 @@ def operations_of(lineage: FieldLineage) -> Sequence[FieldOperation]:
         inputs=tuple(OperationInput(origin=one.name, field=one.outputs[0]) for one in transforms),
     )
     return [*reads, *transforms, written]
+
+
+def _names(lineage: FieldLineage) -> list[str]:
+    """A name for the transformation of each field; a query may have several columns of one name."""
+    counts: Counter[str] = Counter()
+    names: list[str] = []
+    for field in lineage.fields:
+        counts[field.name] += 1
+        count = counts[field.name]
+        names.append(f"make {field.name}" if count == 1 else f"make {field.name}, number {count}")
+    return names
 
 
 def _input(names: dict[Dataset, str], source: SourceField) -> OperationInput:
