@@ -25,7 +25,11 @@ def table(tmp_path: Path) -> Table:
     [
         ("snapshot", {"as_of": 1}, r"Table\.snapshot takes no keyword 'as_of'; .* timestamp, watermark, tag"),
         ("to_arrow", {"column": "id"}, r"Table\.to_arrow takes no keyword 'column'.*did you mean 'columns'\?"),
-        ("write", {"kinds": []}, r"rows, mode, where, row_kinds, merge_schema, change_tracking; did you mean 'row_kinds'\?"),
+        (
+            "write",
+            {"kinds": []},
+            r"row_kinds, merge_schema, change_tracking; did you mean 'row_kinds'\?",
+        ),
         ("truncate", {"older": 1}, "its keywords are none$"),
     ],
 )
