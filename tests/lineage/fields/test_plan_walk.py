@@ -120,3 +120,17 @@ def test_the_description_has_the_definitions_of_the_names() -> None:
     inner = project([alias(5, "s", plus(attribute(1, "a"), attribute(2, "b")))], AB)
     lineage = found(project([alias(6, "x", plus(attribute(5, "s"), attribute(5, "s")))], inner)).lineage
     assert lineage.fields[0].description == "((a + b) + (a + b))"
+
+
+def test_a_name_in_a_sub_query_is_that_of_the_nearest_query_that_has_it() -> None:
+    """A sub-query in a sub-query, which names a column of the outermost query."""
+
+    def outer(number: int, name: str) -> list[Node]:
+        return [node("OuterReference", 0, e=attribute(number, name))]
+
+    innermost = project([alias(31, "x", outer(1, "a"))], relation((21, "k")))
+    inner = project([alias(32, "y", [node("ScalarSubquery", 0, plan=innermost)])], relation((11, "j")))
+    tree = project([alias(33, "z", [node("ScalarSubquery", 0, plan=inner)])], AB)
+    lineage = fields_of_plan(tree, {1: TABLE, 11: Dataset("lake", "db.j"), 21: Dataset("lake", "db.k")}).lineage
+    assert edges(lineage) == {("a", "z", EdgeKind.IDENTITY)}
+    assert [one.is_opaque for one in lineage.fields] == [False]

@@ -72,10 +72,13 @@ def _type_of(members: dict[str, Any]) -> object:
 
 
 def _outer(scope: Scope, members: dict[str, Any], _: Sequence[Derived]) -> Derived:
-    """A name of the query around a sub-query."""
-    if scope.outer is None:
-        return opaque(scope.columns.values(), "outer")
-    return scope.outer.derive(members.get("e") or members["namedExpression"])
+    """A name of the query around a sub-query, the nearest that has it."""
+    tree: Tree = members.get("e") or members["namedExpression"]
+    ids = {id_of(one) for one in tree if simple_name(one["class"]) == "AttributeReference"}
+    around = scope.outer
+    while around is not None and around.outer is not None and not ids <= around.columns.keys():
+        around = around.outer
+    return opaque(scope.columns.values(), "outer") if around is None else around.derive(tree)
 
 
 def _scalar_subquery(scope: Scope, members: dict[str, Any], _: Sequence[Derived]) -> Derived:
