@@ -134,3 +134,40 @@ def test_a_name_in_a_sub_query_is_that_of_the_nearest_query_that_has_it() -> Non
     lineage = fields_of_plan(tree, {1: TABLE, 11: Dataset("lake", "db.j"), 21: Dataset("lake", "db.k")}).lineage
     assert edges(lineage) == {("a", "z", EdgeKind.IDENTITY)}
     assert [one.is_opaque for one in lineage.fields] == [False]
+
+
+def test_a_merge_that_spark_runs_has_the_values_of_its_instructions() -> None:
+    """MERGE ... WHEN MATCHED AND c > a THEN UPDATE SET b = c, in the form in which Spark rewrites it."""
+
+    def keep(condition: list[Node], *output: list[Node]) -> list[Node]:
+        children = [condition, *output]
+        at = list(range(1, len(children)))
+        return [node("Keep", len(children), condition=0, output=at), *(one for child in children for one in child)]
+
+    always = [node("Literal", 0, value="true", dataType="boolean")]
+    operation = [node("Literal", 0, value="2", dataType="integer")]
+    chosen = [node("GreaterThan", 2), *attribute(3, "c"), *attribute(1, "a")]
+    joined = [
+        node("Join", 2, joinType={"object": "LeftOuter$"}, condition=attribute(1, "a")),
+        *AB,
+        *relation((3, "c")),
+    ]
+    rows = [
+        node(
+            "MergeRows",
+            1,
+            matchedInstructions=[
+                keep(chosen, operation, attribute(1, "a"), attribute(3, "c")),
+                keep(always, operation, attribute(1, "a"), attribute(2, "b")),
+            ],
+            notMatchedInstructions=[],
+            output=[attribute(40, "__row_operation"), attribute(41, "a"), attribute(42, "b")],
+        ),
+        *joined,
+    ]
+    tree = [node("ReplaceData", 1, table=AB, query=0), *rows]
+    result = fields_of_plan(tree, {1: TABLE, 3: Dataset("lake", "db.s")})
+    assert result.opaque_operators == frozenset()
+    assert edges(result.lineage) == {("c", "b", EdgeKind.IDENTITY)}
+    indirect = {(edge.source.name, edge.kind) for edge in result.lineage.dataset}
+    assert indirect == {("a", EdgeKind.JOIN), ("a", EdgeKind.FILTER), ("c", EdgeKind.FILTER)}

@@ -27,6 +27,16 @@ SPARK_CATALOG = "spark_catalog"
 _NAME_MAX = 500
 _VIEW = "CreateViewCommand"
 _WITH_QUERY = frozenset({"CreateDataSourceTableAsSelectCommand", "CreateHiveTableAsSelectCommand"})
+_ON_RELATION = frozenset(
+    {
+        "AppendData",
+        "InsertOnlyMerge",
+        "OverwriteByExpression",
+        "OverwritePartitionsDynamic",
+        "ReplaceData",
+        "WriteDelta",
+    }
+)
 _INNER_RELATION = frozenset({"DataSourceV2ScanRelation", "StreamingDataSourceV2ScanRelation"})
 _V2 = frozenset({"DataSourceV2Relation", *_INNER_RELATION})
 _NAMED = frozenset({"CreateTableAsSelect", "ReplaceTableAsSelect"})
@@ -75,7 +85,7 @@ def target_of(plan: Any, jvm: Any) -> Dataset | None:  # a Java LogicalPlan, and
             return _of_identifier(plan.name())
         case kind if kind in _NAMED:
             return _of_resolved(plan.name())
-        case "AppendData" | "OverwriteByExpression" | "OverwritePartitionsDynamic":
+        case kind if kind in _ON_RELATION:
             return dataset_of_leaf(plan.table(), jvm)
         case "UpdateTable" | "DeleteFromTable" | "MergeIntoTable":
             target = plan.targetTable() if kind == "MergeIntoTable" else plan.table()

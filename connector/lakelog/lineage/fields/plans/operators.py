@@ -10,6 +10,7 @@ from lakelog.lineage.fields.plans.derived import Column, Derived, Rows, RowsUnde
 from lakelog.lineage.fields.plans.expressions import Scope
 from lakelog.lineage.fields.plans.plan_tree import PlanNode, Tree, children_of, id_of, simple_name
 
+_INSTRUCTIONS = ("matchedInstructions", "notMatchedInstructions", "notMatchedBySourceInstructions")
 _OUTPUTS = ("output", "outputAttrs", "outputAttributes", "generatorOutput", "serializer")
 
 
@@ -170,6 +171,26 @@ def _without_nulls(values: Sequence[Derived]) -> Sequence[Derived]:
     return [value for value in values if value.edges or value.text != "NULL"] or values
 
 
+def _merge_rows(step: PlanStep) -> Rows:
+    """Spark's own MERGE, after the join of target and source: each instruction keeps a row, changed or not.
+
+    Source: Spark, `org.apache.spark.sql.catalyst.plans.logical.MergeRows`.
+    """
+    kept: list[list[Derived]] = []
+    conditions: list[Tree] = []
+    for instruction in (tree for member in _INSTRUCTIONS for tree in step.node.trees(member)):
+        members, children = instruction[0], children_of(instruction)
+        conditions.append(children[members["condition"]])
+        for member in ("output", "otherOutput"):
+            places = members.get(member)
+            if places:
+                kept.append([step.scope.derive(children[at]) for at in places])
+    found = RowsUnderWay()
+    for tree, *values in zip(step.node.trees("output"), *kept, strict=True):
+        found.add(column_of(tree), merged(values))
+    return found.rows(step.dataset(step.scope.edges(conditions, EdgeKind.FILTER)))
+
+
 def _union(step: PlanStep) -> Rows:
     return _by_position(step, step.inputs)
 
@@ -242,6 +263,7 @@ OPERATORS: dict[str, Operator] = _UNCHANGED | {
     "Intersect": _set_operation,
     "Join": _join,
     "LateralJoin": _lateral_join,
+    "MergeRows": _merge_rows,
     "Project": _project,
     "Sort": _sort,
     "Union": _union,

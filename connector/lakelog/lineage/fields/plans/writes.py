@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lakelog.lineage.fields.field_edges import EdgeKind, Edges, all_of
 from lakelog.lineage.fields.plans.derived import Derived, Rows, merged
@@ -73,6 +73,20 @@ def _created(walk: PlanWalk, node: PlanNode) -> Written:
     return _by_position(_query(walk, node), [])
 
 
+def _row_level(walk: PlanWalk, node: PlanNode) -> Written:
+    """A row statement that Spark runs itself, on a table of another catalog: the query has the rows after it."""
+    rows = _query(walk, node)
+    target = walk.rows_of_tree(node.trees("table")[0])
+    found = {column.name: value for column, value in zip(rows.output, rows.values(), strict=True)}
+    values: list[tuple[str, Derived]] = []
+    for column in target.output:
+        kept = target.columns[column.id].edges
+        value = found.get(column.name)
+        if value is not None and (not value.edges or value.edges - kept):  # a column that keeps its value has no edge
+            values.append((column.name, replace(value, edges=value.edges - kept)))
+    return Written(values, rows.dataset, rows)
+
+
 def _update(walk: PlanWalk, node: PlanNode) -> Written:
     target = walk.rows_of(node.children[0])
     scope = walk.scope([target])
@@ -136,9 +150,11 @@ _WRITES: dict[str, Callable[[PlanWalk, PlanNode], Written]] = {
     "MergeIntoTable": _merge,
     "OverwriteByExpression": _table,
     "OverwritePartitionsDynamic": _table,
+    "ReplaceData": _row_level,
     "ReplaceTableAsSelect": _created,
     "SaveIntoDataSourceCommand": _created,
     "UpdateTable": _update,
+    "WriteDelta": _row_level,
     "WriteToDataSourceV2": _created,
     "WriteToMicroBatchDataSource": _created,
 }
