@@ -33,6 +33,7 @@ from lakelog.sql import connect
 
 Rows = Sequence[Sequence[object]]
 KINDS = ("merged", "compacted")
+ENGINES = ("spark", "duckdb")
 
 
 def make(session: SparkSession, work: Path, scale: float) -> None:
@@ -54,13 +55,14 @@ def make(session: SparkSession, work: Path, scale: float) -> None:
         session.sql(f"CALL bench.sys.compact('compacted.{name}')")
 
 
-def run(session: SparkSession, work: Path, scale: float, repeats: int) -> dict[str, object]:
-    """The figures."""
+def run(session: SparkSession, work: Path, scale: float, repeats: int, engines: Sequence[str]) -> dict[str, object]:
+    """The figures of these engines."""
     attach(session, "bench", work / "lake")
     make(session, work, scale)
     ways = {"spark_plain": in_spark(session, "spark_catalog.plain"), "duckdb_plain": in_duckdb(work / "plain")}
     for kind in KINDS:
         ways |= {f"spark_{kind}": in_spark(session, f"bench.{kind}"), f"duckdb_{kind}": in_lakelog(work / "lake", kind)}
+    ways = {way: run_once for way, run_once in ways.items() if way.startswith(tuple(engines))}
     summary: dict[str, object] = {"benchmark": "sql", "scale": scale}
     sums = dict.fromkeys(ways, 0.0)
     for query, text in tpch.queries(scale).items():
@@ -71,10 +73,11 @@ def run(session: SparkSession, work: Path, scale: float, repeats: int) -> dict[s
             wall = median_wall_s(measures)
             sums[way] += wall
             summary[f"{query}_{way}_ms"] = round(wall * 1_000)
-    for engine in ("spark", "duckdb"):
+    for engine in engines:
         by_kind = [round(sums[f"{engine}_{kind}"] / sums[f"{engine}_plain"], 3) for kind in KINDS]
         summary |= dict(zip((f"ratio_{engine}", f"ratio_{engine}_compacted"), by_kind, strict=True))
-    return summary | {f"{way}_s": round(wall, 2) for way, wall in sums.items()} | statement(session, work, repeats)
+    summary |= {f"{way}_s": round(wall, 2) for way, wall in sums.items()}
+    return summary | statement(session, work, repeats) if "spark" in engines else summary
 
 
 def in_spark(session: SparkSession, database: str) -> Callable[[str], Rows]:
@@ -114,10 +117,10 @@ def timed(run_once: Callable[[str], Rows], text: str) -> Measure:
 
 def check(query: str, found: Mapping[str, Rows]) -> None:
     """End the benchmark if two ways have other answers."""
-    wanted = found["spark_plain"]
+    first, wanted = next(iter(found.items()))
     for way, rows in found.items():
         if len(rows) != len(wanted) or not all(is_same(*pair) for pair in zip(rows, wanted, strict=True)):
-            sys.exit(f"{query} has other rows in {way}: {list(rows)[:3]} and {list(wanted)[:3]}")
+            sys.exit(f"{query} has other rows in {way}: {list(rows)[:3]}, {list(wanted)[:3]} in {first}")
 
 
 def is_same(one: Sequence[object], other: Sequence[object]) -> bool:
@@ -159,11 +162,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--small", action="store_true", help="few rows, to see that it runs: its ratios mean nothing")
     parser.add_argument("--json", action="store_true", help="the last line is one JSON object")
+    parser.add_argument("--engine", choices=ENGINES, help="only this engine; both without it")
     arguments = parser.parse_args()
+    engines = ENGINES if arguments.engine is None else (arguments.engine,)
     with tempfile.TemporaryDirectory(prefix="lakelog-bench-") as folder:
         session = make_session()
         try:
-            summary = run(session, Path(folder), *((0.01, 1) if arguments.small else (1, 3)))
+            summary = run(session, Path(folder), *((0.01, 1) if arguments.small else (1, 3)), engines)
         finally:
             session.stop()
     for name, value in summary.items():
