@@ -165,10 +165,11 @@ def main() -> None:
     parser.add_argument("--engine", choices=ENGINES, help="only this engine; both without it")
     arguments = parser.parse_args()
     engines = ENGINES if arguments.engine is None else (arguments.engine,)
+    scale, repeats = (0.01, 1) if arguments.small else (1, 3)
     with tempfile.TemporaryDirectory(prefix="lakelog-bench-") as folder:
         session = make_session()
         try:
-            summary = run(session, Path(folder), *((0.01, 1) if arguments.small else (1, 3)), engines)
+            summary = run(session, Path(folder), scale, repeats, engines)
         finally:
             session.stop()
     for name, value in summary.items():
