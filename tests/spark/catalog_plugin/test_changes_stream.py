@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from lakelog.catalog import Catalog, Table
 from lakelog.lineage.records.record import TableSource, TableVersion, batches_of
-from lakelog.spark import LakelogSink, attach, detach
+from lakelog.spark import LakelogSink
 
 Rows = list[tuple[object, ...]]
 COMMITS = (
@@ -24,14 +23,6 @@ COMMITS = (
 )
 KEYED = "(id BIGINT NOT NULL, v STRING, n INT, PRIMARY KEY (id))"
 pytestmark = pytest.mark.integration
-
-
-@pytest.fixture
-def session(spark: SparkSession, tmp_path: Path) -> Iterator[SparkSession]:
-    made = spark.newSession()
-    attach(made, "lake", tmp_path / "lake")
-    yield made
-    detach(made, "lake")
 
 
 def run(rows: DataFrame, folder: Path) -> Rows:

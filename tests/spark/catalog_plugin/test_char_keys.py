@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,7 +11,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from lakelog.catalog import Catalog, Table
-from lakelog.spark import attach, detach
 
 KINDS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "key": ("c", {"bucket": "1"}),
@@ -20,14 +19,6 @@ KINDS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "append": ("", {}),
 }
 ROWS = pa.table({"c": ["a", "b", "d"], "n": pa.array([1, 2, 4], pa.int32()), "v": ["x", None, "z"]})
-
-
-@pytest.fixture
-def session(spark: SparkSession, tmp_path: Path) -> Iterator[SparkSession]:
-    made = spark.newSession()
-    attach(made, "lake", tmp_path / "lake")
-    yield made
-    detach(made, "lake")
 
 
 def new_table(folder: Path, kind: str) -> Table:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any  # Any: py4j gives Java objects without types
 
@@ -12,7 +11,6 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.catalog import Catalog
-from lakelog.spark import attach, detach
 from lakelog.spark.catalog_plugin import table_scan
 from lakelog.spark.catalog_plugin.java.java_predicates import pushed_filter
 from tests.support.examples import examples
@@ -48,14 +46,6 @@ LITERALS = {
     "local": ("TIMESTAMP_NTZ'1970-01-01 01:00:00'",),
     "raw": ("X'3137'",),
 }
-
-
-@pytest.fixture
-def session(spark: SparkSession, tmp_path: Path) -> Iterator[SparkSession]:
-    made = spark.newSession()
-    attach(made, "lake", tmp_path / "lake")
-    yield made
-    detach(made, "lake")
 
 
 def plan(rows: DataFrame) -> str:

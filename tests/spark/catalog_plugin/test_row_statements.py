@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -18,7 +18,6 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from lakelog.catalog import Catalog
-from lakelog.spark import attach, detach
 from tests.support.examples import examples
 
 ROOT = Path(__file__).parents[3]
@@ -28,14 +27,6 @@ OPTIONS = {
     "deletion vectors": ", 'deletion-vectors.enabled'='true'",
     "lookup": ", 'changelog-producer'='lookup'",
 }
-
-
-@pytest.fixture
-def session(spark: SparkSession, tmp_path: Path) -> Iterator[SparkSession]:
-    made = spark.newSession()
-    attach(made, "lake", tmp_path / "lake")
-    yield made
-    detach(made, "lake")
 
 
 def values_of(rows: Mapping[int, tuple[str | None, int]]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,18 +13,10 @@ from pyspark.sql import SparkSession
 
 from lakelog.catalog import Catalog, ConflictError, Table
 from lakelog.lineage.records.record import TableSource, TableVersion, batches_of
-from lakelog.spark import attach, detach, error_of
+from lakelog.spark import error_of
 from lakelog.spark.catalog_plugin import write_proxy
 from lakelog.spark.catalog_plugin.java.jvm import Jvm
 from lakelog.spark.catalog_plugin.recording import recorded_statement
-
-
-@pytest.fixture
-def session(spark: SparkSession, tmp_path: Path) -> Iterator[SparkSession]:
-    made = spark.newSession()
-    attach(made, "lake", tmp_path / "lake")
-    yield made
-    detach(made, "lake")
 
 
 def rows_of(session: SparkSession, name: str) -> list[tuple[object, ...]]:

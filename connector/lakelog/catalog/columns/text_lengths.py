@@ -52,19 +52,25 @@ def with_stored_text(rows: pa.Table, fields: Sequence[DataField], *, kept: Colle
 
 
 def stored_rows(
-    rows: pa.Table, names: Sequence[str], known: Iterable[pa.RecordBatch], fields: Sequence[DataField], *, what: str
+    rows: pa.Table,
+    sides: Sequence[Sequence[str]],
+    known: Iterable[pa.RecordBatch],
+    fields: Sequence[DataField],
+    *,
+    what: str,
 ) -> pa.Table:
-    """The rows with the values in the columns `names` as a table stores them; those that it does not have are padded.
+    """The rows with the values in the columns of each side as a table stores them; those that it lacks are padded.
 
     `known` are the stored values, in columns of `fields`; those of other writers may lack the spaces of a CHAR. Raises
     InvalidRequestError for values that are stored with spaces and without.
     """
     wanted = [field.name for field in fields]
-    given = with_stored_text(rows.select(names).rename_columns(wanted), fields)
-    asked = pl.DataFrame(given)
+    given = [with_stored_text(rows.select(names).rename_columns(wanted), fields) for names in sides]
+    types = given[0].schema
+    asked = pl.concat([pl.DataFrame(one) for one in given])
     variants = asked.clear().with_columns(pl.lit(None, asked.schema[name]).alias(_STORED + name) for name in wanted)
     for batch in known:
-        stored = pa.Table.from_batches([batch]).cast(given.schema)
+        stored = pa.Table.from_batches([batch]).cast(types)
         texts = pl.DataFrame(stored).rename(lambda name: _STORED + name)
         padded = pl.DataFrame(with_stored_text(stored, fields)).hstack(texts)
         variants = pl.concat([variants, padded.join(asked, on=wanted, how="semi", nulls_equal=True)]).unique()
@@ -76,11 +82,10 @@ def stored_rows(
             "written: delete those of one form with Table.delete before"
         )
     known_rows = variants.with_columns(pl.lit(value=True).alias(_IS_STORED))
-    found = asked.join(known_rows, on=wanted, how="left", maintain_order="left", nulls_equal=True)
-    is_stored = found[_IS_STORED].is_not_null()
-    for name, own in zip(names, wanted, strict=True):
-        values = found[_STORED + own].zip_with(is_stored, found[own])
-        rows = rows.set_column(
-            rows.column_names.index(name), name, values.to_arrow().cast(given.schema.field(own).type)
-        )
+    for names, one in zip(sides, given, strict=True):
+        found = pl.DataFrame(one).join(known_rows, on=wanted, how="left", maintain_order="left", nulls_equal=True)
+        is_stored = found[_IS_STORED].is_not_null()
+        for name, own in zip(names, wanted, strict=True):
+            values = found[_STORED + own].zip_with(is_stored, found[own]).to_arrow()
+            rows = rows.set_column(rows.column_names.index(name), name, values.cast(types.field(own).type))
     return rows

@@ -210,13 +210,15 @@ class RowChanges:
         fields = schema.select(names)
         if not char_lengths(fields):
             return found
-        for side in (OLD,) if schema.is_change_log else (OLD, NEW):
-            members = [member(side, self._names.index(name)) for name in names]
-            if members[0] in found.column_names:
-                base = self.base
-                known = () if base is None else self.table.to_batches(columns=names, snapshot_id=base.id)
-                found = stored_rows(found, members, known, fields, what=self.what)
-        return found
+        sides = [
+            [member(side, self._names.index(name)) for name in names]
+            for side in ((OLD,) if schema.is_change_log else (OLD, NEW))
+        ]
+        sides = [members for members in sides if members[0] in found.column_names]
+        if not sides:
+            return found
+        known = () if self.base is None else self.table.to_batches(columns=names, snapshot_id=self.base.id)
+        return stored_rows(found, sides, known, fields, what=self.what)
 
     @property
     def _places(self) -> list[Column]:

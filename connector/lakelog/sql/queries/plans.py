@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,8 @@ from lakelog.sql.queries.reading import QueryTables, name_of_table
 
 if TYPE_CHECKING:
     from lakelog.filestore import FileStoreTable
+    from lakelog.filestore.metadata.snapshots import Snapshot
+    from lakelog.filestore.read import DataSplit
     from lakelog.filestore.refs import SnapshotChoice
 
 _MARK = re.compile(r"\b__lakelog_")
@@ -47,15 +49,15 @@ class PlannedTables(QueryTables):
         """The rows of a query within the query, such as the one that names a state."""
         return QueryTables(names=self.names).run(query)
 
-    def _register_files(self, name: str, files: FileStoreTable, choice: SnapshotChoice) -> None:
-        columns = files.travelled(**choice)[0].schema.arrow_schema
+    def _register_files(self, name: str, files: FileStoreTable, snapshot: Snapshot, choice: SnapshotChoice) -> None:  # noqa: ARG002  # `choice` names it
+        columns = files.schema.arrow_schema
         number = len(self.scanned)
         rows = pa.schema([one.with_name(f"scan{number}:{one.name}") for one in columns]).empty_table()
         self.connection.register(f"scan{number}", dataset(rows))  # into which DuckDB pushes filters
         chosen = ", ".join(
             f"{quoted(given)} AS {quoted(one)}" for given, one in zip(rows.column_names, columns.names, strict=True)
         )
-        self.connection.execute(f"CREATE TEMP VIEW {quoted(name)} AS SELECT {chosen} FROM scan{number}")
+        self._view(name, chosen, f"scan{number}")
         self.scanned.append(_Scanned(name=name_of_table(name), files=files, choice=choice))
 
 
@@ -118,9 +120,14 @@ def _scan(scanned: list[_Scanned], told: Mapping[str, Any]) -> str | None:
     line = f"Scan {read.name}{state}: {names};"
     if filters:
         line += f" where {' AND '.join(filters)};"
-    counts = [sum(len(split.files) for split in one.splits) for one in (part, everything)]
-    sizes = [sum(split.size_bytes for split in one.splits) for one in (part, everything)]
-    return f"{line} {counts[0]:,} of {counts[1]:,} files, {sizes[0]:,} of {sizes[1]:,} bytes"
+    return f"{line} {files_of(part.splits, everything.splits)}"
+
+
+def files_of(chosen: Sequence[DataSplit], every: Sequence[DataSplit]) -> str:
+    """How many files, and bytes, of how many."""
+    counts = [sum(len(split.files) for split in splits) for splits in (chosen, every)]
+    sizes = [sum(split.size_bytes for split in splits) for splits in (chosen, every)]
+    return f"{counts[0]:,} of {counts[1]:,} files, {sizes[0]:,} of {sizes[1]:,} bytes"
 
 
 def _condition(read: _Scanned, given: str) -> str | None:

@@ -16,6 +16,7 @@ from lakelog.catalog.tables.row_actions import stored_member
 from lakelog.common.errors import InvalidRequestError, LakelogError
 from lakelog.common.quoting import quoted, shown
 from lakelog.filestore.options import LINEAGE_CAPTURE
+from lakelog.filestore.read import snapshot_relation
 from lakelog.filestore.refs import SnapshotChoice
 from lakelog.filestore.write import is_by_place
 from lakelog.lineage.records.declared import with_lineage
@@ -174,13 +175,11 @@ class QueryTables:
         if not table.db and table.name in self.given:
             return self._note(table.name, table, lambda: self._register_rows(table.name, self.given[table.name]))
         found = self.names.resolved(table)
+        if is_changed(table):
+            before = f"{found}{_BEFORE}"
+            return self._note(before, table, lambda: self._register_changed(before, found))
         clauses = table.args.get("version")
-        state = "" if clauses is None else f" {clauses.sql(dialect=LakelogDialect)}"
-        if is_changed(table):
-            state = _BEFORE
-        name = f"{found}{state}"
-        if is_changed(table):
-            return self._note(name, table, lambda: self._register_changed(name, found))
+        name = f"{found}" if clauses is None else f"{found} {clauses.sql(dialect=LakelogDialect)}"
         return self._note(name, table, lambda: self._register(name, found, clauses))
 
     def _note(self, name: str, table: exp.Table, register: Callable[[], pa.Schema]) -> str:
@@ -235,7 +234,7 @@ class QueryTables:
                 choice = {"snapshot_id": snapshot.id}
         read = source_of_table(shown, mode=ReadMode.BATCH)
         self.sources[name] = replace(read, end=version_of(snapshot), is_exact=True)
-        self._register_table(name, shown, None if snapshot is None else choice)
+        self._register_table(name, shown, snapshot, choice)
         return shown.schema.arrow_schema
 
     def _register_changed(self, name: str, found: FoundName) -> pa.Schema:
@@ -245,13 +244,20 @@ class QueryTables:
         snapshot = self.newest[str(found)] = self.bases[str(found)] if str(found) in self.bases else files.snapshot()
         fields = files.schema.fields
         stored = {stored_member(at): one.name for at, one in enumerate(fields) if char_lengths([one])}
-        self._register_table(name, files, None if snapshot is None else {"snapshot_id": snapshot.id}, stored)
+        choice: SnapshotChoice = {} if snapshot is None else {"snapshot_id": snapshot.id}
+        self._register_table(name, files, snapshot, choice, stored=stored)
         return files.schema.arrow_schema
 
     def _register_table(
-        self, name: str, files: FileStoreTable, choice: SnapshotChoice | None, stored: Mapping[str, str] | None = None
+        self,
+        name: str,
+        files: FileStoreTable,
+        snapshot: Snapshot | None,
+        choice: SnapshotChoice,
+        *,
+        stored: Mapping[str, str] | None = None,
     ) -> None:
-        """Register the rows of a table at a state, None for no rows: CHAR columns are padded, as Spark reads them.
+        """Register the rows of a table at a snapshot, that of `choice`: CHAR columns are padded, as Spark reads them.
 
         `stored` are columns with the stored strings of others, by the names of these.
         """
@@ -259,10 +265,10 @@ class QueryTables:
         for one in files.schema.fields:
             self._lengths.setdefault(one.name.lower(), set()).add(lengths.get(one.name))
         below = f"{name}{_STORED}" if lengths else name
-        if choice is None:
+        if snapshot is None:
             self._register_rows(below, files.schema.arrow_schema.empty_table())
         else:
-            self._register_files(below, files, choice)
+            self._register_files(below, files, snapshot, choice)
         if lengths:
             columns = [
                 padded(quoted(one.name), lengths[one.name]) + f" AS {quoted(one.name)}"
@@ -271,20 +277,17 @@ class QueryTables:
                 for one in files.schema.fields
             ]
             columns += [f"{quoted(of)} AS {quoted(made)}" for made, of in (stored or {}).items()]
-            self.connection.execute(
-                f"CREATE TEMP VIEW {quoted(name)} AS SELECT {', '.join(columns)} FROM {quoted(below)}"
-            )
+            self._view(name, ", ".join(columns), below)
 
     def _register_rows(self, name: str, rows: pa.Table) -> pa.Schema:
         self.connection.register(name, rows)
         return rows.schema
 
-    def _register_files(self, name: str, files: FileStoreTable, choice: SnapshotChoice) -> None:
-        """Register the rows of a table at a snapshot."""
-        shown, snapshot = files.travelled(**choice)
-        view = None if snapshot is None else kept_engine(self.names).view_of(shown, snapshot)
+    def _register_files(self, name: str, files: FileStoreTable, snapshot: Snapshot, choice: SnapshotChoice) -> None:  # noqa: ARG002  # for plans
+        """Register the rows of a table at a snapshot, that of `choice`."""
+        view = kept_engine(self.names).view_of(files, snapshot)
         if view is None:
-            self.connection.register(name, files.to_duckdb(connection=self.connection, **choice))
+            self.connection.register(name, snapshot_relation(self.connection, files, snapshot))
         else:
             self._view(name, "*", view)
 

@@ -19,7 +19,7 @@ from lakelog.filestore.write import is_by_place
 from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.language.names import FoundName, SqlNames
 from lakelog.sql.language.parsing import parsed
-from lakelog.sql.queries.plans import PlannedTables, plan_lines
+from lakelog.sql.queries.plans import PlannedTables, files_of, plan_lines
 from lakelog.sql.queries.selects import with_names
 from lakelog.sql.statements.created_tables import new_table
 from lakelog.sql.statements.fitting import fitted
@@ -152,7 +152,4 @@ def _changed(made: RowStatement) -> str:
 def _files(table: Table, where: str | None) -> str:
     """The files of the partitions that meet a condition, or all."""
     every = table.store.planned().splits
-    chosen = table.store.planned(where=where).splits if where else every
-    counts = [sum(len(split.files) for split in splits) for splits in (chosen, every)]
-    sizes = [sum(split.size_bytes for split in splits) for splits in (chosen, every)]
-    return f"{counts[0]:,} of {counts[1]:,} files, {sizes[0]:,} of {sizes[1]:,} bytes"
+    return files_of(table.store.planned(where=where).splits if where else every, every)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 import polars as pl
 import pyarrow as pa
@@ -12,8 +13,12 @@ import pyarrow as pa
 from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.threads import in_threads, thread_count
 from lakelog.common.types import DataField
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
 from lakelog.filestore.predicate import Predicate
+from lakelog.filestore.predicate.tree import And
+from lakelog.filestore.read.fallback import plan_read
 from lakelog.filestore.read.scan import DataSplit
 from lakelog.filestore.read.split_rows import read_frames, read_splits
 
@@ -31,6 +36,27 @@ class PlannedRead:
     skip: Predicate | None = None
     splits: Sequence[DataSplit]
     budget_bytes: int
+
+    @classmethod
+    def of(
+        cls,
+        table: TableStore,
+        snapshot: Snapshot | None,
+        fields: Sequence[DataField],
+        *,
+        where: Predicate | None = None,
+        skip: Predicate | None = None,
+    ) -> Self:
+        """The read of a snapshot, in these columns. Plans it; raises as `plan_read`."""
+        parts = tuple(part for part in (where, skip) if part is not None)
+        return cls(
+            table=table,
+            fields=tuple(fields),
+            where=where,
+            skip=skip,
+            splits=plan_read(table, snapshot, where=And(parts=parts) if parts else None).splits,
+            budget_bytes=READ_MEMORY_BUDGET.of(table.schema.options),
+        )
 
     @property
     def schema(self) -> pa.Schema:

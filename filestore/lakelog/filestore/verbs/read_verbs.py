@@ -16,7 +16,6 @@ from lakelog.filestore.metadata.tables.foreign_rows import warn_of_foreign_rows
 from lakelog.filestore.metadata.tables.identity import check_schema, latest_of
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.options.foreign import OptionUse, check_foreign_options
-from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
 from lakelog.filestore.read.change_source import ChangeSource, change_source
 from lakelog.filestore.refs.states.travel import SnapshotChoice, on_branch, travelled
 
@@ -157,19 +156,9 @@ class ReadableTable(TableStore):
         *,
         skip: Predicate | None = None,
     ) -> PlannedRead:
-        from lakelog.filestore.predicate.tree import And
-        from lakelog.filestore.read.fallback import plan_read
         from lakelog.filestore.read.planned_read import PlannedRead
 
-        parts = tuple(part for part in (where, skip) if part is not None)
-        return PlannedRead(
-            table=self,
-            fields=tuple(fields),
-            where=where,
-            skip=skip,
-            splits=plan_read(self, snapshot, where=And(parts=parts) if parts else None).splits,
-            budget_bytes=READ_MEMORY_BUDGET.of(self.schema.options),
-        )
+        return PlannedRead.of(self, snapshot, fields, where=where, skip=skip)
 
     def to_polars(self, **what: Unpack[Selection]) -> pl.LazyFrame:
         """The rows as a lazy polars frame, in no order; maps become lists of key and value.

@@ -14,9 +14,7 @@ import pyarrow as pa
 from lakelog.common.quoting import quoted
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.tables.store import TableStore
-from lakelog.filestore.options.reading import READ_MEMORY_BUDGET
 from lakelog.filestore.read.duckdb.relation import own_files_of
-from lakelog.filestore.read.fallback import plan_read
 from lakelog.filestore.read.planned_read import PlannedRead
 
 
@@ -29,13 +27,7 @@ class KeptRows:
     def __init__(self, table: TableStore, snapshot: Snapshot) -> None:
         """Plan the read. Raises as a read."""
         fields = table.schema.fields
-        read = PlannedRead(
-            table=table,
-            fields=tuple(fields),
-            where=None,
-            splits=plan_read(table, snapshot).splits,
-            budget_bytes=READ_MEMORY_BUDGET.of(table.schema.options),
-        )
+        read = PlannedRead.of(table, snapshot, fields)
         self._own = own_files_of(lambda _, __: read, fields, table, snapshot)
         self._others = read if self._own is None else self._own.others(read)
         files = [file for split in self._others.splits for file in split.files]

@@ -25,6 +25,15 @@ if TYPE_CHECKING:
 _Planned = Callable[[Sequence[str], Predicate | None], PlannedRead]
 
 
+def snapshot_relation(connection: Any, table: TableStore, snapshot: Snapshot) -> DuckDBPyRelation:
+    """All rows of a snapshot as a relation."""
+
+    def planned(names: Sequence[str], also: Predicate | None) -> PlannedRead:
+        return PlannedRead.of(table, snapshot, table.schema.select(names), skip=also)
+
+    return relation_of(connection, planned, fields=table.schema.fields, table=table, snapshot=snapshot)
+
+
 def relation_of(
     connection: Any, planned: _Planned, *, fields: Sequence[DataField], table: TableStore, snapshot: Snapshot | None
 ) -> DuckDBPyRelation:
