@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from itertools import permutations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakelog.common.errors import CorruptDataError
+from lakelog.lineage.fields.field_documents import FieldDocument, SourceTable, TableColumn
 from lakelog.lineage.fields.field_edges import Dataset, EdgeKind, Edges, FieldEdge, SourceField, along
 from lakelog.lineage.fields.field_lineage import FieldLineage, OutputField
 from lakelog.lineage.fields.field_operations import OperationKind, operations_of
@@ -54,12 +58,12 @@ LINEAGE = FieldLineage(target=Dataset("lake", "db.w"), fields=FIELDS, dataset=fr
 
 
 def test_the_checksum_does_not_depend_on_the_order_of_fields() -> None:
-    assert {replace(LINEAGE, fields=order).checksum for order in permutations(FIELDS)} == {LINEAGE.checksum}
+    orders = [replace(LINEAGE, fields=order) for order in permutations(FIELDS)]
+    assert {FieldDocument(lineage=order).checksum for order in orders} == {FieldDocument(lineage=LINEAGE).checksum}
 
 
 def test_the_checksum_depends_on_each_part() -> None:
     changed = [
-        replace(LINEAGE, target=OTHER),
         replace(LINEAGE, dataset=frozenset()),
         replace(LINEAGE, fields=FIELDS[1:]),
         replace(LINEAGE, fields=(replace(FIELDS[0], name="v"), *FIELDS[1:])),
@@ -67,7 +71,56 @@ def test_the_checksum_depends_on_each_part() -> None:
         replace(LINEAGE, fields=(replace(FIELDS[0], description="b"), *FIELDS[1:])),
         replace(LINEAGE, fields=(replace(FIELDS[0], is_opaque=True), *FIELDS[1:])),
     ]
-    assert len({LINEAGE.checksum, *(one.checksum for one in changed)}) == len(changed) + 1
+    documents = [FieldDocument(lineage=one) for one in (LINEAGE, *changed)]
+    column = SourceTable(dataset=TABLE, uuid="u", columns=(TableColumn("a", 0, "INT"),))
+    documents += [
+        FieldDocument(lineage=LINEAGE, ids={FIELDS[0].name: 1}),
+        FieldDocument(lineage=LINEAGE, sources=(column,)),
+        FieldDocument(lineage=LINEAGE, declared=tuple(operations_of(LINEAGE))),
+        FieldDocument(lineage=LINEAGE, is_approximate=True),
+    ]
+    assert len({one.checksum for one in documents}) == len(documents)
+
+
+def test_a_document_is_read_as_it_was_written() -> None:
+    column = SourceTable(dataset=TABLE, uuid="u", columns=(TableColumn("a", 0, "INT"),))
+    document = FieldDocument(
+        lineage=replace(LINEAGE, target=None), ids={"x": 3}, sources=(column,), declared=tuple(operations_of(LINEAGE))
+    )
+    for one in (document, replace(document, is_approximate=True), replace(document, declared=None)):
+        read = FieldDocument.from_json(one.to_json(), path="a file")
+        assert read == one
+        assert read.checksum == one.checksum
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"version": 2}, "version 2"),
+        ({"inputs": [["lake", "db.t"]]}, "names no field"),
+        ({"sets": [[[-1, "IDENTITY"]]]}, "place of an input"),
+        ({"sets": [[[9, "IDENTITY"]]]}, "index"),
+        ({"sets": [[[0, "MAGIC"]]]}, "MAGIC"),
+        ({"sets": 3}, "sets"),
+        ({"fields": [{"field": "x", "from": 99}]}, "index"),
+        ({"fields": [{"from": 0}]}, "field"),
+        ({"dataset": "a"}, "dataset"),
+        (
+            {
+                "sources": [
+                    {"namespace": "a", "dataset": "b", "uuid": "c", "columns": [{"name": "a", "id": -1, "type": "INT"}]}
+                ]
+            },
+            "id",
+        ),
+        ({"operations": [{"kind": "GUESS", "name": "a", "inputs": [], "outputs": []}]}, "GUESS"),
+        ({"operations": [{"kind": "READ", "name": "a", "inputs": [["a"]], "outputs": []}]}, "expected 2"),
+    ],
+)
+def test_a_text_that_is_no_document_is_refused(change: dict[str, object], said: str) -> None:
+    text = json.dumps(json.loads(FieldDocument(lineage=LINEAGE).to_json()) | change)
+    with pytest.raises(CorruptDataError, match=f"file-x is no lineage of fields.*{said}"):
+        FieldDocument.from_json(text, path="file-x")
 
 
 def test_each_operation_comes_after_those_that_its_inputs_name() -> None:

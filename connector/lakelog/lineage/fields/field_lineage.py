@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -23,11 +21,6 @@ class OutputField:
     description: str = ""
     is_opaque: bool = False
 
-    def to_json(self) -> dict[str, object]:
-        """The JSON object, the same for the same lineage."""
-        found: dict[str, object] = {"field": self.name, "from": _edges_to_json(self.edges), "sql": self.description}
-        return found | ({"opaque": True} if self.is_opaque else {})
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldLineage:
@@ -41,21 +34,7 @@ class FieldLineage:
     fields: tuple[OutputField, ...]
     dataset: Edges = NO_EDGES
 
-    @property
-    def checksum(self) -> str:
-        """Identifies the lineage: it depends neither on the order of the fields nor on a run."""
-        fields = sorted((field.to_json() for field in self.fields), key=lambda found: json.dumps(found, sort_keys=True))
-        content = {"target": self.target, "fields": fields, "dataset": _edges_to_json(self.dataset)}
-        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
     def sources(self) -> list[Dataset]:
         """The datasets from which edges come, sorted."""
-        sets: Iterable[Edges] = (self.dataset, *(field.edges for field in self.fields))
+        sets: Iterable[Edges] = {self.dataset, *(field.edges for field in self.fields)}
         return sorted({edge.source.dataset for edges in sets for edge in edges})
-
-
-def _edges_to_json(edges: Edges) -> list[list[object]]:
-    return sorted(
-        [*edge.source.dataset, edge.source.name, edge.kind.subtype, *(["masked"] if edge.is_masked else [])]
-        for edge in edges
-    )

@@ -1,6 +1,7 @@
 """Where the rows of a batch come from, as its commit records it: the snapshot property `lakelog.lineage`.
 
-    {"batches": [{"user", "identifier", "job", "query", "run", "batch", "operation", "sources": [source, ...]}, ...]}
+    {"batches": [{"user", "identifier", "job", "query", "run", "batch", "operation", "sources": [source, ...],
+                  "fields": [checksum, ...]}, ...]}
 
 The same entry, without `user` and `identifier`, is in the header of each record of the log that starts a part of the
 batch: a writer that takes the batch in keeps it. A source is one of the following:
@@ -10,6 +11,9 @@ batch: a writer that takes the batch in keeps it. A source is one of the followi
      "log": {"topic", "from": {bucket: offset}, "to": {bucket: offset}}, "why"}
     {"kind": "foreign", "format": "kafka", "name", "from", "to"}      offsets or versions in that source's notation
     {"kind": "unknown", "why"}
+
+`fields` are the documents with the lineage of the fields, by their checksums: see
+`lakelog.lineage.fields.field_documents`. A batch that was planned again for a part of its rows may have several.
 
 `to` is the newest snapshot that the batch and those before it have read completely, `from` is the `to` of the previous
 batch. `exact` says that they have read nothing after `to`. A member that is not known is left out, and `why` says why.
@@ -24,16 +28,18 @@ checkpoint, from which `consumed` and `commit` are taken, and no `job`, `query`,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any  # Any: parsed JSON
 
 from lakelog.common.errors import CorruptDataError
-from lakelog.common.json_fields import COUNT, member, number_of, objects, optional, parse_object, string, whole
+from lakelog.common.json_fields import COUNT, member, number_of, objects, optional, parse_object, string, strings, whole
 from lakelog.common.quoting import cause, cut
 from lakelog.filestore.metadata.snapshots import LINEAGE_KEY, Snapshot
 
+_CHECKSUM = re.compile("[0-9a-f]{64}")
 TEXT_MAX = 8 << 10  # characters of a foreign source's offsets: each commit reads a snapshot's properties
 
 
@@ -178,7 +184,8 @@ class BatchLineage:
     """The job of a batch and what the batch has read.
 
     `job` is the given name, else the query's name, else its id. `batch_id` is Spark's number of the micro-batch, None
-    for a batch write, whose `operation` is its verb. `brought` is what the batches of a merged branch have read.
+    for a batch write, whose `operation` is its verb. `fields` are checksums of the lineage of its fields. `brought` is
+    what the batches of a merged branch have read.
     """
 
     job: str | None = None
@@ -187,6 +194,7 @@ class BatchLineage:
     batch_id: int | None = None
     operation: str | None = None
     sources: Sequence[Source] = ()
+    fields: Sequence[str] = ()
     brought: Sequence[CommittedBatch] = ()
 
     def to_json(self) -> dict[str, object]:
@@ -199,8 +207,9 @@ class BatchLineage:
             "operation": self.operation,
         }
         named = {key: value for key, value in known.items() if value is not None}
+        fields = {"fields": list(self.fields)} if self.fields else {}
         brought = {"brought": [one.to_json() for one in self.brought]} if self.brought else {}
-        return named | {"sources": [source.to_json() for source in self.sources]} | brought
+        return named | {"sources": [source.to_json() for source in self.sources]} | fields | brought
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> BatchLineage:
@@ -212,6 +221,7 @@ class BatchLineage:
             batch_id=whole(fields, "batch", COUNT) if "batch" in fields else None,
             operation=optional(string, fields, "operation"),
             sources=tuple(map(_source_of, objects(fields, "sources"))) if "sources" in fields else (),
+            fields=tuple(map(check_checksum, strings(fields, "fields"))) if "fields" in fields else (),
             brought=tuple(map(_brought_of, objects(fields, "brought"))) if "brought" in fields else (),
         )
 
@@ -247,6 +257,13 @@ def batches_of(snapshot: Snapshot) -> tuple[CommittedBatch, ...]:
             f"{LINEAGE_KEY} of snapshot {snapshot.id} is not readable: {cause(error)}. `lakelog table verify` checks "
             "the table; the lineage of this snapshot alone is lost"
         ) from error
+
+
+def check_checksum(text: str) -> str:
+    """The checksum of a document. Raises ValueError for a text that is none: a checksum is the name of a file."""
+    if not _CHECKSUM.fullmatch(text):
+        raise ValueError(f"{cut(text)!r} is no checksum of a lineage of fields")
+    return text
 
 
 def _brought_of(fields: Mapping[str, Any]) -> CommittedBatch:

@@ -72,16 +72,21 @@ EDGE_SCHEMA = pa.schema(
         ("foreign_to", pa.string()),
     ]
 )
-Edge = dict[str, Any]  # a row of EDGE_SCHEMA; what is missing is null
+# A row of EDGE_SCHEMA; what is missing is null. `fields` beside them has the checksums of the lineage of its fields.
+Edge = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeBatch:
-    """A batch, the first snapshot that holds it whole, and what it and its parts were made from."""
+    """A batch, the first snapshot that holds it whole, and what it and its parts were made from.
+
+    `fields` are the checksums of the lineage of the fields of its parts.
+    """
 
     snapshot: Snapshot
     batch: CommittedBatch
     sources: Sequence[Source]
+    fields: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +117,15 @@ class LineBatches:
             key for key in self.parts if key == own or (key[0] in users and users[key[0]].identifier >= key[1])
         ]  # a statement on a table without a log leaves no user: it is whole in its own snapshot
         whole = [self.parts.pop(key) for key in found]
-        taken = [WholeBatch(snapshot=snapshot, batch=parts[-1].batch, sources=_sources_of(parts)) for parts in whole]
+        taken = [
+            WholeBatch(snapshot=snapshot, batch=parts[-1].batch, sources=_sources_of(parts), fields=_fields_of(parts))
+            for parts in whole
+        ]
         brought = (one for parts in whole for one in parts[-1].batch.lineage.brought)
-        return taken + [WholeBatch(snapshot=snapshot, batch=one, sources=one.lineage.sources) for one in brought]
+        return taken + [
+            WholeBatch(snapshot=snapshot, batch=one, sources=one.lineage.sources, fields=one.lineage.fields)
+            for one in brought
+        ]
 
 
 def readable_batches(snapshot: Snapshot) -> tuple[CommittedBatch, ...]:
@@ -177,6 +188,7 @@ def edges_of_batch(table: TableStore, branch: str, whole: WholeBatch) -> list[Ed
         "user": whole.batch.user,
         "identifier": whole.batch.identifier,
         "barrier_id": lineage.batch_id,
+        "fields": tuple(whole.fields),
     }
     return [sink | _source_columns(source) for source in whole.sources] or [sink]
 
@@ -227,3 +239,8 @@ def _sources_of(parts: Sequence[Part]) -> list[Source]:
             else:
                 found.append(source)
     return found
+
+
+def _fields_of(parts: Sequence[Part]) -> list[str]:
+    """The checksums of the parts of a batch, the first part's first."""
+    return list(dict.fromkeys(checksum for part in parts for checksum in part.batch.lineage.fields))

@@ -26,11 +26,19 @@ def of_parts(
         if not isinstance(planned, list):
             return lineage
         return {**lineage, "sources": [source for source in planned if not _is_state(source)]}
+    if not parts:
+        return lineage
+    merged = {member: _union(parts, member) for member in ("sources", "fields")}
+    return {**lineage, **{member: found for member, found in merged.items() if found != lineage.get(member, [])}}
+
+
+def _union(parts: Sequence[Mapping[str, object]], member: str) -> list[object]:
+    """What the parts have in a list of theirs, each once."""
     found: list[object] = []
     for part in parts:
-        sources = part.get("sources", ())
-        found += [source for source in sources if source not in found] if isinstance(sources, Sequence) else []
-    return lineage if not parts or found == lineage.get("sources", []) else {**lineage, "sources": found}
+        listed = part.get(member, ())
+        found += [one for one in listed if one not in found] if isinstance(listed, Sequence) else []
+    return found
 
 
 def _is_state(source: object) -> bool:

@@ -6,6 +6,7 @@
                                                         manifest/header-<uuid>-<n> (lakelog's own)
     <root>/tag/tag-<name>, tag/tag-success-file/<name>_SUCCESS
     <root>/branch/branch-<name>/..., lakelog/state (see `lakelog.filestore.metadata.tables.state_keeping`)
+    <root>/lakelog/fields/<checksum>.json (of all branches, see `lakelog.lineage.fields.field_documents`)
     <root>/branch/.lakelog-<name>, branch/branch-<name>/lakelog/fork (see `lakelog.filestore.refs`)
     <root>/[<key>=<value>/...]bucket-<B>/data-<uuid>-<n>.<format>
 
@@ -84,6 +85,11 @@ class TablePaths:
     def branch_step(self) -> str:
         """The file that exists while the branch is being created, renamed or deleted."""
         return f"{self.branches_dir}/{BRANCH_STEP_PREFIX}{self.branch}"
+
+    @property
+    def fields_dir(self) -> str:
+        """The folder of the lineage of fields, which branches share with the table."""
+        return f"{self.root}/lakelog/fields"
 
     @property
     def schema_dir(self) -> str:
