@@ -21,6 +21,7 @@ from lakelog.spark.catalog_plugin.java.planned_scans import PYTHON_CLASSES
 from lakelog.spark.catalog_plugin.session_sql import unwrap_session, wrap_session
 from lakelog.spark.data_source import register
 from lakelog.spark.session import is_connect
+from lakelog.spark.source.reading.read_mark import is_attached
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OF_SPARK = frozenset({"spark_catalog", "system", "session", "builtin"})
@@ -130,7 +131,7 @@ def detach(spark: SparkSession, name: str) -> None:
     """
     catalogs = _catalogs_of(spark)
     found = catalogs.get(name)
-    if not found.isDefined() or not is_ours(found.get()):
+    if not found.isDefined() or not is_attached(found.get()):
         attached = ", ".join(attached_names(spark)) or "none"
         raise InvalidRequestError(f"no warehouse is attached as {shown(name)}; attached are: {attached}")
     if str(spark._jsparkSession.sessionState().catalogManager().currentCatalog().name()) == name:
@@ -142,12 +143,7 @@ def detach(spark: SparkSession, name: str) -> None:
 
 def attached_names(spark: SparkSession) -> list[str]:
     """The names under which warehouses are attached to a session, sorted."""
-    return sorted(name for name, catalog in _items(_catalogs_of(spark)) if is_ours(catalog))
-
-
-def is_ours(catalog: Any) -> bool:  # a Java CatalogPlugin
-    """Whether a catalog of Spark is an attached warehouse."""
-    return str(catalog.toString()).startswith(AttachedCatalog.PREFIX)
+    return sorted(name for name, catalog in _items(_catalogs_of(spark)) if is_attached(catalog))
 
 
 def _items(catalogs: Any) -> Iterator[tuple[str, Any]]:  # a Scala map

@@ -19,6 +19,7 @@ from lakelog.lineage.fields.field_lineage import FieldLineage
 from lakelog.spark import attach, detach
 from lakelog.spark.capture import field_capture, leaf_datasets
 from lakelog.spark.capture.field_capture import fields_of
+from lakelog.spark.capture.leaf_datasets import LeafRead
 
 ALL = {"id", "a", "g"}
 
@@ -162,15 +163,16 @@ def test_functions_in_sql_are_known(rows: DataFrame, spark: SparkSession, tmp_pa
 
 
 def test_datasets_are_named_by_what_spark_reads(rows: DataFrame, spark: SparkSession, tmp_path: Path) -> None:
-    folder = f"file:{tmp_path}"
+    folder = str(tmp_path)
     rows.write.csv(f"{folder}/csv")
     rows.write.json(f"{folder}/json")
+    (tmp_path / "in").mkdir()
     named = {
-        Dataset("parquet", f"{folder}/rows"): rows,
-        Dataset("csv", f"{folder}/csv"): spark.read.csv(f"{folder}/csv"),
-        Dataset("json", f"{folder}/json"): spark.read.json(f"{folder}/json"),
+        Dataset("file", f"{folder}/rows"): rows,
+        Dataset("file", f"{folder}/csv"): spark.read.csv(f"{folder}/csv"),
+        Dataset("file", f"{folder}/json"): spark.read.json(f"{folder}/json"),
         Dataset("rate", "rate"): spark.readStream.format("rate").load(),
-        Dataset("text", f"{folder}/csv"): spark.readStream.text(f"{folder}/csv"),
+        Dataset("file", f"{folder}/in"): spark.readStream.text(f"{folder}/in"),
     }
     assert {dataset: fields_of(frame).sources() for dataset, frame in named.items()} == {one: [one] for one in named}
 
@@ -178,9 +180,7 @@ def test_datasets_are_named_by_what_spark_reads(rows: DataFrame, spark: SparkSes
 def test_a_view_is_what_it_is_made_from(rows: DataFrame, spark: SparkSession, tmp_path: Path) -> None:
     session = spark.newSession()
     session.read.parquet(str(tmp_path / "rows")).createOrReplaceTempView("field_view")
-    assert fields_of(session.sql("SELECT id FROM field_view")).sources() == [
-        Dataset("parquet", f"file:{tmp_path}/rows")
-    ]
+    assert fields_of(session.sql("SELECT id FROM field_view")).sources() == [Dataset("file", f"{tmp_path}/rows")]
 
 
 def test_each_way_to_a_table_of_ours_gives_its_name(spark: SparkSession, tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ def test_each_way_to_a_table_of_ours_gives_its_name(spark: SparkSession, tmp_pat
         found = [fields_of(way) for way in ways]
     finally:
         detach(spark, "fieldlake")
-    assert [one.sources() for one in found] == [[Dataset(str(tmp_path / "lake"), "db.t")]] * len(ways)
+    assert [one.sources() for one in found] == [[Dataset("db", "t")]] * len(ways)
     assert [inputs(one) for one in found] == [{"id": {"id"}, "a": {"a"}}] * len(ways)
 
 
@@ -218,14 +218,14 @@ def test_a_failed_analysis_gives_opaque_fields_and_a_warning(
 def test_a_leaf_that_cannot_be_named_costs_its_columns_alone(
     rows: DataFrame, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    named = leaf_datasets.dataset_of_leaf
+    named = leaf_datasets.read_of
 
-    def failing(leaf: Any, jvm: Any) -> Dataset | None:
+    def failing(leaf: Any, jvm: Any) -> LeafRead | None:
         if leaf.getClass().getSimpleName() == "StreamingRelationV2":
             raise RuntimeError("unknown")
         return named(leaf, jvm)
 
-    monkeypatch.setattr(field_capture, "dataset_of_leaf", failing)
+    monkeypatch.setattr(field_capture, "read_of", failing)
     stream = spark.readStream.format("rate").load()
     found = fields_of(stream.join(rows, stream["value"] == rows["id"]).select("a", "timestamp"))
     assert inputs(found) == {"a": {"a"}, "timestamp": set()}

@@ -32,7 +32,7 @@ def in_batch(stream: DataFrame, tmp_path: Path, program: Program) -> FieldLineag
 
     def write(batch: DataFrame, _: int) -> None:
         rows = program(batch)
-        found.append(fields_of(rows, stitch=stitch.of_batch(batch)))
+        found.append(fields_of(rows, stitch=stitch))
         batch.write.format("noop").mode("append").save()
 
     writer = stream.writeStream.foreachBatch(write).trigger(availableNow=True)
@@ -78,7 +78,7 @@ def test_a_batch_comes_from_the_sources_of_the_stream(
     found = in_batch(stream, tmp_path, program)
     assert edges(found) == {("id", "id", "IDENTITY")} | SUM | FILTERED | more
     assert [one.name for one in found.fields if one.is_opaque] == []
-    assert {dataset.namespace for dataset in found.sources()} == {"json"}
+    assert {dataset.namespace for dataset in found.sources()} == {"file"}
 
 
 def of_python_rows(batch: DataFrame) -> DataFrame:
@@ -105,7 +105,7 @@ def test_a_stateful_stream_is_followed(spark: SparkSession, tmp_path: Path) -> N
     found: list[FieldLineage] = []
 
     def write(batch: DataFrame, _: int) -> None:
-        found.append(fields_of(batch.withColumn("t", f.col("s") * 2), stitch=stitch.of_batch(batch)))
+        found.append(fields_of(batch.withColumn("t", f.col("s") * 2), stitch=stitch))
         batch.write.format("noop").mode("append").save()
 
     query = writer.foreachBatch(write).trigger(availableNow=True)

@@ -11,9 +11,10 @@ from typing import Any  # Any: parsed JSON
 
 from pyspark.sql import SparkSession
 
-from lakelog.lineage.fields.field_edges import Edges, FieldEdge, all_of, along
+from lakelog.lineage.fields.field_edges import Dataset, Edges, FieldEdge, all_of, along
 from lakelog.lineage.fields.plans.plan_fields import PlanFields
 from lakelog.spark.attaching import catalog_of
+from lakelog.spark.capture.leaf_datasets import SPARK_CATALOG
 from lakelog.spark.catalog_plugin.statement_fields import fields_of_statement
 
 TRUTH = Path(__file__).parents[2] / "lineage" / "fields" / "truth"
@@ -83,16 +84,16 @@ class CaseSession:
         assert not found.opaque_operators, found.opaque_operators
         return _shown(case, found, written)
 
-    def _analyzed(self, case: FieldCase) -> tuple[PlanFields, dict[str, PlanFields]]:
+    def _analyzed(self, case: FieldCase) -> tuple[PlanFields, dict[Dataset, PlanFields]]:
         """The lineage of the last statement of a case, and that of the tables that those before it write."""
         self._prepare(case)
-        written: dict[str, PlanFields] = {}
+        written: dict[Dataset, PlanFields] = {}
         *before, last = case.content["statements"]
         for statement in before:
             found = fields_of_statement(self.session, statement, catalog_of)
             target = found.lineage.target
             if target is not None:
-                written[target.name] = found
+                written[target] = found
             made = _MADE.match(statement)
             if made:
                 self.session.sql(statement)
@@ -154,9 +155,9 @@ class CaseSession:
                 self.session.sql(f"DROP DATABASE {name} CASCADE")
 
 
-def _shown(case: FieldCase, found: PlanFields, written: Mapping[str, PlanFields]) -> set[FoundEdge]:
+def _shown(case: FieldCase, found: PlanFields, written: Mapping[Dataset, PlanFields]) -> set[FoundEdge]:
     """The edges of a lineage in the form of a case, from the first tables on."""
-    target = "out" if found.lineage.target is None else _short(found.lineage.target.name)
+    target = "out" if found.lineage.target is None else _short(found.lineage.target)
     shown = {
         (
             _start(edge),
@@ -173,13 +174,13 @@ def _shown(case: FieldCase, found: PlanFields, written: Mapping[str, PlanFields]
     return shown
 
 
-def _from_first(edges: Edges, written: Mapping[str, PlanFields]) -> Edges:
+def _from_first(edges: Edges, written: Mapping[Dataset, PlanFields]) -> Edges:
     """The edges with those to tables that an earlier statement has written replaced by what these come from."""
     return all_of(_before(edge, written) for edge in edges)
 
 
-def _before(edge: FieldEdge, written: Mapping[str, PlanFields]) -> Edges:
-    earlier = written.get(edge.source.dataset.name)
+def _before(edge: FieldEdge, written: Mapping[Dataset, PlanFields]) -> Edges:
+    earlier = written.get(edge.source.dataset)
     if earlier is None:
         return frozenset([edge])
     inputs = next(one.edges for one in earlier.lineage.fields if one.name == edge.source.column)
@@ -187,9 +188,10 @@ def _before(edge: FieldEdge, written: Mapping[str, PlanFields]) -> Edges:
 
 
 def _start(edge: FieldEdge) -> str:
-    return f"{_short(edge.source.dataset.name)}.{edge.source.column}"
+    return f"{_short(edge.source.dataset)}.{edge.source.column}"
 
 
-def _short(table: str) -> str:
-    """The name of a table in a case."""
-    return table.removeprefix("default.")
+def _short(table: Dataset) -> str:
+    """The name of a table in a case: the namespace of a table of ours is its database."""
+    name = table.name if table.namespace == SPARK_CATALOG else ".".join(table)
+    return name.removeprefix("default.")

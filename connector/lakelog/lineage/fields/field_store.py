@@ -9,13 +9,51 @@ a batch that did not commit.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.filestore.metadata.tables import TableStore
-from lakelog.filestore.schema import TablePaths
+from lakelog.filestore.options import LINEAGE_FIELDS
+from lakelog.filestore.schema import TablePaths, TableSchema
 from lakelog.lineage.fields.field_documents import FieldDocument
-from lakelog.lineage.records.record import check_checksum
+from lakelog.lineage.fields.field_edges import EdgeKind, all_of, along
+from lakelog.lineage.fields.field_lineage import FieldLineage, OutputField
+from lakelog.lineage.fields.plans.plan_fields import PlanFields
+from lakelog.lineage.records.record import BatchLineage, check_checksum
 
 _SUFFIX = ".json"
+
+
+def with_fields(lineage: BatchLineage, table: TableStore, found: PlanFields, **about: bool) -> BatchLineage:
+    """The record of a batch that names the lineage of its fields, whose document is in the table from now on.
+
+    `about` are members of the document. Without the option `lineage.fields` the record stays as it is.
+    """
+    if not LINEAGE_FIELDS.of(table.schema.options) or not (found.lineage.fields or found.lineage.dataset):
+        return lineage
+    return replace(lineage, fields=(put_document(table, document_of(found, table.schema, **about)),))
+
+
+def document_of(found: PlanFields, schema: TableSchema, *, is_approximate: bool = False) -> FieldDocument:
+    """The document of a write into a table with this schema.
+
+    Columns of the rows that the table does not have decide which row wins, or are not written: they have the kind SORT
+    for all fields.
+    """
+    columns = {one.name: one for one in schema.fields}
+    spelled = {name.lower(): name for name in columns}
+    written: list[OutputField] = []
+    others = found.lineage.dataset
+    for one in found.lineage.fields:
+        name = one.name if one.name in columns else spelled.get(one.name.lower())
+        if name is None:
+            others = all_of((others, along(one.edges, EdgeKind.SORT)))
+        else:
+            written.append(one if name == one.name else replace(one, name=name))
+    ids: Mapping[str, int] = {one.name: columns[one.name].id for one in written}
+    lineage = FieldLineage(fields=tuple(written), dataset=others)
+    return FieldDocument(lineage=lineage, ids=ids, sources=found.tables, is_approximate=is_approximate)
 
 
 def put_document(table: TableStore, document: FieldDocument) -> str:

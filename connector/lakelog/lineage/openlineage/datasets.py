@@ -17,9 +17,10 @@ from openlineage.client.facet_v2 import (
     symlinks_dataset,
 )
 
-from lakelog.filestore.io import is_local, warehouse_of
+from lakelog.filestore.io import warehouse_of
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.filestore.schema import MAIN_BRANCH, TablePaths, TableSchema
+from lakelog.lineage.fields.dataset_names import place_of
 from lakelog.lineage.openlineage.producer import PRODUCER
 from lakelog.lineage.openlineage.redaction import redacted
 from lakelog.lineage.records.record import ForeignSource, TableSource
@@ -52,15 +53,6 @@ def input_of(source: TableSource | ForeignSource, schema: TableSchema | None) ->
         return InputDataset(namespace=_UNPLACED, name=source.table, facets=facets)
     namespace, name = place_of(TablePaths(source.path, source.branch or MAIN_BRANCH).own_root)
     return InputDataset(namespace=namespace, name=name, facets=facets | _symlink(source.path, source.table))
-
-
-def place_of(path: str) -> tuple[str, str]:
-    """The namespace and the name of the dataset in a folder, without the user that a URL may name."""
-    if is_local(path):
-        return _LOCAL, path
-    scheme, _, rest = path.partition("://")
-    host, slash, folder = rest.partition("/")
-    return f"{scheme}://{host.rpartition('@')[2]}", folder if scheme.startswith("s3") else f"{slash}{folder}"
 
 
 def _facets(version: str | None, schema: TableSchema | None) -> dict[str, DatasetFacet]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any  # Any: py4j gives Java objects without types
 
@@ -16,18 +16,20 @@ from pyspark.errors import PySparkAttributeError
 from pyspark.sql import DataFrame
 
 from lakelog.common.errors import UnsupportedError
+from lakelog.lineage.fields.field_documents import SourceTable
 from lakelog.lineage.fields.field_edges import Dataset
 from lakelog.lineage.fields.field_lineage import FieldLineage, OutputField
 from lakelog.lineage.fields.plans.derived import Column, Derived, Rows, opaque
 from lakelog.lineage.fields.plans.plan_fields import Leaf, PlanFields, fields_of_plan
 from lakelog.lineage.fields.plans.writes import VIEW_COLUMNS
-from lakelog.spark.capture.leaf_datasets import dataset_of_leaf, queries_of, target_of
+from lakelog.spark.capture.leaf_datasets import LeafRead, queries_of, read_of, target_of
 from lakelog.spark.capture.lost_members import put_projections
 from lakelog.spark.capture.plan_leaves import leaves_of
 
 logger = logging.getLogger("lakelog.spark")
 
 _RDD = "LogicalRDD"
+_STREAM_WRITES = frozenset({"WriteToMicroBatchDataSource", "WriteToMicroBatchDataSourceV1"})
 _MADE_ROWS = frozenset({_RDD, "LocalRelation", "ExternalRDD"})
 
 
@@ -36,23 +38,48 @@ class BatchStitch:
     """The rows of a streaming plan, which stand for the micro-batch in `foreachBatch`: its plan is one leaf of rows.
 
     The leaf has the ids of the streaming plan; where a query reads it twice, the second one has other ids and the same
-    RDD, `rdd`.
+    RDD, `rdd`. `tables` are the tables of ours that the stream reads.
     """
 
     rows: Rows
     rdd: int | None = None
+    tables: tuple[SourceTable, ...] = ()
 
-    def of_batch(self, batch: DataFrame) -> BatchStitch:
-        """The stitch for queries on this micro-batch."""
-        leaves = batch._jdf.queryExecution().analyzed().collectLeaves()
-        rdds = [leaf for leaf in map(leaves.apply, range(leaves.size())) if leaf.getClass().getSimpleName() == _RDD]
-        return replace(self, rdd=rdds[0].rdd().id() if len(rdds) == 1 else None)
+    def of_batch(self, plan: Any) -> BatchStitch:  # a Java LogicalPlan
+        """The stitch for a query on a micro-batch: its RDD is that of the leaf with the ids of the stream."""
+        rdds = {leaf.rdd().id() for leaf in leaves_of(plan) if _is_rdd(leaf) and self._has_ids_of(leaf)}
+        return replace(self, rdd=rdds.pop() if len(rdds) == 1 else None)
+
+    def rows_of(self, leaf: Any) -> Rows | None:  # a Java LogicalRDD
+        """The rows of the stream, if the leaf is the micro-batch."""
+        is_batch = self.rdd is not None and leaf.rdd().id() == self.rdd
+        return self.rows if is_batch or self._has_ids_of(leaf) else None
+
+    def _has_ids_of(self, leaf: Any) -> bool:  # a Java LogicalRDD
+        output = leaf.output()
+        return all(_id_of(output.apply(at)) in self.rows.columns for at in range(output.size()))
 
 
 def stitch_of(rows: DataFrame) -> BatchStitch:
     """The stitch of a streaming query, by the DataFrame from which it is started; call it before `start()`."""
+    return _stitch(lambda: _analyzed(rows, None))
+
+
+def stitch_of_query(execution: Any, jvm: Any) -> BatchStitch:  # a Java StreamExecution, and py4j's view of the JVM
+    """The stitch of a streaming query that runs."""
+
+    def analyzed() -> PlanFields:
+        plan = execution.logicalPlan()
+        is_write = plan.getClass().getSimpleName() in _STREAM_WRITES
+        return fields_of_java_plan(plan.child() if is_write else plan, jvm)
+
+    return _stitch(analyzed)
+
+
+def _stitch(analyzed: Callable[[], PlanFields]) -> BatchStitch:
     try:
-        return BatchStitch(_analyzed(rows, None).rows)
+        found = analyzed()
+        return BatchStitch(found.rows, tables=found.tables)
     except Exception as error:  # noqa: BLE001  # the query runs even if the analysis fails
         logger.warning("the lineage of fields of a stream is not known: %r", error)
         return BatchStitch(Rows([], {}))
@@ -60,11 +87,31 @@ def stitch_of(rows: DataFrame) -> BatchStitch:
 
 def fields_of(rows: DataFrame, *, stitch: BatchStitch | None = None) -> FieldLineage:
     """What the columns of a DataFrame are made from. `stitch` is for DataFrames made in `foreachBatch`."""
+    return plan_fields_of(rows, stitch=stitch).lineage
+
+
+def plan_fields_of(rows: DataFrame, *, stitch: BatchStitch | None = None) -> PlanFields:
+    """Like `fields_of`, with the tables that are read."""
     try:
-        return _analyzed(rows, stitch).lineage
+        return _analyzed(rows, stitch)
     except Exception as error:  # noqa: BLE001  # the rows are written even if the analysis fails
         logger.warning("the lineage of fields is not known: %r", error)
-        return FieldLineage(fields=tuple(OutputField(name=name, is_opaque=True) for name in _names_of(rows)))
+        return unknown_fields(_names_of(rows))
+
+
+def fields_or_unknown(plan: Any, jvm: Any) -> PlanFields:  # a Java LogicalPlan, and py4j's view of the JVM
+    """The lineage of an analyzed plan; of one that cannot be analysed nothing is known."""
+    try:
+        return fields_of_java_plan(plan, jvm)
+    except Exception as error:  # noqa: BLE001  # the statement runs even if the analysis fails
+        logger.warning("the lineage of fields is not known: %r", error)
+        return unknown_fields(())
+
+
+def unknown_fields(names: Iterable[str]) -> PlanFields:
+    """The lineage of fields of which nothing is known."""
+    lineage = FieldLineage(fields=tuple(OutputField(name=name, is_opaque=True) for name in names))
+    return PlanFields(lineage, Rows([], {}), frozenset())
 
 
 def fields_of_java_plan(
@@ -75,14 +122,17 @@ def fields_of_java_plan(
     Raises what py4j raises, and KeyError and the like for a plan of another version of Spark.
     """
     known = dict(leaves or {})
-    known |= _leaves_in(plan, jvm, stitch, known)
+    tables: dict[Dataset, SourceTable] = {}
+    known |= _leaves_in(plan, jvm, stitch, known, tables)
     tree = json.loads(plan.toJSON())
     for query in queries_of(plan):
         put_projections(tree, query)
     if plan.getClass().getSimpleName() == "CreateViewCommand":
         columns = plan.userSpecifiedColumns()
         tree[0][VIEW_COLUMNS] = [str(columns.apply(at)._1()) for at in range(columns.size())]
-    return fields_of_plan(tree, known, target_of(plan, jvm))
+    found = fields_of_plan(tree, known, target_of(plan, jvm))
+    used = set(found.lineage.sources())
+    return replace(found, tables=tuple(table for name, table in sorted(tables.items()) if name in used))
 
 
 def _analyzed(rows: DataFrame, stitch: BatchStitch | None) -> PlanFields:
@@ -90,11 +140,18 @@ def _analyzed(rows: DataFrame, stitch: BatchStitch | None) -> PlanFields:
         plan = rows._jdf.queryExecution().analyzed()
     except PySparkAttributeError as error:
         raise UnsupportedError("Spark Connect does not show the plan of a query") from error
+    stitch = None if stitch is None else stitch.of_batch(plan)
     return fields_of_java_plan(plan, rows.sparkSession._jvm, stitch=stitch)
 
 
-def _leaves_in(plan: Any, jvm: Any, stitch: BatchStitch | None, known: Mapping[int, Leaf]) -> dict[int, Leaf]:
-    """What the leaves of a plan read, by the id of their first column, but for those that are known."""
+def _leaves_in(
+    plan: Any, jvm: Any, stitch: BatchStitch | None, known: Mapping[int, Leaf], tables: dict[Dataset, SourceTable]
+) -> dict[int, Leaf]:
+    """What the leaves of a plan read, by the id of their first column, but for those that are known.
+
+    Puts the tables of ours into `tables`, with those of the stitch.
+    """
+    tables |= {} if stitch is None else {one.dataset: one for one in stitch.tables}
     found: dict[int, Leaf] = {}
     made: list[Any] = []
     for leaf in (leaf for query in queries_of(plan) for leaf in leaves_of(query)):
@@ -103,8 +160,11 @@ def _leaves_in(plan: Any, jvm: Any, stitch: BatchStitch | None, known: Mapping[i
         if number is None or number in known or number in found:
             continue
         kind = leaf.getClass().getSimpleName()
-        read = _stitched(leaf, stitch) if stitch is not None and kind == _RDD else _dataset_of(leaf, jvm)
-        if read is not None:
+        read = stitch.rows_of(leaf) if stitch is not None and kind == _RDD else _read(leaf, jvm)
+        if isinstance(read, SourceTable):
+            tables[read.dataset] = read
+            found[number] = read.dataset
+        elif read is not None:
             found[number] = read
         elif kind in _MADE_ROWS:
             made.append(leaf)
@@ -113,22 +173,17 @@ def _leaves_in(plan: Any, jvm: Any, stitch: BatchStitch | None, known: Mapping[i
     return found
 
 
-def _dataset_of(leaf: Any, jvm: Any) -> Dataset | None:  # a Java LogicalPlan, and py4j's view of the JVM
+def _read(leaf: Any, jvm: Any) -> LeafRead | None:  # a Java LogicalPlan, and py4j's view of the JVM
     """What a leaf reads; None, with a warning, also if that cannot be found: its columns are opaque then."""
     try:
-        return dataset_of_leaf(leaf, jvm)
+        return read_of(leaf, jvm)
     except Exception as error:  # noqa: BLE001  # the other leaves keep their lineage
         logger.warning("what %s reads is not known: %r", leaf.getClass().getSimpleName(), error)
         return None
 
 
-def _stitched(leaf: Any, stitch: BatchStitch) -> Rows | None:  # a Java LogicalRDD
-    """The rows of the stream, if the leaf is the micro-batch."""
-    ids = [_id_of(leaf.output().apply(at)) for at in range(leaf.output().size())]
-    if all(number in stitch.rows.columns for number in ids):
-        return stitch.rows
-    is_batch = stitch.rdd is not None and leaf.rdd().id() == stitch.rdd
-    return stitch.rows if is_batch else None
+def _is_rdd(leaf: Any) -> bool:  # a Java LogicalPlan
+    return bool(leaf.getClass().getSimpleName() == _RDD)
 
 
 def _of_whole_batch(leaf: Any, rows: Rows) -> Rows:  # a Java LogicalPlan

@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any  # Any: py4j gives Java objects without types
 
 from lakelog.common.quoting import cut
-from lakelog.filestore.io import warehouse_of
+from lakelog.filestore.metadata.tables import TableStore
+from lakelog.filestore.schema import MAIN_BRANCH
+from lakelog.lineage.fields.dataset_names import (
+    dataset_of_jdbc,
+    dataset_of_path,
+    dataset_of_table,
+    dataset_of_topic,
+)
+from lakelog.lineage.fields.field_documents import SourceTable, TableColumn
 from lakelog.lineage.fields.field_edges import Dataset
 from lakelog.lineage.records.record import ForeignSource, ReadMode, TableSource
 from lakelog.lineage.records.sources import source_of_table
 from lakelog.spark.capture.plan_leaves import (
+    CHANGES_TABLE,
     NAMING_OPTIONS,
     format_of,
     is_ours,
     name_in,
     options_of,
     source_of_files,
-    table_of,
+    store_read_by,
 )
 from lakelog.spark.session import java_strings
-from lakelog.spark.source.reading.read_mark import attached_state, read_of_leaf
+from lakelog.spark.source.reading.read_mark import attached_state, is_attached, read_of_leaf
+from lakelog.warehouse.warehouse import open_store
 
+LeafRead = Dataset | SourceTable
 SPARK_CATALOG = "spark_catalog"
 _NAME_MAX = 500
 _VIEW = "CreateViewCommand"
@@ -40,14 +50,17 @@ _ON_RELATION = frozenset(
 _INNER_RELATION = frozenset({"DataSourceV2ScanRelation", "StreamingDataSourceV2ScanRelation"})
 _V2 = frozenset({"DataSourceV2Relation", *_INNER_RELATION})
 _NAMED = frozenset({"CreateTableAsSelect", "ReplaceTableAsSelect"})
-_SECRETS = re.compile(r"^(jdbc:\w+:(?://)?)(?:[^/@]*@)?([^?;]*).*", re.DOTALL)  # users, passwords and settings in a URL
+_KAFKA = "kafka"
+_SERVERS = "kafka.bootstrap.servers"
 
 
-def dataset_of_leaf(leaf: Any, jvm: Any) -> Dataset | None:  # a Java LogicalPlan, and py4j's view of the JVM
+def read_of(leaf: Any, jvm: Any) -> LeafRead | None:  # a Java LogicalPlan, and py4j's view of the JVM
     """What a leaf reads; None if it is no dataset, such as rows that the program made. May open a table."""
     tagged = read_of_leaf(leaf, jvm)
     if tagged is not None:
-        return dataset_of_table(tagged)
+        if tagged.path is None:
+            return dataset_of_table(tagged.table, tagged.branch)
+        return source_table(open_store(tagged.path, branch=tagged.branch or MAIN_BRANCH), tagged)
     match leaf.getClass().getSimpleName():
         case kind if kind in _V2:
             relation = leaf.relation() if kind in _INNER_RELATION else leaf
@@ -57,6 +70,8 @@ def dataset_of_leaf(leaf: Any, jvm: Any) -> Dataset | None:  # a Java LogicalPla
             return _of_table(leaf.table(), options, kind=str(leaf.sourceName()))
         case "StreamingRelation":
             return _of_stream(leaf.dataSource())
+        case "StreamingExecutionRelation":
+            return _of_running_stream(leaf.source())
         case "LogicalRelation":
             return _of_relation(leaf)
         case "HiveTableRelation":
@@ -64,10 +79,17 @@ def dataset_of_leaf(leaf: Any, jvm: Any) -> Dataset | None:  # a Java LogicalPla
     return None
 
 
-def dataset_of_table(source: TableSource) -> Dataset:
-    """A table of a warehouse, or a branch of it."""
-    namespace = "lakelog" if source.path is None else warehouse_of(source.path)
-    return Dataset(namespace, source.table if source.branch is None else f"{source.table}$branch_{source.branch}")
+def dataset_of_leaf(leaf: Any, jvm: Any) -> Dataset | None:  # a Java LogicalPlan, and py4j's view of the JVM
+    """The dataset that a leaf reads; None if it is no dataset."""
+    read = read_of(leaf, jvm)
+    return read.dataset if isinstance(read, SourceTable) else read
+
+
+def source_table(store: TableStore, source: TableSource | None = None) -> SourceTable:
+    """A table of ours, with its columns; `source` names it as a plan does."""
+    source = source_of_table(store, mode=ReadMode.BATCH) if source is None else source
+    columns = tuple(TableColumn(one.name, one.id, str(one.type)) for one in store.schema.fields)
+    return SourceTable(dataset=dataset_of_table(source.table, source.branch), uuid=source.uuid, columns=columns)
 
 
 def target_of(plan: Any, jvm: Any) -> Dataset | None:  # a Java LogicalPlan, and py4j's view of the JVM
@@ -78,7 +100,7 @@ def target_of(plan: Any, jvm: Any) -> Dataset | None:  # a Java LogicalPlan, and
             table = plan.catalogTable()
             if table.isDefined():
                 return _of_identifier(table.get().identifier())
-            return Dataset(plan.fileFormat().toString().lower(), cut(plan.outputPath().toString(), _NAME_MAX))
+            return dataset_of_path(plan.outputPath().toString())
         case kind if kind in _WITH_QUERY:
             return _of_identifier(plan.table().identifier())
         case kind if kind == _VIEW:
@@ -105,21 +127,42 @@ def queries_of(plan: Any) -> Iterator[Any]:  # Java LogicalPlans
         yield plan
 
 
-def _of_table(table: Any, options: dict[str, str], kind: str = "") -> Dataset:  # a Java Table
+def _of_table(table: Any, options: dict[str, str], kind: str = "") -> LeafRead:  # a Java Table
     """A table of Spark's V2 API; `kind` is its format, if that is known."""
-    attached = attached_state(table)
+    attached = attached_state(table.changelog() if table.getClass().getSimpleName() == CHANGES_TABLE else table)
     if attached is not None:
-        return dataset_of_table(source_of_table(attached.table.store, mode=ReadMode.BATCH))
+        return source_table(attached.table.store)
     if is_ours(table):
-        return dataset_of_table(table_of(options))
+        return source_table(store_read_by(options))
     kind = kind or format_of(table)
-    return Dataset(kind, name_in(options) or kind)
+    return _named(kind, options) if name_in(options) else Dataset(kind, kind)
 
 
 def _of_stream(source: Any) -> Dataset:  # a Java DataSource of Spark's V1 API
-    given = {key: source.options().get(key) for key in NAMING_OPTIONS}  # a Scala map
+    given = {key: source.options().get(key) for key in (*NAMING_OPTIONS, _SERVERS)}  # a Scala map
     options = {key: str(value.get()) for key, value in given.items() if value.isDefined()}
-    return Dataset(str(source.className()), name_in(options) or "")
+    return _named(str(source.className()), options)
+
+
+def _of_running_stream(source: Any) -> Dataset:  # a Java Source of Spark's V1 API
+    """The source of a query that runs: only its text says what it reads, such as `FileStreamSource[file:/in]`."""
+    name, _, rest = str(source.toString()).partition("[")
+    place = rest.rstrip("]")
+    return dataset_of_path(place) if is_path(place) else Dataset(name.partition("@")[0], cut(place, _NAME_MAX))
+
+
+def _named(kind: str, options: dict[str, str]) -> Dataset:
+    """What options name: a topic, a path, or a name in the namespace of its format."""
+    spelled = {key.lower(): value for key, value in options.items()}
+    name = name_in(options) or ""
+    if kind == _KAFKA:
+        return dataset_of_topic(spelled.get(_SERVERS), name)
+    return dataset_of_path(name) if is_path(name) else Dataset(kind, name)
+
+
+def is_path(name: str) -> bool:
+    """Whether a name is that of a file or a folder."""
+    return name.startswith("/") or "://" in name or name.startswith("file:")
 
 
 def _of_relation(leaf: Any) -> Dataset:  # a Java LogicalRelation
@@ -129,9 +172,12 @@ def _of_relation(leaf: Any) -> Dataset:  # a Java LogicalRelation
     relation = leaf.relation()
     if relation.getClass().getSimpleName() == "JDBCRelation":
         options = relation.jdbcOptions()
-        return Dataset(_SECRETS.sub(r"\1\2", str(options.url())), cut(str(options.tableOrQuery()), _NAME_MAX))
+        return dataset_of_jdbc(str(options.url()), str(options.tableOrQuery()))
     found = source_of_files(relation)
-    return Dataset(found.format, found.name or "") if isinstance(found, ForeignSource) else Dataset("unknown", "")
+    if not isinstance(found, ForeignSource):
+        return Dataset("unknown", "")
+    name = found.name or ""
+    return dataset_of_path(name) if is_path(name) else Dataset(found.format, name)
 
 
 def _of_identifier(identifier: Any) -> Dataset:  # a Java TableIdentifier
@@ -144,5 +190,6 @@ def _of_identifier(identifier: Any) -> Dataset:  # a Java TableIdentifier
 def _of_resolved(name: Any) -> Dataset | None:  # a Java ResolvedIdentifier
     if name.getClass().getSimpleName() != "ResolvedIdentifier":
         return None
-    identifier = name.identifier()
-    return Dataset(str(name.catalog().name()), ".".join([*identifier.namespace(), str(identifier.name())]))
+    catalog, identifier = name.catalog(), name.identifier()
+    named = ".".join([*identifier.namespace(), str(identifier.name())])
+    return dataset_of_table(named) if is_attached(catalog) else Dataset(str(catalog.name()), named)

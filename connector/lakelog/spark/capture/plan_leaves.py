@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any  # Any: py4j gives Java objects without types
 
 from lakelog.common.quoting import cut
+from lakelog.filestore.metadata.tables import TableStore
 from lakelog.lineage.records.record import ForeignSource, ReadMode, Source, TableSource, UnknownSource
 from lakelog.lineage.records.sources import source_of_table
 from lakelog.spark.options import open_for_read
@@ -22,7 +23,7 @@ _V2_STREAM = "StreamingDataSourceV2ScanRelation"
 _V1_STREAM = "StreamingExecutionRelation"
 _V2 = frozenset({"DataSourceV2Relation", "DataSourceV2ScanRelation"})
 _PYTHON_TABLE = "PythonTable"
-_CHANGES_TABLE = "ChangelogTable"
+CHANGES_TABLE = "ChangelogTable"
 _CONSTANTS = frozenset({"Range", "OneRowRelation", "CTERelationRef"})  # the leaves of the last one are in the plan, too
 _FILE_FORMAT = "FileFormat"
 
@@ -59,7 +60,7 @@ def stream_leaf_of(leaf: Any) -> StreamLeaf | None:  # a Java LogicalPlan
         return None
     relation = leaf.relation()
     options = options_of(relation)
-    is_changes = relation.table().getClass().getSimpleName() == _CHANGES_TABLE
+    is_changes = relation.table().getClass().getSimpleName() == CHANGES_TABLE
     attached = attached_state(relation.table().changelog() if is_changes else relation.table())
     if attached is not None:
         table: TableSource | None = source_of_table(attached.table.store, mode=ReadMode.STREAM)
@@ -112,10 +113,15 @@ def options_of(relation: Any) -> dict[str, str]:  # a Java DataSourceV2RelationB
 
 def table_of(options: dict[str, str]) -> TableSource:
     """The table that a stream with these options reads."""
+    return source_of_table(store_read_by(options), mode=ReadMode.STREAM)
+
+
+def store_read_by(options: dict[str, str]) -> TableStore:
+    """The table that a read with these options reads."""
     spelled = {key.lower(): value for key, value in options.items()}
     name = spelled.get("table") or spelled.get("path", "")
     given = audited(options)[1] if names_system_table(name, in_warehouse="warehouse" in spelled) else options
-    return source_of_table(open_for_read(given).store, mode=ReadMode.STREAM)
+    return open_for_read(given).store
 
 
 def is_ours(table: Any) -> bool:  # a Java Table

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, ClassVar  # Any: py4j gives Java objects without types
+from typing import Any  # Any: py4j gives Java objects without types
 
 from py4j.protocol import Py4JJavaError
 
@@ -29,6 +29,7 @@ from lakelog.spark.catalog_plugin.system_proxy import SystemTableProxy
 from lakelog.spark.catalog_plugin.table_proxy import AttachedTable, ReplacedTable, StagedAttachedTable
 from lakelog.spark.session import java_strings
 from lakelog.spark.shown_state import NEWEST, ShownState
+from lakelog.spark.source.reading.read_mark import CATALOG_PREFIX
 from lakelog.warehouse.system_names import names_system_table
 
 # Options of `spark.read.changes` that Spark has put into the context of the changes.
@@ -53,7 +54,6 @@ class AttachedCatalog(AttachedNamespaces):
     """The databases and the tables of a warehouse."""
 
     interfaces = ("catalog.StagingTableCatalog", "catalog.SupportsNamespaces", "catalog.ProcedureCatalog")
-    PREFIX: ClassVar[str] = "lakelog catalog "
 
     def __init__(self, jvm: Jvm, name: str, catalog: Catalog) -> None:
         super().__init__(jvm, self.text_of(name, catalog), name, catalog)
@@ -62,7 +62,7 @@ class AttachedCatalog(AttachedNamespaces):
     @classmethod
     def text_of(cls, name: str, catalog: Catalog) -> str:
         """The text of an attached warehouse, by which it is known."""
-        return f"{cls.PREFIX}{name} of {catalog.warehouse}"
+        return f"{CATALOG_PREFIX}{name} of {catalog.warehouse}"
 
     def initialize(self, name: str, options: Any) -> None:
         """Nothing: the catalog is ready when it is made."""

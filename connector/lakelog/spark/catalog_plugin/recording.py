@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any  # Any: py4j gives Java objects without types
 
+from lakelog.lineage.fields.field_store import with_fields
 from lakelog.lineage.records.declared import with_lineage
 from lakelog.spark.capture.capture import is_captured, lineage_of_plan
+from lakelog.spark.capture.field_capture import fields_or_unknown
 from lakelog.spark.options import declared_lineage
 from lakelog.spark.sink.declaring import with_declared
 
@@ -33,7 +35,8 @@ def recorded_statement(jvm: Jvm, table: Table, options: Mapping[str, str]) -> Ta
     plan = _running_plan(jvm) if names is None else None
     if plan is None:
         return with_declared(table, options)
-    return with_lineage(table, lineage_of_plan(plan, jvm.session._jvm, job=job))
+    found = lineage_of_plan(plan, jvm.session._jvm, job=job)
+    return with_lineage(table, with_fields(found, table.store, fields_or_unknown(plan, jvm.session._jvm)))
 
 
 def _running_plan(jvm: Jvm) -> Any:  # a Java LogicalPlan

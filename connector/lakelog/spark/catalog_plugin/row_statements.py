@@ -7,6 +7,7 @@ Source: Spark, `org.apache.spark.sql.catalyst.parser.ParserInterface`.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any  # Any: py4j gives Java objects without types
@@ -22,6 +23,12 @@ from lakelog.common.errors import ConflictError, InvalidRequestError, Unsupporte
 from lakelog.common.types import DataField
 from lakelog.filestore.predicate import Predicate, check_filter, parse_where, resolved_columns
 from lakelog.filestore.write import StatementChanges, check_replaceable, is_by_place
+from lakelog.lineage.fields.field_store import with_fields
+from lakelog.lineage.fields.plans.plan_fields import PlanFields
+from lakelog.lineage.records.declared import with_lineage
+from lakelog.lineage.records.record import BatchLineage
+from lakelog.spark.capture.capture import is_captured
+from lakelog.spark.capture.field_capture import fields_of_java_plan, unknown_fields
 from lakelog.spark.catalog_plugin.column_defaults import default_sql
 from lakelog.spark.catalog_plugin.java.jvm import Jvm
 from lakelog.spark.catalog_plugin.loaded_table import with_places
@@ -33,7 +40,10 @@ from lakelog.spark.sink.write import recorded
 if TYPE_CHECKING:
     from lakelog.filestore.metadata.snapshots import Snapshot
 
+logger = logging.getLogger("lakelog.spark")
+
 _ATTEMPTS = 50
+_MODE = "org.apache.spark.sql.execution.CommandExecutionMode"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,10 +80,34 @@ class RowStatement:
             raise UnsupportedError(f"{self.what} takes no options: leave WITH ({self.options[0]} = ...) out")
         match self.plan.getClass().getSimpleName():
             case "UpdateTable":
-                return self._update(table)
+                return self._update(self._recording(table))
             case "DeleteFromTable":
-                return self._delete(table)
+                return self._delete(self._recording(table))
         return self._merge(table)
+
+    def fields(self) -> PlanFields:
+        """The lineage of the fields that the statement assigns. Raises what Spark raises for one that is not valid."""
+        plan, target = self.plan, self._target(None)._jdf.queryExecution().analyzed()
+        is_merge = plan.getClass().getSimpleName() == "MergeIntoTable"
+        children = [target, plan.sourceTable()] if is_merge else [target]
+        plan = plan.withNewChildren(self.jvm.scala_seq(children))
+        if self.queries is not None:
+            plan = self.queries.withNewChildren(self.jvm.scala_seq([plan]))
+        return fields_of_java_plan(analyzed(self.jvm, plan), self.jvm.session._jvm)
+
+    def _recording(self, table: Table) -> Table:
+        """A handle whose commit records the lineage of the fields that the statement assigns."""
+        if not is_captured(table.store):
+            return table
+        return with_lineage(table, with_fields(BatchLineage(), table.store, self._known_fields()))
+
+    def _known_fields(self) -> PlanFields:
+        """The lineage of the fields; the statement runs even if its analysis fails."""
+        try:
+            return self.fields()
+        except Exception as error:  # noqa: BLE001
+            logger.warning("the lineage of fields of %s is not known: %r", self.what, error)
+            return unknown_fields(())
 
     def _update(self, table: Table) -> Snapshot | None:
         check_replaceable(table.store, "an update")
@@ -106,10 +140,11 @@ class RowStatement:
             not_matched=[self._clause(table, one, ()) for one in items_of(plan.notMatchedActions())],
             by_source=[self._clause(table, one, keys) for one in items_of(plan.notMatchedBySourceActions())],
         )
+        fields = self._known_fields() if is_captured(table.store) else None
         for _ in range(_ATTEMPTS):  # the source may read the table, and is recorded as it was read
             source = self._frame(plan.sourceTable())
             try:
-                return self._run(recorded(source, table), "MERGE", _Once(source, merge).changes)
+                return self._run(recorded(source, table, fields=fields), "MERGE", _Once(source, merge).changes)
             except _OvertakenError:
                 continue
         raise ConflictError(f"{self.what}: other writers commit all the time; nothing was changed: merge again")
@@ -135,12 +170,8 @@ class RowStatement:
         aliases = self.jvm.scala_object(f"{plans}.catalyst.plans.logical.SubqueryAlias")
         return self._of_plan(aliases.apply(self.jvm.scala_seq(names), relation))
 
-    def readable_target(self) -> DataFrame:
-        """The columns of the table under the names that the statement has for them, and no rows."""
-        return self._target(None)
-
     def _target(self, base: Snapshot | None) -> DataFrame:
-        """The rows of the table at a snapshot, under the names that the statement has for them."""
+        """The rows of the table at a snapshot, under the names that the statement has for them; none without one."""
         reader = self.jvm.session.read
         rows = (reader if base is None else reader.option(SNAPSHOT_ID.key, base.id)).table(self.quoted_name)
         if base is None:
@@ -208,6 +239,12 @@ class _Once:
             raise _OvertakenError
         self.is_done = True
         return changes.of_merge(target, self.source, self.merge)
+
+
+def analyzed(jvm: Jvm, plan: Any) -> Any:  # Java LogicalPlans
+    """The analyzed form of a plan, which is not run."""
+    state = jvm.session._jsparkSession.sessionState()
+    return state.executePlan(plan, jvm.java_class(_MODE).SKIP()).analyzed()
 
 
 def items_of(sequence: Any) -> Iterator[Any]:  # a Scala Seq

@@ -18,6 +18,7 @@ from lakelog.filestore.write import unknown_columns
 from lakelog.lineage.records.record import BatchLineage
 from lakelog.protocol.state import LogTarget, TableState
 from lakelog.protocol.writing import WriterLease
+from lakelog.spark.capture.batch_fields import BatchFields
 from lakelog.spark.capture.capture import Capture
 from lakelog.spark.capture.checkpoint_table import bind, check_unowned, check_unseen
 from lakelog.spark.projection import check_is_projected, check_schema, with_new_columns
@@ -42,6 +43,7 @@ class SinkState:
     capture: Capture
     job_takeover: bool
     listeners: Sequence[CommitListener]
+    fields: BatchFields = field(default_factory=BatchFields)
     lease: KeptLease = field(default_factory=KeptLease)
     owns_checkpoint: bool = False  # the query writes only this table
     is_settled_later: bool = False  # at its end the stream merges what was written

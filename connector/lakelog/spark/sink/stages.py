@@ -71,7 +71,8 @@ def record_lineage(run: BatchRun) -> None:
     if run.micro.running is None:
         run.lineage = run.sink.capture.without_plan(run.micro.identifier, run.table.warehouse)
     else:
-        run.lineage = run.sink.capture.lineage_of(run.rows, run.micro.running)
+        found = run.sink.capture.lineage_of(run.rows, run.micro.running)
+        run.lineage = run.sink.fields.of_batch(found, run.table.store, run.rows, run.micro.running.execution)
 
 
 def mark_break(run: BatchRun) -> None:

@@ -16,10 +16,13 @@ from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.predicate import Predicate
 from lakelog.filestore.verbs import WriteMode
+from lakelog.lineage.fields.field_store import with_fields
+from lakelog.lineage.fields.plans.plan_fields import PlanFields
 from lakelog.lineage.records.declared import checked_sources, declared_sources, with_lineage
 from lakelog.lineage.records.record import BatchLineage
 from lakelog.protocol.access import await_topic
 from lakelog.spark.capture.capture import is_captured, lineage_of_frame
+from lakelog.spark.capture.field_capture import plan_fields_of
 from lakelog.spark.session import prepare_session
 from lakelog.spark.sink.files_writer import FilesPlan, WrittenFiles, written_files
 from lakelog.spark.sink.plan import run_messages
@@ -66,14 +69,25 @@ def write(
     return plan.commit_rows(written_files(_messages(given, plan.write)))
 
 
-def recorded(rows: DataFrame, table: Table, *, job: str | None = None, sources: Sequence[str] | None = None) -> Table:
-    """The table, by a handle whose commits record what the rows were made from. Raises InvalidRequestError."""
+def recorded(
+    rows: DataFrame,
+    table: Table,
+    *,
+    job: str | None = None,
+    sources: Sequence[str] | None = None,
+    fields: PlanFields | None = None,
+) -> Table:
+    """The table, by a handle whose commits record what the rows were made from; `fields` None: as the rows are.
+
+    Raises InvalidRequestError.
+    """
     if not is_captured(table.store):
         return table
     if sources is None:
-        return with_lineage(table, lineage_of_frame(rows, job=job))
-    found = declared_sources(checked_sources(sources), table.warehouse)
-    return with_lineage(table, BatchLineage(job=job, sources=found))
+        found = lineage_of_frame(rows, job=job)
+    else:
+        found = BatchLineage(job=job, sources=declared_sources(checked_sources(sources), table.warehouse))
+    return with_lineage(table, with_fields(found, table.store, fields or plan_fields_of(rows)))
 
 
 def _messages(

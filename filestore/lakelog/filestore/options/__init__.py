@@ -42,7 +42,7 @@ from lakelog.filestore.options.reading import (
     SCAN_TIMESTAMP_MILLIS,
 )
 from lakelog.filestore.options.retention import USERS_TIME_RETAINED
-from lakelog.filestore.options.writing import LINEAGE_CAPTURE, WRITE_ONLY
+from lakelog.filestore.options.writing import LINEAGE_CAPTURE, LINEAGE_FIELDS, WRITE_ONLY
 
 __all__ = [
     "CHANGELOG_FILE_PREFIX",
@@ -53,6 +53,7 @@ __all__ = [
     "FILESTORE_OPTIONS",
     "FILE_FORMAT",
     "LINEAGE_CAPTURE",
+    "LINEAGE_FIELDS",
     "LOG_BRANCH",
     "LOOKUP_CACHE_MAX_MEMORY_SIZE",
     "READ_MEMORY_BUDGET",

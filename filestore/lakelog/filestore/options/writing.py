@@ -81,3 +81,10 @@ LINEAGE_CAPTURE = Option(
     doc="Whether each commit of lakelog records in its snapshot which job made it, from which snapshots of which "
     "tables. What is made from a table whose commits record nothing has no lineage beyond it. An option of lakelog.",
 )
+LINEAGE_FIELDS = Option(
+    key="lineage.fields",
+    parse=parse_bool,
+    default=True,
+    doc="Whether each commit of lakelog that records its lineage also records from which columns each column is made. "
+    "The record is written once for each program, into the folder of the table. An option of lakelog.",
+)

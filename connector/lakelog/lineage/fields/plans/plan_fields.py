@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lakelog.common.quoting import cut
+from lakelog.lineage.fields.field_documents import SourceTable
 from lakelog.lineage.fields.field_edges import NO_EDGES, Dataset, EdgeKind, Edges, FieldEdge, SourceField
 from lakelog.lineage.fields.field_lineage import FieldLineage, OutputField
 from lakelog.lineage.fields.plans.combined import TEXT_MAX
@@ -21,11 +22,12 @@ Leaf = Dataset | Rows  # a dataset, or the rows of another plan
 
 @dataclass(frozen=True, slots=True)
 class PlanFields:
-    """The lineage of a plan, its rows, and the operators in it that are opaque."""
+    """The lineage of a plan, its rows, the operators in it that are opaque, and the tables of ours that it reads."""
 
     lineage: FieldLineage
     rows: Rows
     opaque_operators: frozenset[str]
+    tables: tuple[SourceTable, ...] = ()
 
 
 def fields_of_plan(tree: Tree, leaves: Mapping[int, Leaf], target: Dataset | None = None) -> PlanFields:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _TAG = "lakelog.read"
 _ATTACHED: WeakValueDictionary[str, ReadState] = WeakValueDictionary()
+CATALOG_PREFIX = "lakelog catalog "  # of the text of an attached warehouse
 _MARK = "lakelog_read"  # attribute of a partition
 
 
@@ -84,6 +85,11 @@ def note_attached(text: str, state: ReadState) -> None:
 def attached_state(table: Any) -> ReadState | None:  # a Java Table
     """What a table of Spark's plan shows, if it is one of an attached warehouse."""
     return _ATTACHED.get(str(table.toString()))
+
+
+def is_attached(catalog: Any) -> bool:  # a Java CatalogPlugin
+    """Whether a catalog of Spark is an attached warehouse."""
+    return str(catalog.toString()).startswith(CATALOG_PREFIX)
 
 
 def tag_leaves(rows: DataFrame, source: TableSource) -> DataFrame:

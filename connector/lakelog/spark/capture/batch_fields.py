@@ -1,0 +1,86 @@
+"""The lineage of the fields of micro-batches: derived once for each plan of a run, and named by each commit.
+
+The plan of a query does not change while the query runs. A function in `foreachBatch` may make another DataFrame in
+each batch: its plan is compared with that of the batch before by its text, in which ids of expressions are numbered by
+their first place, since Spark gives new ones to each plan, and by what its leaves read.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any  # Any: py4j gives Java objects without types
+
+from pyspark.sql import DataFrame
+
+from lakelog.common.clock import Stopwatch
+from lakelog.filestore import FileStoreTable
+from lakelog.lineage.fields.field_store import with_fields
+from lakelog.lineage.fields.plans.derived import Rows
+from lakelog.lineage.records.record import BatchLineage, ForeignSource, Source, TableSource
+from lakelog.spark.capture.field_capture import BatchStitch, plan_fields_of, stitch_of_query
+
+logger = logging.getLogger("lakelog.spark")
+
+_ID = re.compile(r"#\d+")
+_FIELDS_MAX = (1 << 31) - 1
+# The document of a plan is written again after this time: one that no commit names yet is deleted as an orphan.
+_REPEAT_MILLIS = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What identifies the plan of a batch, and where its rows go."""
+
+    text: str
+    sources: tuple[Source, ...]
+    table: str
+    schema_id: int
+
+
+@dataclass(slots=True)
+class BatchFields:
+    """What a sink remembers of the plans of its batches."""
+
+    _run: str | None = None
+    _stitch: BatchStitch = field(default_factory=lambda: BatchStitch(Rows([], {})))
+    _plan: _Plan | None = None
+    _checksums: Sequence[str] = ()
+    _written: Stopwatch = field(default_factory=Stopwatch)
+
+    def of_batch(self, lineage: BatchLineage, table: FileStoreTable, rows: DataFrame, execution: Any) -> BatchLineage:
+        """The record of a batch with the lineage of its fields; `execution` is the Java StreamExecution."""
+        if self._run != lineage.run_id:
+            self._stitch = stitch_of_query(execution, rows.sparkSession._jvm)
+            self._plan, self._run = None, lineage.run_id
+        states = tuple(_without_versions(source) for source in lineage.sources)
+        known = _Plan(_text_of(rows), states, table.path, table.schema.id)
+        if known != self._plan or self._written.millis() > _REPEAT_MILLIS:
+            found = plan_fields_of(rows, stitch=self._stitch)
+            self._checksums = with_fields(lineage, table, found).fields
+            self._plan, self._written = known, Stopwatch()
+        return replace(lineage, fields=self._checksums)
+
+
+def _text_of(rows: DataFrame) -> str:
+    """The text of the plan of a batch, the same for the same plan with other ids."""
+    numbers: dict[str, str] = {}
+    try:
+        text = str(rows._jdf.queryExecution().analyzed().treeString(True, False, _FIELDS_MAX, False, False))
+    except Exception as error:  # noqa: BLE001  # the batch is written even if its analysis fails
+        logger.warning("the plan of a batch has no text: %r", error)
+        return uuid.uuid4().hex  # like no other
+    return _ID.sub(lambda found: numbers.setdefault(found[0], f"#{len(numbers)}"), text)
+
+
+def _without_versions(source: Source) -> Source:
+    """What a batch reads, without how far."""
+    match source:
+        case TableSource():
+            return replace(source, start=None, end=None, is_exact=False, log=None, why=None)
+        case ForeignSource():
+            return replace(source, start=None, end=None)
+    return source

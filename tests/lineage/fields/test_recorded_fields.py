@@ -1,0 +1,164 @@
+"""What commits record of the lineage of fields: by sinks, batch writes and statements of Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from lakelog.catalog import Catalog, SetOption, Table
+from lakelog.lineage.fields.field_documents import FieldDocument
+from lakelog.lineage.fields.field_store import find_document
+from lakelog.lineage.fields.plans.plan_fields import PlanFields
+from lakelog.lineage.records.record import batches_of
+from lakelog.spark import LakelogSink, attach, detach, write, write_stream
+from lakelog.spark.capture import batch_fields
+from lakelog.spark.capture.field_capture import BatchStitch, plan_fields_of
+
+SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("a", pa.int64()), ("s", pa.string())])
+
+
+@pytest.fixture
+def catalog(spark: SparkSession, tmp_path: Path) -> Iterator[Catalog]:
+    catalog = Catalog(tmp_path / "lake")
+    for name in ("db.source", "db.target"):
+        catalog.create_table(name, schema=SCHEMA, primary_keys=["id"])
+    catalog.load_table("db.source").write(pa.table({"id": [1, 2], "a": [3, 4], "s": ["x", "y"]}))
+    attach(spark, "lk", catalog)
+    yield catalog
+    detach(spark, "lk")
+
+
+def documents(table: Table) -> list[FieldDocument | None]:
+    """The documents that the newest snapshot names."""
+    snapshot = table.store.snapshots.latest()
+    assert snapshot is not None
+    return [find_document(table.store, one) for batch in batches_of(snapshot) for one in batch.lineage.fields]
+
+
+def edges(document: FieldDocument | None) -> set[tuple[str, str, str]]:
+    assert document is not None
+    lineage = document.lineage
+    found = {
+        (f"{edge.source.dataset.name}.{edge.source.name}", one.name, edge.kind.subtype)
+        for one in lineage.fields
+        for edge in one.edges
+    }
+    return found | {
+        (f"{edge.source.dataset.name}.{edge.source.name}", "*", edge.kind.subtype) for edge in lineage.dataset
+    }
+
+
+DOUBLED = {
+    ("source.id", "id", "IDENTITY"),
+    ("source.a", "a", "TRANSFORMATION"),
+    ("source.s", "s", "IDENTITY"),
+    ("source.a", "*", "FILTER"),
+}
+
+
+def doubled(rows: DataFrame) -> DataFrame:
+    return rows.where("a > 0").select("id", (f.col("a") * 2).alias("a"), "s")
+
+
+def by_stream(spark: SparkSession, catalog: Catalog, target: Table, checkpoint: str) -> None:
+    rows = spark.readStream.format("lakelog").load(catalog.load_table("db.source").path)
+    query = write_stream(doubled(rows), target, checkpoint_location=checkpoint, available_now=True)
+    assert query.awaitTermination(120)
+
+
+def by_function(spark: SparkSession, catalog: Catalog, target: Table, checkpoint: str) -> None:
+    rows = spark.readStream.format("lakelog").load(catalog.load_table("db.source").path)
+    sink = LakelogSink(target)
+    stream = rows.writeStream.foreachBatch(lambda batch, number: sink(doubled(batch), number))
+    assert stream.trigger(availableNow=True).option("checkpointLocation", checkpoint).start().awaitTermination(120)
+
+
+def by_batch(spark: SparkSession, catalog: Catalog, target: Table, checkpoint: str) -> None:
+    write(doubled(spark.table("lk.db.source")), target)
+
+
+def by_insert(spark: SparkSession, catalog: Catalog, target: Table, checkpoint: str) -> None:
+    spark.sql("INSERT INTO lk.db.target SELECT id, a * 2, s FROM lk.db.source WHERE a > 0")
+
+
+def by_write_to(spark: SparkSession, catalog: Catalog, target: Table, checkpoint: str) -> None:
+    doubled(spark.table("lk.db.source")).writeTo("lk.db.target").append()
+
+
+@pytest.mark.parametrize("way", [by_stream, by_function, by_batch, by_insert, by_write_to])
+def test_a_commit_names_the_lineage_of_its_fields(
+    way: Callable[[SparkSession, Catalog, Table, str], None], spark: SparkSession, catalog: Catalog, tmp_path: Path
+) -> None:
+    target = catalog.load_table("db.target")
+    way(spark, catalog, target, str(tmp_path / "checkpoint"))
+    (document,) = documents(target)
+    assert edges(document) == DOUBLED
+    assert document is not None
+    assert document.ids == {"id": 0, "a": 1, "s": 2}
+    (source,) = document.sources
+    assert source.uuid == catalog.load_table("db.source").store.uuid
+    assert [(one.name, one.id) for one in source.columns] == [("id", 0), ("a", 1), ("s", 2)]
+
+
+def test_a_changed_program_is_seen_from_its_first_batch_on(
+    spark: SparkSession, catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    analysed: list[DataFrame] = []
+
+    def noted(rows: DataFrame, *, stitch: BatchStitch | None = None) -> PlanFields:
+        analysed.append(rows)
+        return plan_fields_of(rows, stitch=stitch)
+
+    monkeypatch.setattr(batch_fields, "plan_fields_of", noted)
+    source, target = (catalog.load_table(name) for name in ("db.source", "db.target"))
+    sink = LakelogSink(target)
+    expressions = ["a * 2", "a * 2", "id + a", "id + a"]
+
+    def function(batch: DataFrame, number: int) -> None:
+        sink(batch.selectExpr("id", f"{expressions[number]} AS a", "s"), number)
+
+    rows = spark.readStream.format("lakelog").load(source.path)
+    query = rows.writeStream.foreachBatch(function).option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    inputs: list[set[str]] = []
+    for number in range(len(expressions)):
+        if number:
+            source.write(pa.table({"id": [number], "a": [number], "s": ["z"]}))
+        query.processAllAvailable()
+        (document,) = documents(target)
+        inputs.append({start for start, end, _ in edges(document) if end == "a"})
+    query.stop()
+    assert inputs == [{"source.a"}, {"source.a"}, {"source.id", "source.a"}, {"source.id", "source.a"}]
+    assert len(analysed) == 2  # once for each program
+
+
+def test_an_update_and_a_merge_name_what_they_assign(spark: SparkSession, catalog: Catalog) -> None:
+    target = catalog.load_table("db.target")
+    target.write(pa.table({"id": [1], "a": [0], "s": ["-"]}))
+    spark.sql("UPDATE lk.db.target SET a = id + 1 WHERE s = '-'")
+    (document,) = documents(target)
+    assert edges(document) == {("target.id", "a", "TRANSFORMATION"), ("target.s", "*", "FILTER")}
+    spark.sql(
+        "MERGE INTO lk.db.target t USING lk.db.source s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET a = s.a WHEN NOT MATCHED THEN INSERT *"
+    )
+    (document,) = documents(target)
+    assert edges(document) == {
+        ("source.id", "id", "IDENTITY"),
+        ("source.a", "a", "IDENTITY"),
+        ("source.s", "s", "IDENTITY"),
+        ("source.id", "*", "JOIN"),
+        ("target.id", "*", "JOIN"),
+    }
+
+
+def test_a_table_may_record_no_fields(spark: SparkSession, catalog: Catalog) -> None:
+    catalog.load_table("db.target").alter(SetOption("lineage.fields", "false"))
+    target = catalog.load_table("db.target")
+    write(doubled(spark.table("lk.db.source")), target)
+    assert documents(target) == []
+    assert not (Path(target.path) / "lakelog" / "fields").exists()
