@@ -154,6 +154,87 @@ DROPPED_TABLES = StoredTable(
 TABLE_NAMES = StoredTable(
     name="table_names", columns={"table_uuid": _KEY, "name": _TEXT}, key_size=1, uuid_column="table_uuid"
 )
+# The documents of the lineage of fields, each once: see `lakelog.lineage.fields.field_documents`.
+LINEAGE_OPERATIONS = StoredTable(
+    name="lineage_operations",
+    columns={"checksum": _KEY, "operations": _TEXT, "approximate": "BOOLEAN", "document": _TEXT},
+    key_size=1,
+)
+_FLAG = "BOOLEAN NOT NULL"
+# The edges of a document for each table that was written with it. `sink_field` is empty for an edge that counts for
+# all fields. The base of a source is what stands below the name in the query: the table of a branch or system table.
+FIELD_EDGES = StoredTable(
+    name="field_edges",
+    columns={
+        "checksum": _KEY,
+        "source_namespace": _KEY,
+        "source_dataset": _KEY,
+        "source_field": _KEY,
+        "sink_namespace": _KEY,
+        "sink_dataset": _KEY,
+        "sink_field": _KEY,
+        "subtype": _KEY,
+        "masked": _FLAG,
+        "type": _TEXT,
+        "operation": _TEXT,
+        "approximate": "BOOLEAN",
+        "opaque": "BOOLEAN",
+        "base_namespace": _TEXT,
+        "base_dataset": _TEXT,
+        "base_field": _TEXT,
+        "source_uuid": _TEXT,
+        "sink_uuid": _TEXT,
+    },
+    key_size=9,
+    uuid_column="sink_uuid",
+)
+# The runs of jobs: from which batch to which one document made a table.
+LINEAGE_RUNS = StoredTable(
+    name="lineage_runs",
+    columns={
+        "table_uuid": _KEY,
+        "line": _KEY,
+        "job": _KEY,
+        "run_id": _KEY,
+        "checksum": _KEY,
+        "database": _TEXT,
+        "table": _TEXT,
+        "query_id": _TEXT,
+        "operation": _TEXT,
+        "first_batch": _NUMBER,
+        "last_batch": _NUMBER,
+        "first_time": _TIME,
+        "last_time": _TIME,
+        "first_snapshot": _NUMBER,
+        "last_snapshot": _NUMBER,
+        "foreign": "BOOLEAN",
+    },
+    key_size=5,
+    uuid_column="table_uuid",
+)
+DATASET_FIELDS = StoredTable(
+    name="dataset_fields",
+    columns={
+        "database": _KEY,
+        "table": _KEY,
+        "field": _KEY,
+        "type": _TEXT,
+        "field_id": _NUMBER,
+        "creation_time": _TIME,
+        "last_update_time": _TIME,
+        "last_modified_run": _TEXT,
+        "table_uuid": _TEXT,
+    },
+    key_size=3,
+    uuid_column="table_uuid",
+)
+DATASET_PROPERTIES = StoredTable(
+    name="dataset_properties",
+    columns={"database": _KEY, "table": _KEY, "run_id": _KEY, "properties": _TEXT, "table_uuid": _TEXT},
+    key_size=3,
+    uuid_column="table_uuid",
+)
+OF_FIELDS = (LINEAGE_OPERATIONS, FIELD_EDGES, LINEAGE_RUNS, DATASET_FIELDS, DATASET_PROPERTIES)
 STORED_TABLES = {
     table.name: table
     for table in (
@@ -167,6 +248,7 @@ STORED_TABLES = {
         JOB_STATUS,
         DROPPED_TABLES,
         TABLE_NAMES,
+        *OF_FIELDS,
     )
 }
 # Source: Paimon 0.9, `TableLineageTable`.

@@ -65,7 +65,7 @@ def operations_of(lineage: FieldLineage) -> Sequence[FieldOperation]:
             inputs=tuple(_input(names, source) for source in sorted({edge.source for edge in field.edges})),
             outputs=(field.name,),
         )
-        for name, field in zip(_names(lineage), lineage.fields, strict=True)
+        for name, field in zip(transform_names(lineage), lineage.fields, strict=True)
     ]
     written = FieldOperation(
         kind=OperationKind.WRITE,
@@ -76,7 +76,7 @@ def operations_of(lineage: FieldLineage) -> Sequence[FieldOperation]:
     return [*reads, *transforms, written]
 
 
-def _names(lineage: FieldLineage) -> list[str]:
+def transform_names(lineage: FieldLineage) -> list[str]:
     """A name for the transformation of each field; a query may have several columns of one name."""
     counts: Counter[str] = Counter()
     names: list[str] = []

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any  # Any: the values of a row
 
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import InvalidRequestError, LakelogError
@@ -21,6 +21,7 @@ from lakelog.filestore.schema import MAIN_BRANCH
 from lakelog.lineage.records.job_status import JobStatus, job_statuses
 from lakelog.lineage.records.unreadable import note_unreadable, readable_tables
 from lakelog.lineage.tables.edges import Edge
+from lakelog.lineage.tables.feeding_fields import FedBatch, put_fields
 from lakelog.lineage.tables.following import follow_tables
 from lakelog.lineage.tables.forking import fork_edge, fork_key, fork_keys, readable_forks, taken_edge
 from lakelog.lineage.tables.progress import FedLine, Unfed, lines_of
@@ -158,6 +159,7 @@ class Feeder:
     dropped: Collection[str] = ()
     fed: FeedResult = field(default_factory=FeedResult)
     _edges: list[Edge] = field(default_factory=list)
+    _named: list[FedBatch] = field(default_factory=list)
     _moves: list[tuple[FedLine, Unfed]] = field(default_factory=list)
 
     @classmethod
@@ -209,6 +211,7 @@ class Feeder:
         """Take what a line has that was not fed, or everything from a snapshot on; commits when a group is full."""
         for unfed in line.unfed(start=start, edges_max=GROUP_EDGES):
             self._edges += unfed.edges
+            self._named += (FedBatch(line.table, edge) for edge in unfed.edges if edge.get("fields"))
             self._moves.append((line, unfed))
             self.fed = FeedResult(
                 tables=self.fed.tables,
@@ -236,10 +239,13 @@ class Feeder:
         edges = [edge for edge in self._edges if not is_deleted(self.statuses, edge)]
         if edges:
             self.put(edges)
+        if self.has_data:
+            named = [one for one in self._named if not is_deleted(self.statuses, one.edge)]
+            put_fields(self.database, named, self.on_step)
         for line, unfed in self._moves:
             line.move(unfed)
             self.on_step("consumer")
-        self._edges, self._moves = [], []
+        self._edges, self._named, self._moves = [], [], []
 
     def put(self, edges: Iterable[Edge]) -> None:
         """Commit the rows of edges, with one commit per table."""
@@ -268,7 +274,7 @@ def put_jobs(database: SystemDatabase, edges: Iterable[Edge], on_step: OnStep) -
         on_step(table.name)
 
 
-def is_deleted(statuses: Mapping[str, JobStatus], edge: Edge) -> bool:
+def is_deleted(statuses: Mapping[str, JobStatus], edge: Mapping[str, Any]) -> bool:
     """Whether an edge belongs to a job that was deleted since."""
     status = statuses.get(str(edge.get("job")))
     return status is not None and status.covers_deleted(edge["sink_time"])

@@ -14,9 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakelog.filestore.schema import BRANCH_INFIX
+from lakelog.lineage.fields.dataset_names import dataset_of_table
 from lakelog.lineage.tables.projecting import OF_SNAPSHOTS, name_parts
 from lakelog.warehouse.lineage_tables import (
+    DATASET_FIELDS,
+    DATASET_PROPERTIES,
+    FIELD_EDGES,
     JOB_STARTUP,
+    LINEAGE_RUNS,
     SINK_JOBS,
     SNAPSHOT_EDGES,
     SOURCE_JOBS,
@@ -25,7 +30,15 @@ from lakelog.warehouse.lineage_tables import (
 )
 from lakelog.warehouse.system_database import SystemDatabase, plain_times
 
-_NAMED = (SOURCE_JOBS, SINK_JOBS, *OF_SNAPSHOTS, JOB_STARTUP)
+_NAMED = (
+    SOURCE_JOBS,
+    SINK_JOBS,
+    *OF_SNAPSHOTS,
+    JOB_STARTUP,
+    LINEAGE_RUNS,
+    DATASET_FIELDS,
+    DATASET_PROPERTIES,
+)
 
 
 def follow_tables(database: SystemDatabase, names: Mapping[str, str], on_step: Callable[[str], None]) -> None:
@@ -44,6 +57,10 @@ def follow_tables(database: SystemDatabase, names: Mapping[str, str], on_step: C
     edges = _rows_of(database, SNAPSHOT_EDGES, ["sink_uuid", "source_uuid"], changed)
     database.change(SNAPSHOT_EDGES, upserts=[found for row in edges if (found := _present(row, names)) != row])
     on_step(f"names of {SNAPSHOT_EDGES.name}")
+    fields = _rows_of(database, FIELD_EDGES, ["sink_uuid", "source_uuid"], changed)
+    moved = [(row, there) for row in fields if (there := _present_edge(row, names)) != row]
+    database.change(FIELD_EDGES, deletes=[row for row, _ in moved], upserts=[there for _, there in moved])
+    on_step(f"names of {FIELD_EDGES.name}")
     database.change(TABLE_NAMES, upserts=[{"table_uuid": uuid, "name": names[uuid]} for uuid in sorted(changed)])
     on_step(TABLE_NAMES.name)
 
@@ -75,3 +92,14 @@ def _present(row: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]
         "sink_table": names.get(row["sink_uuid"], row["sink_table"]),
         "source_table": names.get(row["source_uuid"], row["source_table"]),
     }
+
+
+def _present_edge(row: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """An edge between fields with the present names of its tables."""
+    changed = dict(row)
+    for side in ("sink", "source"):
+        name = names.get(row[f"{side}_uuid"])
+        if name is not None:
+            branch = str(row[f"{side}_dataset"]).partition(BRANCH_INFIX)[2] or None
+            changed[f"{side}_namespace"], changed[f"{side}_dataset"] = dataset_of_table(name, branch)
+    return changed

@@ -19,7 +19,7 @@ from lakelog.common.quoting import listed
 from lakelog.lineage.records.job_status import JobStatus, job_statuses, put_status
 from lakelog.lineage.tables.known import known_frame
 from lakelog.lineage.tables.projecting import OF_JOBS, OF_SNAPSHOTS
-from lakelog.warehouse.lineage_tables import JOB_STARTUP, SNAPSHOT_EDGES
+from lakelog.warehouse.lineage_tables import JOB_STARTUP, LINEAGE_RUNS, SNAPSHOT_EDGES
 from lakelog.warehouse.system_database import SystemDatabase
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def delete_job(catalog: Warehouse, name: str) -> None:
     if before is None or before.deleted_millis is None or _has_edges(catalog, name):
         last = _last_commit(catalog, name)
         put_status(database, name, JobStatus(deleted_millis=last))
-    for table in (*OF_JOBS, *OF_SNAPSHOTS, JOB_STARTUP, SNAPSHOT_EDGES):
+    for table in (*OF_JOBS, *OF_SNAPSHOTS, JOB_STARTUP, SNAPSHOT_EDGES, LINEAGE_RUNS):
         database.delete_where(table, "job", [name])
 
 
