@@ -56,7 +56,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "spark": ("source", "capture", "compaction", "sink", "ingesting", "catalog_plugin"),
     "spark.catalog_plugin": ("java",),
     "spark.source": ("reading", "phases", "batch", "streams"),
-    "sql": ("language", "queries", "statements"),
+    "sql": ("language", "fields", "queries", "statements"),
     "cli": ("console", "tables", "logs", "lineage"),
 }
 BASE = {

@@ -19,6 +19,8 @@ from lakelog.filestore.options import LINEAGE_CAPTURE
 from lakelog.filestore.read import snapshot_relation
 from lakelog.filestore.refs import SnapshotChoice
 from lakelog.filestore.write import is_by_place
+from lakelog.lineage.fields.field_store import with_fields
+from lakelog.lineage.fields.plans.plan_fields import PlanFields
 from lakelog.lineage.records.declared import with_lineage
 from lakelog.lineage.records.record import BatchLineage, ReadMode, TableSource
 from lakelog.lineage.records.sources import source_of_table, version_of
@@ -130,15 +132,13 @@ class QueryTables:
         finally:
             running.remove(self.connection)
 
-    def recording(self, table: Table, *, without: FoundName | None = None) -> Table:
-        """A handle of a table whose commit records the tables that were read, if commits to the table record any.
-
-        `without` is a table that a statement changes: its rows before are not recorded.
-        """
+    def recording(self, table: Table, fields: PlanFields, *, without: FoundName | None = None) -> Table:
+        """A handle whose commit records the tables that were read, but for `without`, and the lineage of fields."""
         if not LINEAGE_CAPTURE.of(table.schema.options):
             return table
         kept = tuple(source for name, source in self.sources.items() if name != str(without))
-        return with_lineage(table, BatchLineage(sources=kept))
+        found = with_fields(BatchLineage(sources=kept), table.store, fields, is_approximate=True)
+        return with_lineage(table, found)
 
     def prepared(self, query: exp.Expr) -> exp.Expr:
         """A copy of a query that names registered relations in place of tables."""

@@ -22,6 +22,7 @@ from lakelog.sql.language.names import FoundName, SqlNames, check_database
 from lakelog.sql.queries.reading import QueryTables
 from lakelog.sql.statements.flink_columns import flink_options, is_computed
 from lakelog.sql.statements.inserting import check_still
+from lakelog.sql.statements.written_fields import fields_of_query
 
 if TYPE_CHECKING:
     from lakelog.filestore.schema import TableSchema
@@ -82,7 +83,7 @@ def _create_with_rows(names: SqlNames, found: FoundName, query: exp.Expr, words:
     staged = stage_table(found.catalog, found.full, schema=rows.schema, **words)
     try:
         with tables.own_errors():
-            tables.recording(staged.table).write(rows)
+            tables.recording(staged.table, fields_of_query(names, query)).write(rows)
     except BaseException:
         staged.discard()
         raise
@@ -93,7 +94,8 @@ def _replace_rows(names: SqlNames, found: FoundName, query: exp.Expr, words: Tab
     base = found.table.store.snapshot()
     tables = QueryTables(names=names, bases={str(found): base})
     rows = tables.stream(query)
-    table = tables.recording(replaced_table(found.catalog, found.full, schema=rows.schema, **words))
+    made = replaced_table(found.catalog, found.full, schema=rows.schema, **words)
+    table = tables.recording(made, fields_of_query(names, query))
     check_still(table, base, f"REPLACE TABLE {found}")
     with tables.own_errors():
         table.write(rows, mode="overwrite")

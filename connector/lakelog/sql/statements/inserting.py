@@ -18,6 +18,7 @@ from lakelog.sql.queries.selects import query_with
 from lakelog.sql.statements.default_values import fill_defaults
 from lakelog.sql.statements.fitting import fitted
 from lakelog.sql.statements.partitions import condition_of, partition_values_of
+from lakelog.sql.statements.written_fields import fields_of_query
 
 if TYPE_CHECKING:
     from lakelog.catalog import Table
@@ -97,7 +98,8 @@ def insert(names: SqlNames, statement: exp.Expr) -> None:
         what=given.what,
         noted=tables.noted,
     )
-    table = tables.recording(given.table)
+    fields = fields_of_query(names, given.query, columns=given.columns, by_name=given.by_name)
+    table = tables.recording(given.table, fields)
     if given.where is None:
         with tables.own_errors():
             table.write(rows, change_tracking=given.change_tracking)

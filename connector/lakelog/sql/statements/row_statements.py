@@ -22,6 +22,7 @@ from lakelog.catalog.tables.row_actions import (
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.filestore.schema import PLACE_NAMES
 from lakelog.filestore.write import check_replaceable, is_by_place
+from lakelog.lineage.fields.plans.plan_fields import PlanFields
 from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.language.names import FoundName, SqlNames, check_arguments
 from lakelog.sql.queries.reading import QueryTables
@@ -31,6 +32,7 @@ from lakelog.sql.statements.default_values import with_defaults
 from lakelog.sql.statements.fitting import fitted_column
 from lakelog.sql.statements.merging import merge_query, stored_column
 from lakelog.sql.statements.partitions import partition_where
+from lakelog.sql.statements.written_fields import fields_of_changes
 
 if TYPE_CHECKING:
     from lakelog.catalog import Table
@@ -53,6 +55,7 @@ class RowStatement:
     operation: str
     query: exp.Expr
     tables: QueryTables
+    fields: PlanFields
 
     @property
     def what(self) -> str:
@@ -61,7 +64,7 @@ class RowStatement:
 
     def run(self) -> None:
         """Compute the changes and commit them."""
-        table = self.tables.recording(self.found.table, without=self.found)
+        table = self.tables.recording(self.found.table, self.fields, without=self.found)
 
         def compute(base: Snapshot | None) -> StatementChanges:
             tables = QueryTables(names=self.tables.names, bases={**self.tables.newest, str(self.found): base})
@@ -113,7 +116,8 @@ def _merge(tables: QueryTables, found: FoundName, statement: exp.Expr) -> RowSta
     check_arguments(statement, ("this", "using", "on", "whens", "with_"))
     check_replaceable(found.table.store, "a merge")
     query = merge_query(found.table, tables, statement, f"MERGE INTO {found}")
-    return RowStatement(found=found, operation="MERGE", query=query, tables=tables)
+    fields = fields_of_changes(tables.names, statement, _columns_given(tables))
+    return RowStatement(found=found, operation="MERGE", query=query, tables=tables, fields=fields)
 
 
 def truncate(names: SqlNames, statement: exp.Expr) -> None:
@@ -168,12 +172,20 @@ def _of_rows(
     tables: QueryTables, found: FoundName, statement: exp.Expr, values: dict[str, exp.Expr], operation: str
 ) -> RowStatement:
     made = RowStatement(
-        found=found, operation=operation, query=_query_of_rows(found.table, statement, values), tables=tables
+        found=found,
+        operation=operation,
+        query=_query_of_rows(found.table, statement, values),
+        tables=tables,
+        fields=fields_of_changes(tables.names, statement, _columns_given(tables)),
     )
     where = statement.args.get("where")
     if where is not None:
         _check_condition(tables, made.query, where.this, made.what)
     return made
+
+
+def _columns_given(tables: QueryTables) -> dict[str, list[str]]:
+    return {name: rows.column_names for name, rows in tables.given.items()}
 
 
 def _check_condition(tables: QueryTables, query: exp.Expr, condition: exp.Expr, what: str) -> None:

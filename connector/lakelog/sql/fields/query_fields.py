@@ -7,37 +7,23 @@ those of queries of Spark. The walk sees no types, so the result is approximate.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from sqlglot import exp
 
 from lakelog.common.errors import LakelogError
 from lakelog.lineage.fields.dataset_names import dataset_of_table
 from lakelog.lineage.fields.field_documents import SourceTable, TableColumn
-from lakelog.lineage.fields.field_edges import NO_EDGES, Dataset, EdgeKind, Edges, FieldEdge, SourceField, all_of, along
+from lakelog.lineage.fields.field_edges import NO_EDGES, Dataset, EdgeKind, Edges, all_of, along
 from lakelog.lineage.fields.plans.derived import Derived, merged, opaque
 from lakelog.lineage.records.sources import uuid_of
+from lakelog.sql.fields.join_fields import QueryColumns, common_columns, joins_of, lowered, unite_columns
+from lakelog.sql.fields.value_fields import ValueScope, column_of_field
 from lakelog.sql.language.names import SqlNames
-from lakelog.sql.queries.value_fields import ValueScope, column_of_field
 from lakelog.warehouse.system_names import names_system_table
 
 _ROUNDS_MAX = 10  # of a recursive query, until it brings nothing new
-
-
-@dataclass(frozen=True, slots=True)
-class QueryColumns:
-    """The columns of a query in order, the edges of all rows, and for a table of unknown columns its dataset."""
-
-    columns: Sequence[tuple[str, Derived]]
-    dataset: Edges = NO_EDGES
-    open_dataset: Dataset | None = None
-
-    def named(self, names: Sequence[str]) -> QueryColumns:
-        """The columns under other names."""
-        if not names or len(names) != len(self.columns):
-            return self
-        return replace(self, columns=[(name, value) for name, (_, value) in zip(names, self.columns, strict=True)])
 
 
 Ctes = Mapping[str, QueryColumns]
@@ -56,8 +42,7 @@ class QueryWalk:
         known = self._with_ctes(query, dict(ctes or {}), outer)
         match query:
             case exp.Subquery() | exp.Paren():
-                found = self.columns_of(query.this, known, outer)
-                return _joined(found.named(_alias_columns(query)), self._joins_of(query, known, outer))
+                return self.columns_of(query.this, known, outer).named(_alias_columns(query))
             case exp.SetOperation():
                 return self._of_set(query, known, outer)
             case exp.Select():
@@ -70,13 +55,19 @@ class QueryWalk:
 
     def scope(self, sources: Sequence[tuple[str, QueryColumns]], ctes: Ctes, outer: ValueScope | None) -> ValueScope:
         """The scope of expressions over sources, by their names."""
-        columns = [(alias, dict(_lowered(found.columns)), found.open_dataset) for alias, found in sources]
-        sub: Callable[[exp.Expr, ValueScope], QueryColumns] = lambda query, inner: self.columns_of(query, ctes, inner)  # noqa: E731
-        return ValueScope(sources=columns, outer=outer, subquery=lambda query, inner: _pair(sub(query, inner)))
+        columns = [(alias, dict(lowered(found.columns)), found.open_dataset) for alias, found in sources]
+
+        def subquery(query: exp.Expr, inner: ValueScope) -> tuple[list[Derived], Edges]:
+            found = self.columns_of(query, ctes, inner)
+            return [value for _, value in found.columns], found.dataset
+
+        return ValueScope(sources=columns, outer=outer, subquery=subquery)
 
     def _with_ctes(self, query: exp.Expr, known: dict[str, QueryColumns], outer: ValueScope | None) -> Ctes:
         found = query.args.get("with_")
-        for one in () if found is None else found.expressions:
+        if found is None:
+            return known
+        for one in found.expressions:
             name, names = one.alias.lower(), _alias_columns(one)
             if found.args.get("recursive") and isinstance(one.this, exp.SetOperation):
                 known[name] = self.columns_of(one.this.this, known, outer).named(names)
@@ -111,13 +102,12 @@ class QueryWalk:
 
     def _of_select(self, query: exp.Select, ctes: Ctes, outer: ValueScope | None) -> QueryColumns:
         sources: list[tuple[str, QueryColumns]] = []
-        begun = query.args.get("from_")
-        if begun is not None:
-            sources.append((_alias(begun.this), self.columns_of(begun.this, ctes, outer)))
         decided: list[Edges] = []
-        for join in (*query.args.get("joins", ()), *((begun.this.args.get("joins") or ()) if begun is not None else ())):
-            sources.append((_alias(join.this), self._joined_source(join.this, sources, ctes, outer)))
-            decided.append(self._join_edges(join, sources, ctes, outer))
+        for join in joins_of(query):
+            source = join.this if isinstance(join, exp.Join) else join
+            sources.append((_alias(source), self._joined_source(source, sources, ctes, outer)))
+            if isinstance(join, exp.Join):
+                decided.append(self._join_edges(join, sources, ctes, outer))
         for lateral in query.args.get("laterals", ()):
             sources.append((_alias(lateral), self._generated(lateral, sources, ctes, outer)))
         scope = self.scope(sources, ctes, outer)
@@ -145,15 +135,16 @@ class QueryWalk:
             elif isinstance(one, exp.Column) and isinstance(one.this, exp.Star):
                 wanted = one.table.lower()
                 columns += [column for alias, found in sources if alias == wanted for column in found.columns]
+            elif isinstance(one, exp.Aliases):
+                value = scope.value(one)
+                columns += [(name.name, value) for name in one.args["expressions"]]
             else:
                 value = scope.value(one)
                 columns.append((one.alias_or_name or one.sql(), value))
                 scope.aliases.setdefault(columns[-1][0].lower(), value)
         return columns
 
-    def _group_edges(
-        self, query: exp.Select, columns: Sequence[tuple[str, Derived]], scope: ValueScope
-    ) -> Edges:
+    def _group_edges(self, query: exp.Select, columns: Sequence[tuple[str, Derived]], scope: ValueScope) -> Edges:
         group = query.args.get("group")
         if group is None:
             return NO_EDGES
@@ -169,17 +160,15 @@ class QueryWalk:
         return all_of(found)
 
     def _join_edges(
-        self, join: exp.Join, sources: Sequence[tuple[str, QueryColumns]], ctes: Ctes, outer: ValueScope | None
+        self, join: exp.Join, sources: list[tuple[str, QueryColumns]], ctes: Ctes, outer: ValueScope | None
     ) -> Edges:
         scope = self.scope(sources, ctes, outer)
         edges = [scope.edges(join.args.get("on"), EdgeKind.JOIN)]
-        for name in (one.name.lower() for one in join.args.get("using") or ()):
-            sides = (dict(_lowered(found.columns)).get(name) for _, found in sources)
+        for name in common_columns(join, sources):
+            sides = (dict(lowered(found.columns)).get(name) for _, found in sources)
             edges += (along(side.edges, EdgeKind.JOIN) for side in sides if side is not None)
+            unite_columns(join, sources, name)
         return all_of((*edges, *scope.met))
-
-    def _joins_of(self, query: exp.Expr, ctes: Ctes, outer: ValueScope | None) -> list[QueryColumns]:
-        return [self.columns_of(join.this, ctes, outer) for join in query.args.get("joins") or ()]
 
     def _joined_source(
         self, source: exp.Expr, before: Sequence[tuple[str, QueryColumns]], ctes: Ctes, outer: ValueScope | None
@@ -243,20 +232,6 @@ class QueryWalk:
         return QueryColumns([(one.name, column_of_field(dataset, one.name)) for one in columns])
 
 
-def _pair(found: QueryColumns) -> tuple[list[Derived], Edges]:
-    return [value for _, value in found.columns], found.dataset
-
-
-def _joined(found: QueryColumns, others: Iterable[QueryColumns]) -> QueryColumns:
-    for other in others:
-        found = QueryColumns([*found.columns, *other.columns], all_of((found.dataset, other.dataset)))
-    return found
-
-
-def _lowered(columns: Iterable[tuple[str, Derived]]) -> Iterable[tuple[str, Derived]]:
-    return ((name.lower(), value) for name, value in columns)
-
-
 def _starred(star: exp.Star, columns: Iterable[tuple[str, Derived]]) -> list[tuple[str, Derived]]:
     left_out = {one.name.lower() for one in star.args.get("except_") or star.args.get("except") or ()}
     return [(name, value) for name, value in columns if name.lower() not in left_out]
@@ -269,8 +244,3 @@ def _alias(source: exp.Expr) -> str:
 def _alias_columns(source: exp.Expr) -> list[str]:
     alias = source.args.get("alias")
     return [one.name for one in alias.args.get("columns") or ()] if isinstance(alias, exp.TableAlias) else []
-
-
-def field_edge(dataset: Dataset, name: str) -> FieldEdge:
-    """The edge of a column as it is."""
-    return FieldEdge(SourceField(dataset, (name,)), EdgeKind.IDENTITY)

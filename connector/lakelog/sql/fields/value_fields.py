@@ -18,8 +18,9 @@ column_of_field = column_of_dataset
 Source = tuple[str, Mapping[str, Derived], Dataset | None]  # name, columns in lower case, the dataset of others
 _RANKS = frozenset({"row_number", "rank", "dense_rank", "percent_rank", "ntile", "cume_dist"})
 _MASKING = frozenset({"md5", "sha", "sha1", "sha2", "hash", "xxhash64", "crc32", "mask", "count"})
-_CHOOSING = frozenset({"coalesce", "nvl", "nvl2", "nullif", "ifnull", "decode"})
-_QUERY = exp.Select | exp.SetOperation | exp.Subquery
+_CHOOSING = frozenset({"coalesce", "nvl", "ifnull"})
+_PLAIN = frozenset({"lag", "lead"})  # functions of a window that take the value of one row
+_NO_INPUT = frozenset({"grouping", "grouping_id"})
 
 
 @dataclass(slots=True)
@@ -71,12 +72,16 @@ class ValueScope:
 
     def _function(self, node: exp.Expr) -> Derived:
         name = _name(node)
-        if name in _RANKS:
+        if name in _RANKS or name in _NO_INPUT:
             return Derived(text=_text(node))
         children = [self.value(one) for one in node.iter_expressions() if not isinstance(one, exp.Identifier)]
         if name in _CHOOSING:
-            return _chosen(children, children, _text(node))
-        kind = EdgeKind.AGGREGATION if isinstance(node, exp.AggFunc) else EdgeKind.TRANSFORMATION
+            return chosen(children, children, _text(node))
+        if name in _SPLIT:
+            values, conditions = _SPLIT[name](children)
+            return chosen(values, conditions, _text(node))
+        is_aggregate = isinstance(node, exp.AggFunc) and name not in _PLAIN
+        kind = EdgeKind.AGGREGATION if is_aggregate else EdgeKind.TRANSFORMATION
         return joined(children, kind, _text(node), is_masking=name in _MASKING)
 
     def _inner(self, query: exp.Expr) -> tuple[list[Derived], Edges]:
@@ -114,7 +119,7 @@ class ValueScope:
             branches = node.args.get("ifs") or []
             parts = [*(one.args.get("true") for one in branches), node.args.get("default")]
             conditions = [node.args.get("this"), *(one.this for one in branches)]
-        return _chosen(self._values(parts), self._values(conditions), _text(node))
+        return chosen(self._values(parts), self._values(conditions), _text(node))
 
     def _values(self, nodes: Iterable[exp.Expr | None]) -> list[Derived]:
         return [self.value(one) for one in nodes if one is not None]
@@ -138,7 +143,23 @@ class ValueScope:
             del self._arguments[len(self._arguments) - len(names) :]
 
 
-def _chosen(values: Sequence[Derived], conditions: Sequence[Derived], text: str) -> Derived:
+Parts = tuple[Sequence[Derived], Sequence[Derived]]  # values, and conditions
+
+
+def _decoded(children: Sequence[Derived]) -> Parts:
+    """`decode(x, a, 1, b, 2, 3)`: x and what it is compared with are conditions."""
+    pairs = len(children[1:]) // 2 * 2
+    return [*children[2 : pairs + 1 : 2], *children[pairs + 1 :]], [children[0], *children[1 : pairs + 1 : 2]]
+
+
+_SPLIT: Mapping[str, Callable[[Sequence[Derived]], Parts]] = {
+    "decode_case": _decoded,
+    "nullif": lambda children: (children[:1], children),
+    "nvl2": lambda children: (children[1:], children[:1]),
+}
+
+
+def chosen(values: Sequence[Derived], conditions: Sequence[Derived], text: str) -> Derived:
     """One of the values, according to the conditions."""
     direct = along(all_of(value.edges for value in values), EdgeKind.TRANSFORMATION)
     indirect = along(all_of(condition.edges for condition in conditions), EdgeKind.CONDITIONAL)

@@ -1,0 +1,1 @@
+"""What a query without Spark makes its columns from, by its text."""
