@@ -79,6 +79,7 @@ FACES = {
         "bucket_column",
         "compact",
         "consistent_read",
+        "declare_inputs",
         "error_of",
         "ingest",
         "merge",

@@ -9,8 +9,8 @@ from lakelog.lineage.answers.questions import lineage_graph as lineage_graph
 from lakelog.lineage.answers.questions import upstream as upstream
 from lakelog.lineage.answers.taint import Tainted as Tainted
 from lakelog.lineage.answers.taint import tainted as tainted
+from lakelog.lineage.fields.declared_fields import made_from as made_from
 from lakelog.lineage.pictures.around import table_graph as table_graph
-from lakelog.lineage.records.declared import made_from as made_from
 from lakelog.lineage.records.unreadable import UnreadableTable as UnreadableTable
 from lakelog.lineage.records.unreadable import unreadable_tables as unreadable_tables
 from lakelog.lineage.tables.feeding import FeedResult as FeedResult

@@ -3,6 +3,7 @@
 from lakelog.filestore.metadata.snapshots import CommitListener as CommitListener
 from lakelog.spark.attaching import attach as attach
 from lakelog.spark.attaching import detach as detach
+from lakelog.spark.capture.declared_inputs import declare_inputs as declare_inputs
 from lakelog.spark.compaction.compaction_job import compact as compact
 from lakelog.spark.data_source import register as register
 from lakelog.spark.failures import error_of as error_of

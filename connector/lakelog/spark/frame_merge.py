@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 
 from lakelog.catalog import Catalog
+from lakelog.spark.capture.field_capture import plan_fields_of, unknown_fields
 from lakelog.spark.sink.write import recorded
 from lakelog.spark.tables import TableName, resolve_table
 
@@ -31,5 +32,6 @@ def merge(
     Like `Table.merge`: the rows are brought to the driver, and held there together with those of the table. `job` and
     `sources` are those of `write`. Raises NotFoundError.
     """
-    found = recorded(rows, resolve_table(table, catalog=catalog, warehouse=warehouse), job=job, sources=sources)
-    return found.merge(rows.toArrow(), on=on)
+    named, fields = resolve_table(table, catalog=catalog, warehouse=warehouse), plan_fields_of(rows)
+    found = recorded(rows, named, job=job, sources=sources, fields=unknown_fields(()))
+    return found.merge(rows.toArrow(), on=on).with_fields(fields)

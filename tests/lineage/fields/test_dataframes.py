@@ -13,10 +13,11 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import IntegerType, LongType
 
 from lakelog.catalog import Catalog
+from lakelog.common.errors import InvalidRequestError
 from lakelog.lineage.fields.field_documents import FieldDocument
 from lakelog.lineage.fields.field_edges import Dataset
 from lakelog.lineage.fields.field_lineage import FieldLineage
-from lakelog.spark import attach, detach
+from lakelog.spark import attach, declare_inputs, detach
 from lakelog.spark.capture import field_capture, leaf_datasets
 from lakelog.spark.capture.field_capture import fields_of
 from lakelog.spark.capture.leaf_datasets import LeafRead
@@ -160,6 +161,28 @@ def test_functions_in_sql_are_known(rows: DataFrame, spark: SparkSession, tmp_pa
     found = fields_of(session.sql("SELECT add_one(r.a) AS b, s.x FROM field_rows r, LATERAL same(r.a) s"))
     assert opaque(found) == []
     assert inputs(found) == {"b": {"a"}, "x": {"g"}}
+
+
+def test_a_declaration_says_what_code_of_users_makes_of_its_rows(rows: DataFrame) -> None:
+    made = rows.mapInArrow(arrow_batches, "id long, a int, g string")
+    declared = declare_inputs(made, {"a": "id", "g": ["A", "g"]})
+    assert declared.columns == made.columns
+    assert declared.schema == made.schema
+    found = fields_of(declared.withColumn("b", f.col("a") + 1))
+    assert inputs(found) == {"id": ALL, "a": {"id"}, "g": {"a", "g"}, "b": {"id"}}
+    assert opaque(found) == ["id"]
+    assert [row.asDict() for row in declared.collect()] == [{"id": 0, "a": 1, "g": "x"}]
+
+
+def test_a_declaration_of_a_column_that_is_not_given_leaves_it_opaque(rows: DataFrame) -> None:
+    made = rows.mapInArrow(arrow_batches, "id long, a int, g string")
+    found = fields_of(declare_inputs(made, {"a": "nothing"}))
+    assert inputs(found)["a"] == ALL
+    assert opaque(found) == ["id", "a", "g"]
+    with pytest.raises(InvalidRequestError, match="no column 'z': their columns are id, a, g"):
+        declare_inputs(made, {"z": "id"})
+    with pytest.raises(InvalidRequestError, match="'a' is declared without inputs"):
+        declare_inputs(made, {"a": []})
 
 
 def test_datasets_are_named_by_what_spark_reads(rows: DataFrame, spark: SparkSession, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lakelog.filestore.metadata.snapshots import Snapshot
     from lakelog.filestore.predicate import Predicate
     from lakelog.filestore.write import MergeClauses, RowInput
+    from lakelog.lineage.fields.plans.plan_fields import PlanFields
     from lakelog.warehouse.handle import TableHandle
 
 
@@ -39,6 +40,7 @@ class TableMerge:
     _source: RowInput = field(repr=False)
     _on: Sequence[str]
     _clauses: MergeClauses
+    _fields: PlanFields | None = None  # what the columns of the source are made from, if a plan shows it
 
     def when_matched_update(self, set: Mapping[str, object], where: str | pl.Expr | None = None) -> TableMerge:
         """Set columns of a table row that a source row matches: {column: value}."""
@@ -78,7 +80,16 @@ class TableMerge:
         """
         from lakelog.filestore.write import merge_plan
 
-        return run_statement(self._table, "MERGE", merge_plan(self._table.store, self._source, self._on, self._clauses))
+        table = self._table
+        if table.store.lineage is not None:
+            from lakelog.catalog.tables.merge_fields import recording_merge
+
+            table = recording_merge(table, self._fields, self._source.columns.names, self._on, self._clauses)
+        return run_statement(table, "MERGE", merge_plan(table.store, self._source, self._on, self._clauses))
+
+    def with_fields(self, fields: PlanFields) -> TableMerge:
+        """A merge that records from which columns its rows were made."""
+        return replace(self, _fields=fields)
 
     def _with(
         self,

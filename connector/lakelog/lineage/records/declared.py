@@ -25,19 +25,7 @@ logger = logging.getLogger("lakelog.lineage")
 AnyTable = TypeVar("AnyTable", bound=TableHandle)
 
 NO_SOURCES = "none"
-_MARK = "@"
-
-
-def made_from(table: AnyTable, *sources: str, job: str | None = None) -> AnyTable:
-    """A handle of the table whose writes and statements record that they were made from `sources`, by a job.
-
-        made_from(catalog.load_table("db.report"), "db.orders@12", job="nightly").write(rows)
-
-    `db.orders@12` is snapshot 12 of a table in the same warehouse; a folder names a table elsewhere. Without a number
-    the snapshot is recorded as unknown. Raises InvalidRequestError for an invalid name, NotFoundError.
-    """
-    found = tuple(_source(one, table.warehouse) for one in checked_sources(sources))
-    return with_lineage(table, BatchLineage(job=job, sources=found))
+NUMBER_MARK = "@"  # between a source and the number of its snapshot
 
 
 def with_lineage(table: AnyTable, lineage: BatchLineage) -> AnyTable:
@@ -61,7 +49,7 @@ def declared_sources(names: Iterable[str], warehouse: str) -> tuple[Source, ...]
     found: list[Source] = []
     for name in names:
         try:
-            found.append(_source(name, warehouse))
+            found.append(declared_source(name, warehouse))
         except LakelogError as error:
             logger.warning("the declared source %s is not known: %s", name, cause(error))
             found.append(UnknownSource(why=f"{name} was declared: {cause(error)}"))
@@ -73,7 +61,7 @@ def checked_sources(names: Iterable[str]) -> tuple[str, ...]:
     found = tuple(names)
     for name in found:
         table, number = _parts_of(name)
-        if not table.strip() or (number is None and _MARK in table.rpartition("/")[2]):
+        if not table.strip() or (number is None and NUMBER_MARK in table.rpartition("/")[2]):
             raise InvalidRequestError(
                 f"the source {shown(name)} is not a table and a snapshot: write db.table@12, or db.table where the "
                 "snapshot is not known"
@@ -92,8 +80,8 @@ def declared_number(name: str) -> int | None:
     return _parts_of(name)[1]
 
 
-def _source(name: str, warehouse: str) -> Source:
-    """Raises NotFoundError, and what opening a table raises."""
+def declared_source(name: str, warehouse: str) -> Source:
+    """A declared source. Raises NotFoundError, and what opening a table raises."""
     _, number = _parts_of(name)
     table = declared_table(name, warehouse)
     source = source_of_table(table, mode=ReadMode.BATCH)
@@ -104,6 +92,6 @@ def _source(name: str, warehouse: str) -> Source:
 
 def _parts_of(name: str) -> tuple[str, int | None]:
     """The table and the snapshot's number."""
-    table, mark, number = name.rpartition(_MARK)
+    table, mark, number = name.rpartition(NUMBER_MARK)
     is_numbered = bool(mark) and number.isascii() and number.isdigit()
     return (table, int(number)) if is_numbered else (name, None)

@@ -14,6 +14,7 @@ class Derived:
 
     `is_opaque`: an operator on the way hides what it does, so the edges are all that are possible. `members`: the
     values of the fields of a struct that the query builds. `place`: the value is this field of a source, unchanged.
+    `choices`: what an opaque value may be made from, by the names of columns in lower case: a declaration chooses.
     """
 
     edges: Edges = NO_EDGES
@@ -21,6 +22,16 @@ class Derived:
     is_opaque: bool = False
     members: Mapping[str, Derived] | None = None
     place: SourceField | None = None
+    choices: Mapping[str, Derived] | None = None
+
+    def chosen(self, names: Sequence[str]) -> Derived:
+        """The value where it is made from these columns alone; unchanged for a name that is none of the choices."""
+        choices = self.choices or {}
+        found = [choices[name.lower()] for name in names if name.lower() in choices]
+        if len(found) < len(names):
+            return self
+        edges = along(all_of(one.edges for one in found), EdgeKind.TRANSFORMATION)
+        return Derived(edges, self.text, any(one.is_opaque for one in found))
 
     def member(self, name: str) -> Derived:
         """The value of a field of this struct."""

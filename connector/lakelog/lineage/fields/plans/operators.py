@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lakelog.lineage.fields.field_edges import NO_EDGES, EdgeKind, Edges, all_of, along
 from lakelog.lineage.fields.plans.derived import Column, Derived, Rows, RowsUnderWay, merged, opaque
@@ -44,8 +44,9 @@ def column_of(tree: Tree) -> Column:
 
 def opaque_rows(step: PlanStep) -> Rows:
     """The rows of an operator that is not known: each of its columns may be made from each column of its children."""
-    values = [value for rows in step.inputs for value in rows.values()]
-    made = opaque(values, f"{step.node.name}(...)")
+    named = [(column.name, rows.columns[column.id]) for rows in step.inputs for column in rows.output]
+    choices = {name.lower(): value for name, value in named}
+    made = replace(opaque([value for _, value in named], f"{step.node.name}(...)"), choices=choices)
     found = RowsUnderWay()
     declared = [tree for member in _OUTPUTS for tree in step.node.trees(member) if "exprId" in tree[0]]
     for tree in declared:

@@ -11,6 +11,11 @@ from lakelog.lineage.fields.plans.combined import changed, joined
 from lakelog.lineage.fields.plans.derived import Derived
 from lakelog.lineage.fields.plans.plan_tree import Tree, simple_name
 
+# A struct that `lakelog.spark.declare_inputs` puts around a value: its first field is the value, the names of the
+# others are what the value is made from.
+DECLARED = "__lakelog_value"
+INPUT_PREFIX = "from "
+
 
 def name_of_field(tree: Tree, at: int) -> str | None:
     """The name of the field that the node `GetStructField` reads: it may have its place alone."""
@@ -35,6 +40,9 @@ def _fields_of(tree: Tree, at: int) -> Sequence[dict[str, Any]]:
 def _struct(_members: dict[str, Any], children: Sequence[Derived]) -> Derived:
     """A struct of names and values in turn."""
     names, values = [child.text.strip("'") for child in children[::2]], children[1::2]
+    if names[:1] == [DECLARED]:
+        inputs = [name.removeprefix(INPUT_PREFIX) for name in names[1:]]
+        return replace(values[0], members={DECLARED: values[0].chosen(inputs)}, place=None)
     text = f"struct({', '.join(f'{value.text} AS {name}' for name, value in zip(names, values, strict=False))})"
     built = joined(values, EdgeKind.TRANSFORMATION, text)
     return Derived(built.edges, text, built.is_opaque, dict(zip(names, values, strict=False)))
@@ -42,6 +50,8 @@ def _struct(_members: dict[str, Any], children: Sequence[Derived]) -> Derived:
 
 def _struct_field(members: dict[str, Any], children: Sequence[Derived]) -> Derived:
     name = members.get("name")
+    if name == DECLARED and children[0].members is not None:
+        return children[0].members[DECLARED]
     return children[0].member(str(name)) if name is not None else changed("GetStructField", members, children)
 
 

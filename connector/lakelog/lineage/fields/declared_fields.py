@@ -1,0 +1,106 @@
+"""What fields are made from, where a program says it and no plan shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+from lakelog.common.errors import InvalidRequestError
+from lakelog.common.quoting import listed, shown
+from lakelog.filestore.metadata.tables import TableStore
+from lakelog.lineage.fields.dataset_names import dataset_of_table
+from lakelog.lineage.fields.field_documents import SourceTable, TableColumn
+from lakelog.lineage.fields.field_edges import EdgeKind, Edges, FieldEdge, SourceField, all_of
+from lakelog.lineage.fields.field_lineage import FieldLineage, OutputField
+from lakelog.lineage.fields.field_store import with_fields
+from lakelog.lineage.fields.plans.derived import Rows
+from lakelog.lineage.fields.plans.plan_fields import PlanFields
+from lakelog.lineage.records.declared import NUMBER_MARK, checked_sources, declared_source, declared_table, with_lineage
+from lakelog.lineage.records.record import BatchLineage
+from lakelog.lineage.records.sources import uuid_of
+from lakelog.warehouse.handle import TableHandle
+
+AnyTable = TypeVar("AnyTable", bound=TableHandle)
+
+
+def made_from(
+    table: AnyTable, *sources: str, job: str | None = None, fields: Mapping[str, str | Sequence[str]] | None = None
+) -> AnyTable:
+    """A handle of the table whose writes and statements record that they were made from `sources`, by a job.
+
+        made_from(catalog.load_table("db.report"), "db.orders@12", job="nightly").write(rows)
+
+    `db.orders@12` is snapshot 12 of a table in the same warehouse; a folder names a table elsewhere. Without a number
+    the snapshot is recorded as unknown. `fields` says from which columns each column is made:
+
+        made_from(report, "db.orders@12", fields={"total": ["db.orders.price", "db.orders.pieces"]})
+
+    Without it, a column is taken to be made from the columns of its name in the sources, else from any of them: such
+    a lineage is marked as approximate. Raises InvalidRequestError for a name that does not fit, NotFoundError.
+    """
+    names = checked_sources(sources)
+    record = BatchLineage(job=job, sources=tuple(declared_source(one, table.warehouse) for one in names))
+    read = {name.partition(NUMBER_MARK)[0]: source_table_of(declared_table(name, table.warehouse)) for name in names}
+    found = _by_name(table.store, read) if fields is None else _declared(table.store, read, fields)
+    return with_lineage(table, with_fields(record, table.store, found, is_approximate=fields is None))
+
+
+def source_table_of(store: TableStore) -> SourceTable:
+    """A table of ours as a source, with its columns."""
+    columns = tuple(TableColumn(one.name, one.id, str(one.type)) for one in store.schema.fields)
+    return SourceTable(dataset=dataset_of_table(store.name), uuid=uuid_of(store), columns=columns)
+
+
+def _by_name(store: TableStore, read: Mapping[str, SourceTable]) -> PlanFields:
+    """Each column from those of its name, else from any."""
+    every = all_of(_edges(table, table.columns) for table in read.values())
+    found: list[OutputField] = []
+    for field in store.schema.fields:
+        same = all_of(
+            _edges(table, [one for one in table.columns if one.name.lower() == field.name.lower()])
+            for table in read.values()
+        )
+        found.append(OutputField(name=field.name, edges=same or every, is_opaque=not same))
+    return _plan_fields(found if read else [], read)
+
+
+def _declared(
+    store: TableStore, read: Mapping[str, SourceTable], fields: Mapping[str, str | Sequence[str]]
+) -> PlanFields:
+    """Raises InvalidRequestError."""
+    columns = {one.name for one in store.schema.fields}
+    found: list[OutputField] = []
+    for name, given in fields.items():
+        if name not in columns:
+            raise InvalidRequestError(
+                f"fields names column {shown(name)}, which {store.name} does not have: its columns are "
+                f"{listed([one.name for one in store.schema.fields])}"
+            )
+        inputs = [given] if isinstance(given, str) else list(given)
+        edges = frozenset(_declared_edge(one, read) for one in inputs)
+        found.append(OutputField(name=name, edges=edges))
+    return _plan_fields(found, read)
+
+
+def _declared_edge(text: str, read: Mapping[str, SourceTable]) -> FieldEdge:
+    for name in sorted(read, key=len, reverse=True):
+        if text.startswith(f"{name}."):
+            table, column = read[name], text[len(name) + 1 :]
+            if column not in {one.name for one in table.columns}:
+                raise InvalidRequestError(
+                    f"fields names {shown(text)}, but {name} has no column {shown(column)}: its columns are "
+                    f"{listed([one.name for one in table.columns])}"
+                )
+            return FieldEdge(SourceField(table.dataset, (column,)), EdgeKind.TRANSFORMATION)
+    raise InvalidRequestError(
+        f"fields names {shown(text)}, which is no column of a declared source: expected one of "
+        f"{listed(sorted(read)) or 'none'}, a point, and the column"
+    )
+
+
+def _edges(table: SourceTable, columns: Sequence[TableColumn]) -> Edges:
+    return frozenset(FieldEdge(SourceField(table.dataset, (one.name,)), EdgeKind.TRANSFORMATION) for one in columns)
+
+
+def _plan_fields(fields: Sequence[OutputField], read: Mapping[str, SourceTable]) -> PlanFields:
+    return PlanFields(FieldLineage(fields=tuple(fields)), Rows([], {}), frozenset(), tuple(read.values()))

@@ -1,0 +1,133 @@
+"""The lineage of fields that programs without Spark declare: by `made_from`, and by the clauses of merges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from lakelog.catalog import Catalog, Table
+from lakelog.common.errors import InvalidRequestError
+from lakelog.lineage import made_from
+from lakelog.lineage.fields.field_documents import FieldDocument
+from lakelog.lineage.fields.field_store import find_document
+from lakelog.lineage.records.record import batches_of
+
+ORDERS = pa.schema([pa.field("id", pa.int64(), nullable=False), ("price", pa.int64()), ("pieces", pa.int64())])
+REPORT = pa.schema([pa.field("id", pa.int64(), nullable=False), ("total", pa.int64()), ("price", pa.int64())])
+ROWS = pa.table({"id": [1], "total": [6], "price": [2]}, schema=REPORT)
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Catalog:
+    catalog = Catalog(tmp_path / "lake")
+    catalog.create_table("db.orders", schema=ORDERS, primary_keys=["id"])
+    catalog.create_table("db.report", schema=REPORT, primary_keys=["id"])
+    catalog.load_table("db.orders").write(pa.table({"id": [1], "price": [2], "pieces": [3]}, schema=ORDERS))
+    return catalog
+
+
+def document(table: Table) -> FieldDocument:
+    snapshot = table.store.snapshots.latest()
+    assert snapshot is not None
+    (checksum,) = (one for batch in batches_of(snapshot) for one in batch.lineage.fields)
+    found = find_document(table.store, checksum)
+    assert found is not None
+    return found
+
+
+def edges(found: FieldDocument) -> dict[str, set[str]]:
+    """The inputs of each field with their subtypes; those of all fields under `*`."""
+    by_field = {one.name: one.edges for one in found.lineage.fields} | {"*": found.lineage.dataset}
+    return {
+        name: {f"{edge.source.dataset.name}.{edge.source.name} {edge.kind.subtype}" for edge in given}
+        for name, given in by_field.items()
+    }
+
+
+def test_columns_are_made_from_what_is_declared(catalog: Catalog) -> None:
+    report = catalog.load_table("db.report")
+    declared = {"total": ["db.orders.price", "db.orders.pieces"], "id": "db.orders.id"}
+    made_from(report, "db.orders@1", fields=declared).write(ROWS)
+    found = document(report)
+    assert edges(found) == {
+        "total": {"orders.price TRANSFORMATION", "orders.pieces TRANSFORMATION"},
+        "id": {"orders.id TRANSFORMATION"},
+        "*": set(),
+    }
+    assert not found.is_approximate
+    assert found.ids == {"total": 1, "id": 0}
+
+
+def test_without_a_declaration_names_say_what_is_known_and_that_is_marked(catalog: Catalog) -> None:
+    report = catalog.load_table("db.report")
+    made_from(report, "db.orders@1").write(ROWS)
+    found = document(report)
+    every = {f"orders.{name} TRANSFORMATION" for name in ("id", "price", "pieces")}
+    assert edges(found) == {
+        "id": {"orders.id TRANSFORMATION"},
+        "price": {"orders.price TRANSFORMATION"},
+        "total": every,
+        "*": set(),
+    }
+    assert found.is_approximate
+    assert [one.name for one in found.lineage.fields if one.is_opaque] == ["total"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"sum": "db.orders.id"}, "column 'sum', which db.report does not have: its columns are id, total, price"),
+        ({"total": "db.orders.cost"}, "db.orders has no column 'cost': its columns are id, price, pieces"),
+        ({"total": "db.other.id"}, "'db.other.id', which is no column of a declared source: expected one of db.orders"),
+    ],
+)
+def test_a_declaration_that_does_not_fit_is_refused(catalog: Catalog, fields: dict[str, str], said: str) -> None:
+    with pytest.raises(InvalidRequestError, match=said):
+        made_from(catalog.load_table("db.report"), "db.orders", fields=fields)
+
+
+def of_some(table: Table) -> None:
+    merge = table.merge(pa.table({"id": [1], "price": [5]}))
+    merge.when_matched_update(
+        {"total": pl.sql_expr("source.price * target.total"), "price": 1}, "target.price > 0"
+    ).when_not_matched_by_source_update({"total": pl.col("price") + 1}).execute()
+
+
+def of_all(table: Table) -> None:
+    table.merge(pa.table({"id": [2], "price": [5]})).when_matched_update_all().when_not_matched_insert_all().execute()
+
+
+@pytest.mark.parametrize(
+    ("merge", "expected"),
+    [
+        (
+            of_some,
+            {
+                "total": {"report.total TRANSFORMATION", "report.price TRANSFORMATION", "orders.price TRANSFORMATION"},
+                "price": set(),
+                "*": {"report.price FILTER", "orders.id JOIN", "report.id JOIN"},
+            },
+        ),
+        (
+            of_all,
+            {
+                "id": {"orders.id TRANSFORMATION"},
+                "price": {"orders.price TRANSFORMATION"},
+                "*": {"orders.id JOIN", "report.id JOIN"},
+            },
+        ),
+    ],
+)
+def test_a_merge_records_what_its_clauses_assign(
+    catalog: Catalog, merge: Callable[[Table], None], expected: dict[str, set[str]]
+) -> None:
+    report = catalog.load_table("db.report")
+    report.write(ROWS)
+    merge(made_from(report, "db.orders@1"))
+    found = document(report)
+    assert edges(found) == expected
+    assert found.is_approximate
