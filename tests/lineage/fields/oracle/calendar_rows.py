@@ -1,7 +1,7 @@
 """Rows of `date_dim`, the calendar of TPC-DS: a date, and what follows from it.
 
-Sub-queries of TPC-DS take the one number of a month or week that belongs to a year and month or a date, so these columns
-have to agree.
+Sub-queries of TPC-DS take the one number of a month or week that belongs to a year and month or a date, so these
+columns have to agree.
 """
 
 from __future__ import annotations
@@ -75,4 +75,3 @@ def _numbers(constants: Constants, column: str) -> list[int]:
 
 def _of_quarters(constants: Constants) -> list[int]:
     return [quarter * 3 for quarter in _numbers(constants, "d_qoy") if 1 <= quarter <= 4]
-

@@ -15,13 +15,27 @@ Value = int | float | str | datetime.date | None
 
 _IN_MAX = 3  # so many values of a long IN: more would be rare in small tables
 _DATE = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})")
-_STEPS = {exp.GT: (1,), exp.GTE: (0, 1), exp.LT: (-1,), exp.LTE: (0, -1), exp.EQ: (0,), exp.NEQ: (0, 1)}
-_MIRRORED = {exp.GT: exp.LT, exp.GTE: exp.LTE, exp.LT: exp.GT, exp.LTE: exp.GTE, exp.EQ: exp.EQ, exp.NEQ: exp.NEQ}
+_STEPS: dict[type[exp.Binary], tuple[int, ...]] = {
+    exp.GT: (1,),
+    exp.GTE: (0, 1),
+    exp.LT: (-1,),
+    exp.LTE: (0, -1),
+    exp.EQ: (0,),
+    exp.NEQ: (0, 1),
+}
+_MIRRORED: dict[type[exp.Binary], type[exp.Binary]] = {
+    exp.GT: exp.LT,
+    exp.GTE: exp.LTE,
+    exp.LT: exp.GT,
+    exp.LTE: exp.GTE,
+    exp.EQ: exp.EQ,
+    exp.NEQ: exp.NEQ,
+}
 
 
 @dataclass(slots=True)
 class Constants:
-    """By the name of a column: the values that it is compared with, differences to other columns, and columns compared with it."""
+    """By the name of a column: the values that it is compared with, differences to others, and columns beside it."""
 
     values: dict[str, list[Value]] = field(default_factory=lambda: defaultdict(list))
     offsets: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
@@ -35,7 +49,7 @@ class Constants:
         return list(dict.fromkeys(found))
 
 
-def constants_of(tree: exp.Expression) -> Constants:
+def constants_of(tree: exp.Expr) -> Constants:
     """What a query compares columns with."""
     found = Constants()
     names = _aliases(tree)
@@ -48,7 +62,7 @@ def constants_of(tree: exp.Expression) -> Constants:
     return found
 
 
-def _aliases(tree: exp.Expression) -> dict[str, set[str]]:
+def _aliases(tree: exp.Expr) -> dict[str, set[str]]:
     """The columns that an alias stands for, also through several sub-queries."""
     direct: dict[str, set[str]] = defaultdict(set)
     for alias in tree.find_all(exp.Alias):
@@ -67,7 +81,7 @@ def reached(name: str, steps: Mapping[str, set[str]]) -> set[str]:
     return seen
 
 
-def _compared(node: exp.Expression) -> Iterator[tuple[str, list[Value]]]:
+def _compared(node: exp.Expr) -> Iterator[tuple[str, list[Value]]]:
     """A column, and the values with which a condition is true, or nearly."""
     column = _only_column(node.this)
     if isinstance(node, exp.Between) and column:
@@ -81,20 +95,18 @@ def _compared(node: exp.Expression) -> Iterator[tuple[str, list[Value]]]:
     elif isinstance(node, exp.Like) and column:
         pattern = str(_evaluated(node.expression) or "")
         yield column, [pattern.replace("%", "x").replace("_", "y")]
-    elif type(node) in _STEPS:
+    elif isinstance(node, exp.Binary) and type(node) in _STEPS:
         yield from _of_comparison(type(node), node.left, node.right)
         yield from _of_comparison(_MIRRORED[type(node)], node.right, node.left)
 
 
-def _of_comparison(
-    kind: type[exp.Expression], left: exp.Expression, right: exp.Expression
-) -> Iterator[tuple[str, list[Value]]]:
+def _of_comparison(kind: type[exp.Binary], left: exp.Expr, right: exp.Expr) -> Iterator[tuple[str, list[Value]]]:
     column, value = _only_column(left), _evaluated(right)
     if column and value is not None:
         yield column, [moved(value, by) for by in _STEPS[kind]]
 
 
-def _only_column(node: exp.Expression) -> str | None:
+def _only_column(node: exp.Expr) -> str | None:
     """The column, if an expression is made from one."""
     if node.find(exp.Query):
         return None
@@ -102,11 +114,12 @@ def _only_column(node: exp.Expression) -> str | None:
     return names.pop() if len(names) == 1 else None
 
 
-def _evaluated(node: exp.Expression) -> Value:
+def _evaluated(node: exp.Expr) -> Value:
     """The value of an expression without columns, by DuckDB, dates in strings as dates; None if it has columns."""
     if node.find(exp.Column, exp.Query):
         return None
-    found = duckdb.sql(f"SELECT {node.sql(dialect='duckdb')}").fetchall()[0][0]
+    with duckdb.connect() as connection:
+        ((found,),) = connection.execute(f"SELECT {node.sql(dialect='duckdb')}").fetchall()
     if isinstance(found, datetime.datetime):
         return found.date()
     date = _DATE.fullmatch(found) if isinstance(found, str) else None
@@ -130,7 +143,7 @@ def _middle(low: Value, high: Value) -> Value:
     return (low + high) / 2 if isinstance(low, int | float) and isinstance(high, int | float) else low
 
 
-def _note_pair(found: Constants, left: exp.Expression, right: exp.Expression, names: dict[str, set[str]]) -> None:
+def _note_pair(found: Constants, left: exp.Expr, right: exp.Expr, names: dict[str, set[str]]) -> None:
     """Two columns that are compared, perhaps with a number between them."""
     first, second = _only_column(left), _only_column(right)
     if first is None or second is None:

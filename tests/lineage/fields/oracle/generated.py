@@ -143,13 +143,13 @@ def _aggregates(to: _Writer, columns: Sequence[Named]) -> list[tuple[str, str]]:
 def _aggregate(to: _Writer, depth: int) -> _Query:
     source = to.source(depth)
     keys = [to.values.column(source.columns, kind) for kind in to.kinds()[:2]]
-    keys = [key for key in dict.fromkeys(keys) if "." in key]
-    pairs = [(key, next(one.kind for one in source.columns if one.name == key)) for key in keys]
+    kinds = {one.name: one.kind for one in source.columns}
+    pairs = [(key, kinds[key]) for key in dict.fromkeys(keys) if key in kinds]
     having = f" HAVING count(*) > 1 OR max({to.values.column(source.columns, NUMBER)}) > 3"
     rest = source.text + to.where(source.columns)
-    if keys:
+    if pairs:
         form = to.chance.choice(("{}", "{}", "ROLLUP ({})", "CUBE ({})"))
-        rest += f" GROUP BY {form.format(', '.join(keys))}"
+        rest += f" GROUP BY {form.format(', '.join(key for key, _ in pairs))}"
         rest += having if to.chance.random() < 0.4 else ""
     return to.select([], [], rest, *pairs, *_aggregates(to, source.columns))
 
@@ -158,8 +158,8 @@ def _window(to: _Writer, depth: int) -> _Query:
     source = to.source(depth)
     part, order = to.values.column(source.columns, STRING), to.values.value(source.columns, NUMBER)
     argument = to.values.value(source.columns, NUMBER, 1)
-    texts = (f"rank() OVER (PARTITION BY {part} ORDER BY {order})", f"sum({argument}) OVER (PARTITION BY {part})")
-    texts += (f"max({argument}) OVER (PARTITION BY {part} ORDER BY {order})", f"count(*) OVER (PARTITION BY {part})")
+    texts = [f"rank() OVER (PARTITION BY {part} ORDER BY {order})", f"sum({argument}) OVER (PARTITION BY {part})"]
+    texts += [f"max({argument}) OVER (PARTITION BY {part} ORDER BY {order})", f"count(*) OVER (PARTITION BY {part})"]
     chosen = to.chance.sample(texts, 2)
     kinds = to.kinds()[:2]
     return to.select(source.columns, kinds, source.text + to.where(source.columns), *((one, NUMBER) for one in chosen))
@@ -190,7 +190,9 @@ def _best_of_each(to: _Writer, depth: int) -> _Query:
 
 def _top(to: _Writer, depth: int) -> _Query:
     table = to.table()
-    text = f"{table.text}{to.where(table.columns)} ORDER BY {_ordered(to, table.columns)} LIMIT {to.chance.randint(2, 5)}"
+    text = (
+        f"{table.text}{to.where(table.columns)} ORDER BY {_ordered(to, table.columns)} LIMIT {to.chance.randint(2, 5)}"
+    )
     inner = to.within(to.select(table.columns, to.kinds(), text))
     return to.select(inner.columns, to.kinds(), inner.text)
 
@@ -218,8 +220,8 @@ def _definition(to: _Writer, depth: int) -> _Query:
     right = [Named(f"{second}.{one.name}", one.kind) for one in inner.columns]
     begin = f"WITH {name} AS ({inner.text})"
     if to.chance.random() < 0.3:
-        unused = f"{begin}, {to.values.alias('w')} AS (SELECT {to.table().columns[0].name} FROM sales AS unused)"
-        begin = unused if "unused" in name else begin
+        unused = to.table()
+        begin += f", {to.values.alias('w')} AS (SELECT {unused.columns[1].name} AS unused FROM {unused.text})"
         found = to.select(left, to.kinds(), f"{name} AS {first}{to.where(left)}")
     else:
         pair = f"{left[0].name} = {right[0].name}"

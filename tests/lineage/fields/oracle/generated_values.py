@@ -51,9 +51,12 @@ class Values:
         return f"{letter}{self._aliases}"
 
     def column(self, columns: Sequence[Named], kind: str) -> str:
-        """A column of a kind; a constant if there is none."""
+        """A column of a kind; if there is none, one of the other kind is made to it."""
         fitting = [one.name for one in columns if one.kind == kind]
-        return self.chance.choice(fitting) if fitting else self.constant(kind)
+        if fitting:
+            return self.chance.choice(fitting)
+        other = self.chance.choice(columns).name
+        return f"CAST({other} AS STRING)" if kind == STRING else f"length({other})"
 
     def constant(self, kind: str) -> str:
         """A constant."""
@@ -67,7 +70,7 @@ class Values:
 
     def number(self, columns: Sequence[Named], depth: int) -> str:
         """A number made from other values."""
-        first, second = (self.value(columns, NUMBER, depth) for _ in range(2))
+        first, second = self._two(columns, NUMBER, depth)
         match self.chance.randrange(9):
             case 0 | 1:
                 return f"({first} {self.chance.choice('+-')} {second})"
@@ -82,17 +85,19 @@ class Values:
             case 6:
                 return f"{self.chance.choice(('greatest', 'least'))}({first}, {second})"
             case 7:
-                return f"CASE {self.column(columns, STRING)} WHEN {self.constant(STRING)} THEN {first} ELSE {second} END"
+                return (
+                    f"CASE {self.column(columns, STRING)} WHEN {self.constant(STRING)} THEN {first} ELSE {second} END"
+                )
         return self._case(columns, first, second, depth)
 
     def string(self, columns: Sequence[Named], depth: int) -> str:
         """A string made from other values."""
-        first, second = (self.value(columns, STRING, depth) for _ in range(2))
+        first, second = self._two(columns, STRING, depth)
         match self.chance.randrange(6):
             case 0:
                 return f"concat({first}, '-', {second})"
             case 1:
-                return f"lower({first})"
+                return f"upper({first})"
             case 2:
                 return f"substr({first}, 1, {self.chance.randint(1, 3)})"
             case 3:
@@ -100,6 +105,14 @@ class Values:
             case 4:
                 return f"CAST({self.value(columns, NUMBER, depth)} AS STRING)"
         return self._case(columns, first, second, depth)
+
+    def _two(self, columns: Sequence[Named], kind: str, depth: int) -> tuple[str, str]:
+        """Two values, which are different expressions if that is easy."""
+        first = second = self.value(columns, kind, depth)
+        for _ in range(4):
+            if second == first:
+                second = self.value(columns, kind, depth)
+        return first, second
 
     def _case(self, columns: Sequence[Named], first: str, second: str, depth: int) -> str:
         if self.chance.random() < 0.3:
@@ -116,13 +129,14 @@ class Values:
         value = self.value(columns, kind, depth)
         match self.chance.randrange(6):
             case 0:
-                return f"{value} IN ({', '.join(self.constant(kind) for _ in range(3))})"
+                return f"({value} % 3) IN (0, 1)" if kind == NUMBER else f"substr({value}, 1, 1) IN ('T', 'F', '1')"
             case 1:
                 return f"{value} IS {self.chance.choice(('', 'NOT ', 'NOT ', 'NOT '))}NULL"
             case 2 if kind == NUMBER:
-                return f"{value} BETWEEN {self.chance.randint(1, 3)} AND {self.chance.randint(4, 9)}"
+                return f"{value} BETWEEN {self.chance.randint(1, 3)} AND {self.chance.randint(6, 16)}"
             case 2:
-                return f"{value} LIKE 'T%'"
+                return f"{value} LIKE '%T%'"
             case 3:
-                return f"{value} {self.chance.choice(('<=', '>=', '<', '='))} {self.column(columns, kind)}"
+                other = self.column(columns, kind)
+                return f"{value} {self.chance.choice(('<=', '>=', '<', '>'))} {other if other != value else self.constant(kind)}"
         return f"{value} {self.chance.choice(('<=', '>=', '<>', '<>', '='))} {self.constant(kind)}"

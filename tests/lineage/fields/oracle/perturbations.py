@@ -10,8 +10,9 @@ from __future__ import annotations
 import datetime
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 import duckdb
 import pyarrow as pa
@@ -27,6 +28,7 @@ _SHAPES = [
 ]  # which of them gives rows depends on how many tables are joined and which counts are asked for
 _SHAPES_OF = {SUITE: [Shape(30, 0), Shape(8, 0), Shape(100, 0), Shape(4, 0)]}
 _ROWS_WANTED = 2
+_SEEDS = 3
 
 Column = Counter[object]  # the values of an output column
 
@@ -65,44 +67,55 @@ PERTURBATIONS: tuple[Perturbation, ...] = (permuted, nulled, shifted)
 class Observed:
     """What was seen of one query: for each source column, the places of the output columns that changed with it."""
 
-    rows: int
+    rows: int = 0
     perturbations: int = 0
     refused: int = 0  # changed data for which the query fails, as with two rows of a scalar sub-query
     visible: int = 0
     changed: dict[SourceColumn, set[int]] = field(default_factory=dict)
 
 
-def observe(query: OracleQuery) -> Observed:
-    """Run a query with each perturbation of each column that it names."""
+def observe(query: OracleQuery, tries: int = 1) -> Observed:
+    """Run a query with each perturbation of each column that it names.
+
+    `tries` is the number of sets of tables: columns that have not changed each output are tried over the next ones too.
+    """
     with duckdb.connect() as connection:
         connection.execute("SET threads = 1")
-        tables, rows = _fitting_tables(connection, query)
-        _register(connection, tables)
-        _run(connection, query)
-        before = _columns(rows, len(connection.description))
-        found = Observed(len(rows))
-        for table, column in query.columns:
-            chance = random.Random(f"{query.name} {table} {column}")
-            for perturb in PERTURBATIONS:
-                values = perturb(tables[table][column].to_pylist(), chance)
-                after = _run_with(connection, query, tables[table], (table, column), values)
-                found.perturbations += 1
-                if after is None:
-                    found.refused += 1
-                    continue
-                places = {at for at, one in enumerate(after) if one != before[at]}
-                found.visible += bool(places)
-                found.changed.setdefault((table, column), set()).update(places)
-    return found
+        found = Observed()
+        for tables in islice(_fitting_tables(connection, query), tries):
+            _perturb(connection, query, tables, found)
+        return found
 
 
-def _fitting_tables(
-    connection: duckdb.DuckDBPyConnection, query: OracleQuery
-) -> tuple[dict[str, pa.Table], list[tuple[object, ...]]]:
-    """The first tables for which the query has rows with values, and these; else the last ones."""
+def _perturb(
+    connection: duckdb.DuckDBPyConnection, query: OracleQuery, tables: dict[str, pa.Table], found: Observed
+) -> None:
+    """Perturb the columns that have not changed each output so far."""
+    _register(connection, tables)
+    rows = _run(connection, query) or []
+    before = _columns(rows, len(connection.description))
+    found.rows = max(found.rows, len(rows))
+    for table, column in query.columns:
+        if len(found.changed.get((table, column), ())) == len(before):
+            continue
+        chance = random.Random(f"{query.name} {table} {column}")
+        for perturb in PERTURBATIONS:
+            values = perturb(tables[table][column].to_pylist(), chance)
+            after = _run_with(connection, query, tables[table], (table, column), values)
+            found.perturbations += 1
+            if after is None:
+                found.refused += 1
+                continue
+            places = {at for at, one in enumerate(after) if one != before[at]}
+            found.visible += bool(places)
+            found.changed.setdefault((table, column), set()).update(places)
+
+
+def _fitting_tables(connection: duckdb.DuckDBPyConnection, query: OracleQuery) -> Iterator[dict[str, pa.Table]]:
+    """Tables for which the query has rows with values; the last ones are the best of the others."""
     constants = constants_of(query.tree)
-    best: tuple[int, dict[str, pa.Table], list[tuple[object, ...]]] = (-1, {}, [])
-    for seed in range(3):
+    most, best = -1, None
+    for seed in range(_SEEDS):
         for shape in _SHAPES_OF.get(query.suite, _SHAPES):
             tables = random_tables(query, constants, shape, seed)
             _register(connection, tables)
@@ -110,11 +123,12 @@ def _fitting_tables(
             if rows is None:
                 continue
             useful = sum(any(value is not None and value != 0 for value in row) for row in rows)
-            if useful > best[0]:
-                best = (useful, tables, rows)
             if useful >= _ROWS_WANTED:
-                return tables, rows
-    return best[1], best[2]
+                yield tables
+            elif useful > most:
+                most, best = useful, tables
+    if best is not None:
+        yield best
 
 
 def _run_with(

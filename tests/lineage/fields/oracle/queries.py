@@ -26,7 +26,7 @@ class OracleQuery:
     schema: Schema
 
     @cached_property
-    def tree(self) -> exp.Expression:
+    def tree(self) -> exp.Expr:
         """The query without its outermost LIMIT: rows that are equal in the order would be cut off at random.
 
         ORDER BY stays, so the lineage is that of the text. LIMITs within have an order without equal rows.

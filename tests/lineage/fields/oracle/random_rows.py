@@ -19,11 +19,12 @@ FACTS = frozenset(
         *("lineitem", "partsupp"),
     }
 )  # tables with more rows, without a key of one column
-_KEYS = ("_sk", "_key", "key", "_id_", "_number", "_order_number")
+_KEYS = ("_sk", "key", "_number")  # how the names of columns end that hold the number of a row elsewhere
 _TYPES = {"BIGINT": pa.int64(), "INT": pa.int64(), "DOUBLE": pa.float64(), "STRING": pa.string(), "DATE": pa.date32()}
 _WORDS = ("ONE", "TWO", "THREE", "FOUR")
 _FIT = 0.8  # of the values of a column with constants are among these
 _NULLS = 0.04
+_NULLS_ASKED_FOR = 0.3  # where the query has IS NULL
 
 Rows = dict[str, list[Value]]  # the columns of a table
 
@@ -47,7 +48,7 @@ def random_tables(query: OracleQuery, constants: Constants, shape: Shape, seed: 
     for table in query.tables:
         named = [column for name, column in query.columns if name == table]
         columns = named or list(query.schema[table])[:1]
-        rows = _rows(query, table, columns, constants, shape, chance)
+        rows = _Maker(query, constants, shape, chance).rows(table, columns)
         tables[table] = pa.table({name: typed(rows[name], query.schema[table][name]) for name in columns})
     return tables
 
@@ -57,24 +58,31 @@ def typed(values: Sequence[Value], kind: str) -> pa.Array:
     return pa.array(values, _TYPES[kind])
 
 
-def _rows(
-    query: OracleQuery, table: str, columns: list[str], constants: Constants, shape: Shape, chance: random.Random
-) -> Rows:
-    count = shape.rows_of(table)
-    rows: Rows = {}
-    if table == "date_dim":
-        rows = calendar_rows(constants, count * 2, chance)
-        count *= 2
-    first = next(iter(query.schema[table]))
-    for column in columns:
-        if column in rows:
-            continue
-        if column == first and table not in FACTS:
-            rows[column] = list(range(1, count + 1))
-            continue
-        pool = _Pool(column, query.schema[table][column], constants, shape)
-        rows[column] = [pool.value(chance) for _ in range(count)]
-    return rows
+@dataclass(frozen=True, slots=True)
+class _Maker:
+    """Makes the rows of tables."""
+
+    query: OracleQuery
+    constants: Constants
+    shape: Shape
+    chance: random.Random
+
+    def rows(self, table: str, columns: Sequence[str]) -> Rows:
+        """The columns of a table."""
+        count = self.shape.rows_of(table)
+        if table == "date_dim":
+            count *= 2
+        rows = calendar_rows(self.constants, count, self.chance) if table == "date_dim" else {}
+        first = next(iter(self.query.schema[table]))
+        for column in columns:
+            if column in rows:
+                continue
+            if column == first and table not in FACTS:
+                rows[column] = list(range(1, count + 1))
+                continue
+            pool = _Pool(column, self.query.schema[table][column], self.constants, self.shape)
+            rows[column] = [pool.value(self.chance) for _ in range(count)]
+        return rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +101,10 @@ class _Pool:
 
     def value(self, chance: random.Random) -> Value:
         """A value: one of the constants, another one, or NULL."""
-        fitting = [fitted(value, self.kind) for value in self.constants.of(self.column)]
-        if chance.random() < (0.3 if None in fitting else _NULLS):
+        named = self.constants.of(self.column)
+        if chance.random() < (_NULLS_ASKED_FOR if None in named else _NULLS):
             return None
-        fitting = [value for value in fitting if value is not None]
+        fitting = [value for value in (fitted(one, self.kind) for one in named) if value is not None]
         if fitting and not self.is_key and chance.random() < _FIT:
             return moved(chance.choice(fitting), chance.choice((0, 0, -20, 20, 40)) if self.kind == "DATE" else 0)
         return self._other(chance)
@@ -107,9 +115,10 @@ class _Pool:
             return chance.randint(1, self.shape.keys * many)
         if self.kind in {"BIGINT", "INT"}:
             offsets = [0, 0, *self.constants.offsets.get(self.column, ())]
-            return chance.choice((1, 2, 3, 4, 5, 6, 7, 8, 8 if offsets[2:] else 500)) + chance.choice(offsets)
+            number: int = chance.choice((1, 2, 3, 4, 5, 6, 7, 8, 8 if offsets[2:] else 500)) + chance.choice(offsets)
+            return number
         if self.kind == "DOUBLE":
-            return chance.randint(1, 800) / (64 if self.column[1:3] == "r_" else 4)  # returns are a part of sales
+            return chance.randint(1, 800) / (64 if "r_" in self.column[:3] else 4)  # a return is a part of a sale
         return chance.choice(DATES) if self.kind == "DATE" else chance.choice(_WORDS)
 
 
@@ -127,7 +136,7 @@ def fitted(value: Value, kind: str) -> Value:
             case "DATE", datetime.date():
                 return value
             case "DOUBLE", int() | float() | str():
-                return round(float(value) * 64) / 64
+                return float(round(float(value) * 64)) / 64
             case "BIGINT" | "INT", int() | float() | str():
                 return int(float(value))
     except ValueError:
