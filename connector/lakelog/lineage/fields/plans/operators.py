@@ -205,8 +205,6 @@ def _by_position(step: PlanStep, inputs: Sequence[Rows]) -> Rows:
 
 
 def _distinct(step: PlanStep) -> Rows:
-    if step.node.children[0].name == "Union":  # UNION without ALL
-        return step.kept()
     return step.kept(along(_edges_of(step.child), EdgeKind.GROUP_BY))
 
 
