@@ -62,7 +62,15 @@ ROOMS: dict[str, tuple[str, ...]] = {
 BASE = {
     "filestore.read": frozenset(path.stem for path in (ROOT / "filestore/lakelog/filestore/read").glob("*.py")),
     "lineage.fields": frozenset(
-        {"field_documents", "field_edges", "field_lineage", "field_operations", "field_runs", "known_fields"}
+        {
+            "field_documents",
+            "field_edges",
+            "field_lineage",
+            "field_operations",
+            "field_runs",
+            "field_store",
+            "known_fields",
+        }
     ),
     "logstore": frozenset({"client_settings", "errors", "harmless_settings", "options"}),
     "spark": frozenset(

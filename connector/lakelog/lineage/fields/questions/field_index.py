@@ -147,6 +147,10 @@ class FieldIndex:
         rows = self._rows(f"SELECT * FROM written WHERE {place} {_IN} ORDER BY write, field", _json(chosen))
         return [WrittenField._make((*row[:3], bool(row[3]))) for row in rows]
 
+    def has_document(self, checksum: str) -> bool:
+        """Whether a document is known."""
+        return bool(self._rows("SELECT 1 FROM documents WHERE checksum = ? AND content IS NOT NULL", checksum))
+
     def document(self, checksum: str) -> FieldDocument | None:
         """A document; None if it is lost."""
         rows = self._rows("SELECT content FROM documents WHERE checksum = ?", checksum)
