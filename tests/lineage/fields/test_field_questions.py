@@ -14,8 +14,8 @@ from lakelog.lineage import field_impact, field_index, field_lineage
 from lakelog.lineage.fields.questions.dataset_graph import FieldGraph
 from lakelog.lineage.fields.questions.field_answer import FIELD_EDGE_SCHEMA
 from lakelog.lineage.fields.questions.field_index import build_index
-from lakelog.lineage.fields.questions.field_picture import fields_svg
 from lakelog.lineage.fields.questions.field_questions import Asked, asked, edges_answer, graph_answer, impact_answer
+from lakelog.lineage.pictures.field_picture import fields_svg
 from tests.support.lineage.field_tables import make_table, write_fields
 from tests.support.lineage.known_world import KnownWorld, dataset_of
 

@@ -8,10 +8,10 @@ import pyarrow as pa
 
 from lakelog.catalog import Catalog, Table
 from lakelog.filestore.metadata.snapshots import Snapshot
+from lakelog.lineage.fields.dataset_names import dataset_of_table
 from lakelog.lineage.fields.field_documents import FieldDocument, SourceTable, TableColumn
 from lakelog.lineage.fields.field_edges import EdgeKind, Edges, FieldEdge, SourceField
 from lakelog.lineage.fields.field_lineage import FieldLineage, OutputField
-from lakelog.lineage.fields.field_runs import dataset_of_sink
 from lakelog.lineage.fields.field_store import put_document
 from lakelog.lineage.records.declared import with_lineage
 from lakelog.lineage.records.record import BatchLineage
@@ -70,7 +70,7 @@ def document_of(table: Table, fields: Mapping[str, Sequence[Input]], dataset: Se
         ids={column.name: column.id for column in table.store.schema.fields if column.name in fields},
         sources=tuple(
             SourceTable(
-                dataset=dataset_of_sink(source.name, None),
+                dataset=dataset_of_table(source.name, None),
                 uuid=read_of(source).uuid,
                 columns=tuple(TableColumn(one.name, one.id, str(one.type)) for one in source.store.schema.fields),
             )
@@ -86,7 +86,8 @@ def _written(table: Table, lineage: BatchLineage) -> Snapshot:
 def _edges(given: Sequence[Input]) -> Edges:
     return frozenset(
         FieldEdge(
-            SourceField(dataset_of_sink(source.name, None), (column,)), EdgeKind[kind[0]] if kind else EdgeKind.IDENTITY
+            SourceField(dataset_of_table(source.name, None), (column,)),
+            EdgeKind[kind[0]] if kind else EdgeKind.IDENTITY,
         )
         for source, column, *kind in given
     )

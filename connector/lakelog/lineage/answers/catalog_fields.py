@@ -10,15 +10,15 @@ from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.common.quoting import typed
 from lakelog.common.timestamps import Timestamp, millis_of
 from lakelog.filestore.schema import BRANCH_INFIX
+from lakelog.lineage.fields.dataset_names import dataset_of_table
 from lakelog.lineage.fields.field_edges import Dataset
-from lakelog.lineage.fields.field_runs import dataset_of_sink
-from lakelog.lineage.fields.known_fields import known_fields
 from lakelog.lineage.fields.questions.field_answer import UP, FieldAnswer
 from lakelog.lineage.fields.questions.field_index import FieldIndex, build_index
 from lakelog.lineage.fields.questions.field_questions import Asked, asked, edges_answer, impact_answer
 from lakelog.lineage.fields.questions.index_rows import IndexedDataset
 from lakelog.lineage.fields.questions.periods import Period, period_at, period_between
 from lakelog.lineage.lines.line_graph import FoundTables
+from lakelog.lineage.tables.known_runs import known_fields
 from lakelog.warehouse.warehouse import Warehouse
 
 Named = str | tuple[str, str]
@@ -123,7 +123,7 @@ def dataset_named(table: Named) -> Dataset:
     """The dataset that a user names. Raises InvalidRequestError for another type."""
     if isinstance(table, str):
         name, _, branch = table.partition(BRANCH_INFIX)
-        return dataset_of_sink(name, branch or None)
+        return dataset_of_table(name, branch or None)
     if isinstance(table, tuple) and len(table) == 2 and all(isinstance(part, str) for part in table):
         return Dataset(*table)
     raise InvalidRequestError(

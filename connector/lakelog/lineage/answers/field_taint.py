@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from lakelog.filestore.metadata.origins import LineKey
 from lakelog.filestore.schema import MAIN_BRANCH
+from lakelog.lineage.answers.catalog_fields import dataset_named, field_index
 from lakelog.lineage.answers.questions import lineage_graph
 from lakelog.lineage.answers.taint import Tainted, tainted
-from lakelog.lineage.fields.questions.catalog_fields import dataset_named, field_index
 from lakelog.lineage.fields.questions.field_index import FieldIndex
 from lakelog.lineage.fields.questions.field_questions import asked
 from lakelog.lineage.fields.questions.index_rows import IndexedEdge, IndexedField, IndexedRun
