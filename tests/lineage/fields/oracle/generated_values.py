@@ -137,6 +137,6 @@ class Values:
             case 2:
                 return f"{value} LIKE '%T%'"
             case 3:
-                other = self.column(columns, kind)
-                return f"{value} {self.chance.choice(('<=', '>=', '<', '>'))} {other if other != value else self.constant(kind)}"
+                other, sign = self.column(columns, kind), self.chance.choice(("<=", ">=", "<", ">"))
+                return f"{value} {sign} {other if other != value else self.constant(kind)}"
         return f"{value} {self.chance.choice(('<=', '>=', '<>', '<>', '='))} {self.constant(kind)}"
