@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -167,6 +169,9 @@ def test_a_deleted_job_has_no_runs(catalog: Catalog) -> None:
     feed(catalog)
     delete_job(catalog, "a")
     assert [run.job for run in known_fields(catalog).runs] == ["b"]
+    stored = rows(catalog)
+    assert len(stored["lineage_operations"]) == 1
+    assert {row["checksum"] for row in stored["field_edges"]} == {stored["lineage_operations"][0]["checksum"]}
 
 
 def test_a_dropped_table_leaves_no_runs(catalog: Catalog) -> None:
@@ -188,3 +193,45 @@ def test_the_same_program_writes_no_second_document(catalog: Catalog) -> None:
     assert commit(table, turned) == first
     assert path.stat().st_mtime_ns == before
     assert len(list(path.parent.iterdir())) == 1
+
+
+def of_age(table: Table, days: float) -> None:
+    """Date the documents of a table back."""
+    for path in Path(table.path, "lakelog", "fields").iterdir():
+        changed = path.stat().st_mtime - days * 86_400
+        os.utime(path, (changed, changed))
+
+
+def kept(table: Table) -> set[str]:
+    table.upkeep.remove_orphan_files(dry_run=False)
+    return {path.stem for path in Path(table.path, "lakelog", "fields").iterdir()}
+
+
+def test_documents_go_when_nothing_names_them_and_they_are_old(catalog: Catalog) -> None:
+    table = catalog.load_table("db.target")
+    tagged = commit(table, lineage(sql="tagged"))
+    table.tags.create("t")
+    branched = commit(table, lineage(sql="branched"))
+    table.branches.create("b")
+    expired, newest = commit(table, lineage(sql="expired")), commit(table, lineage(sql="newest"))
+    left = put_document(table.store, FieldDocument(lineage=lineage(sql="of a batch that did not commit")))
+    named = {tagged, branched, newest}
+    table.upkeep.expire_snapshots(retain_min=1, retain_max=1, older_than="0 s")
+    of_age(table, 29)
+    assert kept(table) == named | {expired, left}
+    of_age(table, 2)
+    assert kept(table) == named
+    assert known_fields(catalog).documents.keys() >= named | {expired}  # what was fed before the expiry stays known
+
+
+def test_old_runs_go_from_the_system_tables(catalog: Catalog) -> None:
+    table = catalog.load_table("db.target")
+    commit(table, lineage(sql="old"), batch=0)
+    feed(catalog)
+    time.sleep(1.2)
+    newest = commit(table, lineage(sql="new"), batch=1)
+    feed(Catalog(catalog.warehouse, options={"data-lineage": "true", "field-lineage-retained": "1 s"}))
+    stored = rows(catalog)
+    assert [row["checksum"] for row in stored["lineage_runs"]] == [newest]
+    assert [row["checksum"] for row in stored["lineage_operations"]] == [newest]
+    assert {row["checksum"] for row in stored["field_edges"]} == {newest}

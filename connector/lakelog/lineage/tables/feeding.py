@@ -21,7 +21,7 @@ from lakelog.filestore.schema import MAIN_BRANCH
 from lakelog.lineage.records.job_status import JobStatus, job_statuses
 from lakelog.lineage.records.unreadable import note_unreadable, readable_tables
 from lakelog.lineage.tables.edges import Edge
-from lakelog.lineage.tables.feeding_fields import FedBatch, put_fields
+from lakelog.lineage.tables.feeding_fields import FedBatch, prune_fields, put_fields
 from lakelog.lineage.tables.following import follow_tables
 from lakelog.lineage.tables.forking import fork_edge, fork_key, fork_keys, readable_forks, taken_edge
 from lakelog.lineage.tables.progress import FedLine, Unfed, lines_of
@@ -103,6 +103,7 @@ def feed_tables(catalog: Warehouse, database: SystemDatabase, on_step: OnStep, *
             note(table.name, table.path, error)
     feeder.flush()
     follow_tables(database, names, on_step)
+    prune_fields(database, on_step)
     if errors:
         raise errors[0]
     return feeder

@@ -11,6 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any  # Any: the values of a row
 
+import pyarrow as pa
+
+from lakelog.common.clock import system_millis
 from lakelog.common.errors import LakelogError
 from lakelog.common.quoting import cause
 from lakelog.filestore.metadata.tables import TableStore
@@ -26,6 +29,7 @@ from lakelog.lineage.fields.field_rows import (
 )
 from lakelog.lineage.fields.field_runs import FieldRun, RunKey, put_run, runs_of
 from lakelog.lineage.fields.field_store import find_document
+from lakelog.warehouse.lineage_options import FIELD_LINEAGE_RETAINED
 from lakelog.warehouse.lineage_tables import (
     DATASET_FIELDS,
     DATASET_PROPERTIES,
@@ -76,6 +80,30 @@ def put_fields(database: SystemDatabase, batches: Sequence[FedBatch], on_step: C
         put_run(merged, run)
     database.change(LINEAGE_RUNS, upserts=[run_row(run) for run in merged.values()])
     on_step(LINEAGE_RUNS.name)
+
+
+def prune_fields(database: SystemDatabase, on_step: Callable[[str], None] = lambda _: None) -> None:
+    """Delete the runs that are older than the catalog keeps them, then documents and edges that no run names."""
+    if database.find(LINEAGE_RUNS) is None:
+        return
+    retained, runs = FIELD_LINEAGE_RETAINED.of(database.options()), stored_runs(database)
+    before = None if retained is None else system_millis() - retained
+    old = [run for run in runs if before is not None and run.last_millis < before]
+    database.change(LINEAGE_RUNS, deletes=[run_row(run) for run in old])
+    on_step(f"old rows of {LINEAGE_RUNS.name}")
+    gone = {run.key for run in old}
+    named = {(run.checksum, run.sink_uuid) for run in runs if run.key not in gone}
+    checksums = {checksum for checksum, _ in named}
+    unnamed = [row for row in database.found(LINEAGE_OPERATIONS, ["checksum"]) if row["checksum"] not in checksums]
+    if not old and not unnamed:
+        return
+    edges = database.rows(FIELD_EDGES, (*FIELD_EDGES.keys, "sink_uuid"))
+    pairs = zip(edges["checksum"].to_pylist(), edges["sink_uuid"].to_pylist(), strict=True)
+    left = edges.filter(pa.array([pair not in named for pair in pairs], pa.bool_()))
+    database.change(FIELD_EDGES, deletes=left.to_pylist())
+    on_step(f"old rows of {FIELD_EDGES.name}")
+    database.change(LINEAGE_OPERATIONS, deletes=unnamed)
+    on_step(f"old rows of {LINEAGE_OPERATIONS.name}")
 
 
 def stored_runs(database: SystemDatabase) -> list[FieldRun]:

@@ -17,6 +17,7 @@ import polars as pl
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.common.quoting import listed
 from lakelog.lineage.records.job_status import JobStatus, job_statuses, put_status
+from lakelog.lineage.tables.feeding_fields import prune_fields
 from lakelog.lineage.tables.known import known_frame
 from lakelog.lineage.tables.projecting import OF_JOBS, OF_SNAPSHOTS
 from lakelog.warehouse.lineage_tables import JOB_STARTUP, LINEAGE_RUNS, SNAPSHOT_EDGES
@@ -96,6 +97,7 @@ def delete_job(catalog: Warehouse, name: str) -> None:
         put_status(database, name, JobStatus(deleted_millis=last))
     for table in (*OF_JOBS, *OF_SNAPSHOTS, JOB_STARTUP, SNAPSHOT_EDGES, LINEAGE_RUNS):
         database.delete_where(table, "job", [name])
+    prune_fields(database)
 
 
 def _recorded(catalog: Warehouse) -> SystemDatabase:

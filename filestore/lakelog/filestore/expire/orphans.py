@@ -4,8 +4,9 @@ First the files that may be orphans are listed, then the names in all snapshots 
 commit made meanwhile are found to be named. A file that a writer has not named yet is recognized only by its age, so
 younger files are kept.
 
-The search covers the folders of the table's files: manifests, indexes, statistics, and the buckets; other folders hold
-at most temporary files. Data at external paths is never deleted: another table may share it.
+The search covers the folders of the table's files: manifests, indexes, statistics, the lineage of fields, and the
+buckets; other folders hold at most temporary files. Data at external paths is never deleted: another table may share
+it.
 Source: Paimon spec, "Manage snapshots", "Remove orphan files"; Paimon, `OrphanFilesClean`.
 """
 
@@ -27,6 +28,7 @@ from lakelog.filestore.metadata.snapshots.snapshot_manager import read_hint
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.metadata.tables.unnamed_files import AGE_MILLIS_MIN
 from lakelog.filestore.options.layout import DATA_FILE_DIRECTORY
+from lakelog.filestore.options.writing import LINEAGE_FIELDS_RETAINED
 from lakelog.filestore.schema.paths import TablePaths
 
 logger = logging.getLogger("lakelog.filestore")
@@ -89,7 +91,12 @@ def remove_orphan_files(
             older_than_millis,
         )
     now = system_millis() if now_millis is None else now_millis
-    found = _Candidates(table, before_millis=now - older_than_millis)
+    retained = LINEAGE_FIELDS_RETAINED.of(table.schema.options)
+    found = _Candidates(
+        table,
+        before_millis=now - older_than_millis,
+        documents_before_millis=now - max(older_than_millis, retained),
+    )
     found.look()
     named = set(named_elsewhere())
     named |= _named(table, holds_after_millis=now - older_than_millis)
@@ -143,9 +150,10 @@ def _is_named(path: str, named: Collection[str]) -> bool:
 class _Candidates:
     """The old files of a table, and the old folders of its buckets and partitions, deepest first."""
 
-    def __init__(self, table: TableStore, *, before_millis: int) -> None:
+    def __init__(self, table: TableStore, *, before_millis: int, documents_before_millis: int) -> None:
         self._table = table
         self._before_millis = before_millis
+        self._documents_before_millis = documents_before_millis
         self._content: dict[str, list[str]] = {}  # of each folder
         self.files: list[OrphanFile] = []
         self.folders: list[str] = []
@@ -155,6 +163,7 @@ class _Candidates:
         root = self._table.path
         for folder in ("manifest", "index", "statistics"):
             self._add_files(f"{root}/{folder}")
+        self._add_files(self._table.paths.fields_dir, before_millis=self._documents_before_millis)
         for branch in self._table.branch_names():
             own = TablePaths(root, branch)
             for folder in (own.snapshot_dir, own.schema_dir, own.tag_dir, own.changelog_dir, own.consumer_dir):
@@ -170,10 +179,13 @@ class _Candidates:
             for path in self._content[folder]
         )
 
-    def _add_files(self, folder: str, *, only: re.Pattern[str] | None = None) -> list[FileEntry]:
+    def _add_files(
+        self, folder: str, *, only: re.Pattern[str] | None = None, before_millis: int | None = None
+    ) -> list[FileEntry]:
         entries = self._table.file_io.list_entries(folder)
+        before = self._before_millis if before_millis is None else before_millis
         for entry in entries:
-            if entry.is_folder or entry.modified_millis >= self._before_millis:
+            if entry.is_folder or entry.modified_millis >= before:
                 continue
             if only is None or only.fullmatch(entry.name):
                 path = f"{folder}/{entry.name}"

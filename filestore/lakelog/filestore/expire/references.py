@@ -6,6 +6,7 @@ A file is identified by its name, which holds a uuid.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -20,12 +21,14 @@ from lakelog.filestore.metadata.snapshots.changelogs import ChangelogManager
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.snapshots.snapshot_manager import SnapshotManager
 from lakelog.filestore.metadata.snapshots.tag_holds import kept_by_tags
+from lakelog.filestore.metadata.snapshots.users import LINEAGE_KEY
 from lakelog.filestore.metadata.tables.branch_damage import damage_of_branch
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, ChangelogProducer
 from lakelog.filestore.schema.paths import MAIN_BRANCH, TablePaths
 
 _NAME_BYTES = 128
+_CHECKSUM = re.compile(r'"([0-9a-f]{64})"')
 _MANIFEST_NAMES: NameCache[tuple[str, int]] = NameCache(32 << 20)  # what the manifests of such states add and delete
 _STATE_NAMES: NameCache[str] = NameCache(64 << 20)  # the live files of tags and branches, which do not change
 
@@ -128,6 +131,11 @@ def _net_names(table: TableStore, manifest: ManifestFileMeta) -> tuple[tuple[str
     return held
 
 
+def documents_of(snapshot: Snapshot) -> list[str]:
+    """The files with the lineage of fields that a snapshot names: see `lakelog.lineage.fields.field_store`."""
+    return [f"{checksum}.json" for checksum in _CHECKSUM.findall(snapshot.properties.get(LINEAGE_KEY, ""))]
+
+
 class References:
     """Collects names of files that must be kept."""
 
@@ -144,7 +152,11 @@ class References:
         self._named_elsewhere.update(map(_files_of, states))
 
     def add_metadata(self, snapshot: Snapshot) -> None:
-        """Add manifests, their lists, index files and statistics of a state. Raises NotFoundError, CorruptDataError."""
+        """Add manifests, their lists, index files and statistics of a state, and the lineage of fields that it names.
+
+        Raises NotFoundError, CorruptDataError.
+        """
+        self.names.update(documents_of(snapshot))
         if _files_of(snapshot) in self._named_elsewhere:
             return
         if snapshot.index_manifest is not None:
@@ -156,13 +168,15 @@ class References:
         self.names.update(manifest_names(self._table, *lists_of(snapshot)))
 
     def add_changelog(self, snapshot: Snapshot) -> None:
-        """Add the changelog files of a snapshot, with their manifests."""
+        """Add the changelog files of a snapshot, with their manifests, and the lineage of fields that it names."""
+        self.names.update(documents_of(snapshot))
         if snapshot.changelog_manifest_list is not None:
             self.names.update(manifest_names(self._table, snapshot.changelog_manifest_list))
             self.names.update(names_of(entries_of(self._table, snapshot.changelog_manifest_list)))
 
     def add_state(self, snapshot: Snapshot) -> None:
         """Add the files that a read of the rows of a snapshot needs."""
+        self.names.update(documents_of(snapshot))
         if _files_of(snapshot) in self._named_elsewhere:
             return
         self.add_metadata(snapshot)

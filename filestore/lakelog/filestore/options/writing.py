@@ -88,3 +88,10 @@ LINEAGE_FIELDS = Option(
     doc="Whether each commit of lakelog that records its lineage also records from which columns each column is made. "
     "The record is written once for each program, into the folder of the table. An option of lakelog.",
 )
+LINEAGE_FIELDS_RETAINED = Option(
+    key="lineage.fields.retained",
+    parse=parse_duration_millis,
+    default=30 * 24 * 3_600_000,
+    doc="How old a record of the lineage of columns has to be before the removal of orphan files deletes it, once no "
+    "snapshot, tag or branch names it: the log of a table may name it for longer. An option of lakelog.",
+)
