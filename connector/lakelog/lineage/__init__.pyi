@@ -15,6 +15,10 @@ from lakelog.lineage.answers.questions import upstream as upstream
 from lakelog.lineage.answers.taint import Tainted as Tainted
 from lakelog.lineage.answers.taint import tainted as tainted
 from lakelog.lineage.fields.declared_fields import made_from as made_from
+from lakelog.lineage.fields.field_edges import Dataset as Dataset
+from lakelog.lineage.fields.field_operations import FieldOperation as FieldOperation
+from lakelog.lineage.fields.field_operations import OperationInput as OperationInput
+from lakelog.lineage.fields.field_operations import OperationKind as OperationKind
 from lakelog.lineage.fields.questions.field_answer import FieldAnswer as FieldAnswer
 from lakelog.lineage.pictures.around import table_graph as table_graph
 from lakelog.lineage.records.unreadable import UnreadableTable as UnreadableTable

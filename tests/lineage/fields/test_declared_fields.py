@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -11,7 +12,7 @@ import pytest
 
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import InvalidRequestError
-from lakelog.lineage import made_from
+from lakelog.lineage import Dataset, FieldOperation, OperationInput, OperationKind, made_from
 from lakelog.lineage.fields.field_documents import FieldDocument
 from lakelog.lineage.fields.field_store import find_document
 from lakelog.lineage.records.record import batches_of
@@ -88,6 +89,49 @@ def test_without_a_declaration_names_say_what_is_known_and_that_is_marked(catalo
 def test_a_declaration_that_does_not_fit_is_refused(catalog: Catalog, fields: dict[str, str], said: str) -> None:
     with pytest.raises(InvalidRequestError, match=said):
         made_from(catalog.load_table("db.report"), "db.orders", fields=fields)
+
+
+STEPS = (
+    FieldOperation(
+        kind=OperationKind.READ, name="read", dataset=Dataset("db", "orders"), outputs=("id", "price", "pieces")
+    ),
+    FieldOperation(
+        kind=OperationKind.TRANSFORM,
+        name="multiply",
+        description="price times pieces",
+        inputs=(OperationInput(origin="read", field="price"), OperationInput(origin="read", field="pieces")),
+        outputs=("total",),
+    ),
+    FieldOperation(
+        kind=OperationKind.WRITE,
+        name="write",
+        dataset=Dataset("db", "report"),
+        inputs=(OperationInput(origin="read", field="id"), OperationInput(origin="multiply", field="total")),
+    ),
+)
+
+
+def test_operations_say_it_step_by_step(catalog: Catalog) -> None:
+    report = catalog.load_table("db.report")
+    made_from(report, "db.orders@1", operations=STEPS).write(ROWS)
+    found = document(report)
+    assert edges(found) == {
+        "total": {"orders.price TRANSFORMATION", "orders.pieces TRANSFORMATION"},
+        "id": {"orders.id IDENTITY"},
+        "*": set(),
+    }
+    assert found.operations == STEPS
+
+
+def test_operations_that_do_not_fit_are_refused(catalog: Catalog) -> None:
+    report = catalog.load_table("db.report")
+    with pytest.raises(InvalidRequestError, match="WRITE"):
+        made_from(report, "db.orders@1", operations=STEPS[:2])
+    written = replace(STEPS[2], inputs=(OperationInput(origin="read", field="pieces"),))
+    with pytest.raises(InvalidRequestError, match=r"field 'pieces', which db\.report does not have"):
+        made_from(report, "db.orders@1", operations=(*STEPS[:2], written))
+    with pytest.raises(InvalidRequestError, match="two ways to say one thing"):
+        made_from(report, "db.orders@1", operations=STEPS, fields={"id": "db.orders.id"})
 
 
 def of_some(table: Table) -> None:

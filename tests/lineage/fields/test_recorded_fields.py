@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from lakelog.catalog import Catalog, SetOption, Table
+from lakelog.lineage import made_from
 from lakelog.lineage.fields.field_documents import FieldDocument
 from lakelog.lineage.fields.field_store import find_document
 from lakelog.lineage.fields.plans.plan_fields import PlanFields
@@ -34,10 +35,10 @@ def catalog(spark: SparkSession, tmp_path: Path) -> Iterator[Catalog]:
 
 
 def documents(table: Table) -> list[FieldDocument | None]:
-    """The documents that the newest snapshot names."""
-    snapshot = table.store.snapshots.latest()
-    assert snapshot is not None
-    return [find_document(table.store, one) for batch in batches_of(snapshot) for one in batch.lineage.fields]
+    """The documents that the newest snapshot with a batch names."""
+    snapshots = [table.store.snapshots.get(number) for number in reversed(table.store.snapshots.ids())]
+    batches = next(found for one in snapshots if (found := batches_of(one)))
+    return [find_document(table.store, one) for batch in batches for one in batch.lineage.fields]
 
 
 def edges(document: FieldDocument | None) -> set[tuple[str, str, str]]:
@@ -154,6 +155,18 @@ def test_an_update_and_a_merge_name_what_they_assign(spark: SparkSession, catalo
         ("source.id", "*", "JOIN"),
         ("target.id", "*", "JOIN"),
     }
+
+
+def test_what_is_declared_stands_in_place_of_the_plan(spark: SparkSession, catalog: Catalog, tmp_path: Path) -> None:
+    target = catalog.load_table("db.target")
+    declared = made_from(target, "db.source@1", fields={"a": "db.source.id"})
+    expected = {("source.id", "a", "TRANSFORMATION")}
+    write(doubled(spark.table("lk.db.source")), declared)
+    assert [edges(one) for one in documents(target)] == [expected]
+    by_stream(spark, catalog, declared, str(tmp_path / "checkpoint"))
+    assert [edges(one) for one in documents(target)] == [expected]
+    by_batch(spark, catalog, made_from(target, "db.source@1"), "")  # what is only taken to be so does not
+    assert [edges(one) for one in documents(target)] == [DOUBLED]
 
 
 def test_a_table_may_record_no_fields(spark: SparkSession, catalog: Catalog) -> None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import listed, shown
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.lineage.fields.dataset_names import dataset_of_table
-from lakelog.lineage.fields.field_documents import SourceTable, TableColumn
+from lakelog.lineage.fields.declared_operations import lineage_of_operations
+from lakelog.lineage.fields.field_documents import FieldDocument, SourceTable, TableColumn
 from lakelog.lineage.fields.field_edges import EdgeKind, Edges, FieldEdge, SourceField, all_of
 from lakelog.lineage.fields.field_lineage import FieldLineage, OutputField
-from lakelog.lineage.fields.field_store import with_fields
+from lakelog.lineage.fields.field_operations import FieldOperation
+from lakelog.lineage.fields.field_store import find_document, put_document, with_fields
 from lakelog.lineage.fields.plans.derived import Rows
 from lakelog.lineage.fields.plans.plan_fields import PlanFields
 from lakelog.lineage.records.declared import NUMBER_MARK, checked_sources, declared_source, declared_table, with_lineage
@@ -24,7 +27,11 @@ AnyTable = TypeVar("AnyTable", bound=TableHandle)
 
 
 def made_from(
-    table: AnyTable, *sources: str, job: str | None = None, fields: Mapping[str, str | Sequence[str]] | None = None
+    table: AnyTable,
+    *sources: str,
+    job: str | None = None,
+    fields: Mapping[str, str | Sequence[str]] | None = None,
+    operations: Sequence[FieldOperation] | None = None,
 ) -> AnyTable:
     """A handle of the table whose writes and statements record that they were made from `sources`, by a job.
 
@@ -36,13 +43,50 @@ def made_from(
         made_from(report, "db.orders@12", fields={"total": ["db.orders.price", "db.orders.pieces"]})
 
     Without it, a column is taken to be made from the columns of its name in the sources, else from any of them: such
-    a lineage is marked as approximate. Raises InvalidRequestError for a name that does not fit, NotFoundError.
+    a lineage is marked as approximate. `operations` say it step by step, in place of `fields`: reads, transformations,
+    and a write of this table. What is declared holds for writes by Spark too, in place of what its plan shows. Raises
+    InvalidRequestError for a name that does not fit, and for operations that do not, NotFoundError.
     """
+    if fields is not None and operations is not None:
+        raise InvalidRequestError("fields and operations are two ways to say one thing: give one of them")
     names = checked_sources(sources)
     record = BatchLineage(job=job, sources=tuple(declared_source(one, table.warehouse) for one in names))
     read = {name.partition(NUMBER_MARK)[0]: source_table_of(declared_table(name, table.warehouse)) for name in names}
+    if operations is not None:
+        return with_lineage(table, _with_operations(record, table.store, operations, [*read.values()]))
     found = _by_name(table.store, read) if fields is None else _declared(table.store, read, fields)
     return with_lineage(table, with_fields(record, table.store, found, is_approximate=fields is None))
+
+
+def declared_checksums(table: TableStore) -> tuple[str, ...]:
+    """The lineage of fields that was declared for the writes of a handle; none for one that was only taken to be so."""
+    if table.lineage is None:
+        return ()
+    checksums = BatchLineage.from_json(table.lineage).fields
+    documents = [find_document(table, checksum) for checksum in checksums]
+    is_declared = bool(documents) and all(one is not None and not one.is_approximate for one in documents)
+    return tuple(checksums) if is_declared else ()
+
+
+def _with_operations(
+    record: BatchLineage, store: TableStore, operations: Sequence[FieldOperation], read: Sequence[SourceTable]
+) -> BatchLineage:
+    """The record that names the operations. Raises InvalidRequestError."""
+    lineage = lineage_of_operations(operations, dataset_of_table(store.name))
+    columns = {one.name: one.id for one in store.schema.fields}
+    unknown = [one.name for one in lineage.fields if one.name not in columns]
+    if unknown:
+        raise InvalidRequestError(
+            f"the operations write field {shown(unknown[0])}, which {store.name} does not have: its columns are "
+            f"{listed(columns)}"
+        )
+    document = FieldDocument(
+        lineage=FieldLineage(fields=lineage.fields, dataset=lineage.dataset),
+        ids={one.name: columns[one.name] for one in lineage.fields},
+        sources=tuple(read),
+        declared=tuple(operations),
+    )
+    return replace(record, fields=(put_document(store, document),))
 
 
 def source_table_of(store: TableStore) -> SourceTable:

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame
 
 from lakelog.common.clock import Stopwatch
 from lakelog.filestore import FileStoreTable
+from lakelog.lineage.fields.declared_fields import declared_checksums
 from lakelog.lineage.fields.field_store import with_fields
 from lakelog.lineage.fields.plans.derived import Rows
 from lakelog.lineage.records.record import BatchLineage, ForeignSource, Source, TableSource
@@ -49,10 +50,15 @@ class BatchFields:
     _stitch: BatchStitch = field(default_factory=lambda: BatchStitch(Rows([], {})))
     _plan: _Plan | None = None
     _checksums: Sequence[str] = ()
+    _declared: Sequence[str] | None = None  # for the table, by `made_from`
     _written: Stopwatch = field(default_factory=Stopwatch)
 
     def of_batch(self, lineage: BatchLineage, table: FileStoreTable, rows: DataFrame, execution: Any) -> BatchLineage:
         """The record of a batch with the lineage of its fields; `execution` is the Java StreamExecution."""
+        if self._declared is None:
+            self._declared = declared_checksums(table)
+        if self._declared:
+            return replace(lineage, fields=self._declared)
         if self._run != lineage.run_id:
             self._stitch = stitch_of_query(execution, rows.sparkSession._jvm)
             self._plan, self._run = None, lineage.run_id

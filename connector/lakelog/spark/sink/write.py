@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.predicate import Predicate
 from lakelog.filestore.verbs import WriteMode
+from lakelog.lineage.fields.declared_fields import declared_checksums
 from lakelog.lineage.fields.field_store import with_fields
 from lakelog.lineage.fields.plans.plan_fields import PlanFields
 from lakelog.lineage.records.declared import checked_sources, declared_sources, with_lineage
@@ -87,6 +89,9 @@ def recorded(
         found = lineage_of_frame(rows, job=job)
     else:
         found = BatchLineage(job=job, sources=declared_sources(checked_sources(sources), table.warehouse))
+    declared = declared_checksums(table.store)
+    if declared:
+        return with_lineage(table, replace(found, fields=declared))
     return with_lineage(table, with_fields(found, table.store, fields or plan_fields_of(rows)))
 
 
