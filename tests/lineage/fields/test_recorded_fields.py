@@ -169,6 +169,33 @@ def test_what_is_declared_stands_in_place_of_the_plan(spark: SparkSession, catal
     assert [edges(one) for one in documents(target)] == [DOUBLED]
 
 
+def test_statements_that_differ_in_constants_have_one_lineage(spark: SparkSession, catalog: Catalog) -> None:
+    target = catalog.load_table("db.target")
+    found: list[tuple[str, str]] = []
+    for day in (1, 2, 3, 1):
+        spark.sql(f"INSERT INTO lk.db.target SELECT id, a + {day}, concat(s, 'it''s {day}') FROM lk.db.source")
+        (document,) = documents(target)
+        assert document is not None
+        texts = {one.name: one.description for one in document.lineage.fields}
+        found.append((texts["a"], texts["s"]))
+    first = ("(a + CAST(1 AS LONG))", "concat(s, 'it''s 1')")
+    assert found == [first, *[("(a + CAST(? AS LONG))", "concat(s, ?)")] * 2, first]
+    assert len(list((Path(target.path) / "lakelog" / "fields").iterdir())) == 2
+
+
+@pytest.mark.parametrize("key", ["'abcdefghijklmnop'", "concat('abcdefgh', 'ijklmnop')"])
+def test_keys_in_a_statement_are_not_in_its_lineage(key: str, spark: SparkSession, catalog: Catalog) -> None:
+    target = catalog.load_table("db.target")
+    spark.sql(f"INSERT INTO lk.db.target SELECT id, a, base64(aes_encrypt(s, {key})) FROM lk.db.source")
+    (document,) = documents(target)
+    assert document is not None
+    (text,) = (one.description for one in document.lineage.fields if one.name == "s")
+    assert text.startswith("base64(aes_encrypt(CAST(s AS BINARY), CAST(")
+    for path in (Path(target.path) / "lakelog" / "fields").iterdir():
+        assert "abcdefgh" not in path.read_text()
+        assert "ijklmnop" not in path.read_text()
+
+
 def test_a_table_may_record_no_fields(spark: SparkSession, catalog: Catalog) -> None:
     catalog.load_table("db.target").alter(SetOption("lineage.fields", "false"))
     target = catalog.load_table("db.target")

@@ -5,6 +5,9 @@
 A document is never changed, and branches share it with the table. It is put there before a batch writes its first
 record or file: so a commit never names a document that is not there, and one that no commit names is left over from
 a batch that did not commit.
+
+A program of which only constants change, such as the day of a nightly statement, is one program: from its second form
+on its document has `?` in their places. A document of that form is written beside the first one.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.filestore.options import LINEAGE_FIELDS
 from lakelog.filestore.schema import TablePaths, TableSchema
+from lakelog.lineage.fields.constants import without_constants, without_secrets
 from lakelog.lineage.fields.field_documents import FieldDocument
 from lakelog.lineage.fields.field_edges import EdgeKind, all_of, along
 from lakelog.lineage.fields.field_lineage import FieldLineage, OutputField
@@ -32,7 +36,7 @@ def with_fields(lineage: BatchLineage, table: TableStore, found: PlanFields, **a
     """
     if not LINEAGE_FIELDS.of(table.schema.options) or not (found.lineage.fields or found.lineage.dataset):
         return lineage
-    return replace(lineage, fields=(put_document(table, document_of(found, table.schema, **about)),))
+    return replace(lineage, fields=(_put_program(table, document_of(found, table.schema, **about)),))
 
 
 def document_of(found: PlanFields, schema: TableSchema, *, is_approximate: bool = False) -> FieldDocument:
@@ -52,8 +56,19 @@ def document_of(found: PlanFields, schema: TableSchema, *, is_approximate: bool 
         else:
             written.append(one if name == one.name else replace(one, name=name))
     ids: Mapping[str, int] = {one.name: columns[one.name].id for one in written}
-    lineage = FieldLineage(fields=tuple(written), dataset=others)
+    lineage = without_secrets(FieldLineage(fields=tuple(written), dataset=others))
     return FieldDocument(lineage=lineage, ids=ids, sources=found.tables, is_approximate=is_approximate)
+
+
+def _put_program(table: TableStore, document: FieldDocument) -> str:
+    """Write the document of a program, or of its form without constants if another form is there."""
+    form = replace(document, lineage=without_constants(document.lineage))
+    checksum, checksum_of_form = document.checksum, form.checksum
+    if checksum != checksum_of_form:
+        is_first = table.file_io.create_new(document_path(table, checksum_of_form), form.to_json().encode())
+        if not is_first and not table.file_io.exists(document_path(table, checksum)):
+            return checksum_of_form
+    return put_document(table, document)
 
 
 def put_document(table: TableStore, document: FieldDocument) -> str:

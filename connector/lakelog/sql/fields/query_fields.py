@@ -83,7 +83,10 @@ class QueryWalk:
     def _of_set(self, query: exp.SetOperation, ctes: Ctes, outer: ValueScope | None) -> QueryColumns:
         left, right = (self.columns_of(side, ctes, outer) for side in (query.this, query.expression))
         dataset = all_of((left.dataset, right.dataset))
+        both = all_of(value.edges for _, value in (*left.columns, *right.columns))
+        is_distinct = query.args.get("distinct") is not False
         if isinstance(query, exp.Union):
+            dataset = all_of((dataset, along(both, EdgeKind.GROUP_BY) if is_distinct else NO_EDGES))
             if query.args.get("by_name"):
                 others = {name.lower(): value for name, value in right.columns}
                 columns = [
@@ -94,9 +97,7 @@ class QueryWalk:
             pairs = zip(left.columns, right.columns, strict=False)
             columns = [(name, merged([value, other])) for (name, value), (_, other) in pairs]
             return QueryColumns(columns, dataset)
-        both = all_of(value.edges for _, value in (*left.columns, *right.columns))
         keys = along(all_of(value.edges for _, value in left.columns), EdgeKind.GROUP_BY)
-        is_distinct = query.args.get("distinct") is not False
         decided = all_of((dataset, along(both, EdgeKind.JOIN), keys if is_distinct else NO_EDGES))
         return QueryColumns(left.columns, decided)
 

@@ -78,7 +78,10 @@ def _literal(members: dict[str, Any]) -> str:
     value = members.get("value")
     if value is None:
         return "NULL"
-    return f"'{value}'" if members.get("dataType") in ("string", "date", "timestamp") else str(value)
+    if members.get("dataType") not in ("string", "date", "timestamp"):
+        return str(value)
+    escaped = str(value).replace("'", "''")
+    return f"'{escaped}'"
 
 
 def _type(kind: object) -> str:
