@@ -62,11 +62,16 @@ def errors_of(event: Mapping[str, Any]) -> list[str]:
     for name, kind, facet in _facets_of(event):
         address = facet.get("_schemaURL", "")
         properties = _schemas().get(address.partition("#")[0], {}).get("properties", {})
-        if properties.get(name, {}).get("$ref") != f"#{address.partition('#')[2]}" or not address.endswith(kind):
+        if f"#{address.partition('#')[2]}" not in _references(properties.get(name, {})) or not address.endswith(kind):
             found.append(f"{name}: {address!r} is no schema of a {kind} that was copied")
             continue
         found += [f"{name}{error.json_path[1:]}: {error.message}" for error in _validator(address).iter_errors(facet)]
     return found
+
+
+def _references(schema: Mapping[str, Any]) -> list[str]:
+    """The definitions that a facet may follow: one, or one of several."""
+    return [one.get("$ref", "") for one in (schema, *schema.get("anyOf", ()))]
 
 
 def _facets_of(event: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
