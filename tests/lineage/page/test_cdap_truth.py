@@ -13,7 +13,7 @@ import pytest
 from lakelog.lineage.fields.field_edges import Dataset
 from lakelog.lineage.fields.field_operations import FieldOperation, OperationInput, OperationKind
 from lakelog.lineage.page.cdap_answers import (
-    Column,
+    NamedColumn,
     Executed,
     Program,
     dataset_summary,
@@ -49,10 +49,10 @@ def sorted_json(found: object) -> object:
     return found
 
 
-def column_of(text: str) -> Column:
+def column_of(text: str) -> NamedColumn:
     namespace, _, rest = text.partition("/")
     dataset, _, field = rest.rpartition(".")
-    return Column(Dataset(namespace, dataset), field)
+    return NamedColumn(Dataset(namespace, dataset), field)
 
 
 def operation_of(found: Mapping[str, Any]) -> FieldOperation:

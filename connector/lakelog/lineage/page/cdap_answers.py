@@ -15,7 +15,7 @@ from lakelog.lineage.page.graph_json import Json
 INCOMING, OUTGOING = "incoming", "outgoing"
 
 
-class Column(NamedTuple):
+class NamedColumn(NamedTuple):
     """A field of a dataset by its name."""
 
     dataset: Dataset
@@ -65,7 +65,7 @@ def field_list(
     ]
 
 
-def summary_of(direction: str, columns: Mapping[str, Iterable[Column]]) -> Json:
+def summary_of(direction: str, columns: Mapping[str, Iterable[NamedColumn]]) -> Json:
     """The fields on each side of a field, by dataset; a side that is not asked for is missing."""
     return {
         side: [{"dataset": entity(dataset), "fields": fields} for dataset, fields in _by_dataset(columns[side]).items()]
@@ -131,7 +131,7 @@ def operation_json(one: FieldOperation) -> Json:
     return {"name": one.name, "description": one.description, "inputs": inputs, "outputs": outputs}
 
 
-def _by_dataset(columns: Iterable[Column]) -> dict[Dataset, list[str]]:
+def _by_dataset(columns: Iterable[NamedColumn]) -> dict[Dataset, list[str]]:
     found: dict[Dataset, dict[str, None]] = {}
     for dataset, field in columns:
         found.setdefault(dataset, {})[field] = None

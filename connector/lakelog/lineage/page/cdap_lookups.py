@@ -17,7 +17,7 @@ from lakelog.lineage.fields.questions.index_rows import (
 )
 from lakelog.lineage.fields.questions.operation_paths import operations_from, operations_to
 from lakelog.lineage.fields.questions.periods import Period
-from lakelog.lineage.page.cdap_answers import Column, Executed, Program
+from lakelog.lineage.page.cdap_answers import NamedColumn, Executed, Program
 from lakelog.lineage.page.cdap_levels import Access
 
 NO_JOB = "unnamed"
@@ -35,7 +35,7 @@ class FieldSide:
         self._fields = index.fields(ends)
         self._datasets = {one.id: one.dataset for one in index.datasets({one.dataset for one in self._fields.values()})}
 
-    def columns(self) -> list[Column]:
+    def columns(self) -> list[NamedColumn]:
         """The fields at the other ends."""
         return [self._column(edge.source if self._is_up else edge.target) for edge in self._ordered()]
 
@@ -50,10 +50,10 @@ class FieldSide:
     def _ordered(self) -> list[IndexedEdge]:
         return sorted(self.edges, key=lambda edge: (edge.target or 0, edge.source))
 
-    def _column(self, field: int | None) -> Column:
+    def _column(self, field: int | None) -> NamedColumn:
         assert field is not None
         found = self._fields[field]
-        return Column(self._datasets[found.dataset], found.name)
+        return NamedColumn(self._datasets[found.dataset], found.name)
 
 
 def is_in(write: int, period: Period) -> bool:
