@@ -131,6 +131,25 @@ def dataset_named(table: Named) -> Dataset:
     )
 
 
+def split_name(index: FieldIndex, text: str) -> tuple[Dataset, str | None]:
+    """The dataset and the field in `database.table.column`; None for the field if only a dataset is named.
+
+    Names may have dots: the longest dataset that has the rest as a field counts. Raises NotFoundError.
+    """
+    names = {".".join(one.dataset): one for one in index.datasets()}
+    if text in names:
+        return names[text].dataset, None
+    found = [name for name in names if text.startswith(f"{name}.")]
+    for name in sorted(found, key=len, reverse=True):
+        if index.find_field(names[name], text.removeprefix(f"{name}.")) is not None:
+            return names[name].dataset, text.removeprefix(f"{name}.")
+    if found:
+        longest = max(found, key=len)
+        index.field(names[longest], text.removeprefix(f"{longest}."))
+    parts = text.split(".", 2)
+    return index.dataset(Dataset(parts[0], ".".join(parts[1:2]))).dataset, None
+
+
 def millis_of_snapshot(catalogs: Sequence[Warehouse], name: str, snapshot: int) -> int | None:
     """When a snapshot of a table was committed; None if it does not live."""
     try:

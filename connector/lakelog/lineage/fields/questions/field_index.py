@@ -127,6 +127,14 @@ class FieldIndex:
         rows = self._rows(f"SELECT * FROM writes WHERE {place} {_IN} ORDER BY id", _json(chosen))
         return {row[0]: IndexedWrite(row[0], row[1], row[2], bool(row[3])) for row in rows}
 
+    def reads(self, writes: Iterable[int] | None = None) -> list[tuple[int, int]]:
+        """Each write, of some or of all, with each dataset that it reads."""
+        if writes is None:
+            return [(row[0], row[1]) for row in self._rows("SELECT write, dataset FROM reads")]
+        return [
+            (row[0], row[1]) for row in self._rows(f"SELECT write, dataset FROM reads WHERE write {_IN}", _json(writes))
+        ]
+
     def runs(self, writes: Iterable[int]) -> list[IndexedRun]:
         """The runs of writes, the newest first."""
         rows = self._rows(f"SELECT * FROM runs WHERE write {_IN} ORDER BY last_millis DESC, id", _json(writes))
