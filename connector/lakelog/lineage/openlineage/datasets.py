@@ -7,6 +7,8 @@ snapshot.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from openlineage.client.event_v2 import InputDataset, OutputDataset
 from openlineage.client.facet_v2 import (
     DatasetFacet,
@@ -29,10 +31,16 @@ _LOCAL = "file"
 _UNPLACED = "lakelog"  # the namespace of tables whose folder is not recorded
 
 
-def output_of(table: TableStore, schema: TableSchema, snapshot_id: int, row_count: int | None) -> OutputDataset:
-    """The sink at a snapshot. `row_count` is what its run has written so far; None means unknown."""
+def output_of(
+    table: TableStore,
+    schema: TableSchema,
+    snapshot_id: int,
+    row_count: int | None,
+    more: Mapping[str, DatasetFacet] | None = None,
+) -> OutputDataset:
+    """The sink at a snapshot. `row_count` is what its run has written so far; None means unknown. `more` are facets."""
     namespace, name = place_of(table.paths.own_root)
-    facets = _facets(str(snapshot_id), schema) | _symlink(table.path, table.name)
+    facets = _facets(str(snapshot_id), schema) | _symlink(table.path, table.name) | dict(more or {})
     counts: dict[str, OutputDatasetFacet] = {}
     if row_count is not None:
         counts["outputStatistics"] = output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(

@@ -9,15 +9,20 @@ from functools import partial
 
 from openlineage.client import OpenLineageClient
 from openlineage.client.event_v2 import InputDataset, RunState
+from openlineage.client.facet_v2 import DatasetFacet
 
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import InvalidRequestError, LakelogError
 from lakelog.common.events import log_event
 from lakelog.filestore.io import is_local
 from lakelog.filestore.metadata.snapshots import CommitKind, Snapshot
-from lakelog.filestore.schema import TableSchema
+from lakelog.filestore.schema import BRANCH_INFIX, MAIN_BRANCH, TablePaths, TableSchema
+from lakelog.lineage.fields.dataset_names import dataset_of_table, place_of
+from lakelog.lineage.fields.field_edges import Dataset
+from lakelog.lineage.fields.field_store import find_document
 from lakelog.lineage.openlineage.datasets import input_of, output_of
 from lakelog.lineage.openlineage.events import Engine, RunStatus, engine_of, event_of, run_id_of, status_after
+from lakelog.lineage.openlineage.field_facets import column_lineage_of, lineage_facet_of
 from lakelog.lineage.openlineage.outbox import Outbox
 from lakelog.lineage.openlineage.redaction import redacted, secrets_of
 from lakelog.lineage.records.record import CommittedBatch, TableSource, UnknownSource, batches_of
@@ -149,7 +154,7 @@ class OpenLineageEmitter:
             event_of(
                 state,
                 status,
-                output_of(self.store, schema, status.snapshot_id, status.row_count),
+                output_of(self.store, schema, status.snapshot_id, status.row_count, self._field_facets(status)),
                 list(self._inputs_of(status)),
                 time_millis=time_millis,
                 namespace=self._namespace,
@@ -157,6 +162,29 @@ class OpenLineageEmitter:
                 error=error,
             )
         )
+
+    def _field_facets(self, status: RunStatus) -> dict[str, DatasetFacet]:
+        """The lineage of the fields that the batch has named; without one that the table does not have any more."""
+        record = status.batch.lineage
+        documents = (find_document(self.store, checksum) for checksum in record.fields)
+        document = next((one for one in documents if one is not None), None)
+        if document is None:
+            return {}
+        places = {
+            dataset_of_table(one.table, one.branch): Dataset(
+                *place_of(TablePaths(one.path, one.branch or MAIN_BRANCH).own_root)
+            )
+            for one in record.sources
+            if isinstance(one, TableSource) and one.path is not None
+        }
+        own = dataset_of_table(self.store.name.partition(BRANCH_INFIX)[0], self.store.branch)
+        places[own] = _place(self.store.paths)
+
+        def placed(dataset: Dataset) -> Dataset:
+            return places.get(dataset, dataset)
+
+        lineage = document.lineage
+        return {"columnLineage": column_lineage_of(lineage, placed), "lineage": lineage_facet_of(lineage, placed)}
 
     def _inputs_of(self, status: RunStatus) -> Iterator[InputDataset]:
         """The sources, each once per version: a table that is joined with itself is one source."""
@@ -181,6 +209,10 @@ class OpenLineageEmitter:
             return None
         snapshot = None if source.end is None else files.snapshots.find(source.end.snapshot_id)
         return files.schema if snapshot is None else files.schemas.get(snapshot.schema_id)
+
+
+def _place(paths: TablePaths) -> Dataset:
+    return Dataset(*place_of(paths.own_root))
 
 
 def _batch_of(snapshot: Snapshot, identifier: int) -> CommittedBatch | None:

@@ -43,8 +43,9 @@ class RunStatus:
 
     @property
     def sources(self) -> frozenset[Hashable]:
-        """What the batch reads, without versions."""
-        return frozenset(_identity(source) for source in self.batch.lineage.sources)
+        """What the batch reads, without versions, and the lineage of its fields."""
+        lineage = self.batch.lineage
+        return frozenset((*map(_identity, lineage.sources), *lineage.fields))
 
     @property
     def is_streaming(self) -> bool:

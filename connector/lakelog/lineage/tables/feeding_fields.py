@@ -64,6 +64,30 @@ def put_fields(database: SystemDatabase, batches: Sequence[FedBatch], on_step: C
     tables = {str(batch.edge["sink_uuid"]): batch.table for batch in batches if batch.edge.get("fields")}
     before = {run.key: run for run in stored_runs(database)}
     documents = _documents(runs.values(), tables)
+    _put_documents(database, runs, documents, before, on_step)
+    _put_about(database, runs, documents, batches, tables)
+    on_step(DATASET_FIELDS.name)
+    _put_runs(database, runs, before)
+    on_step(LINEAGE_RUNS.name)
+
+
+def put_foreign(
+    database: SystemDatabase, runs: Mapping[RunKey, FieldRun], documents: Mapping[str, FieldDocument]
+) -> None:
+    """Put runs of other producers with their documents."""
+    before = {run.key: run for run in stored_runs(database)}
+    _put_documents(database, runs, documents, before, lambda _: None)
+    _put_runs(database, runs, before)
+
+
+def _put_documents(
+    database: SystemDatabase,
+    runs: Mapping[RunKey, FieldRun],
+    documents: Mapping[str, FieldDocument],
+    before: Mapping[RunKey, FieldRun],
+    on_step: Callable[[str], None],
+) -> None:
+    """Put the documents that are new, and the edges of those that no run `before` has named for its table."""
     known = {str(row["checksum"]) for row in database.found(LINEAGE_OPERATIONS, ["checksum"])}
     new = [document_row(found) for checksum, found in documents.items() if checksum not in known]
     database.change(LINEAGE_OPERATIONS, upserts=new)
@@ -73,13 +97,14 @@ def put_fields(database: SystemDatabase, batches: Sequence[FedBatch], on_step: C
     edges = [row for key, run in written.items() if key not in sinks for row in edge_rows(documents[run.checksum], run)]
     database.change(FIELD_EDGES, upserts=edges)
     on_step(FIELD_EDGES.name)
-    _put_about(database, runs, documents, batches, tables)
-    on_step(DATASET_FIELDS.name)
+
+
+def _put_runs(database: SystemDatabase, runs: Mapping[RunKey, FieldRun], before: Mapping[RunKey, FieldRun]) -> None:
+    """Put the runs, each with the batches that it had before; one that has grown by nothing is left."""
     merged: dict[RunKey, FieldRun] = {key: before[key] for key in runs.keys() & before.keys()}
     for run in runs.values():
         put_run(merged, run)
-    database.change(LINEAGE_RUNS, upserts=[run_row(run) for run in merged.values()])
-    on_step(LINEAGE_RUNS.name)
+    database.change(LINEAGE_RUNS, upserts=[run_row(run) for key, run in merged.items() if run != before.get(key)])
 
 
 def prune_fields(database: SystemDatabase, on_step: Callable[[str], None] = lambda _: None) -> None:
