@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from scripts import api_page
+from scripts import api_page, operators_page
 
 from lakelog.catalog.procedures.procedures import MISSING, PROCEDURES
 from lakelog.spark.sink import stages
@@ -224,6 +224,11 @@ def test_the_lines_of_a_page_have_at_most_120_characters(page: str) -> None:
 
 def test_the_page_of_the_api_is_made_from_the_code() -> None:
     assert (ROOT / "docs" / "api.md").read_text("utf-8") == api_page.page(), "run: scripts/api > docs/api.md"
+
+
+def test_the_page_of_the_operators_is_made_from_the_code() -> None:
+    text = (ROOT / "docs" / "field-lineage-operators.md").read_text("utf-8")
+    assert text == operators_page.page(), "run: scripts/operators > docs/field-lineage-operators.md"
 
 
 def anchors(page: Path) -> set[str]:

@@ -16,13 +16,13 @@ _TEXT = r"'(?:[^']|'')*'"
 _STRING = re.compile(_TEXT)
 _CONSTANT = re.compile(rf"{_TEXT}|(?<![\w.])\d+(?:\.\d+)?(?![\w.])")
 # Functions that take keys and passwords, by their names; a function of a user may be one.
-_TAKES_SECRETS = re.compile(r"\b\w*(?:crypt|hmac|passw|secret|token|sign)\w*\s*\(", re.IGNORECASE)
+TAKES_SECRETS = re.compile(r"\b\w*(?:crypt|hmac|passw|secret|token|sign)\w*\s*\(", re.IGNORECASE)
 _PLACE = "?"
 
 
 def without_secrets(lineage: FieldLineage) -> FieldLineage:
     """The lineage, whose descriptions have no string constants where a function may take keys or passwords."""
-    return _described(lineage, lambda text: _STRING.sub(_PLACE, text) if _TAKES_SECRETS.search(text) else text)
+    return _described(lineage, lambda text: _STRING.sub(_PLACE, text) if TAKES_SECRETS.search(text) else text)
 
 
 def without_constants(lineage: FieldLineage) -> FieldLineage:

@@ -11,7 +11,7 @@ from lakelog.lineage.fields.plans.derived import Derived
 from lakelog.lineage.fields.plans.expression_text import text_of
 
 TEXT_MAX = 2_000  # of an expression
-_MASKING = frozenset({"Count", "Crc32", "Mask", "Md5", "Murmur3Hash", "Sha1", "Sha2", "XxHash64"})
+MASKING = frozenset({"Count", "Crc32", "Mask", "Md5", "Murmur3Hash", "Sha1", "Sha2", "XxHash64"})
 
 
 def unchanged(children: Sequence[Derived]) -> Derived:
@@ -24,7 +24,7 @@ def unchanged(children: Sequence[Derived]) -> Derived:
 def changed(name: str, members: dict[str, Any], children: Sequence[Derived]) -> Derived:
     """A function of its children, which is not known further."""
     text = text_of(name, members, [child.text for child in children])
-    return joined(children, EdgeKind.TRANSFORMATION, cut(text, TEXT_MAX), is_masking=name in _MASKING)
+    return joined(children, EdgeKind.TRANSFORMATION, cut(text, TEXT_MAX), is_masking=name in MASKING)
 
 
 def joined(children: Sequence[Derived], kind: EdgeKind, text: str, *, is_masking: bool = False) -> Derived:

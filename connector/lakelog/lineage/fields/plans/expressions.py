@@ -57,7 +57,7 @@ class Scope:
             children = [stack.pop() for _ in range(count)]
             if name == "GetStructField":
                 members = {**members, "name": name_of_field(tree, at)}
-            rule = _RULES.get(name)
+            rule = NAMING_RULES.get(name)
             stack.append(value_of(name, members, children) if rule is None else rule(self, members, children))
         return stack.pop()
 
@@ -82,12 +82,14 @@ def _outer(scope: Scope, members: dict[str, Any], _: Sequence[Derived]) -> Deriv
 
 
 def _scalar_subquery(scope: Scope, members: dict[str, Any], _: Sequence[Derived]) -> Derived:
+    """The one value of a query."""
     rows = _subquery(scope, members)
     value = rows.values()[0] if rows.output else _NOTHING
     return Derived(value.edges, f"(SELECT {value.text})", value.is_opaque)
 
 
 def _list_query(scope: Scope, members: dict[str, Any], _: Sequence[Derived]) -> Derived:
+    """The values that IN compares with."""
     values = _subquery(scope, members).values()
     return joined(values, EdgeKind.IDENTITY, f"(SELECT {', '.join(value.text for value in values)})")
 
@@ -105,11 +107,13 @@ def _subquery(scope: Scope, members: dict[str, Any]) -> Rows:
 
 
 def _defined(scope: Scope, _: dict[str, Any], children: Sequence[Derived]) -> Derived:
+    """A definition of the `With` around it."""
     scope.common.append(children[0])
     return children[0]
 
 
 def _with(scope: Scope, members: dict[str, Any], children: Sequence[Derived]) -> Derived:
+    """The value of an expression with definitions."""
     for _ in members.get("defs") or ():
         scope.common.pop()
     return children[0]
@@ -122,7 +126,7 @@ def _common(scope: Scope, _: dict[str, Any], _children: Sequence[Derived]) -> De
     return joined(scope.common, EdgeKind.IDENTITY, " | ".join(dict.fromkeys(one.text for one in scope.common)))
 
 
-_RULES: dict[str, Callable[[Scope, dict[str, Any], Sequence[Derived]], Derived]] = {
+NAMING_RULES: dict[str, Callable[[Scope, dict[str, Any], Sequence[Derived]], Derived]] = {
     "CommonExpressionDef": _defined,
     "CommonExpressionRef": _common,
     "Exists": _exists,

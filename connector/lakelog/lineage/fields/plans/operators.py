@@ -59,10 +59,12 @@ def opaque_rows(step: PlanStep) -> Rows:
 
 
 def _same(step: PlanStep) -> Rows:
+    """The rows as they are."""
     return step.kept()
 
 
 def _project(step: PlanStep) -> Rows:
+    """The selected expressions."""
     return _listed(step, step.node.trees("projectList"))
 
 
@@ -75,16 +77,19 @@ def _listed(step: PlanStep, trees: Sequence[Tree], *more: Edges) -> Rows:
 
 
 def _filter(step: PlanStep) -> Rows:
+    """The rows as they are; the condition decides about all of them."""
     edges = step.scope.edges(step.node.trees("condition"), EdgeKind.FILTER)
     return step.kept(edges)
 
 
 def _sort(step: PlanStep) -> Rows:
+    """The rows as they are; the order decides about all of them."""
     edges = step.scope.edges(step.node.trees("order"), EdgeKind.SORT)
     return step.kept(edges)
 
 
 def _join(step: PlanStep) -> Rows:
+    """The columns of both sides; the condition decides about all rows."""
     edges = step.scope.edges(step.node.trees("condition"), EdgeKind.JOIN)
     left, right = step.inputs
     kind = step.node.members.get("joinType") or {}
@@ -126,11 +131,13 @@ def _lateral_join(step: PlanStep) -> Rows:
 
 
 def _aggregate(step: PlanStep) -> Rows:
+    """The selected expressions; the keys of GROUP BY decide about all rows."""
     keys = step.scope.edges(step.node.trees("groupingExpressions"), EdgeKind.GROUP_BY)
     return _listed(step, step.node.trees("aggregateExpressions"), keys)
 
 
 def _window(step: PlanStep) -> Rows:
+    """The columns of the child, and functions over windows."""
     found = RowsUnderWay(list(step.child.output), dict(step.child.columns))
     for tree in step.node.trees("windowExpressions"):
         found.add(column_of(tree), step.scope.derive(tree))
@@ -138,6 +145,7 @@ def _window(step: PlanStep) -> Rows:
 
 
 def _generate(step: PlanStep) -> Rows:
+    """The columns of the child, and those of a generator, which come from its arguments."""
     found = RowsUnderWay(list(step.child.output), dict(step.child.columns))
     generator = step.node.trees("generator")[0]
     columns = [column_of(tree) for tree in step.node.trees("generatorOutput")]
@@ -193,6 +201,7 @@ def _merge_rows(step: PlanStep) -> Rows:
 
 
 def _union(step: PlanStep) -> Rows:
+    """Each column from the columns at its place in all inputs."""
     return _by_position(step, step.inputs)
 
 
@@ -205,10 +214,12 @@ def _by_position(step: PlanStep, inputs: Sequence[Rows]) -> Rows:
 
 
 def _distinct(step: PlanStep) -> Rows:
+    """The rows as they are; all columns decide about all rows."""
     return step.kept(along(_edges_of(step.child), EdgeKind.GROUP_BY))
 
 
 def _deduplicate(step: PlanStep) -> Rows:
+    """The rows as they are; the columns that are compared decide about all rows."""
     return step.kept(step.scope.edges(step.node.trees("keys"), EdgeKind.GROUP_BY))
 
 

@@ -56,7 +56,7 @@ class PlanWalk:
         return done.pop()
 
     def _rows(self, node: PlanNode, inputs: Sequence[Rows], outer: Scope | None) -> Rows:
-        special = _SPECIAL.get(node.name)
+        special = SPECIAL.get(node.name)
         if special is not None:
             return special(self, node, inputs, outer)
         if not node.children:
@@ -90,6 +90,7 @@ class PlanWalk:
         return found.rows(dataset)
 
     def _define(self, node: PlanNode, inputs: Sequence[Rows], _: Scope | None) -> Rows:
+        """The rows of a CTE."""
         self._definitions[node.members["id"]] = inputs[0]
         return inputs[0]
 
@@ -98,10 +99,12 @@ class PlanWalk:
         return inputs[-1]
 
     def _definition(self, node: PlanNode, _: Sequence[Rows], _outer: Scope | None) -> Rows:
+        """The rows of a CTE where it is used."""
         found = self._definitions[node.members["cteId"]]
         return _renamed(found, columns_of(node), with_dataset=True)
 
     def _loop_so_far(self, node: PlanNode, _: Sequence[Rows], _outer: Scope | None) -> Rows:
+        """The rows of a recursive CTE so far, in its recursive part."""
         return _renamed(self._loops[node.members["loopId"]], columns_of(node), with_dataset=False)
 
     def _loop(self, node: PlanNode, _: Sequence[Rows], outer: Scope | None) -> Rows:
@@ -134,7 +137,7 @@ def _renamed(rows: Rows, columns: Sequence[Column], *, with_dataset: bool) -> Ro
     return Rows(columns, values, rows.dataset if with_dataset else NO_EDGES)
 
 
-_SPECIAL: dict[str, Callable[[PlanWalk, PlanNode, Sequence[Rows], Scope | None], Rows]] = {
+SPECIAL: dict[str, Callable[[PlanWalk, PlanNode, Sequence[Rows], Scope | None], Rows]] = {
     "CTERelationDef": PlanWalk._define,
     "CTERelationRef": PlanWalk._definition,
     "UnionLoop": PlanWalk._loop,

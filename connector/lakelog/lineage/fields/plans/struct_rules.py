@@ -49,6 +49,7 @@ def _struct(_members: dict[str, Any], children: Sequence[Derived]) -> Derived:
 
 
 def _struct_field(members: dict[str, Any], children: Sequence[Derived]) -> Derived:
+    """A field of a struct: its own inputs where the query builds it, its path where a source has it."""
     name = members.get("name")
     if name == DECLARED and children[0].members is not None:
         return children[0].members[DECLARED]

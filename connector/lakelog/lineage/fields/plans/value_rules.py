@@ -16,7 +16,7 @@ from lakelog.lineage.fields.plans.plan_tree import simple_name
 from lakelog.lineage.fields.plans.struct_rules import STRUCT_RULES
 
 _RANKS = frozenset({"CumeDist", "DenseRank", "NTile", "PercentRank", "Rank", "RowNumber"})
-_UNCHANGED = frozenset(
+UNCHANGED = frozenset(
     {
         "Alias",
         "AssertNotNull",
@@ -35,10 +35,10 @@ _UNCHANGED = frozenset(
 
 def value_of(name: str, members: dict[str, Any], children: Sequence[Derived]) -> Derived:
     """The value of a node."""
-    rule = _RULES.get(name)
+    rule = RULES.get(name)
     if rule is not None:
         return rule(members, children)
-    return unchanged(children) if name in _UNCHANGED and children else changed(name, members, children)
+    return unchanged(children) if name in UNCHANGED and children else changed(name, members, children)
 
 
 def _chosen(values: Sequence[Derived], conditions: Sequence[Derived], text: str) -> Derived:
@@ -49,16 +49,19 @@ def _chosen(values: Sequence[Derived], conditions: Sequence[Derived], text: str)
 
 
 def _case_when(members: dict[str, Any], children: Sequence[Derived]) -> Derived:
+    """One of the values, according to the conditions."""
     pairs = len(children) // 2 * 2
     conditions, values = children[:pairs:2], [*children[1:pairs:2], *children[pairs:]]
     return _chosen(values, conditions, text_of("CaseWhen", members, [child.text for child in children]))
 
 
 def _if(members: dict[str, Any], children: Sequence[Derived]) -> Derived:
+    """One of two values, according to the condition."""
     return _chosen(children[1:], children[:1], text_of("If", members, [child.text for child in children]))
 
 
 def _coalesce(members: dict[str, Any], children: Sequence[Derived]) -> Derived:
+    """The first value that is not null: each is a value and a condition."""
     return _chosen(children, children, text_of("coalesce", members, [child.text for child in children]))
 
 
@@ -74,6 +77,7 @@ def _aggregate(members: dict[str, Any], children: Sequence[Derived]) -> Derived:
 
 
 def _pivoted(members: dict[str, Any], children: Sequence[Derived]) -> Derived:
+    """The value where the column after FOR has one value."""
     chooser, value = children
     return _chosen([value], [chooser], text_of("PivotFirst", members, [value.text, chooser.text]))
 
@@ -86,6 +90,7 @@ def _window(_members: dict[str, Any], children: Sequence[Derived]) -> Derived:
 
 
 def _window_spec(members: dict[str, Any], children: Sequence[Derived]) -> Derived:
+    """The partition and the order of a window."""
     keys = len(members.get("partitionSpec") or ())
     orders = len(members.get("orderSpec") or ())
     partition = ", ".join(child.text for child in children[:keys])
@@ -104,7 +109,7 @@ def _variable(members: dict[str, Any], _children: Sequence[Derived]) -> Derived:
     return Derived(text=str(members["name"]))
 
 
-_RULES: dict[str, Callable[[dict[str, Any], Sequence[Derived]], Derived]] = {
+RULES: dict[str, Callable[[dict[str, Any], Sequence[Derived]], Derived]] = {
     "AggregateExpression": _aggregate,
     "CaseWhen": _case_when,
     "Coalesce": _coalesce,

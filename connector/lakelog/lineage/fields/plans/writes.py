@@ -26,7 +26,7 @@ class Written:
 
 def written_by(walk: PlanWalk, root: PlanNode) -> Written:
     """What a plan writes; for a query, its columns."""
-    write = _WRITES.get(root.name)
+    write = WRITES.get(root.name)
     if write is not None:
         return write(walk, root)
     rows = walk.rows_of(root)
@@ -70,6 +70,7 @@ def _view(walk: PlanWalk, node: PlanNode) -> Written:
 
 
 def _created(walk: PlanWalk, node: PlanNode) -> Written:
+    """The columns are those of the query."""
     return _by_position(_query(walk, node), [])
 
 
@@ -88,6 +89,7 @@ def _row_level(walk: PlanWalk, node: PlanNode) -> Written:
 
 
 def _update(walk: PlanWalk, node: PlanNode) -> Written:
+    """The assigned columns; the condition decides about the rows."""
     target = walk.rows_of(node.children[0])
     scope = walk.scope([target])
     chosen = scope.edges(node.trees("condition"), EdgeKind.FILTER)
@@ -96,6 +98,7 @@ def _update(walk: PlanWalk, node: PlanNode) -> Written:
 
 
 def _delete(walk: PlanWalk, node: PlanNode) -> Written:
+    """No column is assigned; the condition decides about the rows."""
     target = walk.rows_of(node.children[0])
     scope = walk.scope([target])
     chosen = scope.edges(node.trees("condition"), EdgeKind.FILTER)
@@ -103,6 +106,7 @@ def _delete(walk: PlanWalk, node: PlanNode) -> Written:
 
 
 def _merge(walk: PlanWalk, node: PlanNode) -> Written:
+    """The assigned columns of all clauses; the conditions decide about the rows."""
     target, source = (walk.rows_of(child) for child in node.children)
     scope = walk.scope([target, source])
     joined = scope.edges(node.trees("mergeCondition"), EdgeKind.JOIN)
@@ -136,7 +140,7 @@ def _assignment(tree: Tree) -> tuple[int, Tree]:
     return next(id_of(members) for members in key if simple_name(members["class"]) == "AttributeReference"), value
 
 
-_WRITES: dict[str, Callable[[PlanWalk, PlanNode], Written]] = {
+WRITES: dict[str, Callable[[PlanWalk, PlanNode], Written]] = {
     "AppendData": _table,
     "CreateDataSourceTableAsSelectCommand": _files,
     "CreateHiveTableAsSelectCommand": _files,
