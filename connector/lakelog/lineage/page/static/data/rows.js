@@ -1,0 +1,67 @@
+/** Which columns of a dataset are drawn as rows: at first those with lineage, and a page of them. */
+
+import { fieldKey } from "./names.js";
+
+/** @import {Box, BoxRows, Field, Path, State} from "./types.js" */
+
+export const SIZES = { width: 224, header: 46, filter: 32, row: 24, footer: 28, end: 6 };
+const PAGE = 12;
+export const PAGE_MORE = 50;
+
+/**
+ * The rows of a box. A row of the locked path is drawn even where its page is not.
+ * @param {Box} box
+ * @param {State} state
+ * @param {Path | null} path
+ * @param {Field[] | undefined} columns All columns of the dataset, once they were loaded.
+ * @returns {BoxRows}
+ */
+export function rowsOf(box, state, path, columns) {
+  const isClosed = state.closed.includes(box.key);
+  const isAll = state.all.includes(box.key) && columns !== undefined;
+  const asked = (state.filter[box.key] ?? "").toLowerCase();
+  const known = isAll ? withAll(box, columns) : [...box.fields.values()];
+  const found = asked ? known.filter((field) => field.name.toLowerCase().includes(asked)) : known;
+  const most = Number(state.rows[box.key] ?? PAGE);
+  const rows = isClosed ? [] : found.filter((field, at) => at < most || path?.ends.has(fieldKey(box.key, field.name)));
+  const hasFilter = !isClosed && (known.length > PAGE || asked !== "");
+  const hasFooter = !isClosed && (rows.length < Math.max(box.fieldCount, found.length) || isAll);
+  const height =
+    SIZES.header +
+    (hasFilter ? SIZES.filter : 0) +
+    rows.length * SIZES.row +
+    (hasFooter ? SIZES.footer : 0) +
+    (isClosed ? 0 : SIZES.end);
+  return { rows, total: found.length, hasFilter, isAll, isClosed, height };
+}
+
+/**
+ * @param {Box} box
+ * @param {Field[]} columns
+ */
+function withAll(box, columns) {
+  const names = new Set(columns.map((column) => column.name));
+  const dropped = [...box.fields.values()].filter((field) => !names.has(field.name));
+  return [...columns.map((column) => box.fields.get(column.name) ?? column), ...dropped];
+}
+
+/**
+ * Where the middle of each row is, from the top of its box; the middle of the header stands for the box.
+ * @param {BoxRows} rows
+ * @param {string} key
+ * @returns {Map<string, number>}
+ */
+export function portsOf(rows, key) {
+  const top = SIZES.header + (rows.hasFilter ? SIZES.filter : 0);
+  const ports = new Map([[key, SIZES.header / 2]]);
+  rows.rows.forEach((field, at) => ports.set(fieldKey(key, field.name), top + (at + 0.5) * SIZES.row));
+  return ports;
+}
+
+/**
+ * Where edges of rows that are not drawn end: the footer, or the header of a closed box.
+ * @param {BoxRows} rows
+ */
+export function restPort(rows) {
+  return rows.isClosed ? SIZES.header / 2 : rows.height - SIZES.end - SIZES.footer / 2;
+}
