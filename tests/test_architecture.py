@@ -51,8 +51,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "logstore.kafka": ("clients", "records", "producers"),
     "protocol": ("access", "state", "writing", "statements", "upkeep", "life", "reading"),
     "catalog": ("names", "columns", "logs", "refs", "tables", "verbs", "system", "procedures"),
-    "lineage": ("records", "tables", "lines", "answers", "pictures", "fields", "openlineage"),
-    "lineage.fields": ("plans",),
+    "lineage": ("records", "tables", "lines", "answers", "pictures", "fields", "openlineage", "page"),
+    "lineage.fields": ("plans", "questions"),
     "spark": ("source", "capture", "compaction", "sink", "ingesting", "catalog_plugin"),
     "spark.catalog_plugin": ("java",),
     "spark.source": ("reading", "phases", "batch", "streams"),
@@ -61,7 +61,9 @@ ROOMS: dict[str, tuple[str, ...]] = {
 }
 BASE = {
     "filestore.read": frozenset(path.stem for path in (ROOT / "filestore/lakelog/filestore/read").glob("*.py")),
-    "lineage.fields": frozenset({"field_edges", "field_lineage", "field_operations"}),
+    "lineage.fields": frozenset(
+        {"field_documents", "field_edges", "field_lineage", "field_operations", "field_runs", "known_fields"}
+    ),
     "logstore": frozenset({"client_settings", "errors", "harmless_settings", "options"}),
     "spark": frozenset(
         {
@@ -100,6 +102,9 @@ OWNERS = {
     "fastavro": "filestore",
     "obstore": "filestore",
     "openlineage": "lineage",
+    "fastapi": "lineage",
+    "starlette": "lineage",
+    "uvicorn": "lineage",
 }
 # Spark finds this module by its name; it belongs to the part spark.
 DISCOVERED = ROOT / "connector" / "pyspark_lakelog.py"

@@ -38,7 +38,6 @@ _STRENGTH = {EdgeKind.IDENTITY: 0, EdgeKind.TRANSFORMATION: 1, EdgeKind.AGGREGAT
 
 
 def _along(step: EdgeKind, kind: EdgeKind) -> EdgeKind:
-    """The kind of a path: a step of `step`, which is nearer to the output, after a path of `kind`."""
     if not step.is_direct:
         return step
     if not kind.is_direct:
@@ -47,6 +46,11 @@ def _along(step: EdgeKind, kind: EdgeKind) -> EdgeKind:
 
 
 _ALONG = {step: {kind: _along(step, kind) for kind in EdgeKind} for step in EdgeKind}
+
+
+def kind_along(step: EdgeKind, kind: EdgeKind) -> EdgeKind:
+    """The kind of a path: a step of `step`, which is nearer to the output, after a path of `kind`."""
+    return _ALONG[step][kind]
 
 
 class Dataset(NamedTuple):

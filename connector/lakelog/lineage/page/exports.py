@@ -1,0 +1,75 @@
+"""The graph as a file: JSON, CSV or SVG."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+from starlette.responses import Response
+
+from lakelog.common.quoting import shown
+from lakelog.lineage.fields.questions.dataset_graph import FieldGraph
+from lakelog.lineage.fields.questions.field_index import FieldIndex
+from lakelog.lineage.fields.questions.field_picture import fields_svg
+from lakelog.lineage.fields.questions.field_questions import Asked, graph_answer
+from lakelog.lineage.page.graph_json import graph_to_json
+from lakelog.lineage.page.page_errors import RequestError
+
+_COLUMNS = (
+    "source_namespace",
+    "source_dataset",
+    "source_field",
+    "target_namespace",
+    "target_dataset",
+    "target_field",
+    "kinds",
+    "direct",
+    "masked",
+    "approximate",
+    "opaque",
+)
+_TYPES = {"json": "application/json", "csv": "text/csv; charset=utf-8", "svg": "image/svg+xml"}
+
+
+def export(index: FieldIndex, question: Asked, form: str, *, limit: int) -> Response:
+    """The graph of a question as a file to save."""
+    if form not in _TYPES:
+        raise RequestError(400, f"format is {shown(form)}; expected json, csv or svg.")
+    graph = graph_answer(index, question, limit=limit)
+    if graph.neighbours is not None and form != "json":
+        raise RequestError(
+            422, f"The graph has {graph.total} datasets, more than {limit}; ask for fewer hops, or set limit."
+        )
+    headers = {"content-disposition": f'attachment; filename="lineage.{form}"'}
+    return Response(_content(graph, form, limit), media_type=_TYPES[form], headers=headers)
+
+
+def _content(graph: FieldGraph, form: str, limit: int) -> str:
+    match form:
+        case "csv":
+            return graph_csv(graph)
+        case "svg":
+            return fields_svg(graph)
+    return json.dumps(graph_to_json(graph, limit=limit), ensure_ascii=False)
+
+
+def graph_csv(graph: FieldGraph) -> str:
+    """The edges of a graph, one row for each pair of fields."""
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(_COLUMNS)
+    for one in graph.edges:
+        source, target = graph.datasets[one.source].dataset, graph.datasets[one.target].dataset
+        flags = (one.is_direct, one.is_masked, one.is_approximate, one.is_opaque)
+        rows.writerow(
+            [
+                *source.dataset,
+                one.source_field,
+                *target.dataset,
+                "" if one.target_field is None else one.target_field,
+                " ".join(one.kinds),
+                *(str(flag).lower() for flag in flags),
+            ]
+        )
+    return text.getvalue()

@@ -1,0 +1,160 @@
+"""/api: what the page asks for. The form of the answers is the page's own."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, Field
+from starlette.responses import Response
+
+from lakelog.lineage.fields.questions.field_answer import DOWN
+from lakelog.lineage.fields.questions.field_index import FieldIndex
+from lakelog.lineage.fields.questions.field_questions import Asked, graph_answer, impact_answer
+from lakelog.lineage.fields.questions.field_search import search
+from lakelog.lineage.page.edge_json import edge_to_json, fields_to_json
+from lakelog.lineage.page.exports import export
+from lakelog.lineage.page.graph_json import Json, graph_to_json, match_to_json
+from lakelog.lineage.page.page_state import PageState
+from lakelog.lineage.page.query_values import (
+    DEPTH_MAX,
+    LIMIT_MAX,
+    NUMBER_MAX,
+    counted,
+    dataset_in,
+    number,
+    period_in,
+    question_in,
+    required,
+)
+
+Text = Annotated[str | None, Query()]
+
+
+class DatasetQuery(BaseModel):
+    """A dataset, and maybe a field of it."""
+
+    ns: str | None = Field(None, description="The namespace of the dataset.")
+    dataset: str | None = Field(None, description="The name of the dataset.")
+    field: str | None = Field(None, description="A field of it; all without one.")
+    depth: str | None = Field(None, description="Hops, 1 to 20.")
+    kinds: str | None = Field(None, description="direct for edges by which values are made; all without it.")
+
+
+class RangeQuery(BaseModel):
+    """A range of time."""
+
+    start: str | None = Field(None, description="From this time on: seconds since 1970, or such as now-7d.")
+    end: str | None = Field(None, description="Before this time.")
+
+
+class GraphQuery(DatasetQuery, RangeQuery):
+    """The graph around a dataset or a field."""
+
+    direction: str | None = Field(None, description="up, down or both.")
+    limit: str | None = Field(None, description="Datasets at most; above it only the neighbours are listed.")
+    at: str | None = Field(None, description="What made this snapshot, in place of start and end.")
+    format: str | None = Field(None, description="Of an export: json, csv or svg.")
+
+
+class EdgeQuery(RangeQuery):
+    """An edge; without `toField` one that counts for all fields."""
+
+    fromNs: str | None = None
+    fromDataset: str | None = None
+    fromField: str | None = None
+    toNs: str | None = None
+    toDataset: str | None = None
+    toField: str | None = None
+
+
+def graph_router(state: PageState) -> APIRouter:
+    """The paths below /api."""
+    router = APIRouter(prefix="/api", tags=["page"])
+
+    def limit_in(query: GraphQuery) -> int:
+        return counted("limit", query.limit, default=60, least=1, most=LIMIT_MAX)
+
+    def asked_in(index: FieldIndex, query: GraphQuery) -> Asked:
+        return question_in(
+            state,
+            index,
+            (query.ns, query.dataset, query.field),
+            direction=query.direction,
+            depth=query.depth,
+            times=(query.start, query.end, query.at),
+            kinds=query.kinds,
+        )
+
+    @router.get("/search")
+    def find(q: Text = None, limit: Text = None, offset: Text = None) -> Json:
+        """Datasets and fields whose names contain a text, in any case; all datasets without it."""
+        size = counted("limit", limit, default=50, least=1, most=LIMIT_MAX)
+        begin = counted("offset", offset, default=0, least=0, most=NUMBER_MAX)
+        total, found = search(state.index(), q or "", limit=size, offset=begin)
+        return {"total": total, "results": [match_to_json(one) for one in found]}
+
+    @router.get("/graph")
+    def graph(query: Annotated[GraphQuery, Query()]) -> Json:
+        """The datasets and edges around a dataset or a field."""
+        index, size = state.index(), limit_in(query)
+        return graph_to_json(graph_answer(index, asked_in(index, query), limit=size), limit=size)
+
+    @router.get("/edge")
+    def edge(query: Annotated[EdgeQuery, Query()]) -> Json:
+        """The writes behind an edge: operations, SQL and runs."""
+        index = state.index()
+        source = index.dataset(dataset_in(query.fromNs, query.fromDataset, prefix="from"))
+        target = index.dataset(dataset_in(query.toNs, query.toDataset, prefix="to"))
+        from_field = index.field(source, required("fromField", query.fromField))
+        to_field = index.field(target, query.toField) if query.toField else None
+        return edge_to_json(index, from_field, target, to_field, period_in(index, state, query.start, query.end))
+
+    @router.get("/dataset")
+    def one_dataset(ns: Text = None, dataset: Text = None, limit: Text = None, before: Text = None) -> Json:
+        """The fields of a dataset, its tags and branches, and its snapshots, the newest first, in pages."""
+        index = state.index()
+        owner = index.dataset(dataset_in(ns, dataset))
+        size = counted("limit", limit, default=50, least=1, most=LIMIT_MAX)
+        behind = number("before", before, default=None, least=0, most=NUMBER_MAX)
+        history = state.histories.history(owner.dataset, limit=size, before=behind)
+        return {
+            "ns": owner.namespace,
+            "dataset": owner.name,
+            "fields": fields_to_json(index, owner),
+            "snapshots": list(history.snapshots),
+            "next": history.next,
+            "tags": list(history.tags),
+            "branches": list(history.branches),
+        }
+
+    @router.get("/impact")
+    def impact(query: Annotated[DatasetQuery, Query()]) -> Json:
+        """Everything that is made from a field, or that it decides about."""
+        index = state.index()
+        names = query.ns, query.dataset, query.field
+        question = question_in(
+            state, index, names, direction=DOWN, depth=query.depth or str(DEPTH_MAX), kinds=query.kinds
+        )
+        return {"rows": [_impact_row(row) for row in impact_answer(index, question).to_pylist()]}
+
+    @router.get("/export")
+    def exported(query: Annotated[GraphQuery, Query()]) -> Response:
+        """The graph as a file."""
+        index, size = state.index(), limit_in(query)
+        return export(index, asked_in(index, query), query.format or "json", limit=size)
+
+    return router
+
+
+def _impact_row(row: Json) -> Json:
+    return {
+        "ns": row["namespace"],
+        "dataset": row["dataset"],
+        "field": row["field"],
+        "hop": row["depth"],
+        "direct": row["type"] == "DIRECT",
+        "kinds": row["kinds"],
+        "masked": row["masked"],
+        "jobs": row["jobs"],
+    }
