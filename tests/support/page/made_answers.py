@@ -55,6 +55,8 @@ class MadeAnswers:
             raise LookupError(f"there is no dataset {root[1]!r} in {root[0]!r}")
         column = query.get("field") or None
         edges = [edge for edge in self.world.edges if _in_time(edge, query)]
+        if query.get("kinds") == "direct":
+            edges = [edge for edge in edges if edge.is_direct]
         depth, limit = int(query.get("depth", "2")), int(query.get("limit", "60"))
         hops: dict[Name, int] = {root: 0}
         kept: list[MadeEdge] = []
@@ -240,7 +242,7 @@ def _write(edge: MadeEdge) -> dict[str, object]:
 
 def _snapshot(at: int, jobs: list[MadeEdge], tainted_from: int | None) -> dict[str, object]:
     compacts = at % 7 == 0 or not jobs
-    sources = sorted({edge.source[1] for edge in jobs if edge.source[0] == "lake"})
+    sources = sorted({".".join(edge.source[:2]) for edge in jobs})
     snapshot: dict[str, object] = {
         "id": at,
         "time": _iso(time.time() - (SNAPSHOTS - at) * DAY / 4),

@@ -63,16 +63,12 @@ class World:
             self.foreign.add((ns, dataset))
 
     def link(self, source: str, target: str, kinds: str = "IDENTITY", **more: object) -> None:
-        """Add an edge inside `lake`, of `table.column` to `table.column`, or to `table` for all its rows."""
-        parts = target.split(".")
-        dataset, column = ".".join(parts[:2]), parts[2] if len(parts) > 2 else None
+        """Add an edge between columns, `database.table.column`; without a column, to all rows of the target."""
+        (ns, dataset), columns = target.split(".")[:2], target.split(".")[2:]
         origin, _, name = source.rpartition(".")
-        ns = next(ns for ns, found in self.columns if found == origin)
-        self.edges.append(
-            MadeEdge(
-                source=(ns, origin, name), target=("lake", dataset), column=column, kinds=tuple(kinds.split("+")), **more
-            )  # type: ignore[arg-type]  # the values of more fit their names
-        )
+        found = next(key for key in self.columns if origin in (".".join(key), key[1]))
+        made = {"column": columns[0] if columns else None, "kinds": tuple(kinds.split("+")), **more}
+        self.edges.append(MadeEdge(source=(*found, name), target=(ns, dataset), **made))  # type: ignore[arg-type]  # by name
 
 
 def made_world() -> World:
@@ -87,19 +83,19 @@ def made_world() -> World:
     return world
 
 
-ORDERS_SQL = """INSERT INTO lake.staging.orders
+ORDERS_SQL = """INSERT INTO staging.orders
 SELECT o.order_id, o.customer_id, CAST(o.amount AS DECIMAL(12, 2)) AS amount,
        upper(o.currency) AS currency, o.ordered_at
 FROM kafka.orders AS o
 WHERE o.status <> 'cancelled'"""
 
-REVENUE_SQL = """MERGE INTO lake.marts.daily_revenue AS t
+REVENUE_SQL = """MERGE INTO marts.daily_revenue AS t
 USING (
   SELECT date(o.ordered_at) AS day, c.region, sum(o.amount * r.rate) AS revenue_eur,
          count(DISTINCT o.customer_id) AS customers
-  FROM lake.staging.orders o
-  JOIN lake.staging.customers c USING (customer_id)
-  JOIN lake.staging.exchange_rates r ON r.currency = o.currency
+  FROM staging.orders o
+  JOIN staging.customers c USING (customer_id)
+  JOIN staging.exchange_rates r ON r.currency = o.currency
   GROUP BY 1, 2
 ) AS s ON t.day = s.day AND t.region = s.region
 WHEN MATCHED THEN UPDATE SET *
@@ -112,31 +108,30 @@ def _shop(world: World) -> None:
     world.add("postgres", "crm.customers", "id BIGINT,name,email,country,created_at TIMESTAMP", foreign=True)
     world.add("files", "s3://landing/rates/*.csv", "currency,rate,valid_on", foreign=True)
     world.add(
-        "lake",
-        "staging.orders",
+        "staging", "orders",
         "order_id BIGINT,customer_id BIGINT,amount DECIMAL,currency,ordered_at TIMESTAMP,loaded_at TIMESTAMP,"
         "source_file,batch BIGINT",
     )
-    world.add("lake", "staging.payments", "payment_id BIGINT,order_id BIGINT,paid DECIMAL,card,paid_at TIMESTAMP")
-    world.add("lake", "staging.customers", "customer_id BIGINT,name,email_hash,region,since DATE")
-    world.add("lake", "staging.exchange_rates", "currency,rate DOUBLE,valid_on DATE")
-    world.add("lake", "core.orders_paid", "order_id BIGINT,customer_id BIGINT,amount DECIMAL,paid DECIMAL,open DECIMAL,paid_at TIMESTAMP")
-    world.add("lake", "core.customer_360", "customer_id BIGINT,name,region,orders BIGINT,spent DECIMAL,last_order TIMESTAMP,score DOUBLE")
-    world.add("lake", "marts.daily_revenue", "day DATE,region,revenue_eur DECIMAL,customers BIGINT")
-    world.add("lake", "marts.open_items", "order_id BIGINT,open DECIMAL,age_days INT")
-    world.add("lake", "marts.churn_features", "customer_id BIGINT,score DOUBLE,spent_90d DECIMAL,label INT")
-    world.add("lake", "reports.board", "day DATE,revenue_eur DECIMAL,churn DOUBLE")
+    world.add("staging", "payments", "payment_id BIGINT,order_id BIGINT,paid DECIMAL,card,paid_at TIMESTAMP")
+    world.add("staging", "customers", "customer_id BIGINT,name,email_hash,region,since DATE")
+    world.add("staging", "exchange_rates", "currency,rate DOUBLE,valid_on DATE")
+    world.add("core", "orders_paid", "order_id BIGINT,customer_id BIGINT,amount DECIMAL,paid DECIMAL,open DECIMAL,paid_at TIMESTAMP")
+    world.add("core", "customer_360", "customer_id BIGINT,name,region,orders BIGINT,spent DECIMAL,last_order TIMESTAMP,score DOUBLE")
+    world.add("marts", "daily_revenue", "day DATE,region,revenue_eur DECIMAL,customers BIGINT")
+    world.add("marts", "open_items", "order_id BIGINT,open DECIMAL,age_days INT")
+    world.add("marts", "churn_features", "customer_id BIGINT,score DOUBLE,spent_90d DECIMAL,label INT")
+    world.add("reports", "board", "day DATE,revenue_eur DECIMAL,churn DOUBLE")
     orders = {"job": "load_orders", "sql": ORDERS_SQL, "age_days": 0.1}
     for name in ("order_id", "customer_id", "ordered_at"):
-        world.link(f"orders.{name}", f"staging.orders.{name}", **orders)
-    world.link("orders.amount", "staging.orders.amount", "TRANSFORMATION", **orders)
-    world.link("orders.currency", "staging.orders.currency", "TRANSFORMATION", **orders)
-    world.link("orders.status", "staging.orders", "FILTER", **orders)
+        world.link(f"kafka.orders.{name}", f"staging.orders.{name}", **orders)
+    world.link("kafka.orders.amount", "staging.orders.amount", "TRANSFORMATION", **orders)
+    world.link("kafka.orders.currency", "staging.orders.currency", "TRANSFORMATION", **orders)
+    world.link("kafka.orders.status", "staging.orders", "FILTER", **orders)
     payments = {"job": "load_payments", "age_days": 3}
     for name in ("payment_id", "order_id", "paid_at"):
-        world.link(f"payments.{name}", f"staging.payments.{name}", **payments)
-    world.link("payments.paid", "staging.payments.paid", "TRANSFORMATION", **payments)
-    world.link("payments.card_number", "staging.payments.card", "TRANSFORMATION", masked=True, **payments)
+        world.link(f"kafka.payments.{name}", f"staging.payments.{name}", **payments)
+    world.link("kafka.payments.paid", "staging.payments.paid", "TRANSFORMATION", **payments)
+    world.link("kafka.payments.card_number", "staging.payments.card", "TRANSFORMATION", masked=True, **payments)
     crm = {"job": "sync_customers", "age_days": 20}
     world.link("crm.customers.id", "staging.customers.customer_id", **crm)
     world.link("crm.customers.name", "staging.customers.name", **crm)
@@ -179,13 +174,13 @@ def _shop(world: World) -> None:
     world.link("marts.daily_revenue.day", "reports.board.day", job="board")
     world.link("marts.daily_revenue.revenue_eur", "reports.board.revenue_eur", "AGGREGATION", job="board")
     world.link("marts.churn_features.score", "reports.board.churn", "AGGREGATION", job="board")
-    world.tainted["lake", "staging.exchange_rates"] = (14, 13)
-    world.tainted["lake", "marts.daily_revenue"] = (31, 30)
-    world.tainted["lake", "reports.board"] = (9, 8)
+    world.tainted["staging", "exchange_rates"] = (14, 13)
+    world.tainted["marts", "daily_revenue"] = (31, 30)
+    world.tainted["reports", "board"] = (9, 8)
     world.tainted_fields = {
-        ("lake", "staging.exchange_rates", "rate"),
-        ("lake", "marts.daily_revenue", "revenue_eur"),
-        ("lake", "reports.board", "revenue_eur"),
+        ("staging", "exchange_rates", "rate"),
+        ("marts", "daily_revenue", "revenue_eur"),
+        ("reports", "board", "revenue_eur"),
     }
 
 
@@ -227,8 +222,8 @@ def _odd(world: World) -> None:
 
 
 def _big(world: World, *, boxes: int = 300, edges: int = 900) -> None:
-    """Layers of 25 boxes; each column but those of the first layer has some of the layer before."""
-    names = [f"layer_{at // 25:02}.table_{at:03}" for at in range(boxes)]
+    """Layers of 25 boxes: everything is made from a column of the first box, by way of the layers."""
+    names = [f"table_{at:03}" for at in range(boxes)]
     for name in names:
         world.columns["big", name] = {f"column_{at}": "BIGINT" for at in range(8)}
     world.edges += _layered(names, edges)
@@ -236,13 +231,16 @@ def _big(world: World, *, boxes: int = 300, edges: int = 900) -> None:
 
 def _layered(names: Sequence[str], edges: int) -> Iterator[MadeEdge]:
     chance = random.Random(1)
-    ends: set[tuple[str, str, str, str]] = set()
-    for at in range(1, len(names)):  # all hang together
-        before = names[max(0, at - 25) if at >= 25 else 0]
-        ends.add((before, "column_0", names[at], "column_0"))
+    made: dict[str, list[str]] = {names[0]: ["column_0"]}  # what is reached of each box
+    ends: dict[tuple[str, str, str, str], None] = {}
+    for at, name in enumerate(names[1:], 1):
+        made[name] = ["column_0"]
+        ends[names[max(0, at - 25)], "column_0", name, "column_0"] = None
     while len(ends) < edges:
         at = chance.randrange(25, len(names))
-        source = names[max(0, at - 25 - chance.randrange(at % 25 + 4))]
-        ends.add((source, f"column_{chance.randrange(8)}", names[at], f"column_{chance.randrange(8)}"))
-    for source, column, target, to in sorted(ends):
+        source = names[max(0, at // 25 * 25 - 1 - chance.randrange(30))]
+        column = f"column_{chance.randrange(8)}"
+        ends[source, chance.choice(made[source]), names[at], column] = None
+        made[names[at]].append(column)
+    for source, column, target, to in ends:
         yield MadeEdge(source=("big", source, column), target=("big", target), column=to)

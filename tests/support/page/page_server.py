@@ -30,6 +30,7 @@ POLICY = (
 def page_server(world: World, *, port: int = 0) -> Iterator[str]:
     """Serve the page until the end of the block; gives its address."""
     answers = MadeAnswers(world)
+    kept: dict[tuple[object, ...], bytes] = {}
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -42,9 +43,10 @@ def page_server(world: World, *, port: int = 0) -> Iterator[str]:
                 self._file("/static/index.html" if asked.path == "/" else unquote(asked.path))
 
         def _answer(self, path: str, query: dict[str, str]) -> None:
-            status, body = HTTPStatus.OK, b""
+            status, known = HTTPStatus.OK, (path, *sorted(query.items()))
             try:
-                body = json.dumps(answers.by_path[path](query)).encode()
+                body = kept.get(known) or json.dumps(answers.by_path[path](query)).encode()
+                kept[known] = body
             except (LookupError, ValueError) as error:
                 status = HTTPStatus.BAD_REQUEST if isinstance(error, ValueError) else HTTPStatus.NOT_FOUND
                 body = json.dumps({"error": str(error.args[0])}).encode()

@@ -74,6 +74,7 @@ async function load(state) {
     await loadColumns(state);
     shown = { ...shown, graph, isLoading: false };
     show();
+    requestAnimationFrame(() => setTimeout(() => performance.mark("lineage-drawn")));
     announce(drawnText(graph, state));
   } catch (error) {
     if (isAborted(error)) return;

@@ -58,12 +58,12 @@ function span(state) {
  * @returns {Promise<GraphAnswer[]>}
  */
 export function askGraphs(state, signal) {
-  const { ns, dataset, field, direction, depth, limit } = state;
-  const root = ask("graph", { ns, dataset, field, direction, depth, limit, ...span(state) }, signal);
+  const { ns, dataset, field, direction, depth, limit, kinds } = state;
+  const root = ask("graph", { ns, dataset, field, direction, depth, limit, kinds, ...span(state) }, signal);
   const further = state.more.map((asked) => {
     const [boxNs = "", boxName = "", side = "up"] = split(asked);
-    const query = { ns: boxNs, dataset: boxName, direction: side, depth: 1, limit, start: state.start, end: state.end };
-    return ask("graph", query, signal);
+    const { start, end } = state;
+    return ask("graph", { ns: boxNs, dataset: boxName, direction: side, depth: 1, limit, kinds, start, end }, signal);
   });
   return Promise.all([root, ...further]);
 }

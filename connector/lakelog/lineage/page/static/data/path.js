@@ -15,7 +15,7 @@ export function pathOf(graph, lock, direction) {
   const locked = parseLock(lock);
   if (locked === null) return null;
   /** @type {Path} */
-  const path = { ends: new Map(), edges: new Map(), boxes: new Set() };
+  const path = { ends: new Map(), edges: new Map(), boxes: new Set(), starts: 2 };
   if (locked.kind === "edge") {
     const edge = graph.edges.get(locked.key);
     if (edge === undefined) return null;
@@ -28,6 +28,7 @@ export function pathOf(graph, lock, direction) {
     if (box === undefined) return null;
     const names = [...box.fields.keys()].map((name) => fieldKey(box.key, name));
     const starts = locked.kind === "field" ? [locked.key] : [box.key, ...names];
+    path.starts = starts.length;
     if (direction !== "down") follow(graph, path, [...starts, box.key], "up");
     if (direction !== "up") follow(graph, path, starts, "down");
     for (const start of starts) path.ends.set(start, "self");

@@ -6,6 +6,7 @@ import { fieldKey } from "./names.js";
 
 export const SIZES = { width: 224, header: 46, filter: 32, row: 24, footer: 28, end: 6 };
 const PAGE = 12;
+const PATH_MAX = 12;
 export const PAGE_MORE = 50;
 
 /**
@@ -23,7 +24,7 @@ export function rowsOf(box, state, path, columns) {
   const known = isAll ? withAll(box, columns) : [...box.fields.values()];
   const found = asked ? known.filter((field) => field.name.toLowerCase().includes(asked)) : known;
   const most = Number(state.rows[box.key] ?? PAGE);
-  const rows = isClosed ? [] : found.filter((field, at) => at < most || path?.ends.has(fieldKey(box.key, field.name)));
+  const rows = isClosed ? [] : drawnRows(box.key, found, most, path);
   const hasFilter = !isClosed && (known.length > PAGE || asked !== "");
   const hasFooter = !isClosed && (rows.length < Math.max(box.fieldCount, found.length) || isAll);
   const height =
@@ -33,6 +34,22 @@ export function rowsOf(box, state, path, columns) {
     (hasFooter ? SIZES.footer : 0) +
     (isClosed ? 0 : SIZES.end);
   return { rows, total: found.length, hasFilter, isAll, isClosed, height };
+}
+
+/**
+ * The first rows, and behind them some of the path; the locked row in any case.
+ * @param {string} key
+ * @param {Field[]} found
+ * @param {number} most
+ * @param {Path | null} path
+ */
+function drawnRows(key, found, most, path) {
+  let left = path !== null && path.starts <= 2 ? PATH_MAX : 0;
+  return found.filter((field, at) => {
+    const side = path?.ends.get(fieldKey(key, field.name));
+    if (at < most || side === undefined) return at < most;
+    return left-- > 0 || (side === "self" && path !== null && path.starts <= 2);
+  });
 }
 
 /**

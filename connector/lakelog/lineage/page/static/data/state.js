@@ -15,6 +15,7 @@ export const START = {
   start: "",
   end: "",
   at: "",
+  kinds: "",
   view: "graph",
   lock: "",
   drawer: true,
@@ -33,7 +34,7 @@ export const DRAWN_MAX = 400;
 
 /** What decides about the graph: a change of one of these asks the server again. */
 export const ASKED = /** @type {const} */ ([
-  "ns", "dataset", "field", "direction", "depth", "limit", "start", "end", "at", "more",
+  "ns", "dataset", "field", "direction", "depth", "limit", "start", "end", "at", "kinds", "more",
 ]);
 
 const WORDS = /** @type {const} */ (["ns", "dataset", "field", "start", "end", "at", "lock", "q"]);
@@ -53,6 +54,7 @@ export function parse(search) {
   for (const name of RECORDS) state[name] = parseRecord(given.getAll(name));
   state.direction = oneOf(given.get("direction"), ["up", "down", "both"], START.direction);
   state.view = oneOf(given.get("view"), ["graph", "tree"], START.view);
+  state.kinds = oneOf(given.get("kinds"), ["direct"], START.kinds);
   state.depth = whole(given.get("depth"), 1, DEPTH_MAX, START.depth);
   state.limit = whole(given.get("limit"), 1, DRAWN_MAX, START.limit);
   state.drawer = given.get("drawer") !== "0";
@@ -67,7 +69,7 @@ export function parse(search) {
 export function format(state) {
   const made = new URLSearchParams();
   for (const name of WORDS) if (state[name]) made.set(name, state[name]);
-  for (const name of /** @type {const} */ (["direction", "depth", "limit", "view"])) {
+  for (const name of /** @type {const} */ (["direction", "depth", "limit", "kinds", "view"])) {
     if (state[name] !== START[name]) made.set(name, String(state[name]));
   }
   if (!state.drawer) made.set("drawer", "0");
@@ -145,12 +147,13 @@ export function keepState(onChange) {
     change: (patch, how = "push") => {
       const before = state;
       state = { ...state, ...patch };
+      const isMoved = Object.keys(patch).every((name) => name === "place");
       const url = `${location.pathname}${format(state)}`;
       if (url !== location.pathname + location.search) {
         if (how === "push") history.pushState(null, "", url);
         else history.replaceState(null, "", url);
       }
-      onChange(state, before);
+      if (!isMoved) onChange(state, before); // the picture is there already
     },
   };
 }

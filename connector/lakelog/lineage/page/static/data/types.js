@@ -28,9 +28,9 @@
  *   approximate: boolean, opaque: boolean, runs: Run[]}} Write
  * @typedef {{writes: Write[]}} EdgeOperations
  *
- * @typedef {{name: string, type: string, id: number, hasLineage: boolean}} Column
+ * @typedef {{name: string, type: string | null, id: number | null, hasLineage: boolean, state?: string}} Column
  * @typedef {{table: string, from: number | null, to: number | null}} SnapshotSource
- * @typedef {{id: number, time: string, job: string | null, operation: string, rows: number | null,
+ * @typedef {{id: number, time: string, job: string | null, operation: string | null, rows: number | null,
  *   sources: SnapshotSource[], tags: string[], tainted?: boolean}} Snapshot
  * @typedef {{ns: string, dataset: string, fields: Column[], snapshots: Snapshot[], next: number | null,
  *   tags: {name: string, snapshot: number}[], branches: string[]}} DatasetDetails
@@ -49,9 +49,10 @@
  * @typedef {{root: string, boxes: Map<string, Box>, edges: Map<string, Edge>, into: Map<string, Edge[]>,
  *   outOf: Map<string, Edge[]>, total: number, limit: number, tooMany: boolean, neighbours: Neighbour[]}} Graph
  *
- * What is locked or under the pointer: everything that leads to it and away from it, in what is drawn.
+ * What is locked or under the pointer: everything that leads to it and away from it, in what is drawn. `starts` says
+ * of how many ends it is the path: one of a column, two of an edge, more of a dataset.
  * @typedef {{ends: Map<string, 'up' | 'down' | 'self'>, edges: Map<string, 'up' | 'down' | 'self'>,
- *   boxes: Set<string>}} Path
+ *   boxes: Set<string>, starts: number}} Path
  *
  * The rows of a box: those drawn, and how many there are. `total` counts what the filter lets pass.
  * @typedef {{rows: Field[], total: number, hasFilter: boolean, isAll: boolean, isClosed: boolean,
@@ -61,7 +62,7 @@
  * @typedef {{x: number, y: number}} Point
  *
  * @typedef {{ns: string, dataset: string, field: string, direction: string, depth: number, limit: number,
- *   start: string, end: string, at: string, view: string, lock: string, drawer: boolean, q: string, more: string[],
+ *   start: string, end: string, at: string, kinds: string, view: string, lock: string, drawer: boolean, q: string, more: string[],
  *   closed: string[], all: string[], rows: Record<string, string>, filter: Record<string, string>,
  *   expanded: string[], place: Place | null}} State
  *

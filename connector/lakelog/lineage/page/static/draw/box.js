@@ -9,7 +9,7 @@ import { drawnOf } from "./scene.js";
 /** @import {Placed, Scene} from "./scene.js" */
 
 /**
- * The element of a box, still without rows.
+ * The element of a box with its name alone, as it is seen from far.
  * @param {Placed} placed
  * @param {string} id
  * @param {boolean} isRoot
@@ -24,11 +24,11 @@ export function makeBox({ box, rows, x, y }, id, isRoot) {
     "aria-label": `${box.dataset}, ${hopText(box.hop)}, ${columnsText(rows.rows.length, box.fieldCount)}.${tainted}`,
     "data-key": box.key,
   });
-  element.style.transform = `translate(${x}px, ${y}px)`;
+  // Not by a transform: each would be a layer of its own to be put together.
+  element.style.left = `${x}px`;
+  element.style.top = `${y}px`;
   element.style.height = `${rows.height}px`;
-  element.append(makeHead(box, rows.isClosed));
-  if (box.moreUp) element.append(moreButton(box, "up"));
-  if (box.moreDown) element.append(moreButton(box, "down"));
+  element.append(make("div", { class: "far name", "aria-hidden": "true" }, box.dataset));
   return element;
 }
 
@@ -41,6 +41,15 @@ function columnsText(drawn, all) {
 }
 
 /**
+ * A name that may be too long is cut, which costs a clip; most are not.
+ * @param {string} name
+ * @param {number} most
+ */
+function nameClass(name, most) {
+  return name.length > most ? "name long" : "name";
+}
+
+/**
  * @param {Box} box
  * @param {boolean} isClosed
  */
@@ -50,14 +59,14 @@ function makeHead(box, isClosed) {
   return make(
     "div",
     { class: "head" },
-    fold,
     make(
       "div",
       { class: "title" },
-      make("div", { class: "name", title: box.dataset }, box.dataset),
-      make("div", { class: "under" }, make("span", { class: "ns", title: box.ns }, box.ns), ...marks(box)),
+      make("div", { class: nameClass(box.dataset, 20), title: box.dataset }, box.dataset),
+      make("div", { class: "under" }, make("span", { class: box.ns.length > 12 ? "ns long" : "ns", title: box.ns }, box.ns), ...marks(box)),
     ),
     centre,
+    fold,
   );
 }
 
@@ -95,7 +104,7 @@ function moreButton(box, side) {
 }
 
 /**
- * Draw the rows of a box that came into view.
+ * Draw the head and the rows of a box that came into view.
  * @param {HTMLElement} element
  * @param {Placed} placed
  * @param {Scene} scene
@@ -104,12 +113,25 @@ function moreButton(box, side) {
  */
 export function fillBox(element, placed, scene, graph, state) {
   const { box, rows } = placed;
+  const near = make("div", { class: "near" }, makeHead(box, rows.isClosed));
+  if (box.moreUp) near.append(moreButton(box, "up"));
+  if (box.moreDown) near.append(moreButton(box, "down"));
+  element.append(near);
+  if (rows.isClosed) return;
   const parts = [];
   if (rows.hasFilter) parts.push(makeFilter(box, state.filter[box.key] ?? ""));
   parts.push(...rows.rows.map((field, at) => makeRow(field, placed, `${element.id}-${at}`, scene, graph)));
   const footer = makeFooter(placed);
   if (footer) parts.push(footer);
-  element.append(make("div", { class: "rows" }, ...parts));
+  near.append(make("div", { class: "rows" }, ...parts));
+}
+
+/**
+ * Take down the rows of a box that is out of view.
+ * @param {HTMLElement} element
+ */
+export function emptyBox(element) {
+  element.querySelector(".near")?.remove();
 }
 
 /**
@@ -139,6 +161,7 @@ function makeRow(field, placed, id, scene, graph) {
   const key = fieldKey(placed.box.key, field.name);
   const { drawn, total } = drawnOf(scene, graph, placed.box.key, field.name);
   const [up, down] = [graph.into.get(key)?.length ?? 0, graph.outOf.get(key)?.length ?? 0];
+  const note = drawn < total ? `${drawn} of ${total} drawn` : rowNote(field);
   const notes = [field.type ?? "", ...notesOf(field), `${up} in, ${down} out`].filter(Boolean);
   const row = make(
     "div",
@@ -151,8 +174,8 @@ function makeRow(field, placed, id, scene, graph) {
       "data-key": key,
       title: field.type ? `${field.name}: ${field.type}` : field.name,
     },
-    make("span", { class: "name" }, field.name),
-    make("span", { class: "note" }, drawn < total ? `${drawn} of ${total} drawn` : rowNote(field)),
+    make("span", { class: nameClass(field.name, 16) }, field.name),
+    make("span", { class: note.length > 16 ? "note long" : "note" }, note),
   );
   apply(row, { "data-in": up > 0, "data-out": down > 0, "data-state": field.state ?? "present" });
   if (field.tainted) row.classList.add("tainted");

@@ -4,7 +4,7 @@ import { boxOf, parseLock } from "../data/names.js";
 import { pathOf } from "../data/path.js";
 import { SIZES } from "../data/rows.js";
 import { afterQuiet, make, makeSvg } from "../ui/dom.js";
-import { fillBox, makeBox } from "./box.js";
+import { emptyBox, fillBox, makeBox } from "./box.js";
 import { keepLines } from "./lines.js";
 import { makeScene, rectangleOf } from "./scene.js";
 import { keepViewport } from "./viewport.js";
@@ -12,7 +12,12 @@ import { keepViewport } from "./viewport.js";
 /** @import {Change, Graph, Path, Place, Shown} from "../data/types.js" */
 /** @import {Scene} from "./scene.js" */
 
-const FILLED_PER_FRAME = 12;
+const FILLED_PER_FRAME = 8;
+const FILLED_MAX = 90;
+/** How far out of view, on the screen, a box has rows already. */
+const AROUND = 120;
+/** How near to an edge the pointer hits it, on the screen. */
+const REACH = 7;
 /** Below these scales rows are left out, and names grow to stay readable. */
 const FAR = [0.42, 0.28, 0.17, 0.1];
 
@@ -111,25 +116,41 @@ export function keepGraphView(host, change) {
       }
     }
     if (state.lock) fill(boxOf(parseLock(state.lock)?.key ?? ""));
+    frame ||= requestAnimationFrame(fillVisible);
   }
 
   /** The boxes in view that have no rows yet, a few a frame. */
   function fillVisible() {
     frame = 0;
     if (scene === null || far > 0) return;
-    const { x, y, k } = viewport.get();
-    const { width, height } = viewport.size();
     let left = FILLED_PER_FRAME;
-    for (const [key, placed] of scene.boxes) {
-      if (filled.has(key)) continue;
-      const [sx, sy] = [x + placed.x * k, y + placed.y * k];
-      if (sx > width || sy > height || sx + SIZES.width * k < 0 || sy + placed.rows.height * k < 0) continue;
+    for (const key of scene.boxes.keys()) {
+      if (filled.has(key) || !isInView(key)) continue;
       if (left-- === 0) {
         frame = requestAnimationFrame(fillVisible);
         return;
       }
       fill(key);
     }
+    if (filled.size <= FILLED_MAX) return;
+    for (const key of [...filled].filter((one) => one !== boxOf(cursor) && !isInView(one))) {
+      filled.delete(key);
+      const element = elements.get(key);
+      if (element) emptyBox(element);
+    }
+  }
+
+  /**
+   * @param {string} key
+   */
+  function isInView(key) {
+    const placed = scene?.boxes.get(key);
+    if (placed === undefined) return false;
+    const { x, y, k } = viewport.get();
+    const { width, height } = viewport.size();
+    const [left, top] = [x + placed.x * k, y + placed.y * k];
+    const [right, bottom] = [left + SIZES.width * k, top + placed.rows.height * k];
+    return left < width + AROUND && top < height + AROUND && right > -AROUND && bottom > -AROUND;
   }
 
   /**
@@ -138,7 +159,7 @@ export function keepGraphView(host, change) {
   function fill(key) {
     const element = elements.get(key);
     const placed = scene?.boxes.get(key);
-    if (filled.has(key) || !element || !placed || !scene || !graph || !shown || placed.rows.isClosed) return;
+    if (filled.has(key) || !element || !placed || !scene || !graph || !shown) return;
     filled.add(key);
     fillBox(element, placed, scene, graph, shown.state);
     markBox(element, path());
@@ -177,6 +198,7 @@ export function keepGraphView(host, change) {
   function hover(lock) {
     if (lock === hovered) return;
     hovered = lock;
+    host.classList.toggle("on-edge", lock.startsWith("edge/"));
     if (!shown?.path) mark();
   }
 
@@ -199,6 +221,18 @@ export function keepGraphView(host, change) {
     viewport,
     setCursor,
     cursor: () => cursor,
+    /**
+     * What a click or a hover at a place means, as a lock; an empty one where it means none.
+     * @param {MouseEvent} event
+     */
+    lockAt(event) {
+      const lock = lockOf(event.target);
+      if (lock || (event.target instanceof Element && event.target.closest(".box, .over"))) return lock;
+      const { left, top } = host.getBoundingClientRect();
+      const { x, y, k } = viewport.get();
+      const edge = lines.at({ x: (event.clientX - left - x) / k, y: (event.clientY - top - y) / k }, REACH / k);
+      return edge && `edge/${edge}`;
+    },
     scene: () => scene,
     fit() {
       if (scene) viewport.fit(scene, true);
@@ -226,16 +260,14 @@ function setSide(element, side) {
 }
 
 /**
- * The lock that a click at an element means; an empty one where it means none.
+ * The lock of the row or box of an element.
  * @param {EventTarget | null} target
  */
-export function lockAt(target) {
+function lockOf(target) {
   if (!(target instanceof Element)) return "";
-  const edge = target.closest("[data-edge]");
-  if (edge instanceof SVGElement) return `edge/${edge.dataset["edge"]}`;
   const row = target.closest(".row");
   if (row instanceof HTMLElement) return `field/${row.dataset["key"]}`;
-  const head = target.closest(".head")?.parentElement;
-  return head ? `dataset/${head.dataset["key"]}` : "";
+  const head = target.closest(".head, .far")?.closest(".box");
+  return head instanceof HTMLElement ? `dataset/${head.dataset["key"]}` : "";
 }
 

@@ -3,7 +3,6 @@
 import { boxOf, join, split } from "../data/names.js";
 import { PAGE_MORE } from "../data/rows.js";
 import { centred } from "../data/state.js";
-import { lockAt } from "./graph_view.js";
 
 /** @import {Change, State} from "../data/types.js" */
 /** @import {GraphView} from "./graph_view.js" */
@@ -24,19 +23,19 @@ export function listenToPointer(host, view, get, change) {
       change(actionOf(button.dataset["action"] ?? "", box.dataset["key"] ?? "", get()));
       return;
     }
-    const lock = lockAt(target);
+    const lock = view.lockAt(event);
     const isFree = lock === "" || lock === get().lock;
     if (!isFree || get().lock) change(isFree ? { lock: "" } : { lock, drawer: true });
     if (lock && !lock.startsWith("edge/")) view.setCursor(lock.slice(lock.indexOf("/") + 1));
   });
 
   host.addEventListener("dblclick", (event) => {
-    const head = /** @type {Element} */ (event.target).closest(".head")?.parentElement;
-    if (head) change(actionOf("centre", head.dataset["key"] ?? "", get()));
+    const head = /** @type {Element} */ (event.target).closest(".head, .far")?.closest(".box");
+    if (head instanceof HTMLElement) change(actionOf("centre", head.dataset["key"] ?? "", get()));
   });
 
-  host.addEventListener("pointerover", (event) => {
-    if (event.pointerType === "mouse") view.hover(lockAt(event.target));
+  host.addEventListener("pointermove", (event) => {
+    if (event.pointerType === "mouse" && event.buttons === 0) view.hover(view.lockAt(event));
   });
   host.addEventListener("pointerleave", () => view.hover(""));
 

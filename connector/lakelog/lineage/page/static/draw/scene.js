@@ -7,12 +7,13 @@ import { laneKey, layOut } from "../layout/layout.js";
 
 /** @import {Shown, Graph, Box, BoxRows, Edge, Point} from "../data/types.js" */
 /** @import {Layout} from "../layout/layout.js" */
+/** @import {Line as Curve} from "../layout/curves.js" */
 
 /**
  * A box in its place; `ports` are the rows that are drawn, with the middle of each from the top of the box.
  * @typedef {{box: Box, rows: BoxRows, x: number, y: number, ports: Map<string, number>}} Placed
  * A drawn edge; `isWhole` says whether both of its rows are drawn.
- * @typedef {{edge: Edge, line: string, isWhole: boolean}} Line
+ * @typedef {{edge: Edge, line: Curve, isWhole: boolean}} Line
  * @typedef {{boxes: Map<string, Placed>, lines: Map<string, Line>, width: number, height: number, sign: string}} Scene
  */
 
@@ -49,14 +50,14 @@ function sameEdges(graph, scene) {
 }
 
 /**
- * The boxes in the order in which cycles are entered: what is most upstream first.
+ * The boxes, what is most upstream first.
  * @param {Graph} graph
  * @param {Map<string, BoxRows>} rows
  */
 function itemsOf(graph, rows) {
   return [...graph.boxes.values()]
     .sort((one, other) => one.hop - other.hop)
-    .map((box) => ({ key: box.key, height: rows.get(box.key)?.height ?? 0 }));
+    .map((box) => ({ key: box.key, hop: box.hop, height: rows.get(box.key)?.height ?? 0 }));
 }
 
 /**
@@ -102,10 +103,10 @@ function lineOf(edge, source, target, layout) {
   const from = { x: source.x + SIZES.width, y: portY(source, edge.source) };
   const to = { x: target.x, y: portY(target, edge.target) };
   if (source === target) return loopCurve({ x: source.x, y: from.y }, to);
-  if (target.x <= source.x) {
-    return backCurve(from, to, Math.max(source.y + source.rows.height, target.y + target.rows.height));
-  }
-  return curve(from, to, layout.lanes.get(laneKey(edge.sourceBox, edge.targetBox)) ?? [], SIZES.width);
+  const lanes = layout.lanes.get(laneKey(edge.sourceBox, edge.targetBox)) ?? [];
+  if (target.x > source.x) return curve(from, to, lanes, SIZES.width);
+  const [bottomFrom, bottomTo] = [source.y + source.rows.height, target.y + target.rows.height];
+  return backCurve({ at: from, bottom: bottomFrom }, { at: to, bottom: bottomTo }, lanes, SIZES.width);
 }
 
 /**

@@ -1,9 +1,15 @@
-/** The line of each edge, as the data of an SVG path. */
+/** The line of each edge: bends and level pieces, as the data of an SVG path and as points to be hit. */
 
 /** @import {Point} from "../data/types.js" */
 
+/** A start and pieces that each begin where the last one ends: a bend with two controls, or a straight line. */
+/** @typedef {{start: Point, pieces: {controls: [Point, Point] | null, end: Point}[]}} Line */
+
 const BEND_MIN = 36;
 const LOOP = 30;
+const STEPS = 10;
+/** How far below its box a line that leads back passes: the middle of the gap. */
+export const BELOW = 12;
 
 /**
  * A line from the right end of one row to the left end of another, by the lanes between them.
@@ -11,49 +17,116 @@ const LOOP = 30;
  * @param {Point} to
  * @param {Point[]} lanes
  * @param {number} width The width of a box, along which a lane is level.
+ * @returns {Line}
  */
 export function curve(from, to, lanes, width) {
-  let path = `M${from.x} ${from.y}`;
+  const line = { start: from, pieces: /** @type {Line["pieces"]} */ ([]) };
   let at = from;
   for (const lane of lanes) {
-    path += bend(at, lane) + `H${lane.x + width}`;
+    line.pieces.push(bend(at, lane, BEND_MIN), level({ x: lane.x + width, y: lane.y }));
     at = { x: lane.x + width, y: lane.y };
   }
-  return path + bend(at, to);
+  line.pieces.push(bend(at, to, BEND_MIN));
+  return line;
 }
 
 /**
- * @param {Point} from
- * @param {Point} to
+ * A line against the direction: out to the right, below its box, by the lanes between, below the other box, and in.
+ * @param {{at: Point, bottom: number}} from The right end of a row, and the bottom of its box.
+ * @param {{at: Point, bottom: number}} to The left end of a row, and the bottom of its box.
+ * @param {Point[]} lanes From left to right.
+ * @param {number} width
+ * @returns {Line}
  */
-function bend(from, to) {
-  const reach = Math.max(BEND_MIN, (to.x - from.x) / 2);
-  return `C${from.x + reach} ${from.y} ${to.x - reach} ${to.y} ${to.x} ${to.y}`;
-}
-
-/**
- * A line against the direction: out to the right, below both boxes, and in from the left.
- * @param {Point} from
- * @param {Point} to
- * @param {number} bottom
- */
-export function backCurve(from, to, bottom) {
-  const low = bottom + LOOP;
-  const right = from.x + 2 * LOOP;
-  const left = to.x - 2 * LOOP;
-  return (
-    `M${from.x} ${from.y}C${right} ${from.y} ${right} ${low} ${from.x} ${low}` +
-    `L${to.x} ${low}C${left} ${low} ${left} ${to.y} ${to.x} ${to.y}`
-  );
+export function backCurve(from, to, lanes, width) {
+  const low = { x: from.at.x, y: from.bottom + BELOW };
+  let at = { x: from.at.x - width, y: low.y };
+  const pieces = [loop(from.at, low, from.at.x + LOOP), level(at)];
+  for (const lane of [...lanes].reverse()) {
+    pieces.push(bend(at, { x: lane.x + width, y: lane.y }, 0), level(lane));
+    at = lane;
+  }
+  const below = { x: to.at.x, y: to.bottom + BELOW };
+  pieces.push(bend(at, { x: to.at.x + width, y: below.y }, 0), level(below), loop(below, to.at, to.at.x - LOOP));
+  return { start: from.at, pieces };
 }
 
 /**
  * A line between two rows of one box, at its left side.
  * @param {Point} from
  * @param {Point} to
+ * @returns {Line}
  */
 export function loopCurve(from, to) {
-  const reach = from.x - LOOP;
-  const down = from.y === to.y ? LOOP / 2 : 0;
-  return `M${from.x} ${from.y - down}C${reach} ${from.y - down} ${reach} ${to.y + down} ${to.x} ${to.y}`;
+  const apart = from.y === to.y ? LOOP / 2 : 0;
+  const start = { x: from.x, y: from.y - apart };
+  return { start, pieces: [loop(start, to, from.x - LOOP)] };
+}
+
+/**
+ * @param {Point} from
+ * @param {Point} to
+ * @param {number} least How far the line is level at both ends.
+ * @returns {Line["pieces"][0]}
+ */
+function bend(from, to, least) {
+  const reach = Math.sign(to.x - from.x || 1) * Math.max(least, Math.abs(to.x - from.x) / 2);
+  return { controls: [{ x: from.x + reach, y: from.y }, { x: to.x - reach, y: to.y }], end: to };
+}
+
+/**
+ * @param {Point} from
+ * @param {Point} to
+ * @param {number} x How far it reaches to one side.
+ * @returns {Line["pieces"][0]}
+ */
+function loop(from, to, x) {
+  return { controls: [{ x, y: from.y }, { x, y: to.y }], end: to };
+}
+
+/**
+ * @param {Point} end
+ * @returns {Line["pieces"][0]}
+ */
+function level(end) {
+  return { controls: null, end };
+}
+
+/**
+ * The data of an SVG path.
+ * @param {Line} line
+ */
+export function pathData({ start, pieces }) {
+  const parts = pieces.map(({ controls, end }) => {
+    if (controls === null) return `L${end.x} ${end.y}`;
+    return `C${controls[0].x} ${controls[0].y} ${controls[1].x} ${controls[1].y} ${end.x} ${end.y}`;
+  });
+  return `M${start.x} ${start.y}${parts.join("")}`;
+}
+
+/**
+ * Points along the line, each bend in equal steps.
+ * @param {Line} line
+ * @returns {Point[]}
+ */
+export function pointsOf({ start, pieces }) {
+  const points = [start];
+  let from = start;
+  for (const { controls, end } of pieces) {
+    for (let step = 1; step < STEPS && controls !== null; step++) points.push(onBend(from, controls, end, step / STEPS));
+    points.push(end);
+    from = end;
+  }
+  return points;
+}
+
+/**
+ * @param {Point} from
+ * @param {[Point, Point]} controls
+ * @param {Point} to
+ * @param {number} t
+ */
+function onBend(from, [one, other], to, t) {
+  const [a, b, c, d] = [(1 - t) ** 3, 3 * (1 - t) ** 2 * t, 3 * (1 - t) * t ** 2, t ** 3];
+  return { x: a * from.x + b * one.x + c * other.x + d * to.x, y: a * from.y + b * one.y + c * other.y + d * to.y };
 }

@@ -6,17 +6,24 @@
 
 /**
  * The layer of each key, from 0. Pairs that close a cycle are turned for this, and returned.
- * @param {string[]} keys In the order in which a cycle is entered.
+ * @param {Map<string, number>} hops How far each box is from the middle; what leads to a lower hop is turned first.
  * @param {Pair[]} pairs
  * @returns {{layers: Map<string, number>, turned: Set<Pair>}}
  */
-export function layersOf(keys, pairs) {
-  const after = groupBy(pairs, (pair) => pair.source);
-  const turned = cycleEnds(keys, after);
+export function layersOf(hops, pairs) {
+  const keys = [...hops.keys()];
   /** @type {Map<string, string[]>} */
   const nexts = new Map(keys.map((key) => [key, []]));
+  const hop = (/** @type {string} */ key) => hops.get(key) ?? 0;
+  const forward = pairs.filter((pair) => hop(pair.source) < hop(pair.target));
+  for (const { source, target } of forward) nexts.get(source)?.push(target);
+  /** @type {Set<Pair>} */
+  const turned = new Set();
   for (const pair of pairs) {
-    const [from, to] = turned.has(pair) ? [pair.target, pair.source] : [pair.source, pair.target];
+    if (hop(pair.source) < hop(pair.target)) continue;
+    const closes = leadsTo(nexts, pair.target, pair.source);
+    if (closes) turned.add(pair);
+    const [from, to] = closes ? [pair.target, pair.source] : [pair.source, pair.target];
     nexts.get(from)?.push(to);
   }
   const layers = longestPaths(keys, nexts);
@@ -25,33 +32,21 @@ export function layersOf(keys, pairs) {
 }
 
 /**
- * The pairs that lead back to a box that is still being visited.
- * @param {string[]} keys
- * @param {Map<string, Pair[]>} after
+ * @param {Map<string, string[]>} nexts
+ * @param {string} from
+ * @param {string} to
  */
-function cycleEnds(keys, after) {
-  /** @type {Set<Pair>} */
-  const found = new Set();
-  /** @type {Map<string, 'open' | 'done'>} */
-  const seen = new Map();
-  for (const start of keys) {
-    if (seen.has(start)) continue;
-    seen.set(start, "open");
-    const stack = [{ key: start, left: [...(after.get(start) ?? [])] }];
-    for (let top = stack.at(-1); top !== undefined; top = stack.at(-1)) {
-      const pair = top.left.pop();
-      if (pair === undefined) {
-        seen.set(top.key, "done");
-        stack.pop();
-      } else if (seen.get(pair.target) === "open") {
-        found.add(pair);
-      } else if (!seen.has(pair.target)) {
-        seen.set(pair.target, "open");
-        stack.push({ key: pair.target, left: [...(after.get(pair.target) ?? [])] });
-      }
+function leadsTo(nexts, from, to) {
+  const seen = new Set([from]);
+  const waiting = [from];
+  for (let key = waiting.pop(); key !== undefined; key = waiting.pop()) {
+    if (key === to) return true;
+    for (const next of nexts.get(key) ?? []) {
+      if (!seen.has(next)) waiting.push(next);
+      seen.add(next);
     }
   }
-  return found;
+  return false;
 }
 
 /**

@@ -1,5 +1,6 @@
 /** Where each box lies, and the lanes in which long edges pass between boxes. */
 
+import { BELOW } from "./curves.js";
 import { groupBy, layersOf } from "./layers.js";
 import { orderLayers } from "./order.js";
 import { settleLayers } from "./settle.js";
@@ -9,7 +10,7 @@ import { settleLayers } from "./settle.js";
 /** @import {Node} from "./order.js" */
 
 /**
- * @typedef {{key: string, height: number}} Item
+ * @typedef {{key: string, height: number, hop: number}} Item
  * An edge between two boxes, with where it ends at both, from their tops.
  * @typedef {{source: string, target: string, sourcePort: number, targetPort: number}} Link
  * `lanes` has, for `source target` of a long edge, the left ends of its level pieces, from left to right.
@@ -22,7 +23,7 @@ const GAP_PER_EDGE = 0.6;
 const GAP_MAX = 200;
 
 /**
- * Lay out boxes of one width. A link of a box to itself, or against the direction, takes no part in the layers.
+ * Lay out boxes of one width. A link that closes a cycle leads back; one of a box to itself takes no part.
  * @param {Item[]} items
  * @param {Link[]} links
  * @param {number} width
@@ -30,11 +31,11 @@ const GAP_MAX = 200;
  */
 export function layOut(items, links, width) {
   const pairs = pairsOf(links);
-  const { layers, turned } = layersOf(items.map((item) => item.key), pairs);
+  const { layers, turned } = layersOf(new Map(items.map((item) => [item.key, item.hop])), pairs);
   const nodes = new Map(items.map((item) => [item.key, makeNode(item.key, layers.get(item.key) ?? 0, item.height)]));
   const lanes = new Map();
   for (const pair of pairs) {
-    if (!turned.has(pair)) lanes.set(laneKey(pair.source, pair.target), joinPair(nodes, pair));
+    lanes.set(laneKey(pair.source, pair.target), joinPair(nodes, turned.has(pair) ? turn(pair, nodes) : pair));
   }
   const all = [...nodes.values(), ...[...lanes.values()].flat()];
   const columns = columnsOf(all);
@@ -89,6 +90,17 @@ function pairsOf(links) {
  */
 function makeNode(key, layer, height) {
   return { key, layer, height, isLane: false, rank: 0, y: 0, before: [], after: [] };
+}
+
+/**
+ * A pair that leads back passes below both of its boxes.
+ * @param {Pair} pair
+ * @param {Map<string, Node>} nodes
+ * @returns {Pair}
+ */
+function turn({ source, target, weight }, nodes) {
+  const below = (/** @type {string} */ key) => (nodes.get(key)?.height ?? 0) + BELOW;
+  return { source: target, target: source, sourcePort: below(target), targetPort: below(source), weight };
 }
 
 /**

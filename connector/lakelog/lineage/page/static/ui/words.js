@@ -46,7 +46,7 @@ export function kindsText(edge) {
  */
 export function drawnText(graph, state) {
   if (graph.tooMany) return `${count(graph.total, "dataset")} found, listed instead of drawn.`;
-  if (graph.boxes.size === 1 && graph.edges.size === 0) return `No lineage ${spanText(state)}.`;
+  if (graph.boxes.size === 1 && graph.edges.size === 0) return `No lineage: ${spanText(state)}.`;
   return `${count(graph.boxes.size, "dataset")}, ${count(graph.edges.size, "edge")}, ${spanText(state)}.`;
 }
 
@@ -55,12 +55,12 @@ export function drawnText(graph, state) {
  */
 export function spanText(state) {
   if (state.at) return `at snapshot ${state.at}`;
-  if (!state.start && !state.end) return "of all time";
+  if (!state.start && !state.end) return "all time";
   const since = /^now-(\d+)([mhd])$/.exec(state.start);
   const units = { m: "minute", h: "hour", d: "day" };
   if (since && (!state.end || state.end === "now")) {
     const unit = units[/** @type {'m' | 'h' | 'd'} */ (since[2])];
-    return `of the last ${Number(since[1]) === 1 ? unit : count(Number(since[1]), unit)}`;
+    return `last ${Number(since[1]) === 1 ? unit : count(Number(since[1]), unit)}`;
   }
   const from = state.start ? `from ${timeText(state.start)} ` : "";
   return `${from}${state.end ? `until ${timeText(state.end)}` : ""}`.trim();

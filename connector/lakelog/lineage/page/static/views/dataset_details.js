@@ -90,7 +90,7 @@ function makeSnapshots(key, first, taint, change, signal) {
 function makeSnapshot(key, snapshot, taint, change) {
   const isLastClean = taint !== null && taint.lastClean === snapshot.id;
   const state = snapshot.tainted ? "tainted" : isLastClean ? "last clean" : "";
-  const rows = snapshot.rows === null ? "" : ` · ${count(snapshot.rows, "row")}`;
+  const facts = [timeText(snapshot.time), snapshot.operation?.toLowerCase(), snapshot.rows !== null && count(snapshot.rows, "row")];
   const [ns = "", dataset = ""] = split(key);
   const go = () => change({ ...centreOn(join(ns, dataset)), at: String(snapshot.id), start: "", end: "" });
   return make(
@@ -103,12 +103,12 @@ function makeSnapshot(key, snapshot, taint, change) {
       make(
         "p",
         {},
-        make("span", { class: "job" }, snapshot.job ?? snapshot.operation.toLowerCase()),
+        make("span", { class: "job" }, snapshot.job ?? snapshot.operation?.toLowerCase() ?? "unknown job"),
         state && make("span", { class: `mark ${snapshot.tainted ? "bad" : "good"}` }, state),
         ...snapshot.tags.map((tag) => make("span", { class: "mark" }, tag)),
       ),
-      make("p", { class: "under" }, `${timeText(snapshot.time)} · ${snapshot.operation.toLowerCase()}${rows}`),
-      snapshot.sources.length > 0 && make("p", { class: "under" }, "from ", ...listed(snapshot.sources.map((one) => sourceLink(ns, one, change)))),
+      make("p", { class: "under" }, facts.filter(Boolean).join(" · ")),
+      snapshot.sources.length > 0 && make("p", { class: "under" }, "from ", ...listed(snapshot.sources.map((one) => sourceLink(one, change)))),
     ),
   );
 }
@@ -121,13 +121,13 @@ function listed(nodes) {
 }
 
 /**
- * @param {string} ns
- * @param {SnapshotSource} source
+ * @param {SnapshotSource} source Its table is named `database.table`.
  * @param {Change} change
  */
-function sourceLink(ns, { table, from, to }, change) {
+function sourceLink({ table, from, to }, change) {
+  const [ns, dataset] = [table.slice(0, table.indexOf(".")), table.slice(table.indexOf(".") + 1)];
   const range = to === null ? "" : from === null || from === to ? ` ${to}` : ` ${from}–${to}`;
-  return make("button", { type: "button", class: "link", click: () => change(centreOn(join(ns, table))) }, `${table}${range}`);
+  return make("button", { type: "button", class: "link", click: () => change(centreOn(join(ns, dataset))) }, `${table}${range}`);
 }
 
 /**
@@ -143,7 +143,7 @@ function makeColumns(key, columns, change) {
       "li",
       {},
       column.hasLineage ? make("button", { type: "button", class: "link", click }, name) : name,
-      make("span", { class: "note" }, column.type.toLowerCase()),
+      make("span", { class: "note" }, column.type?.toLowerCase() ?? ""),
     );
   });
   return make("ul", { class: "columns" }, ...items);

@@ -35,7 +35,7 @@ export function keepDrawer(get, change) {
   return (shown) => {
     const { state, graph } = shown;
     const locked = state.drawer ? parseLock(state.lock) : null;
-    const next = locked && graph ? JSON.stringify([state.lock, state.start, state.end, [...graph.edges.keys()].length]) : "";
+    const next = locked && graph ? JSON.stringify([state.lock, state.start, state.end, graph.edges.size]) : "";
     if (next === sign) return;
     sign = next;
     asked.abort();

@@ -14,11 +14,9 @@ import { count, kindsText, timeText } from "../ui/words.js";
  */
 export async function edgeDetails({ key, shown, change, signal, show }) {
   const edge = shown.graph?.edges.get(key);
-  const ends = makeEnds(key, change);
-  const how = edge ? make("p", { class: "how" }, kindsText(edge)) : "";
   const isUnsure = edge && (edge.approximate || edge.opaque);
-  const note = isUnsure ? make("p", { class: "muted" }, "The edge is dashed because it may be wider than the truth.") : "";
-  const head = make("div", {}, ends, how, note);
+  const note = isUnsure ? make("p", { class: "muted" }, "Approximate: the source may have been used, it is not known how.") : "";
+  const head = make("div", {}, makeEnds(key, change), note);
   show(head, waiting());
   const { writes } = await askEdge(key, shown.state, signal);
   if (writes.length === 0) {
@@ -37,20 +35,20 @@ function makeEnds(key, change) {
   return make(
     "ol",
     { class: "ends" },
-    makeEnd(join(fromNs, fromDataset, fromField), fromField, fromDataset, change),
-    makeEnd(toField ? join(toNs, toDataset, toField) : join(toNs, toDataset), toField || "all columns", toDataset, change),
+    makeEnd(join(fromNs, fromDataset, fromField), fromField, `${fromDataset} · ${fromNs}`, change),
+    makeEnd(toField ? join(toNs, toDataset, toField) : join(toNs, toDataset), toField || "all columns", `${toDataset} · ${toNs}`, change),
   );
 }
 
 /**
  * @param {string} key
  * @param {string} name
- * @param {string} dataset
+ * @param {string} under
  * @param {Change} change
  */
-function makeEnd(key, name, dataset, change) {
+function makeEnd(key, name, under, change) {
   const lock = `${key === boxOf(key) ? "dataset" : "field"}/${key}`;
-  const words = [make("span", { class: "name" }, name), make("span", { class: "under" }, dataset)];
+  const words = [make("span", { class: "name" }, name), make("span", { class: "under" }, under)];
   return make("li", {}, make("button", { type: "button", class: "end", click: () => change({ lock }) }, ...words));
 }
 

@@ -3,6 +3,7 @@
 import { split } from "../data/names.js";
 import { styleOf } from "../data/model.js";
 import { SIZES } from "../data/rows.js";
+import { pathData } from "../layout/curves.js";
 import { make, makeSvg } from "../ui/dom.js";
 
 /** @import {Graph} from "../data/types.js" */
@@ -71,7 +72,7 @@ function jsonOf(graph) {
  */
 export function svgOf(scene) {
   const lines = [...scene.lines.values()].map(({ edge, line }) =>
-    makeSvg("path", { d: line, fill: "none", stroke: "#7b8798", "stroke-width": 1.25, "stroke-dasharray": DASHES[styleOf(edge)] }),
+    makeSvg("path", { d: pathData(line), fill: "none", stroke: "#7b8798", "stroke-width": 1.25, "stroke-dasharray": DASHES[styleOf(edge)] }),
   );
   const [width, height] = [Math.ceil(scene.width + 2 * MARGIN), Math.ceil(scene.height + 2 * MARGIN)];
   const svg = makeSvg(

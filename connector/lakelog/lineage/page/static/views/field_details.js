@@ -26,7 +26,7 @@ export async function fieldDetails({ key, shown, change, signal, show }) {
   ].filter(Boolean);
   const impact = make("div", {}, waiting());
   show(
-    make("p", { class: "how" }, facts.join(", ")),
+    make("p", { class: "marks" }, ...facts.map((fact) => make("span", { class: "mark" }, String(fact)))),
     make(
       "div",
       { class: "buttons" },

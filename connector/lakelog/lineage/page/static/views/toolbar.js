@@ -26,6 +26,8 @@ export function keepToolbar(get, change, exportAs) {
   const fewer = iconButton("minus", "Fewer hops", { click: () => step(get, change, -1) });
   const more = iconButton("plus", "More hops", { click: () => step(get, change, 1) });
   byId("depth").append(fewer, depth, more);
+  const kinds = /** @type {HTMLInputElement} */ (byId("kinds").firstElementChild);
+  kinds.addEventListener("change", () => change({ kinds: kinds.checked ? "" : "direct" }));
   const menu = /** @type {HTMLDetailsElement} */ (byId("export"));
   menu.lastElementChild?.append(
     ...FORMATS.map(([format, words]) =>
@@ -52,10 +54,11 @@ export function keepToolbar(get, change, exportAs) {
     depth.textContent = count(state.depth, "hop");
     fewer.disabled = state.depth <= 1;
     more.disabled = state.depth >= DEPTH_MAX;
+    kinds.checked = state.kinds === "";
     menu.hidden = graph === null || graph.tooMany;
     byId("line").hidden = state.dataset === "";
     byId("root").textContent = state.field ? `${state.dataset}.${state.field}` : state.dataset;
-    byId("root").title = state.ns;
+    byId("root-ns").textContent = state.ns;
     byId("drawn").textContent = graph ? drawnText(graph, state) : "";
     byId("chips").replaceChildren(...chips(state, change));
   };
