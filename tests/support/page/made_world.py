@@ -191,6 +191,11 @@ def _wide(world: World) -> None:
         MadeEdge(source=("wide", "events", f"c{at:03}"), target=("wide", "events_clean"), column=f"c{at:03}")
         for at in range(0, 300, 5)
     ]
+    world.add("wide", "one_to_many", "key STRING,value")
+    world.add("wide", "many", ",".join(f"part_{at:02} STRING" for at in range(20)))
+    world.edges += [
+        MadeEdge(source=("wide", "one_to_many", "key"), target=("wide", "many"), column=f"part_{at:02}") for at in range(20)
+    ]
 
 
 def _hub(world: World) -> None:

@@ -65,6 +65,7 @@ def page_server(world: World, *, port: int = 0) -> Iterator[str]:
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
             self.send_header("Content-Security-Policy", POLICY)
+            self.send_header("Cache-Control", "no-store" if "json" in kind else "max-age=600")
             self.send_header("X-Content-Type-Options", "nosniff")
             self.end_headers()
             self.wfile.write(body)

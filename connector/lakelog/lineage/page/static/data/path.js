@@ -47,15 +47,15 @@ export function pathOf(graph, lock, direction) {
 function follow(graph, path, starts, side) {
   const edgesOf = side === "up" ? graph.into : graph.outOf;
   const waiting = [...starts];
-  const seen = new Set(starts);
+  const followed = new Set(starts);
   for (let end = waiting.pop(); end !== undefined; end = waiting.pop()) {
     for (const edge of edgesOf.get(end) ?? []) {
       if (!path.edges.has(edge.id)) path.edges.set(edge.id, side);
       const other = side === "up" ? edge.source : edge.target;
-      if (seen.has(other)) continue;
-      seen.add(other);
       if (!path.ends.has(other)) path.ends.set(other, side);
-      if (edge.targetField !== null) waiting.push(other);
+      if (edge.targetField === null || followed.has(other)) continue;
+      followed.add(other);
+      waiting.push(other);
     }
   }
 }

@@ -5,7 +5,7 @@ import { fieldKey } from "./names.js";
 /** @import {Box, BoxRows, Field, Path, State} from "./types.js" */
 
 export const SIZES = { width: 224, header: 46, filter: 32, row: 24, footer: 28, end: 6 };
-const PAGE = 12;
+export const PAGE = 12;
 const PATH_MAX = 12;
 export const PAGE_MORE = 50;
 

@@ -78,7 +78,18 @@ export function keepGraphView(host, change) {
     if (now.state.place !== null && (before?.state.place !== now.state.place || !wasDrawn)) viewport.set(now.state.place);
     else if (now.state.place === null && (isNew || !wasDrawn)) viewport.fitLegibly(scene, rectangleOf(scene, graph.root));
     else if (anchor !== null && !isOther) hold(anchor, boxOf(parseLock(now.state.lock)?.key ?? graph.root));
+    if (before !== null && before.state.lock !== now.state.lock && now.path !== null) revealLock(now.state.lock);
     setCursor(scene.boxes.get(boxOf(cursor))?.ports.has(cursor) ? cursor : graph.root);
+  }
+
+  /**
+   * What was locked stays in view beside the drawer that opened for it.
+   * @param {string} lock
+   */
+  function revealLock(lock) {
+    const locked = parseLock(lock);
+    const rectangle = scene && locked && locked.kind !== "edge" ? rectangleOf(scene, locked.key) : null;
+    if (rectangle) viewport.reveal(rectangle);
   }
 
   /**

@@ -1,7 +1,7 @@
 /** The pointer in the graph: a click locks, a hover shows, and the buttons of boxes unfold. */
 
 import { boxOf, join, split } from "../data/names.js";
-import { PAGE_MORE } from "../data/rows.js";
+import { PAGE, PAGE_MORE } from "../data/rows.js";
 import { centred } from "../data/state.js";
 
 /** @import {Change, State} from "../data/types.js" */
@@ -62,7 +62,7 @@ export function actionOf(action, key, state) {
   if (action === "all") return { all: [...state.all, key] };
   if (action === "fewer") return { all: state.all.filter((one) => one !== key) };
   if (action === "rows") {
-    const drawn = Number(state.rows[key] ?? 0);
+    const drawn = Number(state.rows[key] ?? PAGE);
     return { rows: { ...state.rows, [key]: String(drawn + PAGE_MORE) } };
   }
   const side = action === "more-up" ? "up" : "down";

@@ -21,12 +21,16 @@ export const LEGIBLE = 0.66;
 export function keepViewport(host, world, onMove) {
   /** @type {Place} */
   let place = { x: 0, y: 0, k: 1 };
-  let size = { width: host.clientWidth, height: host.clientHeight };
+  let size = { width: 0, height: 0 };
   let resting = 0;
   new ResizeObserver(() => {
-    size = { width: host.clientWidth, height: host.clientHeight };
+    measure();
     onMove(place, false);
   }).observe(host);
+
+  function measure() {
+    size = { width: host.clientWidth, height: host.clientHeight };
+  }
 
   /**
    * @param {Place} next
@@ -79,7 +83,7 @@ export function keepViewport(host, world, onMove) {
    * @param {Rectangle | null} middle
    */
   function fitLegibly(whole, middle) {
-    size = { width: host.clientWidth, height: host.clientHeight }; // it may have been hidden until now
+    measure(); // it may have been hidden until now
     fit(whole);
     if (place.k < LEGIBLE && middle !== null) {
       const k = size.width < 600 ? 0.8 : 0.9;
@@ -92,6 +96,7 @@ export function keepViewport(host, world, onMove) {
    * @param {Rectangle} rectangle
    */
   function reveal({ x, y, width, height }) {
+    measure();
     const { k } = place;
     const pull = (/** @type {number} */ start, /** @type {number} */ length, /** @type {number} */ room) => {
       if (start < MARGIN) return MARGIN - start;
