@@ -51,7 +51,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "logstore.kafka": ("clients", "records", "producers"),
     "protocol": ("access", "state", "writing", "statements", "upkeep", "life", "reading"),
     "catalog": ("names", "columns", "logs", "refs", "tables", "verbs", "system", "procedures"),
-    "lineage": ("records", "tables", "lines", "answers", "pictures", "fields", "openlineage", "page"),
+    "lineage": ("records", "fields", "tables", "lines", "answers", "pictures", "openlineage", "page"),
     "lineage.fields": ("plans", "questions"),
     "spark": ("source", "capture", "compaction", "sink", "ingesting", "catalog_plugin"),
     "spark.catalog_plugin": ("java",),
@@ -62,7 +62,15 @@ ROOMS: dict[str, tuple[str, ...]] = {
 BASE = {
     "filestore.read": frozenset(path.stem for path in (ROOT / "filestore/lakelog/filestore/read").glob("*.py")),
     "lineage.fields": frozenset(
-        {"field_documents", "field_edges", "field_lineage", "field_operations", "field_runs", "known_fields"}
+        {
+            "dataset_names",
+            "field_documents",
+            "field_edges",
+            "field_lineage",
+            "field_operations",
+            "field_runs",
+            "known_fields",
+        }
     ),
     "logstore": frozenset({"client_settings", "errors", "harmless_settings", "options"}),
     "spark": frozenset(

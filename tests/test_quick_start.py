@@ -18,6 +18,7 @@ from lakelog.catalog import Catalog, Table
 HEAVY = {
     "confluent_kafka",
     "duckdb",
+    "fastapi",
     "fastavro",
     "hdfs_native",
     "obstore",
@@ -32,6 +33,7 @@ HEAVY = {
     "rich",
     "sqlglot",
     "typer",
+    "uvicorn",
 }
 
 

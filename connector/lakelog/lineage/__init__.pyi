@@ -1,14 +1,20 @@
 """What users and other parts import of `lakelog.lineage`."""
 
+from lakelog.lineage.answers.catalog_fields import field_impact as field_impact
+from lakelog.lineage.answers.catalog_fields import field_index as field_index
+from lakelog.lineage.answers.catalog_fields import field_lineage as field_lineage
 from lakelog.lineage.answers.consistent import ConsistentSnapshots as ConsistentSnapshots
 from lakelog.lineage.answers.consistent import NotConsistentError as NotConsistentError
 from lakelog.lineage.answers.consistent import consistent_snapshots as consistent_snapshots
+from lakelog.lineage.answers.field_taint import TaintedFields as TaintedFields
+from lakelog.lineage.answers.field_taint import tainted_fields as tainted_fields
 from lakelog.lineage.answers.mending import mended as mended
 from lakelog.lineage.answers.questions import downstream as downstream
 from lakelog.lineage.answers.questions import lineage_graph as lineage_graph
 from lakelog.lineage.answers.questions import upstream as upstream
 from lakelog.lineage.answers.taint import Tainted as Tainted
 from lakelog.lineage.answers.taint import tainted as tainted
+from lakelog.lineage.fields.questions.field_answer import FieldAnswer as FieldAnswer
 from lakelog.lineage.pictures.around import table_graph as table_graph
 from lakelog.lineage.records.declared import made_from as made_from
 from lakelog.lineage.records.unreadable import UnreadableTable as UnreadableTable

@@ -14,7 +14,6 @@ from lakelog.lineage.fields.known_fields import KnownFields, PresentColumn, Pres
 
 START = 1_700_000_000_000  # the commit of snapshot 0, in milliseconds; each snapshot is a minute later
 MINUTE = 60_000
-WAREHOUSE = "/lake"  # the namespace of tables in documents
 
 Source = str | tuple[str, str] | tuple[str, str, str]
 """`db.t.column`, and the kind, IDENTITY without one; then "masked"."""
@@ -128,7 +127,7 @@ class KnownWorld:
         return FieldDocument(
             lineage=lineage,
             ids={name: ids[name] for name in fields if name in ids},
-            sources=tuple(self._source(dataset) for dataset in lineage.sources() if dataset.namespace == WAREHOUSE),
+            sources=tuple(self._source(one) for one in lineage.sources() if ".".join(one) in self.tables),
             is_approximate=is_approximate,
             declared=None if declared is None else tuple(declared),
         )
@@ -143,7 +142,7 @@ class KnownWorld:
         return self.tables[name].uuid if name in self.tables else uuid_of(name)
 
     def _source(self, dataset: Dataset) -> SourceTable:
-        table = self.tables[dataset.name]
+        table = self.tables[".".join(dataset)]
         columns = tuple(TableColumn(one.name, one.id, one.type) for one in table.columns)
         return SourceTable(dataset=dataset, uuid=table.uuid, columns=columns)
 
@@ -159,5 +158,5 @@ class KnownWorld:
             path = name.removeprefix(f"{owner}.")
             columns = {one.name for one in self.tables[owner].columns}
             parts = (path,) if path in columns else tuple(path.split("."))
-            source = SourceField(Dataset(WAREHOUSE, owner), parts)
+            source = SourceField(dataset_of(owner), parts)
         return FieldEdge(source, EdgeKind[kind], bool(masked))

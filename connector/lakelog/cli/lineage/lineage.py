@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import typer
 
-from lakelog.cli.lineage import lineage_feed, lineage_questions, lineage_show, lineage_tainted
+from lakelog.cli.lineage import (
+    lineage_feed,
+    lineage_fields,
+    lineage_questions,
+    lineage_serve,
+    lineage_show,
+    lineage_tainted,
+)
 
 app = typer.Typer(no_args_is_help=True)
 app.command(name="show")(lineage_show.show)
 app.command(name="up")(lineage_questions.up)
 app.command(name="down")(lineage_questions.down)
+app.command(name="fields")(lineage_fields.fields)
+app.command(name="impact")(lineage_fields.impact)
+app.command(name="serve")(lineage_serve.serve)
 app.command(name="tainted")(lineage_tainted.tainted)
 app.command(name="mended")(lineage_tainted.mended)
 app.command(name="consistent")(lineage_questions.consistent)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +11,7 @@ import typer
 from lakelog.cli.console.arguments import HERE, AsJson, Branch, TableName, Warehouse, find_table
 from lakelog.cli.console.door import print_lines
 from lakelog.cli.console.output import Node, naming_unreadable, print_tree, to_json
-from lakelog.common.errors import InvalidRequestError, UnavailableError
+from lakelog.cli.lineage.svg_files import write_picture
 
 if TYPE_CHECKING:
     from lakelog.lineage.pictures.graph import LineageGraph
@@ -50,7 +49,7 @@ def show(  # noqa: PLR0917  # typer's arguments are the command line's
             Catalog(found.warehouse), found.name, snapshot, depth=depth, up=up or not down, down=down or not up
         )
         if svg is not None:
-            _write_picture(graph, svg)
+            write_picture(graph.to_svg(), svg)
         if as_json:
             print_lines([to_json(_fields(graph, snapshot))])
             return
@@ -67,20 +66,6 @@ def _fields(graph: LineageGraph, snapshot: int | None) -> dict[str, object]:
         "jobs": [asdict(job) for job in graph.jobs],
         "links": [asdict(link) for link in graph.links],
     }
-
-
-def _write_picture(graph: LineageGraph, path: Path) -> None:
-    """Write the picture, replacing a file of this name; a link is not followed: another user may choose its target."""
-    from lakelog.filestore.io import LocalFileIO
-
-    if not path.parent.is_dir():
-        raise InvalidRequestError(f"the picture cannot be written to {path}: No such file or folder {path.parent}")
-    if os.path.lexists(path) and (path.is_symlink() or not path.is_file()):
-        raise InvalidRequestError(f"the picture cannot be written to {path}: it is not a regular file; name another")
-    try:
-        LocalFileIO().write_bytes(str(path.absolute()), graph.to_svg().encode())
-    except UnavailableError as error:
-        raise InvalidRequestError(f"the picture cannot be written: {error}") from error
 
 
 def _tree(graph: LineageGraph, *, has_up: bool, has_down: bool) -> Node:

@@ -11,27 +11,35 @@ from lakelog.cli.console.door import print_lines
 from lakelog.cli.console.output import naming_unreadable, print_grid, progress, to_json
 
 if TYPE_CHECKING:
-    from lakelog.lineage import Tainted
+    from lakelog.lineage import Tainted, TaintedFields
 
 _OTHER_WAY = "# where a table holds no wrong rows any more for another reason, `lakelog lineage mended` says so"
 
 
-def tainted(
+def tainted(  # noqa: PLR0917  # typer's arguments are the command line's
     table: TableName,
     snapshot: Annotated[int, typer.Option("--snapshot", min=1, help="The wrong snapshot.")],
+    column: Annotated[str | None, typer.Option("--column", help="Only this column is wrong: print columns.")] = None,
     branch: Branch = None,
     as_json: AsJson = False,
     warehouse: Warehouse = HERE,
 ) -> None:
     """Print what a wrong snapshot has reached.
 
-    One row per table, then the commands that restore the tables with wrong rows, sources first. Nothing is changed.
+    One row per table, or with --column per column; then the commands that restore the tables with wrong rows, sources
+    first. Nothing is changed.
     """
     from lakelog.catalog import Catalog
     from lakelog.lineage import tainted as find_tainted
+    from lakelog.lineage import tainted_fields
 
     asked = find_table(table, warehouse, branch=branch)
     with naming_unreadable(as_json=as_json):
+        if column is not None:
+            with progress("reading snapshots"):
+                columns = tainted_fields(Catalog(asked.warehouse), asked.name, column, snapshot)
+            _print_columns(columns, as_json)
+            return
         with progress("reading snapshots"):
             found = find_tainted(Catalog(asked.warehouse), asked.name, snapshot)
         _print(found, as_json)
@@ -57,6 +65,32 @@ def mended(  # noqa: PLR0917  # options of a command
     print_lines(
         [to_json(found) if as_json else f"snapshot {snapshot.id} says that {table} holds no rows of {', '.join(of)}"]
     )
+
+
+def _print_columns(found: TaintedFields, as_json: bool) -> None:
+    rows = found.fields.to_pylist()
+    reached = {(row["uuid"], row["branch"]) for row in rows}
+    tables = [row for row in found.tables.tables.to_pylist() if (row["uuid"], row["branch"]) in reached]
+    commands = [row["command"] for row in tables if row["command"] is not None]
+    if as_json:
+        print_lines([to_json({"fields": rows, "commands": commands})])
+        return
+    cells = [
+        [
+            row["table"],
+            row["field"],
+            str(row["first_tainted"]),
+            "" if row["last_clean"] is None else str(row["last_clean"]),
+            "yes" if row["holds_tainted_rows"] else "no",
+            ", ".join(row["jobs"]),
+            "" if row["known"] else "maybe: a batch without lineage of fields has read it",
+        ]
+        for row in rows
+    ]
+    headings = ["table", "column", "wrong since", "last clean", "holds wrong rows", "jobs", "note"]
+    print_grid(headings, cells, right=["wrong since", "last clean"])
+    if commands:
+        print_lines(["", *commands, "", _OTHER_WAY])
 
 
 def _print(found: Tainted, as_json: bool) -> None:

@@ -10,11 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any  # Any: the values of a row
 
-from lakelog.filestore.schema import MAIN_BRANCH, line_name
+from lakelog.filestore.schema import MAIN_BRANCH
+from lakelog.lineage.fields.dataset_names import dataset_of_table
 from lakelog.lineage.fields.field_edges import Dataset
-from lakelog.lineage.tables.projecting import name_parts
-
-DEFAULT_NAMESPACE = "default"  # of tables outside a warehouse, which are named by their folders
 
 RunKey = tuple[str, str, str, str, str]
 
@@ -70,14 +68,6 @@ def put_run(runs: dict[RunKey, FieldRun], run: FieldRun) -> None:
     runs[run.key] = run if before is None else _joined(before, run)
 
 
-def dataset_of_sink(name: str, branch: str | None) -> Dataset:
-    """The dataset of a table: its database is the namespace."""
-    database, table = name_parts(name)
-    if "/" in name:
-        return Dataset(DEFAULT_NAMESPACE, line_name(name, branch))
-    return Dataset(database or DEFAULT_NAMESPACE, line_name(table, branch))
-
-
 def _run_of(edge: Mapping[str, Any], checksum: str) -> FieldRun:
     branch, snapshot, millis, number = (
         edge.get("sink_branch"),
@@ -86,7 +76,7 @@ def _run_of(edge: Mapping[str, Any], checksum: str) -> FieldRun:
         edge.get("barrier_id"),
     )
     return FieldRun(
-        sink=dataset_of_sink(str(edge["sink_table"]), branch),
+        sink=dataset_of_table(str(edge["sink_table"]), branch),
         sink_uuid=str(edge["sink_uuid"]),
         sink_line=branch or MAIN_BRANCH,
         job=edge.get("job"),

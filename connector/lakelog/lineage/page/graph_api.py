@@ -70,54 +70,49 @@ class EdgeQuery(RangeQuery):
 
 def graph_router(state: PageState) -> APIRouter:
     """The paths below /api."""
-    router = APIRouter(prefix="/api", tags=["page"])
+    router, api = APIRouter(prefix="/api", tags=["page"]), _GraphApi(state)
+    router.get("/search")(api.search)
+    router.get("/graph")(api.graph)
+    router.get("/edge")(api.edge)
+    router.get("/dataset")(api.dataset)
+    router.get("/impact")(api.impact)
+    router.get("/export")(api.export)
+    return router
 
-    def limit_in(query: GraphQuery) -> int:
-        return counted("limit", query.limit, default=60, least=1, most=LIMIT_MAX)
 
-    def asked_in(index: FieldIndex, query: GraphQuery) -> Asked:
-        return question_in(
-            state,
-            index,
-            (query.ns, query.dataset, query.field),
-            direction=query.direction,
-            depth=query.depth,
-            times=(query.start, query.end, query.at),
-            kinds=query.kinds,
-        )
+class _GraphApi:
+    def __init__(self, state: PageState) -> None:
+        self._state = state
 
-    @router.get("/search")
-    def find(q: Text = None, limit: Text = None, offset: Text = None) -> Json:
+    def search(self, q: Text = None, limit: Text = None, offset: Text = None) -> Json:
         """Datasets and fields whose names contain a text, in any case; all datasets without it."""
         size = counted("limit", limit, default=50, least=1, most=LIMIT_MAX)
         begin = counted("offset", offset, default=0, least=0, most=NUMBER_MAX)
-        total, found = search(state.index(), q or "", limit=size, offset=begin)
+        total, found = search(self._state.index(), q or "", limit=size, offset=begin)
         return {"total": total, "results": [match_to_json(one) for one in found]}
 
-    @router.get("/graph")
-    def graph(query: Annotated[GraphQuery, Query()]) -> Json:
+    def graph(self, query: Annotated[GraphQuery, Query()]) -> Json:
         """The datasets and edges around a dataset or a field."""
-        index, size = state.index(), limit_in(query)
-        return graph_to_json(graph_answer(index, asked_in(index, query), limit=size), limit=size)
+        index, size = self._state.index(), _limit_in(query)
+        return graph_to_json(graph_answer(index, self._asked(index, query), limit=size), limit=size)
 
-    @router.get("/edge")
-    def edge(query: Annotated[EdgeQuery, Query()]) -> Json:
+    def edge(self, query: Annotated[EdgeQuery, Query()]) -> Json:
         """The writes behind an edge: operations, SQL and runs."""
-        index = state.index()
+        index = self._state.index()
         source = index.dataset(dataset_in(query.fromNs, query.fromDataset, prefix="from"))
         target = index.dataset(dataset_in(query.toNs, query.toDataset, prefix="to"))
         from_field = index.field(source, required("fromField", query.fromField))
         to_field = index.field(target, query.toField) if query.toField else None
-        return edge_to_json(index, from_field, target, to_field, period_in(index, state, query.start, query.end))
+        period = period_in(index, self._state, query.start, query.end)
+        return edge_to_json(index, from_field, target, to_field, period)
 
-    @router.get("/dataset")
-    def one_dataset(ns: Text = None, dataset: Text = None, limit: Text = None, before: Text = None) -> Json:
+    def dataset(self, ns: Text = None, dataset: Text = None, limit: Text = None, before: Text = None) -> Json:
         """The fields of a dataset, its tags and branches, and its snapshots, the newest first, in pages."""
-        index = state.index()
+        index = self._state.index()
         owner = index.dataset(dataset_in(ns, dataset))
         size = counted("limit", limit, default=50, least=1, most=LIMIT_MAX)
         behind = number("before", before, default=None, least=0, most=NUMBER_MAX)
-        history = state.histories.history(owner.dataset, limit=size, before=behind)
+        history = self._state.histories.history(owner.dataset, limit=size, before=behind)
         return {
             "ns": owner.namespace,
             "dataset": owner.name,
@@ -128,23 +123,33 @@ def graph_router(state: PageState) -> APIRouter:
             "branches": list(history.branches),
         }
 
-    @router.get("/impact")
-    def impact(query: Annotated[DatasetQuery, Query()]) -> Json:
+    def impact(self, query: Annotated[DatasetQuery, Query()]) -> Json:
         """Everything that is made from a field, or that it decides about."""
-        index = state.index()
+        index = self._state.index()
         names = query.ns, query.dataset, query.field
-        question = question_in(
-            state, index, names, direction=DOWN, depth=query.depth or str(DEPTH_MAX), kinds=query.kinds
-        )
+        depth = query.depth or str(DEPTH_MAX)
+        question = question_in(self._state, index, names, direction=DOWN, depth=depth, kinds=query.kinds)
         return {"rows": [_impact_row(row) for row in impact_answer(index, question).to_pylist()]}
 
-    @router.get("/export")
-    def exported(query: Annotated[GraphQuery, Query()]) -> Response:
+    def export(self, query: Annotated[GraphQuery, Query()]) -> Response:
         """The graph as a file."""
-        index, size = state.index(), limit_in(query)
-        return export(index, asked_in(index, query), query.format or "json", limit=size)
+        index, size = self._state.index(), _limit_in(query)
+        return export(index, self._asked(index, query), query.format or "json", limit=size)
 
-    return router
+    def _asked(self, index: FieldIndex, query: GraphQuery) -> Asked:
+        return question_in(
+            self._state,
+            index,
+            (query.ns, query.dataset, query.field),
+            direction=query.direction,
+            depth=query.depth,
+            times=(query.start, query.end, query.at),
+            kinds=query.kinds,
+        )
+
+
+def _limit_in(query: GraphQuery) -> int:
+    return counted("limit", query.limit, default=60, least=1, most=LIMIT_MAX)
 
 
 def _impact_row(row: Json) -> Json:

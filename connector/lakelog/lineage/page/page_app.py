@@ -15,6 +15,8 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from lakelog.common.errors import LakelogError
+from lakelog.lineage.page.cdap_api import cdap_router
+from lakelog.lineage.page.endpoint_api import endpoint_router
 from lakelog.lineage.page.graph_api import graph_router
 from lakelog.lineage.page.page_errors import RequestError, status_of
 from lakelog.lineage.page.page_guard import PageGuard
@@ -42,7 +44,8 @@ def page_app(
         openapi_url="/openapi.json",
         redirect_slashes=False,
     )
-    app.include_router(graph_router(state))
+    for router in (graph_router(state), cdap_router(state), endpoint_router(state)):
+        app.include_router(router)
     _add_errors(app)
 
     @app.get("/docs", include_in_schema=False)

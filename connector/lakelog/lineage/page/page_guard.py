@@ -49,7 +49,7 @@ class PageGuard:
         self, app: ASGIApp, *, token: str | None = None, is_local: bool = True, names: Collection[str] = ()
     ) -> None:
         self._app = app
-        self._token = None if token is None else f"Bearer {token}".encode()
+        self._token = None if token is None else token.encode()
         self._is_local = is_local
         self._names = {"localhost", *(name.lower() for name in names)}
 
@@ -102,7 +102,8 @@ class PageGuard:
 
     def _is_known(self, headers: Headers) -> bool:
         assert self._token is not None
-        return secrets.compare_digest(headers.get("authorization", "").encode(), self._token)
+        scheme, _, value = headers.get("authorization", "").partition(" ")
+        return scheme.lower() == "bearer" and secrets.compare_digest(value.encode(), self._token)
 
     def _is_ours(self, host: str) -> bool:
         if host.lower() in self._names:

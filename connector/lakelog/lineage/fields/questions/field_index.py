@@ -127,6 +127,14 @@ class FieldIndex:
         rows = self._rows(f"SELECT * FROM writes WHERE {place} {_IN} ORDER BY id", _json(chosen))
         return {row[0]: IndexedWrite(row[0], row[1], row[2], bool(row[3])) for row in rows}
 
+    def reads(self, writes: Iterable[int] | None = None) -> list[tuple[int, int]]:
+        """Each write, of some or of all, with each dataset that it reads."""
+        if writes is None:
+            return [(row[0], row[1]) for row in self._rows("SELECT write, dataset FROM reads")]
+        return [
+            (row[0], row[1]) for row in self._rows(f"SELECT write, dataset FROM reads WHERE write {_IN}", _json(writes))
+        ]
+
     def runs(self, writes: Iterable[int]) -> list[IndexedRun]:
         """The runs of writes, the newest first."""
         rows = self._rows(f"SELECT * FROM runs WHERE write {_IN} ORDER BY last_millis DESC, id", _json(writes))
@@ -146,6 +154,10 @@ class FieldIndex:
         place, chosen = ("write", writes) if fields is None else ("field", fields)
         rows = self._rows(f"SELECT * FROM written WHERE {place} {_IN} ORDER BY write, field", _json(chosen))
         return [WrittenField._make((*row[:3], bool(row[3]))) for row in rows]
+
+    def has_document(self, checksum: str) -> bool:
+        """Whether a document is known."""
+        return bool(self._rows("SELECT 1 FROM documents WHERE checksum = ? AND content IS NOT NULL", checksum))
 
     def document(self, checksum: str) -> FieldDocument | None:
         """A document; None if it is lost."""

@@ -57,13 +57,17 @@ def walk(
     depth: int | None = None,
     period: Period = ALL_TIME,
     direct_only: bool = False,
+    between_fields: bool = False,
     datasets: Iterable[int] = (),
 ) -> Reached:
     """Follow the edges from fields, `depth` hops far. `datasets`: also the edges of these datasets, upwards.
 
-    Raises UnsupportedError for a walk over too many edges.
+    `direct_only` follows no edge that only decides, `between_fields` no edge that counts for all fields. Raises
+    UnsupportedError for a walk over too many edges.
     """
-    made = _Walk(index, is_up=is_up, period=period, direct_only=direct_only)
+    made = _Walk(
+        index, is_up=is_up, period=period, direct_only=direct_only, between_fields=direct_only or between_fields
+    )
     fields = list(fields)
     made.start(fields, datasets)
     while made.changed and (depth is None or made.hop < depth):
@@ -81,11 +85,14 @@ def walk(
 
 
 class _Walk:
-    def __init__(self, index: FieldIndex, *, is_up: bool, period: Period, direct_only: bool) -> None:
+    def __init__(
+        self, index: FieldIndex, *, is_up: bool, period: Period, direct_only: bool, between_fields: bool
+    ) -> None:
         self._index = index
         self._is_up = is_up
         self._period = period
         self._direct_only = direct_only
+        self._between_fields = between_fields
         self._members: dict[tuple[int, int], list[int]] = {}  # the fields of datasets that a write decides about
         self._owners: dict[int, int] = {}
         self._whole: set[int] = set()  # datasets to begin with
@@ -149,7 +156,7 @@ class _Walk:
 
     def _load_down(self, fields: list[int]) -> None:
         found = self._index.edges_from(fields)
-        if not self._direct_only:
+        if not self._between_fields:
             found += self._index.dataset_edges_from(fields)
         counted = self._counted(found, self._period.below)
         self._load_members({(edge.sink, edge.write) for edge in counted if edge.target is None})
@@ -163,7 +170,7 @@ class _Walk:
         for edge in self._counted(self._index.edges_into(fields), writes):
             assert edge.target is not None
             self._leading[edge.target].append(edge)
-        if self._direct_only:
+        if self._between_fields:
             return
         self._owners |= {one.id: one.dataset for one in self._index.fields(fields).values()}
         owners = {self._owners[one] for one in fields if one in self._owners} | self._whole

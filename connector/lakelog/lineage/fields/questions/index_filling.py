@@ -9,7 +9,7 @@ from dataclasses import astuple
 
 from lakelog.common.quoting import unicode_of
 from lakelog.lineage.fields.field_documents import FieldDocument
-from lakelog.lineage.fields.field_edges import Edges, SourceField
+from lakelog.lineage.fields.field_edges import Dataset, Edges, SourceField
 from lakelog.lineage.fields.field_runs import FieldRun
 from lakelog.lineage.fields.known_fields import KnownFields
 from lakelog.lineage.fields.questions.index_schema import INDEXES, KIND_NUMBERS, TABLES, VERSION
@@ -94,6 +94,7 @@ class _Filling:
             edges += [(source, target.id, write, *rest) for source, *rest in sources.rows(one.edges)]
         self._put("written", list(written.values()))
         self._put("edges", edges)
+        self._put("reads", [(write, one) for one in sorted(sources.datasets())])
         rows = sources.rows(document.lineage.dataset)
         self._put("dataset_edges", [(source, sink.id, write, *rest) for source, *rest in rows])
 
@@ -117,10 +118,15 @@ class _Sources:
 
     def __init__(self, names: PresentNames, document: FieldDocument) -> None:
         self._names = names
+        self._document = document
         self._tables = {one.dataset: one for one in document.sources}
         self._columns = {one.dataset: {column.name: column for column in one.columns} for one in document.sources}
         self._found: dict[SourceField, NamedField] = {}
         self._rows: dict[Edges, list[_Row]] = {}
+
+    def datasets(self) -> set[int]:
+        """What is read, also without a field."""
+        return {self._owner(one).id for one in (*self._document.lineage.sources(), *self._tables)}
 
     def rows(self, edges: Edges) -> list[_Row]:
         """(source, kind, masked, path) of each edge, sorted; fields that are made from the same inputs share them."""
@@ -134,16 +140,15 @@ class _Sources:
     def _field(self, source: SourceField) -> NamedField:
         found = self._found.get(source)
         if found is None:
-            table = self._tables.get(source.dataset)
-            owner = (
-                self._names.of_name(source.dataset)
-                if table is None
-                else self._names.of_table(table.uuid, source.dataset)
-            )
+            owner = self._owner(source.dataset)
             column = self._columns.get(source.dataset, {}).get(source.column)
             number, type_ = (None, None) if column is None else (column.id, column.type)
             found = self._found[source] = self._names.field_of(owner, source.column, number, type_)
         return found
+
+    def _owner(self, dataset: Dataset) -> NamedDataset:
+        table = self._tables.get(dataset)
+        return self._names.of_name(dataset) if table is None else self._names.of_table(table.uuid, dataset)
 
 
 def _path(source: SourceField) -> str:

@@ -7,6 +7,7 @@
     written        the fields of a write, each with the SQL of its expression
     edges          from field to field, one row for each kind and each path in a struct
     dataset_edges  from a field to all fields of a dataset
+    reads          the datasets that a write reads
     documents      the text of each document, or why it is lost
 
 `kind` is the place of an EdgeKind in `KINDS`.
@@ -36,6 +37,7 @@ CREATE TABLE runs (id INTEGER PRIMARY KEY, write INTEGER NOT NULL, job TEXT, run
     last_millis INTEGER NOT NULL, first_snapshot INTEGER, last_snapshot INTEGER, is_foreign INTEGER NOT NULL);
 CREATE TABLE written (write INTEGER NOT NULL, field INTEGER NOT NULL, sql TEXT NOT NULL, is_opaque INTEGER NOT NULL,
     PRIMARY KEY (write, field)) WITHOUT ROWID;
+CREATE TABLE reads (write INTEGER NOT NULL, dataset INTEGER NOT NULL, PRIMARY KEY (write, dataset)) WITHOUT ROWID;
 CREATE TABLE edges (source INTEGER NOT NULL, target INTEGER NOT NULL, write INTEGER NOT NULL, kind INTEGER NOT NULL,
     is_masked INTEGER NOT NULL, path TEXT NOT NULL);
 CREATE TABLE dataset_edges (source INTEGER NOT NULL, sink INTEGER NOT NULL, write INTEGER NOT NULL,

@@ -1,0 +1,116 @@
+"""Serves the page of catalogs until the process is interrupted."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+
+from lakelog.common.errors import InvalidRequestError
+from lakelog.lineage.fields.known_fields import KnownFields
+from lakelog.lineage.page.catalog_histories import CatalogHistories
+from lakelog.lineage.page.page_app import page_app
+from lakelog.lineage.page.page_guard import is_loopback
+from lakelog.lineage.page.page_state import PageState
+from lakelog.lineage.records.unreadable import unreadable_tables
+from lakelog.lineage.tables.known_runs import known_fields
+from lakelog.warehouse.warehouse import Warehouse
+
+PORT = 8700
+TOKEN_MIN = 16
+REQUESTS_MAX = 64  # at the same time
+HEADERS_MAX = 32_768  # bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Door:
+    """Where the page is served, and to whom. `names` are host names under which other machines know this one."""
+
+    host: str = "127.0.0.1"
+    port: int = PORT
+    token: str | None = None
+    names: Collection[str] = ()
+
+    def check(self) -> None:
+        """Raise InvalidRequestError for a door that is open to everyone."""
+        if not is_loopback(self.host) and self.token is None:
+            raise InvalidRequestError(
+                f"host {self.host} lets other machines read the lineage: give a token, by --token or in "
+                "LAKELOG_PAGE_TOKEN, or serve on 127.0.0.1"
+            )
+        if self.token is not None and (len(self.token) < TOKEN_MIN or not _is_plain(self.token)):
+            raise InvalidRequestError(
+                f"the token has {len(self.token)} characters; expected {TOKEN_MIN} or more, of ASCII without spaces"
+            )
+
+
+def serve(
+    catalogs: Sequence[Warehouse], door: Door, *, index: Path | None = None, on_start: Callable[[str], None]
+) -> None:
+    """Serve until SIGINT or SIGTERM. `on_start` gets the address once requests are taken.
+
+    `index` is a file for the index, which is kept in memory without one. Raises InvalidRequestError for a door that is
+    open to everyone, and where the port is taken.
+    """
+    door.check()
+    read = _Reading(catalogs)
+    state = PageState(read, histories=CatalogHistories(catalogs), file=index)
+    state.index()  # an error is one of the command, not of the first request
+    app = page_app(state, token=door.token, is_local=is_loopback(door.host), names=door.names)
+    listening = _listening(door)
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        lifespan="off",
+        ws="none",
+        proxy_headers=False,
+        server_header=False,
+        limit_concurrency=REQUESTS_MAX,
+        h11_max_incomplete_event_size=HEADERS_MAX,
+        http="h11",
+    )
+    try:
+        on_start(_address(door, listening.getsockname()[1]))
+        with suppress(KeyboardInterrupt):  # the server has ended in order, and raises the signal again
+            uvicorn.Server(config).run(sockets=[listening])
+    finally:
+        listening.close()
+        state.close()
+
+
+class _Reading:
+    """Reads catalogs; tables that cannot be read are named in the log once, not at each refresh."""
+
+    def __init__(self, catalogs: Sequence[Warehouse]) -> None:
+        self._catalogs = catalogs
+        self._logs = True
+
+    def __call__(self) -> KnownFields:
+        with unreadable_tables(logs=self._logs):
+            found = known_fields(*self._catalogs)
+        self._logs = False
+        return found
+
+
+def _listening(door: Door) -> socket.socket:
+    try:
+        family = socket.getaddrinfo(door.host, door.port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((door.host, door.port), family=family, backlog=128)
+    except (OSError, OverflowError, UnicodeError) as error:
+        raise InvalidRequestError(
+            f"the page cannot be served on {door.host}, port {door.port}: {error}; name another port, 0 for any"
+        ) from error
+
+
+def _address(door: Door, port: int) -> str:
+    host = f"[{door.host}]" if ":" in door.host else door.host
+    return f"http://{host}:{port}/"
+
+
+def _is_plain(token: str) -> bool:
+    return token.isascii() and token.isprintable() and " " not in token
