@@ -1,0 +1,84 @@
+"""How soon the page of the lineage is there with 300 datasets and 900 edges, and what panning and zooming cost.
+
+Chromium shows the page from a server on this machine that has the answer ready. `page_300_ms` is the median time from
+the navigation until the graph is drawn and the main thread is free, less that of an empty page; `task_ms_longest` is
+the longest task while the picture is dragged and zoomed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from statistics import median
+
+from playwright.sync_api import Page
+
+from benchmarks.command import run_command
+from tests.support.page.made_world import made_world
+from tests.support.page.page_server import page_server
+from tests.support.servers.chromium import running_chromium
+
+GRAPH = "/?ns=big&dataset=table_000&depth=20&limit=400"
+NEAR = f"{GRAPH}&place=-1500,-1200,0.8"
+EMPTY = "/static/icon.svg"
+FREE = "() => new Promise((done) => requestAnimationFrame(() => setTimeout(() => done(performance.now()))))"
+DRAWN = "() => performance.getEntriesByName('lineage-drawn').length > 0"
+WATCH = """
+window.tasks = [];
+new PerformanceObserver((list) => window.tasks.push(...list.getEntries().map((task) => task.duration)))
+  .observe({type: "longtask", buffered: false});
+"""
+
+
+def run(folder: Path, is_small: bool) -> dict[str, object]:
+    """The figures, each the median or the longest of some rounds."""
+    rounds = 3 if is_small else 20
+    with running_chromium() as browser, page_server(made_world()) as address:
+        page = browser.new_page(viewport={"width": 1280, "height": 800})
+        empty = median(millis_of(page, f"{address}{EMPTY}", is_graph=False) for _ in range(rounds))
+        millis_of(page, f"{address}{GRAPH}", is_graph=True)
+        drawn = [millis_of(page, f"{address}{GRAPH}", is_graph=True) for _ in range(rounds)]
+        boxes = page.locator(".box").count()
+        tasks = {name: longest_task(page, f"{address}{query}") for name, query in (("fit", GRAPH), ("near", NEAR))}
+    return {
+        "page_300_ms": round(median(drawn) - empty, 1),
+        "page_300_ms_slowest": round(max(drawn) - empty, 1),
+        "empty_page_ms": round(empty, 1),
+        "task_ms_longest": max(tasks.values()),
+        "task_ms_longest_far": tasks["fit"],
+        "task_ms_longest_near": tasks["near"],
+        "boxes": boxes,
+    }
+
+
+def millis_of(page: Page, address: str, *, is_graph: bool) -> float:
+    """From the start of the navigation until the main thread is free after the picture."""
+    page.goto(address)
+    if is_graph:
+        page.wait_for_function(DRAWN)
+        return float(page.evaluate("() => window.free ?? performance.getEntriesByName('lineage-drawn')[0].startTime"))
+    return float(page.evaluate(FREE))
+
+
+def longest_task(page: Page, address: str) -> float:
+    """The longest task of the main thread while the pointer drags and zooms; those below 50 ms count as 0."""
+    page.goto(address)
+    page.wait_for_function(DRAWN)
+    if "place" not in address:
+        page.get_by_role("button", name="Fit").click()
+    page.evaluate(FREE)
+    page.evaluate(WATCH)
+    page.mouse.move(640, 400)
+    page.mouse.down()
+    for at in range(120):
+        page.mouse.move(640 - at * 5, 400 - at * 2)
+    page.mouse.up()
+    page.keyboard.down("Control")
+    for at in range(40):
+        page.mouse.wheel(0, 60 if at < 20 else -60)
+    page.keyboard.up("Control")
+    page.wait_for_timeout(300)
+    return round(max(page.evaluate("() => window.tasks"), default=0.0), 1)
+
+
+if __name__ == "__main__":
+    run_command(__doc__, run)
