@@ -14,8 +14,8 @@ from pyspark.sql import functions as f
 
 from benchmarks.command import run_command
 from benchmarks.spark_runs import make_session
-from lakelog.lineage.fields.field_edges import Dataset
-from lakelog.lineage.fields.plans.plan_fields import fields_of_plan
+from lakelog.lineage.columns.field_edges import Dataset
+from lakelog.lineage.columns.plans.plan_fields import fields_of_plan
 from lakelog.spark.capture.field_capture import fields_of
 from lakelog.spark.capture.plan_leaves import leaves_of
 

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby
 from typing import Any  # Any: rules of several forms
 
-from lakelog.lineage.fields.constants import TAKES_SECRETS
-from lakelog.lineage.fields.field_edges import EdgeKind
-from lakelog.lineage.fields.plans.combined import MASKING
-from lakelog.lineage.fields.plans.expressions import NAMING_RULES
-from lakelog.lineage.fields.plans.operators import OPERATORS
-from lakelog.lineage.fields.plans.plan_walk import SPECIAL
-from lakelog.lineage.fields.plans.value_rules import RULES, UNCHANGED
-from lakelog.lineage.fields.plans.writes import WRITES
+from lakelog.lineage.columns.constants import TAKES_SECRETS
+from lakelog.lineage.columns.field_edges import EdgeKind
+from lakelog.lineage.columns.plans.combined import MASKING
+from lakelog.lineage.columns.plans.expressions import NAMING_RULES
+from lakelog.lineage.columns.plans.operators import OPERATORS
+from lakelog.lineage.columns.plans.plan_walk import SPECIAL
+from lakelog.lineage.columns.plans.value_rules import RULES, UNCHANGED
+from lakelog.lineage.columns.plans.writes import WRITES
 
 _HEAD = """\
 # What the lineage of fields sees

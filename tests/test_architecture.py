@@ -51,8 +51,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "logstore.kafka": ("clients", "records", "producers"),
     "protocol": ("access", "state", "writing", "statements", "upkeep", "life", "reading"),
     "catalog": ("names", "columns", "logs", "refs", "tables", "verbs", "system", "procedures"),
-    "lineage": ("records", "fields", "tables", "lines", "answers", "pictures", "openlineage", "page"),
-    "lineage.fields": ("plans", "questions"),
+    "lineage": ("records", "columns", "tables", "lines", "answers", "pictures", "openlineage", "page"),
+    "lineage.columns": ("plans", "questions"),
     "spark": ("source", "capture", "compaction", "sink", "ingesting", "catalog_plugin"),
     "spark.catalog_plugin": ("java",),
     "spark.source": ("reading", "phases", "batch", "streams"),
@@ -61,7 +61,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
 }
 BASE = {
     "filestore.read": frozenset(path.stem for path in (ROOT / "filestore/lakelog/filestore/read").glob("*.py")),
-    "lineage.fields": frozenset(
+    "lineage.columns": frozenset(
         {
             "dataset_names",
             "field_documents",

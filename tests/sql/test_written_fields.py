@@ -10,9 +10,9 @@ from sqlglot import exp
 
 from lakelog.catalog import Catalog
 from lakelog.common.errors import LakelogError
-from lakelog.lineage.fields.field_edges import FieldEdge
-from lakelog.lineage.fields.field_store import find_document
-from lakelog.lineage.fields.plans.plan_fields import PlanFields
+from lakelog.lineage.columns.field_edges import FieldEdge
+from lakelog.lineage.columns.field_store import find_document
+from lakelog.lineage.columns.plans.plan_fields import PlanFields
 from lakelog.lineage.records.record import batches_of
 from lakelog.sql import connect
 from lakelog.sql.language.names import SqlNames

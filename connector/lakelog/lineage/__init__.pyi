@@ -1,8 +1,8 @@
 """What users and other parts import of `lakelog.lineage`."""
 
-from lakelog.lineage.answers.catalog_fields import field_impact as field_impact
 from lakelog.lineage.answers.catalog_fields import field_index as field_index
-from lakelog.lineage.answers.catalog_fields import field_lineage as field_lineage
+from lakelog.lineage.answers.catalog_fields import fields as fields
+from lakelog.lineage.answers.catalog_fields import impact as impact
 from lakelog.lineage.answers.consistent import ConsistentSnapshots as ConsistentSnapshots
 from lakelog.lineage.answers.consistent import NotConsistentError as NotConsistentError
 from lakelog.lineage.answers.consistent import consistent_snapshots as consistent_snapshots
@@ -14,12 +14,12 @@ from lakelog.lineage.answers.questions import lineage_graph as lineage_graph
 from lakelog.lineage.answers.questions import upstream as upstream
 from lakelog.lineage.answers.taint import Tainted as Tainted
 from lakelog.lineage.answers.taint import tainted as tainted
-from lakelog.lineage.fields.declared_fields import made_from as made_from
-from lakelog.lineage.fields.field_edges import Dataset as Dataset
-from lakelog.lineage.fields.field_operations import FieldOperation as FieldOperation
-from lakelog.lineage.fields.field_operations import OperationInput as OperationInput
-from lakelog.lineage.fields.field_operations import OperationKind as OperationKind
-from lakelog.lineage.fields.questions.field_answer import FieldAnswer as FieldAnswer
+from lakelog.lineage.columns.declared_fields import made_from as made_from
+from lakelog.lineage.columns.field_edges import Dataset as Dataset
+from lakelog.lineage.columns.field_operations import FieldOperation as FieldOperation
+from lakelog.lineage.columns.field_operations import OperationInput as OperationInput
+from lakelog.lineage.columns.field_operations import OperationKind as OperationKind
+from lakelog.lineage.columns.questions.field_answer import FieldAnswer as FieldAnswer
 from lakelog.lineage.openlineage.importing import ImportResult as ImportResult
 from lakelog.lineage.openlineage.importing import import_events as import_events
 from lakelog.lineage.pictures.around import table_graph as table_graph

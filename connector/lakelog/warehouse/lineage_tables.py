@@ -154,7 +154,7 @@ DROPPED_TABLES = StoredTable(
 TABLE_NAMES = StoredTable(
     name="table_names", columns={"table_uuid": _KEY, "name": _TEXT}, key_size=1, uuid_column="table_uuid"
 )
-# The documents of the lineage of fields, each once: see `lakelog.lineage.fields.field_documents`.
+# The documents of the lineage of fields, each once: see `lakelog.lineage.columns.field_documents`.
 LINEAGE_OPERATIONS = StoredTable(
     name="lineage_operations",
     columns={"checksum": _KEY, "operations": _TEXT, "approximate": "BOOLEAN", "document": _TEXT},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakelog.lineage.fields.dataset_names import (
+from lakelog.lineage.columns.dataset_names import (
     dataset_of_jdbc,
     dataset_of_path,
     dataset_of_table,

@@ -14,11 +14,11 @@ from typing import Any  # Any: parsed JSON
 import pytest
 
 from lakelog.common.errors import InvalidRequestError
-from lakelog.lineage.fields.declared_operations import check_operations, in_order, lineage_of_operations
-from lakelog.lineage.fields.field_documents import FieldDocument
-from lakelog.lineage.fields.field_edges import Dataset, EdgeKind, FieldEdge, SourceField
-from lakelog.lineage.fields.field_operations import FieldOperation, OperationInput, OperationKind, operations_of
-from lakelog.lineage.fields.followed_operations import operations_into, operations_out_of
+from lakelog.lineage.columns.declared_operations import check_operations, in_order, lineage_of_operations
+from lakelog.lineage.columns.field_documents import FieldDocument
+from lakelog.lineage.columns.field_edges import Dataset, EdgeKind, FieldEdge, SourceField
+from lakelog.lineage.columns.field_operations import FieldOperation, OperationInput, OperationKind, operations_of
+from lakelog.lineage.columns.followed_operations import operations_into, operations_out_of
 from tests.support.lineage.field_cases import TRUTH
 
 CASES: dict[str, list[dict[str, Any]]] = json.loads((TRUTH / "cdap.json").read_text("utf-8"))

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError
-from lakelog.lineage.fields.field_edges import Dataset
-from lakelog.lineage.fields.questions.field_index import FieldIndex, build_index
-from lakelog.lineage.fields.questions.field_search import search
+from lakelog.lineage.columns.field_edges import Dataset
+from lakelog.lineage.columns.questions.field_index import FieldIndex, build_index
+from lakelog.lineage.columns.questions.field_search import search
 from tests.support.lineage.known_world import KnownWorld, dataset_of, uuid_of
 
 REPORT = Dataset("db", "report")

@@ -10,11 +10,11 @@ import pytest
 
 from lakelog.catalog import Catalog, RenameColumn, Table
 from lakelog.common.errors import InvalidRequestError, NotFoundError
-from lakelog.lineage import field_impact, field_index, field_lineage
-from lakelog.lineage.fields.questions.dataset_graph import FieldGraph
-from lakelog.lineage.fields.questions.field_answer import FIELD_EDGE_SCHEMA
-from lakelog.lineage.fields.questions.field_index import build_index
-from lakelog.lineage.fields.questions.field_questions import Asked, asked, edges_answer, graph_answer, impact_answer
+from lakelog.lineage import field_index, fields, impact
+from lakelog.lineage.columns.questions.dataset_graph import FieldGraph
+from lakelog.lineage.columns.questions.field_answer import FIELD_EDGE_SCHEMA
+from lakelog.lineage.columns.questions.field_index import build_index
+from lakelog.lineage.columns.questions.field_questions import Asked, asked, edges_answer, graph_answer, impact_answer
 from lakelog.lineage.pictures.field_picture import fields_svg
 from tests.support.lineage.field_tables import make_table, write_fields
 from tests.support.lineage.known_world import KnownWorld, dataset_of
@@ -223,26 +223,26 @@ class TestCatalogs:
 
     def test_a_field_has_its_lineage_after_a_rename(self, catalog: Catalog, tables: tuple[Table, Table]) -> None:
         tables[0].alter(RenameColumn("amount", "dollars"))
-        rows = field_lineage(catalog, "db.report", "total").to_arrow().to_pylist()
+        rows = fields(catalog, "db.report", "total").to_arrow().to_pylist()
 
         assert [(row["source_dataset"], row["source_field"], row["job"]) for row in rows] == [
             ("orders", "dollars", "nightly")
         ]
 
     def test_impact_names_what_breaks(self, catalog: Catalog, tables: tuple[Table, Table]) -> None:
-        assert field_impact(catalog, "db.orders", "amount")["field"].to_pylist() == ["total"]
-        assert field_impact(catalog, "db.orders", "id").num_rows == 0
+        assert impact(catalog, "db.orders", "amount")["field"].to_pylist() == ["total"]
+        assert impact(catalog, "db.orders", "id").num_rows == 0
 
     def test_a_snapshot_and_a_time_are_asked_for_one_at_a_time(
         self, catalog: Catalog, tables: tuple[Table, Table]
     ) -> None:
         index = field_index(catalog)
 
-        assert len(field_lineage(catalog, "db.report", "total", at=1, index=index)) == 1
-        assert len(field_lineage(catalog, "db.report", "total", start="2000-01-01", end="2001-01-01")) == 0
-        assert len(field_lineage(catalog, "db.report", "total", start="2000-01-01")) == 1
+        assert len(fields(catalog, "db.report", "total", at=1, index=index)) == 1
+        assert len(fields(catalog, "db.report", "total", start="2000-01-01", end="2001-01-01")) == 0
+        assert len(fields(catalog, "db.report", "total", start="2000-01-01")) == 1
         with pytest.raises(InvalidRequestError, match="give one of them"):
-            field_lineage(catalog, "db.report", "total", at=1, start="2000-01-01")
+            fields(catalog, "db.report", "total", at=1, start="2000-01-01")
 
     def test_lineage_leads_into_another_catalog(
         self, catalog: Catalog, tables: tuple[Table, Table], tmp_path: Path
@@ -251,9 +251,9 @@ class TestCatalogs:
         copy = make_table(other, "db.copy", "amount")
         write_fields(copy, {"amount": [(tables[0], "amount")]})
 
-        impact = field_impact(catalog, "db.orders", "amount", catalogs=[other])
+        found = impact(catalog, "db.orders", "amount", catalogs=[other])
 
-        assert {(row["dataset"], row["field"]) for row in impact.to_pylist()} == {
+        assert {(row["dataset"], row["field"]) for row in found.to_pylist()} == {
             ("report", "total"),
             ("copy", "amount"),
         }
@@ -279,7 +279,7 @@ class TestCatalogs:
         text: str,
     ) -> None:
         with pytest.raises(error, match=text):
-            field_lineage(catalog, **call)  # type: ignore[arg-type]
+            fields(catalog, **call)  # type: ignore[arg-type]
 
     def test_impact_is_a_table_of_arrow(self, catalog: Catalog, tables: tuple[Table, Table]) -> None:
-        assert isinstance(field_impact(catalog, "db.orders"), pa.Table)
+        assert isinstance(impact(catalog, "db.orders"), pa.Table)

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError
-from lakelog.lineage.fields.field_edges import EdgeKind, FieldEdge, SourceField, along
-from lakelog.lineage.fields.questions.field_index import FieldIndex, build_index
-from lakelog.lineage.fields.questions.field_walk import Reached, walk
-from lakelog.lineage.fields.questions.index_schema import KINDS
-from lakelog.lineage.fields.questions.periods import ALL_TIME, Period, period_at, period_between
+from lakelog.lineage.columns.field_edges import EdgeKind, FieldEdge, SourceField, along
+from lakelog.lineage.columns.questions.field_index import FieldIndex, build_index
+from lakelog.lineage.columns.questions.field_walk import Reached, walk
+from lakelog.lineage.columns.questions.index_schema import KINDS
+from lakelog.lineage.columns.questions.periods import ALL_TIME, Period, period_at, period_between
 from tests.support.lineage.known_world import MINUTE, START, KnownWorld, dataset_of
 
 

@@ -11,7 +11,7 @@ import pytest
 from lakelog.catalog import Catalog
 from lakelog.common.errors import InvalidRequestError
 from lakelog.lineage import import_events, made_from
-from lakelog.lineage.fields.field_edges import Dataset
+from lakelog.lineage.columns.field_edges import Dataset
 from lakelog.lineage.openlineage.emitter import OpenLineageEmitter
 from lakelog.lineage.tables.known_runs import known_fields
 

@@ -6,10 +6,10 @@ from typing import Any  # Any: JSON
 
 import pytest
 
-from lakelog.lineage.fields.field_documents import FieldDocument
-from lakelog.lineage.fields.field_edges import Dataset, EdgeKind
-from lakelog.lineage.fields.field_lineage import FieldLineage
-from lakelog.lineage.fields.plans.plan_fields import PlanFields, fields_of_plan
+from lakelog.lineage.columns.field_documents import FieldDocument
+from lakelog.lineage.columns.field_edges import Dataset, EdgeKind
+from lakelog.lineage.columns.field_lineage import FieldLineage
+from lakelog.lineage.columns.plans.plan_fields import PlanFields, fields_of_plan
 
 Node = dict[str, Any]
 TABLE = Dataset("lake", "db.t")

@@ -12,9 +12,9 @@ from pyspark.sql import functions as f
 
 from lakelog.catalog import Catalog, SetOption, Table
 from lakelog.lineage import made_from
-from lakelog.lineage.fields.field_documents import FieldDocument
-from lakelog.lineage.fields.field_store import find_document
-from lakelog.lineage.fields.plans.plan_fields import PlanFields
+from lakelog.lineage.columns.field_documents import FieldDocument
+from lakelog.lineage.columns.field_store import find_document
+from lakelog.lineage.columns.plans.plan_fields import PlanFields
 from lakelog.lineage.records.record import batches_of
 from lakelog.spark import LakelogSink, attach, detach, write, write_stream
 from lakelog.spark.capture import batch_fields

@@ -10,8 +10,8 @@ from typing import Any  # Any: JSON
 
 import pytest
 
-from lakelog.lineage.fields.field_edges import Dataset
-from lakelog.lineage.fields.field_operations import FieldOperation, OperationInput, OperationKind
+from lakelog.lineage.columns.field_edges import Dataset
+from lakelog.lineage.columns.field_operations import FieldOperation, OperationInput, OperationKind
 from lakelog.lineage.page.cdap_answers import (
     Executed,
     NamedColumn,

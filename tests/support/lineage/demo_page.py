@@ -16,7 +16,7 @@ from random import Random
 import uvicorn
 
 from lakelog.common.timestamps import utc_of
-from lakelog.lineage.fields.field_edges import Dataset
+from lakelog.lineage.columns.field_edges import Dataset
 from lakelog.lineage.page.page_app import page_app
 from lakelog.lineage.page.page_state import DatasetHistory, PageState
 from tests.support.lineage.known_world import MINUTE, START, KnownWorld

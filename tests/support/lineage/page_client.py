@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.testclient import TestClient
 from starlette.types import ASGIApp
 
-from lakelog.lineage.fields.known_fields import KnownFields
+from lakelog.lineage.columns.known_fields import KnownFields
 from lakelog.lineage.page.page_app import page_app
 from lakelog.lineage.page.page_state import Histories, PageState
 from tests.support.lineage.known_world import KnownWorld

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from lakelog.filestore.predicate import Predicate, resolved_columns
 from lakelog.filestore.write import MergeAction, MergeClause, MergeClauses, MergedRows
-from lakelog.lineage.fields.declared_fields import source_table_of
-from lakelog.lineage.fields.field_documents import FieldDocument
-from lakelog.lineage.fields.field_edges import NO_EDGES, EdgeKind, Edges, all_of, along
-from lakelog.lineage.fields.field_lineage import FieldLineage, OutputField
-from lakelog.lineage.fields.field_store import find_document, with_fields
-from lakelog.lineage.fields.plans.derived import Derived, Rows, merged
-from lakelog.lineage.fields.plans.plan_fields import PlanFields, column_of_dataset
+from lakelog.lineage.columns.declared_fields import source_table_of
+from lakelog.lineage.columns.field_documents import FieldDocument
+from lakelog.lineage.columns.field_edges import NO_EDGES, EdgeKind, Edges, all_of, along
+from lakelog.lineage.columns.field_lineage import FieldLineage, OutputField
+from lakelog.lineage.columns.field_store import find_document, with_fields
+from lakelog.lineage.columns.plans.derived import Derived, Rows, merged
+from lakelog.lineage.columns.plans.plan_fields import PlanFields, column_of_dataset
 from lakelog.lineage.records.declared import with_lineage
 from lakelog.lineage.records.record import BatchLineage
 from lakelog.warehouse.handle import TableHandle

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lakelog.filestore.metadata.snapshots import Snapshot
     from lakelog.filestore.predicate import Predicate
     from lakelog.filestore.write import MergeClauses, RowInput
-    from lakelog.lineage.fields.plans.plan_fields import PlanFields
+    from lakelog.lineage.columns.plans.plan_fields import PlanFields
     from lakelog.warehouse.handle import TableHandle
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lakelog.catalog import Catalog
-    from lakelog.lineage.fields.questions.field_index import FieldIndex
+    from lakelog.lineage.columns.questions.field_index import FieldIndex
 
 PICTURE_DATASETS_MAX = 300
 
@@ -51,7 +51,7 @@ def fields(  # noqa: PLR0917  # typer's arguments are the command line's
     from lakelog.catalog import Catalog
     from lakelog.lineage import field_index
     from lakelog.lineage.answers.catalog_fields import asked_in_catalogs, split_name
-    from lakelog.lineage.fields.questions.field_questions import edges_answer
+    from lakelog.lineage.columns.questions.field_questions import edges_answer
 
     _check_one_form(as_csv, as_json)
     with naming_unreadable(as_json=as_json or as_csv):
@@ -92,7 +92,7 @@ def impact(  # noqa: PLR0917  # typer's arguments are the command line's
     One row per field that is made from it, or that it decides about, with the jobs that write it, the nearest first.
     """
     from lakelog.catalog import Catalog
-    from lakelog.lineage import field_impact, field_index
+    from lakelog.lineage import field_index, impact
     from lakelog.lineage.answers.catalog_fields import split_name
 
     _check_one_form(as_csv, as_json)
@@ -100,7 +100,7 @@ def impact(  # noqa: PLR0917  # typer's arguments are the command line's
         catalog = Catalog(warehouse)
         index = field_index(catalog)
         dataset, column = split_name(index, field)
-        found = field_impact(
+        found = impact(
             catalog,
             dataset,
             column,
@@ -119,7 +119,7 @@ def _check_one_form(as_csv: bool, as_json: bool) -> None:
 
 
 def _write_svg(index: FieldIndex, question: Any, path: Path) -> None:  # Any: its class is imported when it is called
-    from lakelog.lineage.fields.questions.field_questions import graph_answer
+    from lakelog.lineage.columns.questions.field_questions import graph_answer
     from lakelog.lineage.pictures.field_picture import fields_svg
 
     graph = graph_answer(index, question, limit=PICTURE_DATASETS_MAX)

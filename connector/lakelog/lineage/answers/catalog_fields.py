@@ -10,13 +10,13 @@ from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.common.quoting import typed
 from lakelog.common.timestamps import Timestamp, millis_of
 from lakelog.filestore.schema import BRANCH_INFIX
-from lakelog.lineage.fields.dataset_names import dataset_of_table
-from lakelog.lineage.fields.field_edges import Dataset
-from lakelog.lineage.fields.questions.field_answer import UP, FieldAnswer
-from lakelog.lineage.fields.questions.field_index import FieldIndex, build_index
-from lakelog.lineage.fields.questions.field_questions import Asked, asked, edges_answer, impact_answer
-from lakelog.lineage.fields.questions.index_rows import IndexedDataset
-from lakelog.lineage.fields.questions.periods import Period, period_at, period_between
+from lakelog.lineage.columns.dataset_names import dataset_of_table
+from lakelog.lineage.columns.field_edges import Dataset
+from lakelog.lineage.columns.questions.field_answer import UP, FieldAnswer
+from lakelog.lineage.columns.questions.field_index import FieldIndex, build_index
+from lakelog.lineage.columns.questions.field_questions import Asked, asked, edges_answer, impact_answer
+from lakelog.lineage.columns.questions.index_rows import IndexedDataset
+from lakelog.lineage.columns.questions.periods import Period, period_at, period_between
 from lakelog.lineage.lines.line_graph import FoundTables
 from lakelog.lineage.tables.known_runs import known_fields
 from lakelog.warehouse.warehouse import Warehouse
@@ -31,7 +31,7 @@ def field_index(*catalogs: Warehouse) -> FieldIndex:
     return build_index(known_fields(*catalogs))
 
 
-def field_lineage(
+def fields(
     catalog: Warehouse,
     table: Named,
     field: str | None = None,
@@ -47,7 +47,7 @@ def field_lineage(
 ) -> FieldAnswer:
     """What a field is made from (`up`), what is made from it (`down`), or both; without a field, of all of a table.
 
-        field_lineage(catalog, "db.report", "total").to_polars()
+        fields(catalog, "db.report", "total").to_polars()
 
     `depth` is the number of hops, all by default. `at` asks for what made one snapshot of the table. `start` and `end`
     ask for the runs of jobs that overlap this range, the end not included. `direct_only` leaves out what only decides,
@@ -70,7 +70,7 @@ def field_lineage(
     return edges_answer(known, question)
 
 
-def field_impact(
+def impact(
     catalog: Warehouse,
     table: Named,
     field: str | None = None,
@@ -85,7 +85,7 @@ def field_impact(
     """What breaks if a field goes: each field that is made from it or that it decides about, the nearest first.
 
     One row per field, with its `depth`, the jobs that write it, `type` DIRECT or INDIRECT, and the `kinds` of all paths
-    to it. The arguments are those of `field_lineage`.
+    to it. The arguments are those of `fields`.
     """
     known = field_index(catalog, *catalogs) if index is None else index
     question = asked_in_catalogs(

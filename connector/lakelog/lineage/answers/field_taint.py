@@ -19,10 +19,10 @@ from lakelog.filestore.schema import MAIN_BRANCH
 from lakelog.lineage.answers.catalog_fields import dataset_named, field_index
 from lakelog.lineage.answers.questions import lineage_graph
 from lakelog.lineage.answers.taint import Tainted, tainted
-from lakelog.lineage.fields.questions.field_index import FieldIndex
-from lakelog.lineage.fields.questions.field_questions import asked
-from lakelog.lineage.fields.questions.index_rows import IndexedEdge, IndexedField, IndexedRun
-from lakelog.lineage.fields.questions.index_schema import DIRECT_NUMBERS
+from lakelog.lineage.columns.questions.field_index import FieldIndex
+from lakelog.lineage.columns.questions.field_questions import asked
+from lakelog.lineage.columns.questions.index_rows import IndexedEdge, IndexedField, IndexedRun
+from lakelog.lineage.columns.questions.index_schema import DIRECT_NUMBERS
 from lakelog.lineage.lines.line_graph import FoundTables
 from lakelog.lineage.tables.edge_arrays import EdgeArrays
 from lakelog.warehouse.warehouse import Warehouse

@@ -22,7 +22,7 @@ from openlineage.client.facet_v2 import (
 from lakelog.filestore.io import warehouse_of
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.filestore.schema import MAIN_BRANCH, TablePaths, TableSchema
-from lakelog.lineage.fields.dataset_names import place_of
+from lakelog.lineage.columns.dataset_names import place_of
 from lakelog.lineage.openlineage.producer import PRODUCER
 from lakelog.lineage.openlineage.redaction import redacted
 from lakelog.lineage.records.record import ForeignSource, TableSource

@@ -17,9 +17,9 @@ from lakelog.common.events import log_event
 from lakelog.filestore.io import is_local
 from lakelog.filestore.metadata.snapshots import CommitKind, Snapshot
 from lakelog.filestore.schema import BRANCH_INFIX, MAIN_BRANCH, TablePaths, TableSchema
-from lakelog.lineage.fields.dataset_names import dataset_of_table, place_of
-from lakelog.lineage.fields.field_edges import Dataset
-from lakelog.lineage.fields.field_store import find_document
+from lakelog.lineage.columns.dataset_names import dataset_of_table, place_of
+from lakelog.lineage.columns.field_edges import Dataset
+from lakelog.lineage.columns.field_store import find_document
 from lakelog.lineage.openlineage.datasets import input_of, output_of
 from lakelog.lineage.openlineage.events import Engine, RunStatus, engine_of, event_of, run_id_of, status_after
 from lakelog.lineage.openlineage.field_facets import column_lineage_of, lineage_facet_of

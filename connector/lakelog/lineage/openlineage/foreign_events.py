@@ -18,8 +18,8 @@ from lakelog.common.errors import InvalidRequestError
 from lakelog.common.json_fields import JSON_BYTES_MAX, member, objects, optional, parse_object, string
 from lakelog.common.quoting import cut, shown
 from lakelog.common.timestamps import to_millis
-from lakelog.lineage.fields.field_edges import Dataset, EdgeKind, Edges, FieldEdge, SourceField
-from lakelog.lineage.fields.field_lineage import FieldLineage, OutputField
+from lakelog.lineage.columns.field_edges import Dataset, EdgeKind, Edges, FieldEdge, SourceField
+from lakelog.lineage.columns.field_lineage import FieldLineage, OutputField
 
 NAME_MAX = 4_000
 TEXT_MAX = 2_000

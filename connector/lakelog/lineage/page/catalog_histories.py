@@ -10,7 +10,7 @@ from lakelog.filestore import FileStoreTable
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.schema import line_name
 from lakelog.lineage.answers.catalog_fields import millis_of_snapshot
-from lakelog.lineage.fields.field_edges import Dataset
+from lakelog.lineage.columns.field_edges import Dataset
 from lakelog.lineage.lines.line_graph import FoundTables
 from lakelog.lineage.page.graph_json import Json
 from lakelog.lineage.page.page_state import DatasetHistory

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from lakelog.lineage.fields.field_edges import Dataset
-from lakelog.lineage.fields.field_operations import FieldOperation, OperationKind
+from lakelog.lineage.columns.field_edges import Dataset
+from lakelog.lineage.columns.field_operations import FieldOperation, OperationKind
 from lakelog.lineage.page.graph_json import Json
 
 INCOMING, OUTGOING = "incoming", "outgoing"

@@ -11,10 +11,10 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from lakelog.lineage.fields.field_edges import Dataset
-from lakelog.lineage.fields.questions.field_index import FieldIndex
-from lakelog.lineage.fields.questions.index_rows import IndexedDataset, IndexedField
-from lakelog.lineage.fields.questions.periods import Period
+from lakelog.lineage.columns.field_edges import Dataset
+from lakelog.lineage.columns.questions.field_index import FieldIndex
+from lakelog.lineage.columns.questions.index_rows import IndexedDataset, IndexedField
+from lakelog.lineage.columns.questions.periods import Period
 from lakelog.lineage.page.cdap_answers import (
     INCOMING,
     OUTGOING,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from lakelog.lineage.fields.field_edges import Dataset
+from lakelog.lineage.columns.field_edges import Dataset
 from lakelog.lineage.page.cdap_answers import Program, entity
 from lakelog.lineage.page.graph_json import Json
 

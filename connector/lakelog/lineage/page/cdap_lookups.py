@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from lakelog.lineage.fields.field_documents import FieldDocument
-from lakelog.lineage.fields.field_edges import Dataset
-from lakelog.lineage.fields.field_operations import FieldOperation
-from lakelog.lineage.fields.questions.field_index import FieldIndex
-from lakelog.lineage.fields.questions.index_rows import (
+from lakelog.lineage.columns.field_documents import FieldDocument
+from lakelog.lineage.columns.field_edges import Dataset
+from lakelog.lineage.columns.field_operations import FieldOperation
+from lakelog.lineage.columns.questions.field_index import FieldIndex
+from lakelog.lineage.columns.questions.index_rows import (
     IndexedDataset,
     IndexedEdge,
     IndexedField,
     IndexedRun,
     IndexedWrite,
 )
-from lakelog.lineage.fields.questions.operation_paths import operations_from, operations_to
-from lakelog.lineage.fields.questions.periods import Period
+from lakelog.lineage.columns.questions.operation_paths import operations_from, operations_to
+from lakelog.lineage.columns.questions.periods import Period
 from lakelog.lineage.page.cdap_answers import Executed, NamedColumn, Program
 from lakelog.lineage.page.cdap_levels import Access
 

@@ -13,9 +13,9 @@ from urllib.parse import unquote
 from starlette.responses import JSONResponse
 
 from lakelog.common.quoting import cut
-from lakelog.lineage.fields.field_edges import Dataset
-from lakelog.lineage.fields.questions.field_index import FieldIndex
-from lakelog.lineage.fields.questions.periods import Period, period_between
+from lakelog.lineage.columns.field_edges import Dataset
+from lakelog.lineage.columns.questions.field_index import FieldIndex
+from lakelog.lineage.columns.questions.periods import Period, period_between
 from lakelog.lineage.page.page_errors import RequestError
 from lakelog.lineage.page.page_state import PageState
 from lakelog.lineage.page.time_expressions import seconds_of

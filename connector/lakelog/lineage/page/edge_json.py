@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from lakelog.common.timestamps import utc_of
-from lakelog.lineage.fields.field_operations import FieldOperation
-from lakelog.lineage.fields.questions.field_answer import kind_names
-from lakelog.lineage.fields.questions.field_index import FieldIndex
-from lakelog.lineage.fields.questions.index_rows import IndexedDataset, IndexedEdge, IndexedField, IndexedRun
-from lakelog.lineage.fields.questions.operation_paths import operations_to
-from lakelog.lineage.fields.questions.periods import Period
+from lakelog.lineage.columns.field_operations import FieldOperation
+from lakelog.lineage.columns.questions.field_answer import kind_names
+from lakelog.lineage.columns.questions.field_index import FieldIndex
+from lakelog.lineage.columns.questions.index_rows import IndexedDataset, IndexedEdge, IndexedField, IndexedRun
+from lakelog.lineage.columns.questions.operation_paths import operations_to
+from lakelog.lineage.columns.questions.periods import Period
 from lakelog.lineage.page.graph_json import Json
 
 WRITES_MAX = 200

@@ -11,13 +11,13 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from lakelog.lineage.fields.field_edges import Dataset
-from lakelog.lineage.fields.questions.field_index import FieldIndex
-from lakelog.lineage.fields.questions.field_walk import walk
-from lakelog.lineage.fields.questions.index_rows import IndexedDataset, IndexedEdge, IndexedField, IndexedRun
-from lakelog.lineage.fields.questions.operation_graph import OperationGraph, graph_backward, graph_forward
-from lakelog.lineage.fields.questions.operation_paths import name_in_target, names_in_source, present_operations
-from lakelog.lineage.fields.questions.periods import Period
+from lakelog.lineage.columns.field_edges import Dataset
+from lakelog.lineage.columns.questions.field_index import FieldIndex
+from lakelog.lineage.columns.questions.field_walk import walk
+from lakelog.lineage.columns.questions.index_rows import IndexedDataset, IndexedEdge, IndexedField, IndexedRun
+from lakelog.lineage.columns.questions.operation_graph import OperationGraph, graph_backward, graph_forward
+from lakelog.lineage.columns.questions.operation_paths import name_in_target, names_in_source, present_operations
+from lakelog.lineage.columns.questions.periods import Period
 from lakelog.lineage.page.cdap_answers import end_point, operation_json
 from lakelog.lineage.page.cdap_lookups import operations_beside, runs_in, writes_of_field
 from lakelog.lineage.page.cdap_values import check_size, in_pages, levels_of, named, part_of, range_of

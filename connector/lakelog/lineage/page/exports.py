@@ -9,9 +9,9 @@ import json
 from starlette.responses import Response
 
 from lakelog.common.quoting import shown
-from lakelog.lineage.fields.questions.dataset_graph import FieldGraph
-from lakelog.lineage.fields.questions.field_index import FieldIndex
-from lakelog.lineage.fields.questions.field_questions import Asked, graph_answer
+from lakelog.lineage.columns.questions.dataset_graph import FieldGraph
+from lakelog.lineage.columns.questions.field_index import FieldIndex
+from lakelog.lineage.columns.questions.field_questions import Asked, graph_answer
 from lakelog.lineage.page.graph_json import graph_to_json
 from lakelog.lineage.page.page_errors import RequestError
 from lakelog.lineage.pictures.field_picture import fields_svg

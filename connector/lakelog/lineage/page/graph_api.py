@@ -8,10 +8,10 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from lakelog.lineage.fields.questions.field_answer import DOWN
-from lakelog.lineage.fields.questions.field_index import FieldIndex
-from lakelog.lineage.fields.questions.field_questions import Asked, graph_answer, impact_answer
-from lakelog.lineage.fields.questions.field_search import search
+from lakelog.lineage.columns.questions.field_answer import DOWN
+from lakelog.lineage.columns.questions.field_index import FieldIndex
+from lakelog.lineage.columns.questions.field_questions import Asked, graph_answer, impact_answer
+from lakelog.lineage.columns.questions.field_search import search
 from lakelog.lineage.page.edge_json import edge_to_json, fields_to_json
 from lakelog.lineage.page.exports import export
 from lakelog.lineage.page.graph_json import Json, graph_to_json, match_to_json

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any  # Any: JSON
 
-from lakelog.lineage.fields.questions.dataset_graph import FieldGraph, GraphDataset, GraphEdge
-from lakelog.lineage.fields.questions.field_search import Match
+from lakelog.lineage.columns.questions.dataset_graph import FieldGraph, GraphDataset, GraphEdge
+from lakelog.lineage.columns.questions.field_search import Match
 
 Json = dict[str, Any]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from lakelog.lineage.fields.field_operations import FieldOperation, OperationInput
-from lakelog.lineage.fields.questions.operation_graph import OperationGraph
+from lakelog.lineage.columns.field_operations import FieldOperation, OperationInput
+from lakelog.lineage.columns.questions.operation_graph import OperationGraph
 from lakelog.lineage.page.cdap_answers import end_point
 from lakelog.lineage.page.graph_json import Json
 

@@ -11,10 +11,10 @@ from typing import Protocol
 
 from lakelog.common.clock import Stopwatch, system_millis
 from lakelog.common.errors import LakelogError
-from lakelog.lineage.fields.field_edges import Dataset
-from lakelog.lineage.fields.known_fields import KnownFields
-from lakelog.lineage.fields.questions.field_index import FieldIndex, build_index
-from lakelog.lineage.fields.questions.index_filling import fingerprint_of
+from lakelog.lineage.columns.field_edges import Dataset
+from lakelog.lineage.columns.known_fields import KnownFields
+from lakelog.lineage.columns.questions.field_index import FieldIndex, build_index
+from lakelog.lineage.columns.questions.index_filling import fingerprint_of
 
 REFRESH_SECONDS = 10.0
 

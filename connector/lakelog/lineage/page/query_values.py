@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from lakelog.common.quoting import shown
-from lakelog.lineage.fields.field_edges import Dataset
-from lakelog.lineage.fields.questions.field_index import FieldIndex
-from lakelog.lineage.fields.questions.field_questions import BOTH, DIRECTIONS, Asked, asked
-from lakelog.lineage.fields.questions.periods import Period, period_at, period_between
+from lakelog.lineage.columns.field_edges import Dataset
+from lakelog.lineage.columns.questions.field_index import FieldIndex
+from lakelog.lineage.columns.questions.field_questions import BOTH, DIRECTIONS, Asked, asked
+from lakelog.lineage.columns.questions.periods import Period, period_at, period_between
 from lakelog.lineage.page.page_errors import RequestError
 from lakelog.lineage.page.page_state import PageState
 from lakelog.lineage.page.time_expressions import seconds_of

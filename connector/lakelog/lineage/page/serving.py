@@ -11,7 +11,7 @@ from pathlib import Path
 import uvicorn
 
 from lakelog.common.errors import InvalidRequestError
-from lakelog.lineage.fields.known_fields import KnownFields
+from lakelog.lineage.columns.known_fields import KnownFields
 from lakelog.lineage.page.catalog_histories import CatalogHistories
 from lakelog.lineage.page.page_app import page_app
 from lakelog.lineage.page.page_guard import is_loopback

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from html import escape
 
 from lakelog.common.quoting import printable
-from lakelog.lineage.fields.questions.dataset_graph import FieldGraph, GraphDataset, GraphEdge
+from lakelog.lineage.columns.questions.dataset_graph import FieldGraph, GraphDataset, GraphEdge
 from lakelog.lineage.pictures.layout import Box, Layout, Point, layout
 
 FIELDS_MAX = 40  # of a box

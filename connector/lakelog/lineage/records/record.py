@@ -13,7 +13,7 @@ batch: a writer that takes the batch in keeps it. A source is one of the followi
     {"kind": "unknown", "why"}
 
 `fields` are the documents with the lineage of the fields, by their checksums: see
-`lakelog.lineage.fields.field_documents`. A batch that was planned again for a part of its rows may have several.
+`lakelog.lineage.columns.field_documents`. A batch that was planned again for a part of its rows may have several.
 
 `to` is the newest snapshot that the batch and those before it have read completely, `from` is the `to` of the previous
 batch. `exact` says that they have read nothing after `to`. A member that is not known is left out, and `why` says why.

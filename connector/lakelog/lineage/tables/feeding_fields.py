@@ -17,9 +17,9 @@ from lakelog.common.clock import system_millis
 from lakelog.common.errors import LakelogError
 from lakelog.common.quoting import cause
 from lakelog.filestore.metadata.tables import TableStore
-from lakelog.lineage.fields.dataset_names import dataset_of_table
-from lakelog.lineage.fields.field_documents import FieldDocument
-from lakelog.lineage.fields.field_rows import (
+from lakelog.lineage.columns.dataset_names import dataset_of_table
+from lakelog.lineage.columns.field_documents import FieldDocument
+from lakelog.lineage.columns.field_rows import (
     document_row,
     edge_rows,
     field_rows,
@@ -27,8 +27,8 @@ from lakelog.lineage.fields.field_rows import (
     run_of_row,
     run_row,
 )
-from lakelog.lineage.fields.field_runs import FieldRun, RunKey, put_run, runs_of
-from lakelog.lineage.fields.field_store import find_document
+from lakelog.lineage.columns.field_runs import FieldRun, RunKey, put_run, runs_of
+from lakelog.lineage.columns.field_store import find_document
 from lakelog.warehouse.lineage_options import FIELD_LINEAGE_RETAINED
 from lakelog.warehouse.lineage_tables import (
     DATASET_FIELDS,

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakelog.filestore.schema import BRANCH_INFIX
-from lakelog.lineage.fields.dataset_names import dataset_of_table
+from lakelog.lineage.columns.dataset_names import dataset_of_table
 from lakelog.lineage.tables.projecting import OF_SNAPSHOTS, name_parts
 from lakelog.warehouse.lineage_tables import (
     DATASET_FIELDS,

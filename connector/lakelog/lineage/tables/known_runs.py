@@ -1,4 +1,4 @@
-"""All that is known of the lineage of fields of warehouses, gathered: see `lakelog.lineage.fields.known_fields`."""
+"""All that is known of the lineage of fields of warehouses, gathered: see `lakelog.lineage.columns.known_fields`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from lakelog.common.errors import LakelogError
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.filestore.schema import MAIN_BRANCH, SchemaManager, TablePaths
-from lakelog.lineage.fields.dataset_names import dataset_of_table
-from lakelog.lineage.fields.field_documents import FieldDocument
-from lakelog.lineage.fields.field_edges import Dataset
-from lakelog.lineage.fields.field_runs import FieldRun, RunKey, put_run, runs_of
-from lakelog.lineage.fields.known_fields import KnownFields, PresentColumn, PresentTable
+from lakelog.lineage.columns.dataset_names import dataset_of_table
+from lakelog.lineage.columns.field_documents import FieldDocument
+from lakelog.lineage.columns.field_edges import Dataset
+from lakelog.lineage.columns.field_runs import FieldRun, RunKey, put_run, runs_of
+from lakelog.lineage.columns.known_fields import KnownFields, PresentColumn, PresentTable
 from lakelog.lineage.records.job_status import job_statuses
 from lakelog.lineage.records.sources import uuid_of
 from lakelog.lineage.records.unreadable import note_unreadable, readable_tables

@@ -18,9 +18,9 @@ from pyspark.sql import DataFrame
 
 from lakelog.common.clock import Stopwatch
 from lakelog.filestore import FileStoreTable
-from lakelog.lineage.fields.declared_fields import declared_checksums
-from lakelog.lineage.fields.field_store import with_fields
-from lakelog.lineage.fields.plans.derived import Rows
+from lakelog.lineage.columns.declared_fields import declared_checksums
+from lakelog.lineage.columns.field_store import with_fields
+from lakelog.lineage.columns.plans.derived import Rows
 from lakelog.lineage.records.record import BatchLineage, ForeignSource, Source, TableSource
 from lakelog.spark.capture.field_capture import BatchStitch, plan_fields_of, stitch_of_query
 

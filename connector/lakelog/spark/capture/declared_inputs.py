@@ -9,7 +9,7 @@ from pyspark.sql import functions as f
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import listed, shown
-from lakelog.lineage.fields.plans.struct_rules import DECLARED, INPUT_PREFIX
+from lakelog.lineage.columns.plans.struct_rules import DECLARED, INPUT_PREFIX
 
 
 def declare_inputs(rows: DataFrame, inputs: Mapping[str, str | Sequence[str]]) -> DataFrame:

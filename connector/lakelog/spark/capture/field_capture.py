@@ -16,12 +16,12 @@ from pyspark.errors import PySparkAttributeError
 from pyspark.sql import DataFrame
 
 from lakelog.common.errors import UnsupportedError
-from lakelog.lineage.fields.field_documents import SourceTable
-from lakelog.lineage.fields.field_edges import Dataset
-from lakelog.lineage.fields.field_lineage import FieldLineage, OutputField
-from lakelog.lineage.fields.plans.derived import Column, Derived, Rows, opaque
-from lakelog.lineage.fields.plans.plan_fields import Leaf, PlanFields, fields_of_plan
-from lakelog.lineage.fields.plans.writes import VIEW_COLUMNS
+from lakelog.lineage.columns.field_documents import SourceTable
+from lakelog.lineage.columns.field_edges import Dataset
+from lakelog.lineage.columns.field_lineage import FieldLineage, OutputField
+from lakelog.lineage.columns.plans.derived import Column, Derived, Rows, opaque
+from lakelog.lineage.columns.plans.plan_fields import Leaf, PlanFields, fields_of_plan
+from lakelog.lineage.columns.plans.writes import VIEW_COLUMNS
 from lakelog.spark.capture.leaf_datasets import LeafRead, queries_of, read_of, target_of
 from lakelog.spark.capture.lost_members import put_projections
 from lakelog.spark.capture.plan_leaves import leaves_of

@@ -8,14 +8,14 @@ from typing import Any  # Any: py4j gives Java objects without types
 from lakelog.common.quoting import cut
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.filestore.schema import MAIN_BRANCH
-from lakelog.lineage.fields.dataset_names import (
+from lakelog.lineage.columns.dataset_names import (
     dataset_of_jdbc,
     dataset_of_path,
     dataset_of_table,
     dataset_of_topic,
 )
-from lakelog.lineage.fields.field_documents import SourceTable, TableColumn
-from lakelog.lineage.fields.field_edges import Dataset
+from lakelog.lineage.columns.field_documents import SourceTable, TableColumn
+from lakelog.lineage.columns.field_edges import Dataset
 from lakelog.lineage.records.record import ForeignSource, ReadMode, TableSource
 from lakelog.lineage.records.sources import source_of_table
 from lakelog.spark.capture.plan_leaves import (

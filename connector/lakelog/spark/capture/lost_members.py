@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from typing import Any  # Any: parsed JSON, and py4j gives Java objects without types
 
-from lakelog.lineage.fields.plans.plan_tree import id_of
+from lakelog.lineage.columns.plans.plan_tree import id_of
 
 _EXPAND, _PROJECTIONS = "Expand", "projections"
 

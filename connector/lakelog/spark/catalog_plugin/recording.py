@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any  # Any: py4j gives Java objects without types
 
-from lakelog.lineage.fields.field_store import with_fields
+from lakelog.lineage.columns.field_store import with_fields
 from lakelog.lineage.records.declared import with_lineage
 from lakelog.spark.capture.capture import is_captured, lineage_of_plan
 from lakelog.spark.capture.field_capture import fields_or_unknown

@@ -23,8 +23,8 @@ from lakelog.common.errors import ConflictError, InvalidRequestError, Unsupporte
 from lakelog.common.types import DataField
 from lakelog.filestore.predicate import Predicate, check_filter, parse_where, resolved_columns
 from lakelog.filestore.write import StatementChanges, check_replaceable, is_by_place
-from lakelog.lineage.fields.field_store import with_fields
-from lakelog.lineage.fields.plans.plan_fields import PlanFields
+from lakelog.lineage.columns.field_store import with_fields
+from lakelog.lineage.columns.plans.plan_fields import PlanFields
 from lakelog.lineage.records.declared import with_lineage
 from lakelog.lineage.records.record import BatchLineage
 from lakelog.spark.capture.capture import is_captured

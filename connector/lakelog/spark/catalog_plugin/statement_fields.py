@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from lakelog.lineage.fields.plans.plan_fields import PlanFields
+from lakelog.lineage.columns.plans.plan_fields import PlanFields
 from lakelog.spark.capture.field_capture import fields_of_java_plan
 from lakelog.spark.catalog_plugin.java.jvm import Jvm
 from lakelog.spark.catalog_plugin.row_statements import analyzed

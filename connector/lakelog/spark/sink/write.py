@@ -17,9 +17,9 @@ from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.predicate import Predicate
 from lakelog.filestore.verbs import WriteMode
-from lakelog.lineage.fields.declared_fields import declared_checksums
-from lakelog.lineage.fields.field_store import with_fields
-from lakelog.lineage.fields.plans.plan_fields import PlanFields
+from lakelog.lineage.columns.declared_fields import declared_checksums
+from lakelog.lineage.columns.field_store import with_fields
+from lakelog.lineage.columns.plans.plan_fields import PlanFields
 from lakelog.lineage.records.declared import checked_sources, declared_sources, with_lineage
 from lakelog.lineage.records.record import BatchLineage
 from lakelog.protocol.access import await_topic

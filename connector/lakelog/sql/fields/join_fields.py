@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from lakelog.lineage.fields.field_edges import NO_EDGES, Dataset, Edges
-from lakelog.lineage.fields.plans.derived import Derived
+from lakelog.lineage.columns.field_edges import NO_EDGES, Dataset, Edges
+from lakelog.lineage.columns.plans.derived import Derived
 from lakelog.sql.fields.value_fields import chosen
 
 

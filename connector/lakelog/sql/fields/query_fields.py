@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from lakelog.common.errors import LakelogError
-from lakelog.lineage.fields.dataset_names import dataset_of_table
-from lakelog.lineage.fields.field_documents import SourceTable, TableColumn
-from lakelog.lineage.fields.field_edges import NO_EDGES, Dataset, EdgeKind, Edges, all_of, along
-from lakelog.lineage.fields.plans.derived import Derived, merged, opaque
+from lakelog.lineage.columns.dataset_names import dataset_of_table
+from lakelog.lineage.columns.field_documents import SourceTable, TableColumn
+from lakelog.lineage.columns.field_edges import NO_EDGES, Dataset, EdgeKind, Edges, all_of, along
+from lakelog.lineage.columns.plans.derived import Derived, merged, opaque
 from lakelog.lineage.records.sources import uuid_of
 from lakelog.sql.fields.join_fields import QueryColumns, common_columns, joins_of, lowered, unite_columns
 from lakelog.sql.fields.value_fields import ValueScope, column_of_field

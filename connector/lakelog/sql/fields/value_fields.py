@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from lakelog.common.quoting import cut
-from lakelog.lineage.fields.field_edges import NO_EDGES, Dataset, EdgeKind, Edges, all_of, along
-from lakelog.lineage.fields.plans.combined import TEXT_MAX, joined
-from lakelog.lineage.fields.plans.derived import Derived, opaque
-from lakelog.lineage.fields.plans.plan_fields import column_of_dataset
+from lakelog.lineage.columns.field_edges import NO_EDGES, Dataset, EdgeKind, Edges, all_of, along
+from lakelog.lineage.columns.plans.combined import TEXT_MAX, joined
+from lakelog.lineage.columns.plans.derived import Derived, opaque
+from lakelog.lineage.columns.plans.plan_fields import column_of_dataset
 from lakelog.sql.language.dialect import LakelogDialect
 
 column_of_field = column_of_dataset

@@ -19,8 +19,8 @@ from lakelog.filestore.options import LINEAGE_CAPTURE
 from lakelog.filestore.read import snapshot_relation
 from lakelog.filestore.refs import SnapshotChoice
 from lakelog.filestore.write import is_by_place
-from lakelog.lineage.fields.field_store import with_fields
-from lakelog.lineage.fields.plans.plan_fields import PlanFields
+from lakelog.lineage.columns.field_store import with_fields
+from lakelog.lineage.columns.plans.plan_fields import PlanFields
 from lakelog.lineage.records.declared import with_lineage
 from lakelog.lineage.records.record import BatchLineage, ReadMode, TableSource
 from lakelog.lineage.records.sources import source_of_table, version_of

@@ -22,7 +22,7 @@ from lakelog.catalog.tables.row_actions import (
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.filestore.schema import PLACE_NAMES
 from lakelog.filestore.write import check_replaceable, is_by_place
-from lakelog.lineage.fields.plans.plan_fields import PlanFields
+from lakelog.lineage.columns.plans.plan_fields import PlanFields
 from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.language.names import FoundName, SqlNames, check_arguments
 from lakelog.sql.queries.reading import QueryTables

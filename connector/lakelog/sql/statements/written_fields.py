@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from sqlglot import exp
 
-from lakelog.lineage.fields.field_edges import EdgeKind, Edges, all_of
-from lakelog.lineage.fields.field_lineage import FieldLineage, OutputField
-from lakelog.lineage.fields.plans.derived import Derived, Rows, merged, opaque
-from lakelog.lineage.fields.plans.plan_fields import PlanFields
+from lakelog.lineage.columns.field_edges import EdgeKind, Edges, all_of
+from lakelog.lineage.columns.field_lineage import FieldLineage, OutputField
+from lakelog.lineage.columns.plans.derived import Derived, Rows, merged, opaque
+from lakelog.lineage.columns.plans.plan_fields import PlanFields
 from lakelog.sql.fields.join_fields import QueryColumns
 from lakelog.sql.fields.query_fields import QueryWalk
 from lakelog.sql.fields.value_fields import ValueScope

@@ -132,7 +132,7 @@ def _net_names(table: TableStore, manifest: ManifestFileMeta) -> tuple[tuple[str
 
 
 def documents_of(snapshot: Snapshot) -> list[str]:
-    """The files with the lineage of fields that a snapshot names: see `lakelog.lineage.fields.field_store`."""
+    """The files with the lineage of fields that a snapshot names: see `lakelog.lineage.columns.field_store`."""
     return [f"{checksum}.json" for checksum in _CHECKSUM.findall(snapshot.properties.get(LINEAGE_KEY, ""))]
 
 

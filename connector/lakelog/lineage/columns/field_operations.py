@@ -1,0 +1,91 @@
+"""The operations of a write: reads, one transformation for each field, and the write, each after its inputs.
+
+A reader follows lineage from operation to operation, and an operation leads from all its inputs to all its outputs: so
+no two fields share a transformation. Source: CDAP, "Field Level Lineage".
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from lakelog.lineage.columns.field_edges import Dataset, SourceField
+from lakelog.lineage.columns.field_lineage import FieldLineage
+
+
+class OperationKind(StrEnum):
+    """What an operation does."""
+
+    READ = "READ"
+    TRANSFORM = "TRANSFORM"
+    WRITE = "WRITE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationInput:
+    """A field as another operation gives it: `origin` is the name of that operation."""
+
+    origin: str
+    field: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldOperation:
+    """One operation; names are unique within a lineage. `dataset` is what is read or written."""
+
+    kind: OperationKind
+    name: str
+    description: str = ""
+    dataset: Dataset | None = None
+    inputs: tuple[OperationInput, ...] = ()
+    outputs: tuple[str, ...] = ()
+
+
+def operations_of(lineage: FieldLineage) -> Sequence[FieldOperation]:
+    """The operations of a lineage in topological order."""
+    sources = lineage.sources()
+    names = {dataset: f"read {'.'.join(dataset)}" for dataset in sources}
+    read: dict[Dataset, set[str]] = {dataset: set() for dataset in sources}
+    for edges in (lineage.dataset, *(field.edges for field in lineage.fields)):
+        for edge in edges:
+            read[edge.source.dataset].add(edge.source.name)
+    reads = [
+        FieldOperation(
+            kind=OperationKind.READ, name=names[dataset], dataset=dataset, outputs=tuple(sorted(read[dataset]))
+        )
+        for dataset in sources
+    ]
+    transforms = [
+        FieldOperation(
+            kind=OperationKind.TRANSFORM,
+            name=name,
+            description=field.description,
+            inputs=tuple(_input(names, source) for source in sorted({edge.source for edge in field.edges})),
+            outputs=(field.name,),
+        )
+        for name, field in zip(transform_names(lineage), lineage.fields, strict=True)
+    ]
+    written = FieldOperation(
+        kind=OperationKind.WRITE,
+        name="write" if lineage.target is None else f"write {'.'.join(lineage.target)}",
+        dataset=lineage.target,
+        inputs=tuple(OperationInput(origin=one.name, field=one.outputs[0]) for one in transforms),
+    )
+    return [*reads, *transforms, written]
+
+
+def transform_names(lineage: FieldLineage) -> list[str]:
+    """A name for the transformation of each field; a query may have several columns of one name."""
+    counts: Counter[str] = Counter()
+    names: list[str] = []
+    for field in lineage.fields:
+        counts[field.name] += 1
+        count = counts[field.name]
+        names.append(f"make {field.name}" if count == 1 else f"make {field.name}, number {count}")
+    return names
+
+
+def _input(names: dict[Dataset, str], source: SourceField) -> OperationInput:
+    return OperationInput(origin=names[source.dataset], field=source.name)

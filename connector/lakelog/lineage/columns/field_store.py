@@ -1,0 +1,100 @@
+"""Documents of lineage of fields in the folder of a table: written once, before the first commit that names them.
+
+    <table>/lakelog/fields/<checksum>.json
+
+A document is never changed, and branches share it with the table. It is put there before a batch writes its first
+record or file: so a commit never names a document that is not there, and one that no commit names is left over from
+a batch that did not commit.
+
+A program of which only constants change, such as the day of a nightly statement, is one program: from its second form
+on its document has `?` in their places. A document of that form is written beside the first one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from lakelog.common.errors import CorruptDataError, NotFoundError
+from lakelog.filestore.metadata.tables import TableStore
+from lakelog.filestore.options import LINEAGE_FIELDS
+from lakelog.filestore.schema import TablePaths, TableSchema
+from lakelog.lineage.columns.constants import without_constants, without_secrets
+from lakelog.lineage.columns.field_documents import FieldDocument
+from lakelog.lineage.columns.field_edges import EdgeKind, all_of, along
+from lakelog.lineage.columns.field_lineage import FieldLineage, OutputField
+from lakelog.lineage.columns.plans.plan_fields import PlanFields
+from lakelog.lineage.records.record import BatchLineage, check_checksum
+
+_SUFFIX = ".json"
+
+
+def with_fields(lineage: BatchLineage, table: TableStore, found: PlanFields, **about: bool) -> BatchLineage:
+    """The record of a batch that names the lineage of its fields, whose document is in the table from now on.
+
+    `about` are members of the document. Without the option `lineage.fields` the record stays as it is.
+    """
+    if not LINEAGE_FIELDS.of(table.schema.options) or not (found.lineage.fields or found.lineage.dataset):
+        return lineage
+    return replace(lineage, fields=(_put_program(table, document_of(found, table.schema, **about)),))
+
+
+def document_of(found: PlanFields, schema: TableSchema, *, is_approximate: bool = False) -> FieldDocument:
+    """The document of a write into a table with this schema.
+
+    Columns of the rows that the table does not have decide which row wins, or are not written: they have the kind SORT
+    for all fields.
+    """
+    columns = {one.name: one for one in schema.fields}
+    spelled = {name.lower(): name for name in columns}
+    written: list[OutputField] = []
+    others = found.lineage.dataset
+    for one in found.lineage.fields:
+        name = one.name if one.name in columns else spelled.get(one.name.lower())
+        if name is None:
+            others = all_of((others, along(one.edges, EdgeKind.SORT)))
+        else:
+            written.append(one if name == one.name else replace(one, name=name))
+    ids: Mapping[str, int] = {one.name: columns[one.name].id for one in written}
+    lineage = without_secrets(FieldLineage(fields=tuple(written), dataset=others))
+    return FieldDocument(lineage=lineage, ids=ids, sources=found.tables, is_approximate=is_approximate)
+
+
+def _put_program(table: TableStore, document: FieldDocument) -> str:
+    """Write the document of a program, or of its form without constants if another form is there."""
+    form = replace(document, lineage=without_constants(document.lineage))
+    checksum, checksum_of_form = document.checksum, form.checksum
+    if checksum != checksum_of_form:
+        is_first = table.file_io.create_new(document_path(table, checksum_of_form), form.to_json().encode())
+        if not is_first and not table.file_io.exists(document_path(table, checksum)):
+            return checksum_of_form
+    return put_document(table, document)
+
+
+def put_document(table: TableStore, document: FieldDocument) -> str:
+    """Write a document unless the table has it; returns its checksum. Raises what the file system raises."""
+    checksum = document.checksum
+    table.file_io.create_new(document_path(table, checksum), document.to_json().encode())
+    return checksum
+
+
+def find_document(table: TableStore, checksum: str) -> FieldDocument | None:
+    """A document by its checksum; None if the table does not have it. Raises CorruptDataError, ValueError."""
+    path = document_path(table, checksum)
+    try:
+        data = table.file_io.read_bytes(path)
+    except NotFoundError:
+        return None
+    document = FieldDocument.from_json(data, path=path)
+    found = document.checksum
+    if found != checksum:
+        raise CorruptDataError(
+            f"{path} was changed: its content has checksum {found}. Delete it, and the next run of its job writes it "
+            "again"
+        )
+    return document
+
+
+def document_path(table: TableStore, checksum: str) -> str:
+    """The file of a document. Raises ValueError for a text that is no checksum."""
+    return f"{TablePaths(table.path).fields_dir}/{check_checksum(checksum)}{_SUFFIX}"
