@@ -111,7 +111,7 @@ def test_an_expression_without_one_of_its_children_is_caught(
     name: str, word: str, runs: OracleRuns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = slice(1, None) if name != "WindowExpression" else slice(0, 1)
-    monkeypatch.setitem(value_rules._RULES, name, lambda members, children: changed(name, members, children[kept]))
+    monkeypatch.setitem(value_rules.RULES, name, lambda members, children: changed(name, members, children[kept]))
     assert is_caught(runs, word)
 
 
