@@ -17,7 +17,7 @@ from lakelog.lineage.fields.questions.index_rows import (
 )
 from lakelog.lineage.fields.questions.operation_paths import operations_from, operations_to
 from lakelog.lineage.fields.questions.periods import Period
-from lakelog.lineage.page.cdap_answers import NamedColumn, Executed, Program
+from lakelog.lineage.page.cdap_answers import Executed, NamedColumn, Program
 from lakelog.lineage.page.cdap_levels import Access
 
 NO_JOB = "unnamed"
