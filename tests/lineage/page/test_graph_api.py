@@ -12,7 +12,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.support.lineage.demo_page import HOSTILE, WIDE, DemoHistories, demo_world, large_world
-from tests.support.lineage.known_world import START
+from tests.support.lineage.known_world import START, KnownWorld
 from tests.support.lineage.page_client import client_of
 
 
@@ -233,3 +233,18 @@ def test_a_wrong_request_has_its_status_and_its_text(
     client: TestClient, path: str, values: dict[str, str], status: int, text: str
 ) -> None:
     assert text in str(get(client, path, status, **values)["error"])
+
+
+def test_halves_of_characters_in_names_are_shown_as_escapes() -> None:
+    half = "half \ud800"
+    world = KnownWorld().table("db.s", half).table("db.t", "x")
+    world.write("db.t", {"x": [f"db.s.{half}"]}, sql={"x": half}, job=half, run=half)
+    client = client_of(world)
+    name = "half \\ud800"
+
+    [write] = get(
+        client, "/api/edge", fromNs="db", fromDataset="s", fromField=name, toNs="db", toDataset="t", toField="x"
+    )["writes"]
+    assert (write["job"], write["operations"]) == (name, [])  # no stored document has such names
+    path = "/v3/namespaces/db/datasets/t/fields/x/lineage"
+    assert client.get(path, params={"start": "0", "end": "now"}).json()["paths"] == []

@@ -100,12 +100,12 @@ def test_a_door_is_not_open_to_everyone(door: Door) -> None:
 def test_what_is_written_later_is_served_after_a_refresh(lake: Path) -> None:
     catalog = Catalog(lake)
     state = PageState(lambda: known_fields(catalog), refresh_seconds=0)
-    before = state.index().fingerprint
-    assert state.index().fingerprint == before
+    before = state.index().fingerprints
+    assert state.index().fingerprints == before
 
     write_fields(make_table(catalog, "db.new", "x"), {"x": [(catalog.load_table("db.report"), "total")]})
 
-    assert state.index().fingerprint != before
+    assert state.index().fingerprints != before
     state.close()
 
 

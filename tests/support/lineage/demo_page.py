@@ -7,7 +7,6 @@ names that are hard to show: a cycle, a table of 300 columns, edges that are opa
 from __future__ import annotations
 
 import argparse
-import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from lakelog.common.timestamps import utc_of
 from lakelog.lineage.columns.field_edges import Dataset
 from lakelog.lineage.page.page_app import page_app
 from lakelog.lineage.page.page_state import DatasetHistory, PageState
+from lakelog.lineage.page.serving import listening_socket
 from tests.support.lineage.known_world import MINUTE, START, KnownWorld
 
 HOSTILE = (
@@ -168,7 +168,7 @@ def large_world(datasets: int = 300, edges: int = 900, seed: int = 7) -> KnownWo
 def served(world: KnownWorld, *, port: int = 0, token: str | None = None) -> Iterator[str]:
     """A server on a port of this machine; gives its address."""
     state = PageState(world.known, histories=DemoHistories(), refresh_seconds=1.0)
-    listening = socket.create_server(("127.0.0.1", port))
+    listening = listening_socket("127.0.0.1", port)
     config = uvicorn.Config(page_app(state, token=token), log_level="warning", lifespan="off", access_log=False)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)

@@ -15,6 +15,7 @@ from lakelog.lineage.columns.questions.field_search import search
 from lakelog.lineage.page.edge_json import edge_to_json, fields_to_json
 from lakelog.lineage.page.exports import export
 from lakelog.lineage.page.graph_json import Json, graph_to_json, match_to_json
+from lakelog.lineage.page.json_answers import JsonAnswer
 from lakelog.lineage.page.page_state import PageState
 from lakelog.lineage.page.query_values import (
     DEPTH_MAX,
@@ -84,19 +85,20 @@ class _GraphApi:
     def __init__(self, state: PageState) -> None:
         self._state = state
 
-    def search(self, q: Text = None, limit: Text = None, offset: Text = None) -> Json:
+    def search(self, q: Text = None, limit: Text = None, offset: Text = None) -> Response:
         """Datasets and fields whose names contain a text, in any case; all datasets without it."""
         size = counted("limit", limit, default=50, least=1, most=LIMIT_MAX)
         begin = counted("offset", offset, default=0, least=0, most=NUMBER_MAX)
         total, found = search(self._state.index(), q or "", limit=size, offset=begin)
-        return {"total": total, "results": [match_to_json(one) for one in found]}
+        return JsonAnswer({"total": total, "results": [match_to_json(one) for one in found]})
 
-    def graph(self, query: Annotated[GraphQuery, Query()]) -> Json:
+    def graph(self, query: Annotated[GraphQuery, Query()]) -> Response:
         """The datasets and edges around a dataset or a field."""
         index, size = self._state.index(), _limit_in(query)
-        return graph_to_json(graph_answer(index, self._asked(index, query), limit=size), limit=size)
+        graph = graph_answer(index, self._asked(index, query), limit=size)
+        return JsonAnswer(graph_to_json(graph, limit=size))
 
-    def edge(self, query: Annotated[EdgeQuery, Query()]) -> Json:
+    def edge(self, query: Annotated[EdgeQuery, Query()]) -> Response:
         """The writes behind an edge: operations, SQL and runs."""
         index = self._state.index()
         source = index.dataset(dataset_in(query.fromNs, query.fromDataset, prefix="from"))
@@ -104,16 +106,16 @@ class _GraphApi:
         from_field = index.field(source, required("fromField", query.fromField))
         to_field = index.field(target, query.toField) if query.toField else None
         period = period_in(index, self._state, query.start, query.end)
-        return edge_to_json(index, from_field, target, to_field, period)
+        return JsonAnswer(edge_to_json(index, from_field, target, to_field, period))
 
-    def dataset(self, ns: Text = None, dataset: Text = None, limit: Text = None, before: Text = None) -> Json:
+    def dataset(self, ns: Text = None, dataset: Text = None, limit: Text = None, before: Text = None) -> Response:
         """The fields of a dataset, its tags and branches, and its snapshots, the newest first, in pages."""
         index = self._state.index()
         owner = index.dataset(dataset_in(ns, dataset))
         size = counted("limit", limit, default=50, least=1, most=LIMIT_MAX)
         behind = number("before", before, default=None, least=0, most=NUMBER_MAX)
         history = self._state.histories.history(owner.dataset, limit=size, before=behind)
-        return {
+        found = {
             "ns": owner.namespace,
             "dataset": owner.name,
             "fields": fields_to_json(index, owner),
@@ -122,14 +124,15 @@ class _GraphApi:
             "tags": list(history.tags),
             "branches": list(history.branches),
         }
+        return JsonAnswer(found)
 
-    def impact(self, query: Annotated[DatasetQuery, Query()]) -> Json:
+    def impact(self, query: Annotated[DatasetQuery, Query()]) -> Response:
         """Everything that is made from a field, or that it decides about."""
         index = self._state.index()
         names = query.ns, query.dataset, query.field
         depth = query.depth or str(DEPTH_MAX)
         question = question_in(self._state, index, names, direction=DOWN, depth=depth, kinds=query.kinds)
-        return {"rows": [_impact_row(row) for row in impact_answer(index, question).to_pylist()]}
+        return JsonAnswer({"rows": [_impact_row(row) for row in impact_answer(index, question).to_pylist()]})
 
     def export(self, query: Annotated[GraphQuery, Query()]) -> Response:
         """The graph as a file."""

@@ -14,7 +14,6 @@ from lakelog.common.errors import LakelogError
 from lakelog.lineage.columns.field_edges import Dataset
 from lakelog.lineage.columns.known_fields import KnownFields
 from lakelog.lineage.columns.questions.field_index import FieldIndex, build_index
-from lakelog.lineage.columns.questions.index_filling import fingerprint_of
 
 REFRESH_SECONDS = 10.0
 
@@ -102,7 +101,7 @@ class PageState:
     def _refresh(self) -> None:
         try:
             known = self._read()
-            if self._index is None or self._index.fingerprint != fingerprint_of(known):
+            if self._index is None or not self._index.follow(known):
                 built = build_index(known, self._file)
                 if self._before is not None:
                     self._before.close()

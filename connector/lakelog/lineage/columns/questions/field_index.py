@@ -15,12 +15,20 @@ from pathlib import Path
 from threading import Lock
 from typing import Any  # Any: the values of a row
 
-from lakelog.common.errors import InvalidRequestError, NotFoundError, UnavailableError
+from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError, UnavailableError
 from lakelog.common.quoting import listed, shown
 from lakelog.lineage.columns.field_documents import FieldDocument
 from lakelog.lineage.columns.field_edges import Dataset
 from lakelog.lineage.columns.known_fields import KnownFields
-from lakelog.lineage.columns.questions.index_filling import FINGERPRINT, VERSION_KEY, fill, fingerprint_of
+from lakelog.lineage.columns.questions.index_filling import (
+    FINGERPRINT,
+    RUNS_FINGERPRINT,
+    VERSION_KEY,
+    Fingerprints,
+    fill,
+    fingerprints_of,
+    put_runs,
+)
 from lakelog.lineage.columns.questions.index_rows import (
     IndexedDataset,
     IndexedEdge,
@@ -40,9 +48,9 @@ _NAMES_SHOWN = 5
 class FieldIndex:
     """Answers simple questions; `Walk` and others combine them. Threads may share it."""
 
-    def __init__(self, connection: sqlite3.Connection, fingerprint: str) -> None:
+    def __init__(self, connection: sqlite3.Connection, fingerprints: Fingerprints) -> None:
         """Use an index that is filled; `build_index` makes one."""
-        self.fingerprint = fingerprint
+        self.fingerprints = fingerprints
         self._connection = connection
         self._lock = Lock()
 
@@ -50,6 +58,17 @@ class FieldIndex:
         """Close the database."""
         with self._lock:
             self._connection.close()
+
+    def follow(self, known: KnownFields) -> bool:
+        """Take in what is known now, if only runs have gone on; False if the index has to be built again."""
+        found = fingerprints_of(known)
+        if found.lasting != self.fingerprints.lasting:
+            return False
+        if found.whole != self.fingerprints.whole:
+            with self._lock:
+                put_runs(self._connection, known, found)
+            self.fingerprints = found
+        return True
 
     def datasets(self, ids: Iterable[int] | None = None) -> list[IndexedDataset]:
         """Datasets by their ids, or all of them, by id."""
@@ -82,7 +101,7 @@ class FieldIndex:
     def find_field(self, owner: IndexedDataset, name: str) -> IndexedField | None:
         """A field by its present name."""
         rows = self._rows("SELECT * FROM fields WHERE dataset = ? AND name = ?", owner.id, _text(name))
-        return IndexedField(*rows[0]) if rows else None
+        return _field(rows[0]) if rows else None
 
     def field(self, owner: IndexedDataset, name: str) -> IndexedField:
         """A field by its present name. Raises NotFoundError, naming others."""
@@ -97,13 +116,13 @@ class FieldIndex:
     def fields(self, ids: Iterable[int]) -> dict[int, IndexedField]:
         """Fields by their ids."""
         rows = self._rows(f"SELECT * FROM fields WHERE id {_IN}", _json(ids))
-        return {row[0]: IndexedField(*row) for row in rows}
+        return {row[0]: _field(row) for row in rows}
 
     def fields_of(self, datasets: Iterable[int]) -> list[IndexedField]:
         """The fields of datasets: those of the present schemas in their order, then others."""
         order = "ORDER BY dataset, place IS NULL, place, id"
         rows = self._rows(f"SELECT * FROM fields WHERE dataset {_IN} {order}", _json(datasets))
-        return [IndexedField(*row) for row in rows]
+        return [_field(row) for row in rows]
 
     def edges_into(self, fields: Iterable[int]) -> list[IndexedEdge]:
         """The edges to fields."""
@@ -163,7 +182,10 @@ class FieldIndex:
         """A document; None if it is lost."""
         rows = self._rows("SELECT content FROM documents WHERE checksum = ?", checksum)
         content = rows[0][0] if rows else None
-        return None if content is None else FieldDocument.from_json(content, path=f"the document {checksum}")
+        try:
+            return None if content is None else FieldDocument.from_json(content, path=f"the document {checksum}")
+        except CorruptDataError:  # it has names that no stored document can have
+            return None
 
     def rows(self, text: str, *values: object) -> list[tuple[Any, ...]]:
         """The rows of a query of its own, such as a search."""
@@ -182,38 +204,39 @@ def build_index(known: KnownFields, path: str | Path | None = None) -> FieldInde
 
     Raises InvalidRequestError for a path that is no file, UnavailableError where the file cannot be written.
     """
-    fingerprint = fingerprint_of(known)
+    fingerprints = fingerprints_of(known)
     if path is None:
         connection = _connected(":memory:")
-        fill(connection, known, fingerprint)
-        return FieldIndex(connection, fingerprint)
+        fill(connection, known, fingerprints)
+        return FieldIndex(connection, fingerprints)
     file = Path(path)
     if file.exists() and not file.is_file():
         raise InvalidRequestError(f"the index of fields cannot be in {file}: it is not a regular file; name another")
-    connection = _fitting(file, fingerprint) or _rebuilt(file, known, fingerprint)
-    return FieldIndex(connection, fingerprint)
+    connection = _fitting(file, known, fingerprints) or _rebuilt(file, known, fingerprints)
+    return FieldIndex(connection, fingerprints)
 
 
-def _fitting(file: Path, fingerprint: str) -> sqlite3.Connection | None:
-    """The index in a file; None if it has to be built."""
+def _fitting(file: Path, known: KnownFields, fingerprints: Fingerprints) -> sqlite3.Connection | None:
+    """The index in a file, with the runs as they are now; None if it has to be built."""
     if not file.exists():
         return None
     connection = None
     try:
         connection = _connected(file)
         found = dict(connection.execute("SELECT key, value FROM meta").fetchall())
-        if found.get(VERSION_KEY) == str(VERSION) and found.get(FINGERPRINT) == fingerprint:
-            sound = connection.execute("PRAGMA quick_check").fetchone()
-            if sound == ("ok",):
-                return connection
-    except sqlite3.Error:
+        is_same = found.get(VERSION_KEY) == str(VERSION) and found.get(FINGERPRINT) == fingerprints.lasting
+        if is_same and connection.execute("PRAGMA quick_check").fetchone() == ("ok",):
+            if found.get(RUNS_FINGERPRINT) != fingerprints.whole:
+                put_runs(connection, known, fingerprints)
+            return connection
+    except (sqlite3.Error, KeyError):
         pass  # a file of another kind, or a damaged one
     if connection is not None:
         connection.close()
     return None
 
 
-def _rebuilt(file: Path, known: KnownFields, fingerprint: str) -> sqlite3.Connection:
+def _rebuilt(file: Path, known: KnownFields, fingerprints: Fingerprints) -> sqlite3.Connection:
     """A new index in place of the file: another process sees the one or the other."""
     try:
         handle, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
@@ -221,7 +244,7 @@ def _rebuilt(file: Path, known: KnownFields, fingerprint: str) -> sqlite3.Connec
         try:
             with closing(_connected(name)) as connection:
                 connection.execute("PRAGMA journal_mode = OFF")
-                fill(connection, known, fingerprint)
+                fill(connection, known, fingerprints)
             os.replace(name, file)  # noqa: PTH105  # the same call for a name
         except BaseException:
             with suppress(OSError):
@@ -235,13 +258,15 @@ def _rebuilt(file: Path, known: KnownFields, fingerprint: str) -> sqlite3.Connec
 
 
 def _connected(place: str | Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(place, check_same_thread=False)
-    connection.create_function("contains", 2, lambda name, part: part in name.casefold(), deterministic=True)
-    return connection
+    return sqlite3.connect(place, check_same_thread=False)
 
 
 def _dataset(row: Sequence[Any]) -> IndexedDataset:
     return IndexedDataset(row[0], row[1], row[2], row[3], row[4], bool(row[5]), row[6])
+
+
+def _field(row: Sequence[Any]) -> IndexedField:
+    return IndexedField(*row[:7])
 
 
 def _json(ids: Iterable[int]) -> str:
