@@ -26,7 +26,7 @@ EVERY = 9  # so many queries one is in the gate; the forms of the generated ones
 SAMPLE = 50
 JUDGED = Path(__file__).parent / "oracle" / "judged.json"
 # At least so many percent of the queries have rows, of the perturbations are visible, of the edges are seen.
-FLOORS = {"tpch": (95, 80, 98), "tpcds": (91, 80, 95), "generated": (88, 55, 75)}
+FLOORS = {"tpch": (95, 80, 98), "tpcds": (91, 80, 95), "forms": (98, 65, 95), "generated": (88, 55, 75)}
 
 
 @pytest.fixture(scope="module")
