@@ -21,12 +21,14 @@ from tests.lineage.fields.oracle.findings import Finding, compare, report_of, sa
 from tests.lineage.fields.oracle.oracle_runs import SUITES, OracleRuns, queries_of
 from tests.lineage.fields.oracle.perturbations import Observed
 from tests.lineage.fields.oracle.queries import OracleQuery
+from tests.lineage.fields.oracle.row_statements import STATEMENTS, case_of, changes_by, unexplained
+from tests.support.lineage.field_cases import CaseSession
 
 EVERY = 9  # so many queries one is in the gate; the forms of the generated ones repeat after 20
 SAMPLE = 50
 JUDGED = Path(__file__).parent / "oracle" / "judged.json"
 # At least so many percent of the queries have rows, of the perturbations are visible, of the edges are seen.
-FLOORS = {"tpch": (95, 80, 98), "tpcds": (91, 80, 95), "generated": (88, 55, 75)}
+FLOORS = {"tpch": (95, 80, 98), "tpcds": (91, 80, 95), "forms": (98, 65, 95), "generated": (88, 55, 75)}
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +83,25 @@ def test_a_sample_of_the_edges_that_nothing_shows_is_judged(runs: OracleRuns) ->
 def is_caught(runs: OracleRuns, word: str) -> bool:
     """Whether a generated query that has this word has an edge too few."""
     return any(runs.finding(query).missing for query in queries_of("generated") if word in query.text)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        pytest.param(one, marks=[] if at % EVERY == 0 else [pytest.mark.full], id=f"{at} {one.split()[0]}")
+        for at, one in enumerate(STATEMENTS)
+    ],
+)
+def test_what_a_row_statement_changes_has_an_edge(statement: str, case_session: CaseSession) -> None:
+    changes = {change for seed in range(2) for change in changes_by(statement, seed)}
+    assert changes
+    assert unexplained(changes, case_session.found(case_of(statement))) == []
+
+
+def test_a_change_by_a_row_statement_without_an_edge_is_reported() -> None:
+    changes = changes_by("UPDATE t SET a = b WHERE c = 'ONE'", 0)
+    assert unexplained(changes, {("t.b", "t.a", "IDENTITY", False)}) == [("t.c", "a")]
+    assert unexplained(changes, {("t.b", "t.a", "IDENTITY", False), ("t.c", "*", "FILTER", False)}) == []
 
 
 @pytest.mark.parametrize(

@@ -5,16 +5,24 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from tests.lineage.fields.oracle.generated_values import NUMBER, STRING, TABLES, Named, Values, kind_of
 from tests.lineage.fields.oracle.queries import OracleQuery
 
-SUITE = "generated"
+SUITE, FORMS = "generated", "forms"
+_WRITTEN = Path(__file__).parent / "forms.sql"
 
 
 def generated_queries(count: int) -> list[OracleQuery]:
     """The queries with the numbers below `count`; all forms are equally frequent."""
     return [OracleQuery(SUITE, f"g{number:03}", _text(number), TABLES) for number in range(count)]
+
+
+def written_queries() -> list[OracleQuery]:
+    """Queries over the same tables that are written by hand: forms that are too rare to generate, one per line."""
+    lines = _WRITTEN.read_text("utf-8").splitlines()
+    return [OracleQuery(FORMS, f"f{at:02}", line.removesuffix(";"), TABLES) for at, line in enumerate(lines, start=1)]
 
 
 def _text(number: int) -> str:

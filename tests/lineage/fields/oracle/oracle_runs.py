@@ -10,12 +10,12 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from tests.lineage.fields.oracle.findings import Finding, compare
-from tests.lineage.fields.oracle.generated import SUITE, generated_queries
+from tests.lineage.fields.oracle.generated import FORMS, SUITE, generated_queries, written_queries
 from tests.lineage.fields.oracle.perturbations import Observed, observe
 from tests.lineage.fields.oracle.queries import OracleQuery, suite_of_files
 from tests.lineage.fields.oracle.spark_edges import SuiteSession
 
-SUITES = ("tpch", "tpcds", SUITE)
+SUITES = ("tpch", "tpcds", FORMS, SUITE)
 GENERATED = 200
 TRIES = 3
 
@@ -23,7 +23,12 @@ TRIES = 3
 @cache
 def queries_of(suite: str) -> Sequence[OracleQuery]:
     """All queries of a suite."""
-    return generated_queries(GENERATED) if suite == SUITE else suite_of_files(suite)
+    match suite:
+        case "generated":
+            return generated_queries(GENERATED)
+        case "forms":
+            return written_queries()
+    return suite_of_files(suite)
 
 
 @dataclass(slots=True)

@@ -18,15 +18,15 @@ import duckdb
 import pyarrow as pa
 
 from tests.lineage.fields.oracle.constants import Value, constants_of
-from tests.lineage.fields.oracle.generated import SUITE
+from tests.lineage.fields.oracle.generated import FORMS, SUITE
 from tests.lineage.fields.oracle.queries import OracleQuery, SourceColumn
 from tests.lineage.fields.oracle.random_rows import Shape, random_tables, typed
 
-_SHAPES = [
+_SHAPES = (
     *(Shape(8, 120), Shape(4, 120), Shape(12, 300), Shape(3, 150), Shape(24, 100), Shape(2, 60), Shape(40, 60)),
     *(Shape(2, 250), Shape(60, 600)),
-]  # which of them gives rows depends on how many tables are joined and which counts are asked for
-_SHAPES_OF = {SUITE: [Shape(30, 0), Shape(8, 0), Shape(100, 0), Shape(4, 0)]}
+)  # which of them gives rows depends on how many tables are joined and which counts are asked for
+_SHAPES_OF = dict.fromkeys((SUITE, FORMS), (Shape(30, 0), Shape(8, 0), Shape(100, 0), Shape(4, 0)))
 _ROWS_WANTED = 2
 _SEEDS = 3
 
