@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from lakelog.lineage.columns.field_lineage import FieldLineage, OutputField
 from lakelog.lineage.columns.field_store import document_path, put_document
 from lakelog.lineage.records.declared import with_lineage
 from lakelog.lineage.records.record import BatchLineage
+from lakelog.lineage.tables.feeding import feed_catalog
 from lakelog.lineage.tables.known_runs import known_fields
 from lakelog.warehouse.lineage_tables import FIELD_EDGES, LINEAGE_OPERATIONS, LINEAGE_RUNS, OF_FIELDS
 from lakelog.warehouse.system_database import SystemDatabase
@@ -235,3 +237,36 @@ def test_old_runs_go_from_the_system_tables(catalog: Catalog) -> None:
     assert [row["checksum"] for row in stored["lineage_runs"]] == [newest]
     assert [row["checksum"] for row in stored["lineage_operations"]] == [newest]
     assert {row["checksum"] for row in stored["field_edges"]} == {newest}
+
+
+class FeedEndedError(Exception):
+    """A feed that ends here."""
+
+
+def test_a_feed_that_ends_after_any_step_is_finished_by_the_next(tmp_path: Path) -> None:
+    steps = 0
+    while True:
+        catalog = Catalog(tmp_path / str(steps), options={"data-lineage": "true"})
+        for name in ("db.source", "db.target"):
+            catalog.create_table(name, schema=SCHEMA, primary_keys=["id"])
+        table, left = catalog.load_table("db.target"), iter(range(steps))
+        commit(table, lineage(), batch=0)
+        commit(table, lineage(sql="b"), batch=1)
+
+        def count(_: str, left: Iterator[int] = left) -> None:
+            if next(left, None) is None:
+                raise FeedEndedError
+
+        before = known_fields(catalog)
+        try:
+            feed_catalog(catalog, count)
+        except FeedEndedError:
+            steps += 1
+        else:
+            break
+        assert known_fields(catalog) == before
+        feed(catalog)
+        assert known_fields(catalog) == before
+        stored = rows(catalog)
+        assert [len(stored[name]) for name in ("lineage_operations", "lineage_runs", "field_edges")] == [2, 2, 4]
+    assert steps >= 8
