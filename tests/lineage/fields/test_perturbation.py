@@ -24,7 +24,7 @@ from tests.lineage.fields.oracle.queries import OracleQuery
 from tests.lineage.fields.oracle.row_statements import STATEMENTS, case_of, changes_by, unexplained
 from tests.support.lineage.field_cases import CaseSession
 
-EVERY = 9  # so many queries one is in the gate; the forms of the generated ones repeat after 20
+EVERY = 11  # so many queries one is in the gate; the forms of the generated ones repeat after 20
 SAMPLE = 50
 JUDGED = Path(__file__).parent / "oracle" / "judged.json"
 # At least so many percent of the queries have rows, of the perturbations are visible, of the edges are seen.
