@@ -14,8 +14,8 @@ from openlineage.client.serde import Serde
 
 from lakelog.lineage.columns.field_edges import Dataset, EdgeKind, FieldEdge, SourceField
 from lakelog.lineage.columns.field_lineage import FieldLineage, OutputField
+from lakelog.lineage.foreign.foreign_events import lineage_of_event
 from lakelog.lineage.openlineage.field_facets import column_lineage_of, lineage_facet_of
-from lakelog.lineage.openlineage.foreign_events import lineage_of_event
 from tests.support.lineage.openlineage_schema import errors_of
 
 A, B, TARGET = Dataset("lake", "db.a"), Dataset("lake", "db.b"), Dataset("lake", "db.t")

@@ -20,8 +20,8 @@ from lakelog.lineage.columns.field_operations import FieldOperation as FieldOper
 from lakelog.lineage.columns.field_operations import OperationInput as OperationInput
 from lakelog.lineage.columns.field_operations import OperationKind as OperationKind
 from lakelog.lineage.columns.questions.field_answer import FieldAnswer as FieldAnswer
-from lakelog.lineage.openlineage.importing import ImportResult as ImportResult
-from lakelog.lineage.openlineage.importing import import_events as import_events
+from lakelog.lineage.foreign.importing import ImportResult as ImportResult
+from lakelog.lineage.foreign.importing import import_events as import_events
 from lakelog.lineage.pictures.around import table_graph as table_graph
 from lakelog.lineage.records.unreadable import UnreadableTable as UnreadableTable
 from lakelog.lineage.records.unreadable import unreadable_tables as unreadable_tables

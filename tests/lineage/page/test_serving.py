@@ -68,6 +68,15 @@ def test_a_warehouse_is_served_until_the_process_is_interrupted(lake: Path, tmp_
         found = get(address, "v3/namespaces/db/datasets/report/lineage/fields?start=0&end=now%2B1m")
         assert found == ["total"]
 
+        marked = get(address, "api/graph?ns=db&dataset=orders&field=amount&direction=down&wrong=1")["datasets"]
+        assert [(one["dataset"], one["tainted"]) for one in marked] == [
+            ("orders", {"from": 1, "lastClean": None}),
+            ("report", {"from": 1, "lastClean": None}),
+        ]
+        assert [one["tainted"] for one in marked[1]["fields"]] == [True]
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            get(address, "api/graph?ns=db&dataset=orders&field=amount&wrong=99")
+
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=60) == 0
         assert process.stderr is not None

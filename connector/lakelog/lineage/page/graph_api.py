@@ -29,6 +29,7 @@ from lakelog.lineage.page.query_values import (
     required,
 )
 
+ROWS_MAX = 10_000
 Text = Annotated[str | None, Query()]
 
 
@@ -55,7 +56,28 @@ class GraphQuery(DatasetQuery, RangeQuery):
     direction: str | None = Field(None, description="up, down or both.")
     limit: str | None = Field(None, description="Datasets at most; above it only the neighbours are listed.")
     at: str | None = Field(None, description="What made this snapshot, in place of start and end.")
+    wrong: str | None = Field(None, description="The root is wrong from this snapshot on: marks what it has reached.")
     format: str | None = Field(None, description="Of an export: json, csv or svg.")
+
+
+class SnapshotsQuery(BaseModel):
+    """The snapshots of a dataset; with `wrong` each says whether it was made from that snapshot of another table."""
+
+    ns: str | None = None
+    dataset: str | None = None
+    limit: str | None = Field(None, description="Snapshots at most.")
+    before: str | None = Field(None, description="Only snapshots before this one.")
+    wrong: str | None = Field(None, description="A wrong snapshot of the table that wrongNs and wrongDataset name.")
+    wrongNs: str | None = None
+    wrongDataset: str | None = None
+    wrongField: str | None = Field(None, description="The field that is wrong; the whole snapshot without one.")
+
+
+class ImpactQuery(DatasetQuery, RangeQuery):
+    """What is below a field."""
+
+    limit: str | None = Field(None, description="Rows at most.")
+    offset: str | None = Field(None, description="Rows to leave out.")
 
 
 class EdgeQuery(RangeQuery):
@@ -95,8 +117,13 @@ class _GraphApi:
     def graph(self, query: Annotated[GraphQuery, Query()]) -> Response:
         """The datasets and edges around a dataset or a field."""
         index, size = self._state.index(), _limit_in(query)
-        graph = graph_answer(index, self._asked(index, query), limit=size)
-        return JsonAnswer(graph_to_json(graph, limit=size))
+        question = self._asked(index, query)
+        wrong = number("wrong", query.wrong, default=None, least=0, most=NUMBER_MAX)
+        tainted = None
+        if wrong is not None:
+            field = None if question.field is None else question.field.name
+            tainted = self._state.histories.taints(index, question.dataset.dataset, field, wrong)
+        return JsonAnswer(graph_to_json(graph_answer(index, question, limit=size), limit=size, tainted=tainted))
 
     def edge(self, query: Annotated[EdgeQuery, Query()]) -> Response:
         """The writes behind an edge: operations, SQL and runs."""
@@ -108,31 +135,45 @@ class _GraphApi:
         period = period_in(index, self._state, query.start, query.end)
         return JsonAnswer(edge_to_json(index, from_field, target, to_field, period))
 
-    def dataset(self, ns: Text = None, dataset: Text = None, limit: Text = None, before: Text = None) -> Response:
+    def dataset(self, query: Annotated[SnapshotsQuery, Query()]) -> Response:
         """The fields of a dataset, its tags and branches, and its snapshots, the newest first, in pages."""
         index = self._state.index()
-        owner = index.dataset(dataset_in(ns, dataset))
-        size = counted("limit", limit, default=50, least=1, most=LIMIT_MAX)
-        behind = number("before", before, default=None, least=0, most=NUMBER_MAX)
+        owner = index.dataset(dataset_in(query.ns, query.dataset))
+        size = counted("limit", query.limit, default=50, least=1, most=LIMIT_MAX)
+        behind = number("before", query.before, default=None, least=0, most=NUMBER_MAX)
+        wrong = number("wrong", query.wrong, default=None, least=0, most=NUMBER_MAX)
         history = self._state.histories.history(owner.dataset, limit=size, before=behind)
-        found = {
-            "ns": owner.namespace,
-            "dataset": owner.name,
-            "fields": fields_to_json(index, owner),
-            "snapshots": list(history.snapshots),
-            "next": history.next,
-            "tags": list(history.tags),
-            "branches": list(history.branches),
-        }
-        return JsonAnswer(found)
+        snapshots = list(history.snapshots)
+        if wrong is not None:
+            source = index.dataset(dataset_in(query.wrongNs, query.wrongDataset, prefix="wrong"))
+            taints = self._state.histories.taints(index, source.dataset, query.wrongField or None, wrong)
+            found = taints.get(owner.dataset)
+            tainted = frozenset[int]() if found is None else found.snapshots
+            snapshots = [{**one, "tainted": one["id"] in tainted} for one in snapshots]
+        return JsonAnswer(
+            {
+                "ns": owner.namespace,
+                "dataset": owner.name,
+                "fields": fields_to_json(index, owner),
+                "snapshots": snapshots,
+                "next": history.next,
+                "tags": list(history.tags),
+                "branches": list(history.branches),
+            }
+        )
 
-    def impact(self, query: Annotated[DatasetQuery, Query()]) -> Response:
-        """Everything that is made from a field, or that it decides about."""
+    def impact(self, query: Annotated[ImpactQuery, Query()]) -> Response:
+        """Everything that is made from a field, or that it decides about; the nearest first, in pages."""
         index = self._state.index()
         names = query.ns, query.dataset, query.field
         depth = query.depth or str(DEPTH_MAX)
-        question = question_in(self._state, index, names, direction=DOWN, depth=depth, kinds=query.kinds)
-        return JsonAnswer({"rows": [_impact_row(row) for row in impact_answer(index, question).to_pylist()]})
+        size = counted("limit", query.limit, default=ROWS_MAX, least=1, most=ROWS_MAX)
+        begin = counted("offset", query.offset, default=0, least=0, most=NUMBER_MAX)
+        times = query.start, query.end, None
+        question = question_in(self._state, index, names, direction=DOWN, depth=depth, times=times, kinds=query.kinds)
+        found = impact_answer(index, question)
+        rows = found.slice(min(begin, found.num_rows), size).to_pylist()
+        return JsonAnswer({"total": found.num_rows, "rows": [_impact_row(row) for row in rows]})
 
     def export(self, query: Annotated[GraphQuery, Query()]) -> Response:
         """The graph as a file."""

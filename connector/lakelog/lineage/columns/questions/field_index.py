@@ -59,6 +59,10 @@ class FieldIndex:
         with self._lock:
             self._connection.close()
 
+    def __del__(self) -> None:
+        """Close the database once no question needs it any more."""
+        self._connection.close()
+
     def follow(self, known: KnownFields) -> bool:
         """Take in what is known now, if only runs have gone on; False if the index has to be built again."""
         found = fingerprints_of(known)

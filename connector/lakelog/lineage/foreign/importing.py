@@ -18,7 +18,7 @@ from lakelog.lineage.columns.field_documents import FieldDocument, SourceTable
 from lakelog.lineage.columns.field_edges import Dataset, Edges, FieldEdge, SourceField
 from lakelog.lineage.columns.field_lineage import FieldLineage
 from lakelog.lineage.columns.field_runs import FieldRun, RunKey, put_run
-from lakelog.lineage.openlineage.foreign_events import ForeignLineage, OnUnreadable, read_events
+from lakelog.lineage.foreign.foreign_events import ForeignLineage, OnUnreadable, read_events
 from lakelog.lineage.records.unreadable import readable_tables
 from lakelog.lineage.tables.feeding_fields import put_foreign
 from lakelog.warehouse.system_database import SystemDatabase
