@@ -29,7 +29,7 @@ new PerformanceObserver((list) => window.tasks.push(...list.getEntries().map((ta
 """
 
 
-def run(folder: Path, is_small: bool) -> dict[str, object]:
+def run(_: Path, is_small: bool) -> dict[str, object]:
     """The figures, each the median or the longest of some rounds."""
     rounds = 3 if is_small else 20
     with running_chromium() as browser, page_server(made_world()) as address:

@@ -52,7 +52,9 @@ def watched(page: Page) -> Iterator[Page]:
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on(
         "console",
-        lambda line: complaints.append(line.text) if line.type in ("error", "warning") and REFUSED not in line.text else None,
+        lambda line: (
+            complaints.append(line.text) if line.type in ("error", "warning") and REFUSED not in line.text else None
+        ),
     )
     yield page
     page.close()

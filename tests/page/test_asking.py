@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.support.page.driving import box, marked, open_page, row
 
@@ -79,7 +79,9 @@ def test_a_range_of_time_is_asked_for_in_seconds(page: Page, address: str) -> No
     page.get_by_label("Until").fill("2020-01-02T10:00")
     page.get_by_role("button", name="Apply").click()
     expect(page.locator("#drawn")).to_have_text("No lineage: from 2020-01-01 10:00 until 2020-01-02 10:00.")
-    start, end = page.evaluate("() => ['start', 'end'].map((name) => Number(new URLSearchParams(location.search).get(name)))")
+    start, end = page.evaluate(
+        "() => ['start', 'end'].map((name) => Number(new URLSearchParams(location.search).get(name)))"
+    )
     assert end - start == 86_400
 
 
@@ -123,10 +125,18 @@ def test_a_column_in_the_middle_has_its_own_lineage_alone(page: Page, address: s
 
 def test_a_slow_answer_does_not_overwrite_a_later_one(page: Page, address: str) -> None:
     open_page(page, address)
-    page.route("**/api/graph?*depth=3*", lambda route: page.wait_for_timeout(400) or route.continue_())
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/api/graph?*depth=3*", hold)
     page.keyboard.press("]")
+    expect(page.locator("#depth")).to_contain_text("3 hops")
     page.keyboard.press("[")
     expect(page.locator("#drawn")).to_have_text("8 datasets, 29 edges, all time.")
+    assert len(held) == 1
+    held[0].continue_()
     page.wait_for_load_state("networkidle")
     expect(page.locator("#drawn")).to_have_text("8 datasets, 29 edges, all time.")
     page.unroute_all()

@@ -17,7 +17,7 @@ def test_an_edge_shows_operations_sql_job_runs_and_snapshots(page: Page, address
     expect(drawer.locator(".write > h3")).to_contain_text("load_orders")
     assert drawer.locator(".operations .kind").all_text_contents() == ["read", "transform", "write"]
     expect(drawer.locator(".facts tbody tr")).to_have_count(2)
-    expect(drawer.locator(".facts tbody tr").first).to_contain_text("25–34")
+    expect(drawer.locator(".facts tbody tr").first).to_contain_text("25\u201334")
 
 
 def test_the_ends_of_an_edge_lead_to_their_columns(page: Page, address: str) -> None:
@@ -42,7 +42,7 @@ def test_a_table_shows_its_snapshots_and_what_made_each(page: Page, address: str
     newest = page.locator(".snapshot").first
     expect(newest).to_contain_text("daily_revenue")
     expect(newest).to_contain_text("72,180 rows")
-    expect(newest).to_contain_text("staging.orders 61–62")
+    expect(newest).to_contain_text("staging.orders 61\u201362")
     assert page.locator("#drawer .ref").all_text_contents() == ["month_endtag of 30", "v1tag of 8", "auditbranch"]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from playwright.sync_api import Page
 
@@ -10,7 +12,9 @@ LAY_OUT = """async ([seed, boxes, edges, isCyclic]) => {
   const {layOut} = await import('/static/layout/layout.js');
   let state = seed;
   const random = (below) => (state = (state * 1103515245 + 12345) % 2147483648) % below;
-  const items = Array.from({length: boxes}, (_, at) => ({key: `${at}`, hop: Math.floor(at / 8), height: 60 + random(12) * 24}));
+  const items = Array.from({length: boxes}, (_, at) => (
+    {key: `${at}`, hop: Math.floor(at / 8), height: 60 + random(12) * 24}
+  ));
   const links = Array.from({length: edges}, () => {
     let [one, other] = [random(boxes), random(boxes)];
     if (!isCyclic && one > other) [one, other] = [other, one];
@@ -38,7 +42,7 @@ def test_boxes_do_not_overlap_and_lie_in_the_picture(page: Page, address: str, s
         assert -1 <= box["y"] <= made["height"] - box["height"] + 1
     for column in columns.values():
         column.sort()
-        assert all(below[0] - above[1] >= 11 for above, below in zip(column, column[1:], strict=False))
+        assert all(below[0] - above[1] >= 11 for above, below in pairwise(column))
 
 
 @pytest.mark.parametrize("seed", range(1, 7))

@@ -29,13 +29,15 @@ WEAK = """() => {
   const groundOf = (element) => {
     const grounds = [];
     for (let at = element; at; at = at.parentElement) grounds.push(parse(getComputedStyle(at).backgroundColor));
-    return grounds.reverse().reduce((below, top) => over(top, below), parse(getComputedStyle(document.body).backgroundColor));
+    const body = parse(getComputedStyle(document.body).backgroundColor);
+    return grounds.reverse().reduce((below, top) => over(top, below), body);
   };
   const weak = [];
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   for (let node = walker.nextNode(); node; node = walker.nextNode()) {
     const element = node.parentElement;
-    if (!node.textContent.trim() || !element.checkVisibility({opacityProperty: true, visibilityProperty: true})) continue;
+    const isSeen = element.checkVisibility({opacityProperty: true, visibilityProperty: true});
+    if (!node.textContent.trim() || !isSeen) continue;
     if (element.closest('.unseen, script, style, noscript, :disabled, option')) continue;
     const ground = groundOf(element);
     const [one, other] = [light(over(parse(getComputedStyle(element).color), ground)), light(ground)];

@@ -1,4 +1,4 @@
-"""What is seen first: datasets to choose from, boxes with the columns that have lineage, or a list of what is too much."""
+"""What is seen first: datasets to choose from, boxes of columns with lineage, or a list of what is too much."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_all_columns_of_a_box_are_shown_on_demand_and_hidden_again(page: Page, a
     box(page, "staging", "orders").get_by_role("button", name="All").click()
     expect(row(page, "staging", "orders", "source_file")).to_be_visible()
     assert len(rows_of(page, "staging", "orders")) == 8
-    box(page, "staging", "orders").get_by_role("button", name="With lineage").click()
+    box(page, "staging", "orders").get_by_role("button", name="Fewer").click()
     expect(row(page, "staging", "orders", "source_file")).to_have_count(0)
 
 
@@ -73,7 +73,9 @@ def test_a_column_says_how_many_of_its_edges_are_drawn(page: Page, address: str)
 
 def test_too_many_datasets_are_a_list_with_a_sentence_and_a_filter(page: Page, address: str) -> None:
     page.goto(f"{address}/?ns=hub&dataset=calendar")
-    expect(page.locator("#list")).to_contain_text("A picture of more than 60 boxes is hard to read, so they are listed.")
+    expect(page.locator("#list")).to_contain_text(
+        "A picture of more than 60 boxes is hard to read, so they are listed."
+    )
     expect(page.locator("#graph")).to_be_hidden()
     page.get_by_label("Filter the datasets by name").fill("fact_33")
     expect(page.locator(".dataset")).to_have_count(10)

@@ -9,14 +9,18 @@ from playwright.sync_api import Page, expect
 
 from tests.support.page.driving import IS_DRAWN, box, focus_graph, marked, open_page, row
 
-SEEN = """() => ({
-  boxes: [...document.querySelectorAll('.box')].filter((box) => box.checkVisibility()).map((box) => [box.dataset.key, box.getBoundingClientRect().toJSON()]),
-  rows: [...document.querySelectorAll('.row')].map((row) => [row.dataset.key, row.dataset.side ?? '']),
+SEEN = """() => {
+ const all = (selector) => [...document.querySelectorAll(selector)];
+ return {
+  boxes: all('.box').filter((box) => box.checkVisibility())
+    .map((box) => [box.dataset.key, box.getBoundingClientRect().toJSON()]),
+  rows: all('.row').filter((row) => row.checkVisibility()).map((row) => [row.dataset.key, row.dataset.side ?? '']),
   drawer: document.getElementById('drawer').innerText.replace(/\\d\\d:\\d\\d/g, ''),
-  tree: [...document.querySelectorAll('.tree-row')].map((row) => [row.innerText, row.getAttribute('aria-selected')]),
+  tree: all('.tree-row').map((row) => [row.innerText, row.getAttribute('aria-selected')]),
   line: document.getElementById('line').innerText,
-  controls: [...document.querySelectorAll('#controls input, #controls select, .filter input')].map((input) => [input.value, input.checked]),
-})"""
+  controls: all('#controls input, #controls select, .filter input')
+    .map((input) => [input.value, input.checked]),
+};}"""
 
 
 def lock_a_column(page: Page) -> None:
@@ -59,9 +63,7 @@ def read_the_table(page: Page) -> None:
     page.locator(".tree-row", has_text="staging").first.click()
 
 
-@pytest.mark.parametrize(
-    "do", [lock_a_column, open_an_edge, fold_and_unfold, narrow, move_the_picture, read_the_table]
-)
+@pytest.mark.parametrize("do", [lock_a_column, open_an_edge, fold_and_unfold, narrow, move_the_picture, read_the_table])
 def test_a_copied_url_shows_the_same(page: Page, address: str, do: Callable[[Page], None]) -> None:
     open_page(page, address)
     start = page.url

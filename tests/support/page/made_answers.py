@@ -33,37 +33,36 @@ class MadeAnswers:
     def search(self, query: Query) -> object:
         """Datasets and columns whose name contains the string."""
         asked, limit, offset = query.get("q", "").lower(), int(query.get("limit", "50")), int(query.get("offset", "0"))
-        found: list[dict[str, object]] = [
-            {"ns": ns, "dataset": name, "field": None, "type": None, "foreign": (ns, name) in self.world.foreign, "hasLineage": True}
-            for ns, name in self.world.columns
-            if asked in name.lower()
-        ]
+        found = [self._found(name, None, None) for name in self.world.columns if asked in name[1].lower()]
         if asked:
             found += [
-                {"ns": ns, "dataset": name, "field": column, "type": kind, "foreign": (ns, name) in self.world.foreign,
-                 "hasLineage": (ns, name, column) in self._with_lineage}
-                for (ns, name), columns in self.world.columns.items()
+                self._found(name, column, kind)
+                for name, columns in self.world.columns.items()
                 for column, kind in columns.items()
                 if asked in column.lower()
-            ]  # fmt: skip
+            ]
         return {"total": len(found), "results": found[offset : offset + limit]}
+
+    def _found(self, name: Name, column: str | None, kind: str | None) -> dict[str, object]:
+        has_lineage = column is None or (*name, column) in self._with_lineage
+        named = {"ns": name[0], "dataset": name[1], "field": column, "type": kind}
+        return named | {"foreign": name in self.world.foreign, "hasLineage": has_lineage}
 
     def graph(self, query: Query) -> object:
         """The datasets and edges around a dataset or a column."""
-        root = query["ns"], query["dataset"]
+        root, column = (query["ns"], query["dataset"]), query.get("field") or None
         if root not in self.world.columns:
             raise LookupError(f"there is no dataset {root[1]!r} in {root[0]!r}")
-        column = query.get("field") or None
         edges = [edge for edge in self.world.edges if _in_time(edge, query)]
         if query.get("kinds") == "direct":
             edges = [edge for edge in edges if edge.is_direct]
-        depth, limit = int(query.get("depth", "2")), int(query.get("limit", "60"))
-        hops: dict[Name, int] = {root: 0}
-        kept: list[MadeEdge] = []
-        for sign, asked in ((-1, "up"), (1, "down")):
-            if query.get("direction", "both") in (asked, "both"):
-                kept += self._reached(edges, root, column, sign, depth, hops)
-        kept = list(dict.fromkeys(kept))
+        starts: set[Field] = {(*root, name) for name in self.world.columns[root] if column in (None, name)}
+        walk = Walk(self.world, edges, int(query.get("depth", "2")))
+        for side in ("up", "down"):
+            if query.get("direction", "both") in (side, "both"):
+                walk.go(starts, is_up=side == "up")
+        hops, kept = {root: 0} | walk.hops, list(dict.fromkeys(walk.kept))
+        limit = int(query.get("limit", "60"))
         answer: dict[str, object] = {
             "root": {"ns": root[0], "dataset": root[1], "field": column},
             "total": len(hops),
@@ -71,62 +70,38 @@ class MadeAnswers:
             "tooMany": len(hops) > limit,
         }
         if len(hops) > limit:
-            neighbours = [
-                {"ns": ns, "dataset": name, "hop": hop, "fields": _fields_of((ns, name), kept)}
-                for (ns, name), hop in sorted(hops.items(), key=lambda pair: (abs(pair[1]), pair))
-                if hop
-            ]
-            return answer | {
-                "datasets": [self._box(root, 0, 0, [], edges, {root})],
-                "edges": [],
-                "datasetEdges": [],
-                "neighbours": neighbours,
-            }
+            return answer | self._neighbours(root, hops, kept)
         ids = {name: at for at, name in enumerate(hops)}
+        more_up = {edge.target for edge in edges if edge.source[:2] not in hops}
+        more_down = {edge.source[:2] for edge in edges if edge.target not in hops}
+        boxes = [self._box(name, at, hops[name], kept) for name, at in ids.items()]
+        for box, name in zip(boxes, ids, strict=True):
+            box |= {"moreUp": name in more_up, "moreDown": name in more_down}
+        by_rows = [edge for edge in kept if not edge.column]
         return answer | {
-            "datasets": [self._box(name, at, hops[name], kept, edges, hops) for name, at in ids.items()],
+            "datasets": boxes,
             "edges": [_edge_json(edge, ids) for edge in kept if edge.column],
             "datasetEdges": [
-                {"source": [ids[edge.source[:2]], edge.source[2]], "target": ids[edge.target], "kinds": list(edge.kinds)}
-                for edge in kept
-                if not edge.column
+                {"source": _end(edge.source, ids), "target": ids[edge.target], "kinds": list(edge.kinds)}
+                for edge in by_rows
             ],
         }
 
-    def _reached(
-        self, edges: Iterable[MadeEdge], root: Name, column: str | None, sign: int, depth: int, hops: dict[Name, int]
-    ) -> Iterable[MadeEdge]:
-        front: set[Field] = {(*root, name) for name in self.world.columns[root] if column in (None, name)}
-        by_end: dict[Field | Name, list[MadeEdge]] = {}
-        for edge in edges:
-            end: Field | Name = edge.source
-            if sign < 0:
-                end = (*edge.target, edge.column) if edge.column else edge.target
-            by_end.setdefault(end, []).append(edge)
-        seen = set(front)
-        for hop in range(1, depth + 1):
-            ends: set[Field | Name] = set(front)
-            if sign < 0:
-                ends |= {(ns, name) for ns, name, _ in front}
-            after: set[Field] = set()
-            for edge in (edge for end in sorted(ends) for edge in by_end.get(end, ())):
-                yield edge
-                other = edge.source[:2] if sign < 0 else edge.target
-                hops.setdefault(other, sign * hop)
-                if sign < 0:
-                    after.add(edge.source)
-                else:
-                    names = [edge.column] if edge.column else list(self.world.columns[other])
-                    after |= {(*other, name) for name in names}
-            front = after - seen
-            seen |= front
+    def _neighbours(self, root: Name, hops: Mapping[Name, int], kept: Iterable[MadeEdge]) -> dict[str, object]:
+        nearest = sorted(hops.items(), key=lambda pair: (abs(pair[1]), pair))
+        return {
+            "datasets": [self._box(root, 0, 0, []) | {"moreUp": True, "moreDown": True}],
+            "edges": [],
+            "datasetEdges": [],
+            "neighbours": [
+                {"ns": name[0], "dataset": name[1], "hop": hop, "fields": len(_columns_of(name, kept))}
+                for name, hop in nearest
+                if hop
+            ],
+        }
 
-    def _box(
-        self, name: Name, at: int, hop: int, kept: Iterable[MadeEdge], edges: Iterable[MadeEdge], drawn: Iterable[Name]
-    ) -> dict[str, object]:
-        columns = self.world.columns[name]
-        shown = {edge.source[2] for edge in kept if edge.source[:2] == name}
-        shown |= {edge.column for edge in kept if edge.target == name and edge.column}
+    def _box(self, name: Name, at: int, hop: int, kept: Iterable[MadeEdge]) -> dict[str, object]:
+        columns, shown = self.world.columns[name], _columns_of(name, kept)
         box: dict[str, object] = {
             "id": at,
             "ns": name[0],
@@ -136,8 +111,6 @@ class MadeAnswers:
             "fieldCount": len(columns),
             "shown": len(shown),
             "fields": [self._field(name, column) for column in columns if column in shown],
-            "moreUp": any(edge.target == name and edge.source[:2] not in drawn for edge in edges),
-            "moreDown": any(edge.source[:2] == name and edge.target not in drawn for edge in edges),
         }
         if name in self.world.tainted:
             first, clean = self.world.tainted[name]
@@ -145,12 +118,8 @@ class MadeAnswers:
         return box
 
     def _field(self, name: Name, column: str) -> dict[str, object]:
-        row: dict[str, object] = {
-            "name": column,
-            "type": self.world.columns[name][column],
-            "state": "present",
-            "generated": False,
-        }
+        kind = self.world.columns[name][column]
+        row: dict[str, object] = {"name": column, "type": kind, "state": "present", "generated": False}
         return row | ({"tainted": True} if (*name, column) in self.world.tainted_fields else {})
 
     def edge(self, query: Query) -> object:
@@ -186,28 +155,62 @@ class MadeAnswers:
     def impact(self, query: Query) -> object:
         """What is made of a column, hop by hop."""
         front: set[Field] = {(query["ns"], query["dataset"], query["field"])}
-        rows = []
+        rows: list[object] = []
         seen = set(front)
         for hop in range(1, int(query.get("depth", "20")) + 1):
-            found = [edge for edge in self.world.edges if edge.source in front and edge.column]
-            front = {(*edge.target, edge.column) for edge in found if edge.column} - seen
+            found: dict[Field, list[MadeEdge]] = {}
+            for edge in self.world.edges:
+                if edge.source in front and edge.column and (*edge.target, edge.column) not in seen:
+                    found.setdefault((*edge.target, edge.column), []).append(edge)
+            front = set(found)
             seen |= front
-            rows += [
-                {"ns": ns, "dataset": name, "field": column, "hop": hop, "direct": True,
-                 "kinds": sorted({kind for edge in found if (*edge.target, edge.column) == (ns, name, column) for kind in edge.kinds}),
-                 "jobs": sorted({edge.job for edge in found if (*edge.target, edge.column) == (ns, name, column)})}
-                for ns, name, column in sorted(front)
-            ]  # fmt: skip
+            rows += [_impact_row(end, hop, found[end]) for end in sorted(front)]
         return {"rows": rows}
 
 
-def _fields_of(name: Name, edges: Iterable[MadeEdge]) -> int:
-    return len({edge.column for edge in edges if edge.target == name} | {edge.source for edge in edges if edge.source[:2] == name})
+class Walk:
+    """What is reached from some columns, hop by hop: the edges, and how far away each dataset is."""
+
+    def __init__(self, world: World, edges: Iterable[MadeEdge], depth: int) -> None:
+        self._world, self._edges, self._depth = world, list(edges), depth
+        self.hops: dict[Name, int] = {}
+        self.kept: list[MadeEdge] = []
+
+    def go(self, starts: set[Field], *, is_up: bool) -> None:
+        """Walk in one direction. What decides about rows is reached from each column of its dataset."""
+        by_end: dict[Field | Name, list[MadeEdge]] = {}
+        for edge in self._edges:
+            target: Field | Name = (*edge.target, edge.column) if edge.column else edge.target
+            by_end.setdefault(target if is_up else edge.source, []).append(edge)
+        front, seen = set(starts), set(starts)
+        for hop in range(1, self._depth + 1):
+            ends: set[Field | Name] = set(front)
+            if is_up:
+                ends |= {(ns, name) for ns, name, _ in front}
+            found = [edge for end in sorted(ends) for edge in by_end.get(end, ())]
+            self.kept += found
+            for edge in found:
+                self.hops.setdefault(edge.source[:2] if is_up else edge.target, -hop if is_up else hop)
+            front = {end for edge in found for end in ([edge.source] if is_up else self._made(edge))} - seen
+            seen |= front
+
+    def _made(self, edge: MadeEdge) -> list[Field]:
+        columns = [edge.column] if edge.column else list(self._world.columns[edge.target])
+        return [(*edge.target, column) for column in columns]
+
+
+def _columns_of(name: Name, edges: Iterable[MadeEdge]) -> set[str]:
+    made = {edge.column for edge in edges if edge.target == name and edge.column}
+    return made | {edge.source[2] for edge in edges if edge.source[:2] == name}
+
+
+def _end(source: Field, ids: Mapping[Name, int]) -> list[object]:
+    return [ids[source[:2]], source[2]]
 
 
 def _edge_json(edge: MadeEdge, ids: Mapping[Name, int]) -> dict[str, object]:
     return {
-        "source": [ids[edge.source[:2]], edge.source[2]],
+        "source": _end(edge.source, ids),
         "target": [ids[edge.target], edge.column],
         "kinds": list(edge.kinds),
         "masked": edge.masked,
@@ -217,27 +220,51 @@ def _edge_json(edge: MadeEdge, ids: Mapping[Name, int]) -> dict[str, object]:
     }
 
 
+def _impact_row(end: Field, hop: int, edges: Iterable[MadeEdge]) -> dict[str, object]:
+    kinds, jobs = {kind for edge in edges for kind in edge.kinds}, {edge.job for edge in edges}
+    named = {"ns": end[0], "dataset": end[1], "field": end[2], "hop": hop}
+    return named | {"direct": True, "kinds": sorted(kinds), "jobs": sorted(jobs)}
+
+
 def _write(edge: MadeEdge) -> dict[str, object]:
     last = time.time() - edge.age_days * DAY
     end = {"origin": edge.source[1], "field": edge.source[2]}
     made = {"origin": edge.target[1], "field": edge.column}
-    source, target = ({"ns": name[0], "dataset": name[1]} for name in (edge.source[:2], edge.target))
+    how = f"{edge.column} = {edge.kinds[0].lower()}({edge.source[2]})"
     operations = [
-        {"kind": "READ", "name": f"read {edge.source[1]}", "description": "Reads the source.", "dataset": source, "inputs": [], "outputs": [end]},
-        {"kind": "TRANSFORM", "name": f"make {edge.column}", "description": f"{edge.column} = {edge.kinds[0].lower()}({edge.source[2]})",
-         "dataset": None, "inputs": [end], "outputs": [made]},
-        {"kind": "WRITE", "name": f"write {edge.target[1]}", "description": "Writes the table.", "dataset": target, "inputs": [made], "outputs": []},
-    ]  # fmt: skip
-    runs = [
-        {"run": f"7f0c2a{at:02}-5d1e-4a8f-9a70-3f6d2b9c1e4a", "query": edge.job, "firstBatch": at * 40, "lastBatch": at * 40 + 39,
-         "firstTime": _iso(last - (at + 1) * DAY), "lastTime": _iso(last - at * DAY),
-         "firstSnapshot": max(1, 25 - at * 10), "lastSnapshot": 34 - at * 10}
-        for at in range(2)
-    ]  # fmt: skip
+        _operation("READ", f"read {edge.source[1]}", "Reads the source.", edge.source[:2], [], [end]),
+        _operation("TRANSFORM", f"make {edge.column}", how, None, [end], [made]),
+        _operation("WRITE", f"write {edge.target[1]}", "Writes the table.", edge.target, [made], []),
+    ]
     return {
-        "checksum": "9b1c63f0d2", "job": edge.job, "operations": operations, "sql": edge.sql, "kinds": list(edge.kinds),
-        "approximate": edge.approximate, "opaque": edge.opaque, "runs": runs,
-    }  # fmt: skip
+        "checksum": "9b1c63f0d2",
+        "job": edge.job,
+        "operations": operations,
+        "sql": edge.sql,
+        "kinds": list(edge.kinds),
+        "approximate": edge.approximate,
+        "opaque": edge.opaque,
+        "runs": [_run(edge.job, at, last) for at in range(2)],
+    }
+
+
+def _operation(kind: str, name: str, words: str, dataset: Name | None, *ends: list[object]) -> object:
+    named = None if dataset is None else {"ns": dataset[0], "dataset": dataset[1]}
+    made = {"kind": kind, "name": name, "description": words, "dataset": named}
+    return made | dict(zip(("inputs", "outputs"), ends, strict=True))
+
+
+def _run(job: str, at: int, last: float) -> dict[str, object]:
+    return {
+        "run": f"7f0c2a{at:02}-5d1e-4a8f-9a70-3f6d2b9c1e4a",
+        "query": job,
+        "firstBatch": at * 40,
+        "lastBatch": at * 40 + 39,
+        "firstTime": _iso(last - (at + 1) * DAY),
+        "lastTime": _iso(last - at * DAY),
+        "firstSnapshot": max(1, 25 - at * 10),
+        "lastSnapshot": 34 - at * 10,
+    }
 
 
 def _snapshot(at: int, jobs: list[MadeEdge], tainted_from: int | None) -> dict[str, object]:

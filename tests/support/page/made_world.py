@@ -1,7 +1,8 @@
 """A made lineage for the tests and the benchmark of the page: a shop, and what is hard to draw.
 
-`shop` is what a user has; `wide` has 300 columns; `hub` has more neighbours than are drawn; `ring` goes in a circle;
-`odd` has names that would break a page which takes them for HTML; `big` is 300 datasets with 900 edges.
+The shop is what a user has, from Kafka to a report. `wide` has 300 columns; `hub` has more neighbours than are drawn;
+`ring` goes in a circle; `odd` has names that would break a page which takes them for HTML; `big` is 300 datasets with
+900 edges.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 DAY = 86_400
 HOSTILE = (
@@ -18,7 +20,10 @@ HOSTILE = (
     "x" * 500,
     "a/b?c=d#e%2F",
     "  blanks  ",
+    "line\nbreak\ttab",
 )
+
+SHOWN = [name.replace("\n", "\u240a").replace("\t", "\u2409") for name in HOSTILE]  # on one line
 
 Field = tuple[str, str, str]  # namespace, dataset, column
 Name = tuple[str, str]
@@ -55,20 +60,10 @@ class World:
     tainted: dict[Name, tuple[int, int | None]] = field(default_factory=dict)
     tainted_fields: set[Field] = field(default_factory=set)
 
-    def add(self, ns: str, dataset: str, columns: str, *, foreign: bool = False) -> None:
-        """Declare a dataset: columns are `name type` separated by commas."""
-        pairs = (column.strip().split(" ") for column in columns.split(","))
-        self.columns[ns, dataset] = {pair[0]: pair[1] if len(pair) > 1 else "STRING" for pair in pairs}
-        if foreign:
-            self.foreign.add((ns, dataset))
-
-    def link(self, source: str, target: str, kinds: str = "IDENTITY", **more: object) -> None:
-        """Add an edge between columns, `database.table.column`; without a column, to all rows of the target."""
-        (ns, dataset), columns = target.split(".")[:2], target.split(".")[2:]
-        origin, _, name = source.rpartition(".")
-        found = next(key for key in self.columns if origin in (".".join(key), key[1]))
-        made = {"column": columns[0] if columns else None, "kinds": tuple(kinds.split("+")), **more}
-        self.edges.append(MadeEdge(source=(*found, name), target=(ns, dataset), **made))  # type: ignore[arg-type]  # by name
+    def add(self, ns: str, dataset: str, columns: str) -> None:
+        """Declare a dataset: columns are `name TYPE` separated by commas, a string without a type."""
+        pairs = (column.strip().partition(" ") for column in columns.split(","))
+        self.columns[ns, dataset] = {name: kind or "STRING" for name, _, kind in pairs}
 
 
 def made_world() -> World:
@@ -83,6 +78,90 @@ def made_world() -> World:
     return world
 
 
+FOREIGN = """
+kafka orders: order_id BIGINT, customer_id BIGINT, amount, currency, ordered_at, status
+kafka payments: payment_id BIGINT, order_id BIGINT, paid, card_number, paid_at
+postgres crm.customers: id BIGINT, name, email, country, created_at TIMESTAMP
+files s3://landing/rates/*.csv: currency, rate, valid_on
+"""
+TABLES = """
+staging orders: order_id BIGINT, customer_id BIGINT, amount DECIMAL, currency, ordered_at TIMESTAMP, loaded_at TIMESTAMP, source_file, batch BIGINT
+staging payments: payment_id BIGINT, order_id BIGINT, paid DECIMAL, card, paid_at TIMESTAMP
+staging customers: customer_id BIGINT, name, email_hash, region, since DATE
+staging exchange_rates: currency, rate DOUBLE, valid_on DATE
+core orders_paid: order_id BIGINT, customer_id BIGINT, amount DECIMAL, paid DECIMAL, open DECIMAL, paid_at TIMESTAMP
+core customer_360: customer_id BIGINT, name, region, orders BIGINT, spent DECIMAL, last_order TIMESTAMP, score DOUBLE
+marts daily_revenue: day DATE, region, revenue_eur DECIMAL, customers BIGINT
+marts open_items: order_id BIGINT, open DECIMAL, age_days INT
+marts churn_features: customer_id BIGINT, score DOUBLE, spent_90d DECIMAL, label INT
+reports board: day DATE, revenue_eur DECIMAL, churn DOUBLE
+"""  # noqa: E501
+# A job with the days since its last run and its target; then `source column: target columns, kind, marks`; `*` is all.
+JOBS = """
+load_orders 0.1 staging orders
+  kafka orders order_id: order_id
+  kafka orders customer_id: customer_id
+  kafka orders ordered_at: ordered_at
+  kafka orders amount: amount TRANSFORMATION
+  kafka orders currency: currency TRANSFORMATION
+  kafka orders status: * FILTER
+load_payments 3 staging payments
+  kafka payments payment_id: payment_id
+  kafka payments order_id: order_id
+  kafka payments paid_at: paid_at
+  kafka payments paid: paid TRANSFORMATION
+  kafka payments card_number: card TRANSFORMATION masked
+sync_customers 20 staging customers
+  postgres crm.customers id: customer_id
+  postgres crm.customers name: name
+  postgres crm.customers email: email_hash TRANSFORMATION masked
+  postgres crm.customers country: region TRANSFORMATION approximate
+  postgres crm.customers created_at: since TRANSFORMATION
+load_rates 1 staging exchange_rates
+  files s3://landing/rates/*.csv currency: currency
+  files s3://landing/rates/*.csv rate: rate
+  files s3://landing/rates/*.csv valid_on: valid_on
+match_payments 0.5 core orders_paid
+  staging orders order_id: order_id
+  staging orders customer_id: customer_id
+  staging orders amount: amount
+  staging payments paid: paid AGGREGATION
+  staging payments paid: open TRANSFORMATION
+  staging orders amount: open TRANSFORMATION
+  staging payments paid_at: paid_at AGGREGATION
+  staging payments order_id: * JOIN
+  staging orders order_id: * JOIN
+customer_360 0.4 core customer_360
+  staging customers customer_id: customer_id
+  staging customers name: name
+  staging customers region: region
+  core orders_paid order_id: orders AGGREGATION
+  core orders_paid paid: spent AGGREGATION
+  core orders_paid paid_at: last_order AGGREGATION
+  core orders_paid paid: score TRANSFORMATION approximate opaque
+  core orders_paid open: score TRANSFORMATION approximate opaque
+  core orders_paid paid_at: score TRANSFORMATION approximate opaque
+  core orders_paid customer_id: * JOIN
+daily_revenue 0.2 marts daily_revenue
+  staging orders ordered_at: day TRANSFORMATION
+  staging customers region: region
+  staging orders amount: revenue_eur AGGREGATION
+  staging exchange_rates rate: revenue_eur AGGREGATION
+  staging orders customer_id: customers AGGREGATION
+  staging orders currency: * JOIN
+open_items 1 marts open_items
+  core orders_paid order_id: order_id
+  core orders_paid open: open
+  core orders_paid open: * FILTER
+features 40 marts churn_features
+  core customer_360 customer_id: customer_id
+  core customer_360 score: score
+  core customer_360 spent: spent_90d WINDOW
+board 1 reports board
+  marts daily_revenue day: day
+  marts daily_revenue revenue_eur: revenue_eur AGGREGATION
+  marts churn_features score: churn AGGREGATION
+"""
 ORDERS_SQL = """INSERT INTO staging.orders
 SELECT o.order_id, o.customer_id, CAST(o.amount AS DECIMAL(12, 2)) AS amount,
        upper(o.currency) AS currency, o.ordered_at
@@ -102,78 +181,17 @@ WHEN MATCHED THEN UPDATE SET *
 WHEN NOT MATCHED THEN INSERT *"""
 
 
+SQL = {"load_orders": ORDERS_SQL, "daily_revenue": REVENUE_SQL}
+
+
 def _shop(world: World) -> None:
-    world.add("kafka", "orders", "order_id BIGINT,customer_id BIGINT,amount STRING,currency,ordered_at,status", foreign=True)
-    world.add("kafka", "payments", "payment_id BIGINT,order_id BIGINT,paid STRING,card_number,paid_at", foreign=True)
-    world.add("postgres", "crm.customers", "id BIGINT,name,email,country,created_at TIMESTAMP", foreign=True)
-    world.add("files", "s3://landing/rates/*.csv", "currency,rate,valid_on", foreign=True)
-    world.add(
-        "staging", "orders",
-        "order_id BIGINT,customer_id BIGINT,amount DECIMAL,currency,ordered_at TIMESTAMP,loaded_at TIMESTAMP,"
-        "source_file,batch BIGINT",
-    )
-    world.add("staging", "payments", "payment_id BIGINT,order_id BIGINT,paid DECIMAL,card,paid_at TIMESTAMP")
-    world.add("staging", "customers", "customer_id BIGINT,name,email_hash,region,since DATE")
-    world.add("staging", "exchange_rates", "currency,rate DOUBLE,valid_on DATE")
-    world.add("core", "orders_paid", "order_id BIGINT,customer_id BIGINT,amount DECIMAL,paid DECIMAL,open DECIMAL,paid_at TIMESTAMP")
-    world.add("core", "customer_360", "customer_id BIGINT,name,region,orders BIGINT,spent DECIMAL,last_order TIMESTAMP,score DOUBLE")
-    world.add("marts", "daily_revenue", "day DATE,region,revenue_eur DECIMAL,customers BIGINT")
-    world.add("marts", "open_items", "order_id BIGINT,open DECIMAL,age_days INT")
-    world.add("marts", "churn_features", "customer_id BIGINT,score DOUBLE,spent_90d DECIMAL,label INT")
-    world.add("reports", "board", "day DATE,revenue_eur DECIMAL,churn DOUBLE")
-    orders = {"job": "load_orders", "sql": ORDERS_SQL, "age_days": 0.1}
-    for name in ("order_id", "customer_id", "ordered_at"):
-        world.link(f"kafka.orders.{name}", f"staging.orders.{name}", **orders)
-    world.link("kafka.orders.amount", "staging.orders.amount", "TRANSFORMATION", **orders)
-    world.link("kafka.orders.currency", "staging.orders.currency", "TRANSFORMATION", **orders)
-    world.link("kafka.orders.status", "staging.orders", "FILTER", **orders)
-    payments = {"job": "load_payments", "age_days": 3}
-    for name in ("payment_id", "order_id", "paid_at"):
-        world.link(f"kafka.payments.{name}", f"staging.payments.{name}", **payments)
-    world.link("kafka.payments.paid", "staging.payments.paid", "TRANSFORMATION", **payments)
-    world.link("kafka.payments.card_number", "staging.payments.card", "TRANSFORMATION", masked=True, **payments)
-    crm = {"job": "sync_customers", "age_days": 20}
-    world.link("crm.customers.id", "staging.customers.customer_id", **crm)
-    world.link("crm.customers.name", "staging.customers.name", **crm)
-    world.link("crm.customers.email", "staging.customers.email_hash", "TRANSFORMATION", masked=True, **crm)
-    world.link("crm.customers.country", "staging.customers.region", "TRANSFORMATION", approximate=True, **crm)
-    world.link("crm.customers.created_at", "staging.customers.since", "TRANSFORMATION", **crm)
-    for name in ("currency", "rate", "valid_on"):
-        world.link(f"s3://landing/rates/*.csv.{name}", f"staging.exchange_rates.{name}", job="load_rates", age_days=1)
-    paid = {"job": "match_payments", "age_days": 0.5}
-    for name in ("order_id", "customer_id", "amount"):
-        world.link(f"staging.orders.{name}", f"core.orders_paid.{name}", **paid)
-    world.link("staging.payments.paid", "core.orders_paid.paid", "AGGREGATION", **paid)
-    world.link("staging.payments.paid", "core.orders_paid.open", "TRANSFORMATION", **paid)
-    world.link("staging.orders.amount", "core.orders_paid.open", "TRANSFORMATION", **paid)
-    world.link("staging.payments.paid_at", "core.orders_paid.paid_at", "AGGREGATION", **paid)
-    world.link("staging.payments.order_id", "core.orders_paid", "JOIN", **paid)
-    world.link("staging.orders.order_id", "core.orders_paid", "JOIN", **paid)
-    view = {"job": "customer_360", "age_days": 0.4}
-    for name in ("customer_id", "name", "region"):
-        world.link(f"staging.customers.{name}", f"core.customer_360.{name}", **view)
-    world.link("core.orders_paid.order_id", "core.customer_360.orders", "AGGREGATION", **view)
-    world.link("core.orders_paid.paid", "core.customer_360.spent", "AGGREGATION", **view)
-    world.link("core.orders_paid.paid_at", "core.customer_360.last_order", "AGGREGATION", **view)
-    for name in ("paid", "open", "paid_at"):
-        world.link(f"core.orders_paid.{name}", "core.customer_360.score", "TRANSFORMATION", opaque=True, approximate=True, **view)
-    world.link("core.orders_paid.customer_id", "core.customer_360", "JOIN", **view)
-    revenue = {"job": "daily_revenue", "sql": REVENUE_SQL, "age_days": 0.2}
-    world.link("staging.orders.ordered_at", "marts.daily_revenue.day", "TRANSFORMATION", **revenue)
-    world.link("staging.customers.region", "marts.daily_revenue.region", **revenue)
-    world.link("staging.orders.amount", "marts.daily_revenue.revenue_eur", "AGGREGATION", **revenue)
-    world.link("staging.exchange_rates.rate", "marts.daily_revenue.revenue_eur", "AGGREGATION", **revenue)
-    world.link("staging.orders.customer_id", "marts.daily_revenue.customers", "AGGREGATION", **revenue)
-    world.link("staging.orders.currency", "marts.daily_revenue", "JOIN", **revenue)
-    world.link("core.orders_paid.order_id", "marts.open_items.order_id", job="open_items")
-    world.link("core.orders_paid.open", "marts.open_items.open", job="open_items")
-    world.link("core.orders_paid.open", "marts.open_items", "FILTER", job="open_items")
-    for name in ("customer_id", "score"):
-        world.link(f"core.customer_360.{name}", f"marts.churn_features.{name}", job="features", age_days=40)
-    world.link("core.customer_360.spent", "marts.churn_features.spent_90d", "WINDOW", job="features", age_days=40)
-    world.link("marts.daily_revenue.day", "reports.board.day", job="board")
-    world.link("marts.daily_revenue.revenue_eur", "reports.board.revenue_eur", "AGGREGATION", job="board")
-    world.link("marts.churn_features.score", "reports.board.churn", "AGGREGATION", job="board")
+    for text in (FOREIGN, TABLES):
+        for line in text.strip().splitlines():
+            name, columns = line.split(": ", 1)
+            ns, dataset = name.split(" ")
+            world.add(ns, dataset, columns)
+    world.foreign = {key for key in world.columns if key[0] in ("kafka", "postgres", "files")}
+    world.edges += _edges_of_jobs()
     world.tainted["staging", "exchange_rates"] = (14, 13)
     world.tainted["marts", "daily_revenue"] = (31, 30)
     world.tainted["reports", "board"] = (9, 8)
@@ -182,6 +200,30 @@ def _shop(world: World) -> None:
         ("marts", "daily_revenue", "revenue_eur"),
         ("reports", "board", "revenue_eur"),
     }
+
+
+def _edges_of_jobs() -> Iterator[MadeEdge]:
+    job, age, target = "", 0.0, ("", "")
+    for line in JOBS.strip().splitlines():
+        if not line.startswith(" "):
+            job, days, *name = line.split(" ")
+            age, target = float(days), (name[0], name[1])
+            continue
+        source, made = line.strip().split(": ")
+        ns, dataset, column = source.split(" ")
+        to, kind, *marks = [*made.split(" "), "IDENTITY"][: max(2, len(made.split(" ")))]
+        yield MadeEdge(
+            source=(ns, dataset, column),
+            target=target,
+            column=None if to == "*" else to,
+            kinds=(kind,),
+            masked="masked" in marks,
+            approximate="approximate" in marks,
+            opaque="opaque" in marks,
+            age_days=age,
+            job=job,
+            sql=SQL.get(job, "SELECT * FROM source"),
+        )
 
 
 def _wide(world: World) -> None:
@@ -194,7 +236,8 @@ def _wide(world: World) -> None:
     world.add("wide", "one_to_many", "key STRING,value")
     world.add("wide", "many", ",".join(f"part_{at:02} STRING" for at in range(20)))
     world.edges += [
-        MadeEdge(source=("wide", "one_to_many", "key"), target=("wide", "many"), column=f"part_{at:02}") for at in range(20)
+        MadeEdge(source=("wide", "one_to_many", "key"), target=("wide", "many"), column=f"part_{at:02}")
+        for at in range(20)
     ]
 
 
@@ -217,7 +260,7 @@ def _ring(world: World) -> None:
 def _odd(world: World) -> None:
     for name in HOSTILE:
         world.columns["odd", name] = dict.fromkeys(HOSTILE, "STRING")
-    for source, target in zip(HOSTILE, HOSTILE[1:], strict=False):
+    for source, target in pairwise(HOSTILE):
         world.edges += [
             MadeEdge(
                 source=("odd", source, column), target=("odd", target), column=column, job=HOSTILE[0], sql=HOSTILE[0]

@@ -123,7 +123,9 @@ def _unpacked(folder: Path) -> Chromium | None:
     program = folder / _UNPACKED
     if not program.exists():
         return None
-    libraries = {path.parent for pattern in ("lib/*-linux-gnu*", "usr/lib/*-linux-gnu*") for path in folder.glob(f"{pattern}/*")}
+    libraries = {
+        path.parent for pattern in ("lib/*-linux-gnu*", "usr/lib/*-linux-gnu*") for path in folder.glob(f"{pattern}/*")
+    }
     return Chromium(program=program, libraries=tuple(sorted(libraries)))
 
 

@@ -8,19 +8,19 @@ import { keepGraphView } from "./draw/graph_view.js";
 import { listenToKeys } from "./draw/keys.js";
 import { listenToPointer } from "./draw/pointer.js";
 import { makeScene } from "./draw/scene.js";
-import { keepHelp, listenToPageKeys } from "./ui/help.js";
 import { byId } from "./ui/dom.js";
 import { makeOverlays } from "./ui/overlays.js";
 import { drawnText, lockText } from "./ui/words.js";
 import { keepDrawer } from "./views/drawer.js";
 import { saveGraph } from "./views/export.js";
+import { keepHelp, listenToPageKeys } from "./views/help.js";
 import { keepList } from "./views/list.js";
 import { keepSearch } from "./views/search.js";
 import { keepTime } from "./views/time.js";
 import { keepToolbar } from "./views/toolbar.js";
 import { keepTree } from "./views/tree.js";
 
-/** @import {Change, Graph, Shown, State} from "./data/types.js" */
+/** @import {Shown, State} from "./data/types.js" */
 
 /** @type {Shown} */
 let shown = { state: /** @type {State} */ ({}), graph: null, path: null, columns: new Map(), isLoading: false, error: "" };

@@ -26,6 +26,17 @@ export function fieldKey(box, field) {
 }
 
 /**
+ * A name on one line: line breaks, tabs and other control characters are shown by their signs.
+ * @param {string} name
+ */
+export function oneLine(name) {
+  return name.replaceAll(/[\u0000-\u001f\u2028\u2029]/gu, (control) => {
+    const code = control.charCodeAt(0);
+    return String.fromCharCode(code < 0x20 ? 0x2400 + code : 0x2424);
+  });
+}
+
+/**
  * What a lock names: a dataset, a column or an edge. Null where the string is not one of them.
  * @param {string} lock
  * @returns {{kind: 'dataset' | 'field' | 'edge', key: string} | null}

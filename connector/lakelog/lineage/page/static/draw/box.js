@@ -1,6 +1,6 @@
 /** One dataset as a box: its name, its columns as rows, and the buttons that unfold more. */
 
-import { fieldKey } from "../data/names.js";
+import { fieldKey, oneLine } from "../data/names.js";
 import { apply, icon, iconButton, make } from "../ui/dom.js";
 import { count, hopText } from "../ui/words.js";
 import { drawnOf } from "./scene.js";
@@ -28,7 +28,7 @@ export function makeBox({ box, rows, x, y }, id, isRoot) {
   element.style.left = `${x}px`;
   element.style.top = `${y}px`;
   element.style.height = `${rows.height}px`;
-  element.append(make("div", { class: "far name", "aria-hidden": "true" }, box.dataset));
+  element.append(make("div", { class: "far name", "aria-hidden": "true" }, oneLine(box.dataset)));
   return element;
 }
 
@@ -62,8 +62,8 @@ function makeHead(box, isClosed) {
     make(
       "div",
       { class: "title" },
-      make("div", { class: nameClass(box.dataset, 20), title: box.dataset }, box.dataset),
-      make("div", { class: "under" }, make("span", { class: box.ns.length > 12 ? "ns long" : "ns", title: box.ns }, box.ns), ...marks(box)),
+      make("div", { class: nameClass(box.dataset, 20), title: box.dataset }, oneLine(box.dataset)),
+      make("div", { class: "under" }, make("span", { class: box.ns.length > 12 ? "ns long" : "ns", title: box.ns }, oneLine(box.ns)), ...marks(box)),
     ),
     centre,
     fold,
@@ -174,7 +174,7 @@ function makeRow(field, placed, id, scene, graph) {
       "data-key": key,
       title: field.type ? `${field.name}: ${field.type}` : field.name,
     },
-    make("span", { class: nameClass(field.name, 16) }, field.name),
+    make("span", { class: nameClass(field.name, 16) }, oneLine(field.name)),
     make("span", { class: note.length > 16 ? "note long" : "note" }, note),
   );
   apply(row, { "data-in": up > 0, "data-out": down > 0, "data-state": field.state ?? "present" });
@@ -209,7 +209,7 @@ function makeFooter({ box, rows }) {
   if (rows.isClosed || (rows.rows.length >= all && !rows.isAll)) return null;
   const buttons = [];
   if (rows.rows.length < rows.total) buttons.push(make("button", { type: "button", ...hidden("rows") }, "More"));
-  if (rows.isAll) buttons.push(make("button", { type: "button", ...hidden("fewer") }, "With lineage"));
+  if (rows.isAll) buttons.push(make("button", { type: "button", title: "Only columns with lineage", ...hidden("fewer") }, "Fewer"));
   else if (box.fieldCount > box.fields.size) buttons.push(make("button", { type: "button", ...hidden("all") }, "All"));
   const words = make("span", {}, `${rows.rows.length} of ${count(all, "column")}`);
   return make("div", { class: "foot" }, words, make("span", { class: "foot-buttons" }, ...buttons));

@@ -88,6 +88,10 @@ export function keepViewport(host, world, onMove) {
     if (place.k < LEGIBLE && middle !== null) {
       const k = size.width < 600 ? 0.8 : 0.9;
       centre({ ...middle, height: Math.min(middle.height, size.height / k) }, k);
+      // No empty margin beside a picture that is larger than its room.
+      const within = (/** @type {number} */ start, /** @type {number} */ length, /** @type {number} */ room) =>
+        length * k < room ? start : Math.max(Math.min(start, MARGIN), room - MARGIN - length * k);
+      set({ x: within(place.x, whole.width, size.width), y: within(place.y, whole.height, size.height), k });
     }
   }
 

@@ -24,7 +24,7 @@ const KINDS = new Map([
   ["GROUP_BY", "groups rows"],
   ["WINDOW", "in a window"],
   ["CONDITIONAL", "decides a value"],
-  ["OPAQUE", "by code that is not seen into"],
+  ["OPAQUE", "by opaque code"],
 ]);
 
 /**
@@ -34,7 +34,7 @@ const KINDS = new Map([
 export function kindsText(edge) {
   const words = edge.kinds.map((kind) => KINDS.get(kind) ?? kind.toLowerCase().replaceAll("_", " "));
   if (edge.masked) words.push("masked");
-  if (edge.opaque && !edge.kinds.includes("OPAQUE")) words.push("by code that is not seen into");
+  if (edge.opaque && !edge.kinds.includes("OPAQUE")) words.push("by opaque code");
   else if (edge.approximate) words.push("approximate");
   return words.join(", ");
 }

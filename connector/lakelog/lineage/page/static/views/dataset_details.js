@@ -1,7 +1,7 @@
 /** A dataset: its snapshots and what made each, its tags and branches, its columns. */
 
 import { askDataset } from "../data/api.js";
-import { join, split } from "../data/names.js";
+import { join, oneLine, split } from "../data/names.js";
 import { centreOn } from "../draw/pointer.js";
 import { icon, make } from "../ui/dom.js";
 import { section, waiting } from "../ui/parts.js";
@@ -137,7 +137,7 @@ function sourceLink({ table, from, to }, change) {
  */
 function makeColumns(key, columns, change) {
   const items = columns.map((column) => {
-    const name = make("span", { class: "name" }, column.name);
+    const name = make("span", { class: "name" }, oneLine(column.name));
     const click = () => change({ lock: `field/${key}/${join(column.name)}` });
     return make(
       "li",

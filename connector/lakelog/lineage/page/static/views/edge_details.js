@@ -1,7 +1,7 @@
 /** An edge: its two ends, and each write that made it, with its SQL, operations and runs. */
 
 import { askEdge } from "../data/api.js";
-import { boxOf, join, split } from "../data/names.js";
+import { boxOf, join, oneLine, split } from "../data/names.js";
 import { icon, make } from "../ui/dom.js";
 import { section, waiting } from "../ui/parts.js";
 import { count, kindsText, timeText } from "../ui/words.js";
@@ -48,7 +48,7 @@ function makeEnds(key, change) {
  */
 function makeEnd(key, name, under, change) {
   const lock = `${key === boxOf(key) ? "dataset" : "field"}/${key}`;
-  const words = [make("span", { class: "name" }, name), make("span", { class: "under" }, under)];
+  const words = [make("span", { class: "name" }, oneLine(name)), make("span", { class: "under" }, under)];
   return make("li", {}, make("button", { type: "button", class: "end", click: () => change({ lock }) }, ...words));
 }
 

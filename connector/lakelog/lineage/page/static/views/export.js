@@ -1,6 +1,6 @@
 /** The graph as a file: SVG, JSON and CSV. */
 
-import { split } from "../data/names.js";
+import { oneLine, split } from "../data/names.js";
 import { styleOf } from "../data/model.js";
 import { SIZES } from "../data/rows.js";
 import { pathData } from "../layout/curves.js";
@@ -28,7 +28,7 @@ const DASHES = { sure: "none", unsure: "6 4", rows: "1.5 4" };
 export function saveGraph(graph, scene, format) {
   const [, dataset = "lineage"] = split(graph.root);
   const contents = format === "svg" ? svgOf(scene) : format === "csv" ? csvOf(graph) : jsonOf(graph);
-  const url = URL.createObjectURL(new Blob([contents], { type: TYPES[/** @type {keyof TYPES} */ (format)] }));
+  const url = URL.createObjectURL(new Blob([contents], { type: TYPES[/** @type {keyof typeof TYPES} */ (format)] }));
   const name = dataset.replaceAll(/[^\p{L}\p{N}._-]+/gu, "-").slice(0, 80) || "lineage";
   make("a", { href: url, download: `${name}-lineage.${format}` }).click();
   setTimeout(() => URL.revokeObjectURL(url), 10_000);
@@ -95,10 +95,10 @@ function svgBox({ box, rows, x, y, ports }) {
     "g",
     { transform: `translate(${x} ${y})` },
     makeSvg("rect", { width: SIZES.width, height: rows.height, rx: 8, fill: "#ffffff", stroke: colour }),
-    makeSvg("text", { x: 12, y: 20, "font-weight": 600, "font-size": 13 }, makeSvg("title", {}, box.dataset), fitted(box.dataset, 30)),
+    makeSvg("text", { x: 12, y: 20, "font-weight": 600, "font-size": 13 }, makeSvg("title", {}, oneLine(box.dataset)), fitted(box.dataset, 30)),
     makeSvg("text", { x: 12, y: 36, fill: "#596273", "font-size": 11 }, fitted(box.ns, 36)),
     ...names.map(({ field, port }) =>
-      makeSvg("text", { x: 12, y: port + 4, fill: field.tainted ? "#b3261e" : "#1a1f29" }, makeSvg("title", {}, field.name), fitted(field.name, 32)),
+      makeSvg("text", { x: 12, y: port + 4, fill: field.tainted ? "#b3261e" : "#1a1f29" }, makeSvg("title", {}, oneLine(field.name)), fitted(field.name, 32)),
     ),
   );
 }
@@ -108,6 +108,6 @@ function svgBox({ box, rows, x, y, ports }) {
  * @param {number} most
  */
 function fitted(text, most) {
-  const letters = [...text];
-  return letters.length > most ? `${letters.slice(0, most - 1).join("")}…` : text;
+  const letters = [...oneLine(text)];
+  return letters.length > most ? `${letters.slice(0, most - 1).join("")}…` : letters.join("");
 }

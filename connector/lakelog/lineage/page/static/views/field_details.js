@@ -1,7 +1,7 @@
 /** A column: what it is made from, what it is used in, and all that is made of it, however far away. */
 
 import { askImpact } from "../data/api.js";
-import { boxOf, join, split } from "../data/names.js";
+import { boxOf, join, oneLine, split } from "../data/names.js";
 import { edgesOf } from "../data/path.js";
 import { centreOn } from "../draw/pointer.js";
 import { icon, make } from "../ui/dom.js";
@@ -52,15 +52,15 @@ function makeEdges(edges, side, change, none) {
     "ul",
     { class: "edges-list" },
     ...edges.map((edge) => {
-      const [, dataset = "", name = "all columns"] = split(side === "up" ? edge.source : edge.target);
+      const [ns = "", dataset = "", name = "all columns"] = split(side === "up" ? edge.source : edge.target);
       return make(
         "li",
         {},
         make(
           "button",
           { type: "button", class: "end", title: "What made it", click: () => change({ lock: `edge/${edge.id}` }) },
-          make("span", { class: "name" }, name),
-          make("span", { class: "under" }, dataset),
+          make("span", { class: "name" }, oneLine(name)),
+          make("span", { class: "under" }, `${dataset} · ${ns}`),
           make("span", { class: "how" }, kindsText(edge)),
         ),
       );
@@ -85,8 +85,8 @@ function makeImpact(rows, change) {
         "td",
         {},
         make("button", { type: "button", class: "link", click: () => change(centreOn(join(row.ns, row.dataset, row.field))) },
-          make("span", { class: "name" }, row.field)),
-        make("span", { class: "under" }, row.dataset),
+          make("span", { class: "name" }, oneLine(row.field))),
+        make("span", { class: "under" }, `${row.dataset} · ${row.ns}`),
       ),
       make("td", {}, row.jobs.join(", ")),
     ),

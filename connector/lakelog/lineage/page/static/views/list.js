@@ -1,7 +1,7 @@
 /** Lists of datasets: all of them where none is chosen, and those that are too many to draw. */
 
 import { askSearch, isAborted } from "../data/api.js";
-import { join } from "../data/names.js";
+import { join, oneLine } from "../data/names.js";
 import { DRAWN_MAX } from "../data/state.js";
 import { centreOn } from "../draw/pointer.js";
 import { byId, make } from "../ui/dom.js";
@@ -140,7 +140,7 @@ function makeItem(key, name, under, note, change) {
     make(
       "button",
       { type: "button", class: "dataset", click: () => change(centreOn(key)) },
-      make("span", { class: "name", title: name }, name),
+      make("span", { class: "name", title: name }, oneLine(name)),
       make("span", { class: "under" }, note ? `${under} · ${note}` : under),
     ),
   );

@@ -1,6 +1,7 @@
 /** Search over datasets and columns: a combobox whose list is filled by the server. */
 
 import { askSearch, isAborted } from "../data/api.js";
+import { oneLine } from "../data/names.js";
 import { centred } from "../data/state.js";
 import { afterQuiet, byId, make } from "../ui/dom.js";
 import { count } from "../ui/words.js";
@@ -139,8 +140,8 @@ function makeResult(one, at) {
     "li",
     { id: `found-${at}`, role: "option", "aria-selected": "false", class: one.field === null ? "is-dataset" : "is-field" },
     make("span", { class: "sign", "aria-hidden": "true" }),
-    make("span", { class: "name", title: name }, name),
-    make("span", { class: "under" }, under),
+    make("span", { class: "name", title: name }, oneLine(name)),
+    make("span", { class: "under" }, oneLine(under)),
     make("span", { class: "note" }, notes.join(", ")),
   );
 }

@@ -1,6 +1,7 @@
 /** The controls above the graph: direction, depth, view and export, and the line that says what is drawn. */
 
 import { DEPTH_MAX, centred } from "../data/state.js";
+import { oneLine } from "../data/names.js";
 import { byId, icon, iconButton, make } from "../ui/dom.js";
 import { count, drawnText, spanText } from "../ui/words.js";
 import { FORMATS } from "./export.js";
@@ -57,7 +58,7 @@ export function keepToolbar(get, change, exportAs) {
     kinds.checked = state.kinds === "";
     menu.hidden = graph === null || graph.tooMany;
     byId("line").hidden = state.dataset === "";
-    byId("root").textContent = state.field ? `${state.dataset}.${state.field}` : state.dataset;
+    byId("root").textContent = oneLine(state.field ? `${state.dataset}.${state.field}` : state.dataset);
     byId("root-ns").textContent = state.ns;
     byId("drawn").textContent = graph ? drawnText(graph, state) : "";
     byId("chips").replaceChildren(...chips(state, change));

@@ -1,6 +1,6 @@
 /** The rows of the table view: datasets, their columns, and for each column what is up and down of it. */
 
-import { fieldKey, parseLock, split } from "../data/names.js";
+import { fieldKey, oneLine, parseLock, split } from "../data/names.js";
 import { edgesOf } from "../data/path.js";
 import { count, hopText, kindsText } from "../ui/words.js";
 
@@ -57,7 +57,7 @@ function boxRow(box, open, path) {
   const key = `dataset/${box.key}`;
   const taint = box.tainted ? `tainted from ${box.tainted.from}` : box.foreign ? "external" : "";
   return {
-    ...blank, key, level: 1, name: box.dataset, under: box.ns, type: `${box.fields.size} of ${count(box.fieldCount, "column")}`,
+    ...blank, key, level: 1, name: oneLine(box.dataset), under: oneLine(box.ns), type: `${box.fields.size} of ${count(box.fieldCount, "column")}`,
     note: [hopText(box.hop), taint].filter(Boolean).join(", "), side: sideOf(path, box.key) || (path?.boxes.has(box.key) ? "on" : ""),
     isOpen: open.has(key), isBad: box.tainted !== null,
   }; // prettier-ignore
@@ -97,7 +97,7 @@ function fieldRow(graph, box, field, open, path) {
   const [up, down] = [edgesOf(graph, end, "up").length, edgesOf(graph, end, "down").length];
   const notes = [`${up} up, ${down} down`, field.tainted && "tainted", field.state === "dropped" && "dropped", field.generated && "generated"];
   return {
-    ...blank, key, level: 2, name: field.name, type: field.type?.toLowerCase() ?? "", note: notes.filter(Boolean).join(", "),
+    ...blank, key, level: 2, name: oneLine(field.name), type: field.type?.toLowerCase() ?? "", note: notes.filter(Boolean).join(", "),
     side: sideOf(path, end), isOpen: up + down > 0 ? open.has(key) : null, isBad: field.tainted === true,
   }; // prettier-ignore
 }
@@ -132,7 +132,7 @@ function sideRows(graph, end, level, open, path) {
 function edgeRow(edge, side, level, path) {
   const [, dataset = "", field = "all columns"] = split(side === "up" ? edge.source : edge.target);
   return {
-    ...blank, key: `edge/${edge.id}`, level, name: field, under: dataset, note: kindsText(edge),
+    ...blank, key: `edge/${edge.id}`, level, name: oneLine(field), under: oneLine(dataset), note: kindsText(edge),
     side: path?.edges.get(edge.id) ?? "", isUnsure: edge.approximate || edge.opaque,
   }; // prettier-ignore
 }

@@ -1,8 +1,8 @@
 /** The list of keys, and the keys that work anywhere on the page. */
 
 import { KEYS } from "../draw/keys.js";
-import { step } from "../views/toolbar.js";
-import { byId, make } from "./dom.js";
+import { byId, make } from "../ui/dom.js";
+import { step } from "./toolbar.js";
 
 /** @import {Change, State} from "../data/types.js" */
 
