@@ -1,5 +1,6 @@
 """What users and other parts import of `lakelog.lineage`."""
 
+from lakelog.lineage.answers.around import table_graph as table_graph
 from lakelog.lineage.answers.catalog_fields import field_index as field_index
 from lakelog.lineage.answers.catalog_fields import fields as fields
 from lakelog.lineage.answers.catalog_fields import impact as impact
@@ -22,7 +23,6 @@ from lakelog.lineage.columns.field_operations import OperationKind as OperationK
 from lakelog.lineage.columns.questions.field_answer import FieldAnswer as FieldAnswer
 from lakelog.lineage.foreign.importing import ImportResult as ImportResult
 from lakelog.lineage.foreign.importing import import_events as import_events
-from lakelog.lineage.pictures.around import table_graph as table_graph
 from lakelog.lineage.records.unreadable import UnreadableTable as UnreadableTable
 from lakelog.lineage.records.unreadable import unreadable_tables as unreadable_tables
 from lakelog.lineage.tables.feeding import FeedResult as FeedResult

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pyarrow as pa
 import pytest
@@ -232,6 +233,14 @@ class TestCatalogs:
     def test_impact_names_what_breaks(self, catalog: Catalog, tables: tuple[Table, Table]) -> None:
         assert impact(catalog, "db.orders", "amount")["field"].to_pylist() == ["total"]
         assert impact(catalog, "db.orders", "id").num_rows == 0
+
+    @pytest.mark.usefixtures("tables")
+    def test_a_notebook_shows_the_picture_of_an_answer(self, catalog: Catalog) -> None:
+        answer = fields(catalog, "db.report", "total")
+
+        assert answer._repr_svg_() == answer.to_svg()
+        texts = [one.text for one in ElementTree.fromstring(answer.to_svg()).iter("{http://www.w3.org/2000/svg}text")]
+        assert {"report", "total", "orders", "amount"} <= set(texts)
 
     def test_a_snapshot_and_a_time_are_asked_for_one_at_a_time(
         self, catalog: Catalog, tables: tuple[Table, Table]

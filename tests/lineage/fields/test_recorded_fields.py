@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import polars as pl
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -16,7 +17,7 @@ from lakelog.lineage.columns.field_documents import FieldDocument
 from lakelog.lineage.columns.field_store import find_document
 from lakelog.lineage.columns.plans.plan_fields import PlanFields
 from lakelog.lineage.records.record import batches_of
-from lakelog.spark import LakelogSink, attach, detach, write, write_stream
+from lakelog.spark import LakelogSink, attach, detach, merge, write, write_stream
 from lakelog.spark.capture import batch_fields
 from lakelog.spark.capture.field_capture import BatchStitch, plan_fields_of
 
@@ -167,6 +168,36 @@ def test_what_is_declared_stands_in_place_of_the_plan(spark: SparkSession, catal
     assert [edges(one) for one in documents(target)] == [expected]
     by_batch(spark, catalog, made_from(target, "db.source@1"), "")  # what is only taken to be so does not
     assert [edges(one) for one in documents(target)] == [DOUBLED]
+
+
+def test_a_write_by_the_format_takes_columns_of_one_name_and_says_so(
+    spark: SparkSession, catalog: Catalog, tmp_path: Path
+) -> None:
+    source, target = catalog.load_table("db.source"), catalog.load_table("db.target")
+    same = {(f"source.{name}", name, "TRANSFORMATION") for name in ("id", "a", "s")}
+    rows = spark.read.format("lakelog").load(source.path)
+    rows.write.format("lakelog").mode("append").option("lineage.sources", "db.source@1").save(target.path)
+    (document,) = documents(target)
+    assert edges(document) == same
+    assert document is not None
+    assert document.is_approximate
+    stream = spark.readStream.format("lakelog").load(source.path).writeStream.format("lakelog")
+    query = stream.trigger(availableNow=True).option("checkpointLocation", str(tmp_path / "c")).start(target.path)
+    assert query.awaitTermination(120)
+    assert [edges(one) for one in documents(target)] == [same]
+
+
+def test_a_merge_of_a_dataframe_follows_its_rows(spark: SparkSession, catalog: Catalog) -> None:
+    target = catalog.load_table("db.target")
+    target.write(pa.table({"id": [1], "a": [0], "s": ["-"]}))
+    merge(doubled(spark.table("lk.db.source")), target).when_matched_update({"a": pl.sql_expr("source.a")}).execute()
+    (document,) = documents(target)
+    assert edges(document) == {
+        ("source.a", "a", "TRANSFORMATION"),
+        ("source.a", "*", "FILTER"),
+        ("source.id", "*", "JOIN"),
+        ("target.id", "*", "JOIN"),
+    }
 
 
 def test_statements_that_differ_in_constants_have_one_lineage(spark: SparkSession, catalog: Catalog) -> None:

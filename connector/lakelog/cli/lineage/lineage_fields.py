@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lakelog.catalog import Catalog
-    from lakelog.lineage.columns.questions.field_index import FieldIndex
-
-PICTURE_DATASETS_MAX = 300
 
 FieldName = Annotated[str, typer.Argument(metavar="FIELD", help="As database.table.column; a table for all columns.")]
 Depth = Annotated[int | None, typer.Option("--depth", min=1, help="Go so many hops far; all without it.")]
@@ -50,7 +47,7 @@ def fields(  # noqa: PLR0917  # typer's arguments are the command line's
     """
     from lakelog.catalog import Catalog
     from lakelog.lineage import field_index
-    from lakelog.lineage.answers.catalog_fields import asked_in_catalogs, split_name
+    from lakelog.lineage.answers.catalog_fields import asked_in_catalogs, picture_of, split_name
     from lakelog.lineage.columns.questions.field_questions import edges_answer
 
     _check_one_form(as_csv, as_json)
@@ -71,7 +68,7 @@ def fields(  # noqa: PLR0917  # typer's arguments are the command line's
             direct_only=direct,
         )
         if svg is not None:
-            _write_svg(index, question, svg)
+            write_picture(picture_of(index, question), svg)
         _print_edges(edges_answer(index, question).to_arrow(), as_csv=as_csv, as_json=as_json)
         if svg is not None and not (as_csv or as_json):
             print_lines([f"wrote {svg}"])
@@ -116,19 +113,6 @@ def impact(  # noqa: PLR0917  # typer's arguments are the command line's
 def _check_one_form(as_csv: bool, as_json: bool) -> None:
     if as_csv and as_json:
         raise InvalidRequestError("--csv and --json are two forms of one answer; give one")
-
-
-def _write_svg(index: FieldIndex, question: Any, path: Path) -> None:  # Any: its class is imported when it is called
-    from lakelog.lineage.columns.questions.field_questions import graph_answer
-    from lakelog.lineage.pictures.field_picture import fields_svg
-
-    graph = graph_answer(index, question, limit=PICTURE_DATASETS_MAX)
-    if graph.neighbours is not None:
-        raise InvalidRequestError(
-            f"a picture of {graph.total} tables cannot be drawn, at most {PICTURE_DATASETS_MAX} are allowed; ask for "
-            "fewer hops, by --depth"
-        )
-    write_picture(fields_svg(graph), path)
 
 
 def _snapshot_of(catalog: Catalog, dataset: tuple[str, str], text: str) -> int:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 
@@ -14,13 +16,15 @@ from lakelog.lineage.columns.dataset_names import dataset_of_table
 from lakelog.lineage.columns.field_edges import Dataset
 from lakelog.lineage.columns.questions.field_answer import UP, FieldAnswer
 from lakelog.lineage.columns.questions.field_index import FieldIndex, build_index
-from lakelog.lineage.columns.questions.field_questions import Asked, asked, edges_answer, impact_answer
+from lakelog.lineage.columns.questions.field_questions import Asked, asked, edges_answer, graph_answer, impact_answer
 from lakelog.lineage.columns.questions.index_rows import IndexedDataset
 from lakelog.lineage.columns.questions.periods import Period, period_at, period_between
 from lakelog.lineage.lines.line_graph import FoundTables
+from lakelog.lineage.pictures.field_picture import fields_svg
 from lakelog.lineage.tables.known_runs import known_fields
 from lakelog.warehouse.warehouse import Warehouse
 
+PICTURE_DATASETS_MAX = 300
 Named = str | tuple[str, str]
 """A table of a catalog, `db.orders`, a branch of it, `db.orders$branch_b`, the folder of a table, or the namespace and
 the name of another dataset."""
@@ -67,7 +71,18 @@ def fields(
         end=end,
         direct_only=direct_only,
     )
-    return edges_answer(known, question)
+    return replace(edges_answer(known, question), _draw=partial(picture_of, known, question))
+
+
+def picture_of(index: FieldIndex, question: Asked) -> str:
+    """The picture of an answer, as SVG. Raises InvalidRequestError for too many tables."""
+    graph = graph_answer(index, question, limit=PICTURE_DATASETS_MAX)
+    if graph.neighbours is not None:
+        raise InvalidRequestError(
+            f"a picture of {graph.total} tables cannot be drawn, at most {PICTURE_DATASETS_MAX} are allowed; ask for "
+            "fewer hops: depth=, --depth"
+        )
+    return fields_svg(graph)
 
 
 def impact(

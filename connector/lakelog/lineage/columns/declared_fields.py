@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -19,11 +19,12 @@ from lakelog.lineage.columns.field_store import find_document, put_document, wit
 from lakelog.lineage.columns.plans.derived import Rows
 from lakelog.lineage.columns.plans.plan_fields import PlanFields
 from lakelog.lineage.records.declared import NUMBER_MARK, checked_sources, declared_source, declared_table, with_lineage
-from lakelog.lineage.records.record import BatchLineage
+from lakelog.lineage.records.record import BatchLineage, TableSource
 from lakelog.lineage.records.sources import uuid_of
 from lakelog.warehouse.handle import TableHandle
 
 AnyTable = TypeVar("AnyTable", bound=TableHandle)
+OpenSource = Callable[[TableSource], TableStore | None]
 
 
 def made_from(
@@ -56,6 +57,16 @@ def made_from(
         return with_lineage(table, _with_operations(record, table.store, operations, [*read.values()]))
     found = _by_name(table.store, read) if fields is None else _declared(table.store, read, fields)
     return with_lineage(table, with_fields(record, table.store, found, is_approximate=fields is None))
+
+
+def with_fields_by_name(record: BatchLineage, table: TableStore, open_source: OpenSource) -> BatchLineage:
+    """The record of a batch whose plan is not seen, with the lineage that the names of columns suggest.
+
+    `open_source` gives the table that a source names, None for one that cannot be opened.
+    """
+    tables = [open_source(source) for source in record.sources if isinstance(source, TableSource)]
+    read = {str(at): source_table_of(one) for at, one in enumerate(tables) if one is not None}
+    return with_fields(record, table, _by_name(table, read), is_approximate=True) if read else record
 
 
 def declared_checksums(table: TableStore) -> tuple[str, ...]:

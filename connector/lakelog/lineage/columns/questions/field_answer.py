@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any  # Any: the values of a row
 
 import pyarrow as pa
 
+from lakelog.common.errors import InvalidRequestError
 from lakelog.lineage.columns.questions.field_index import FieldIndex
 from lakelog.lineage.columns.questions.field_walk import Reached
 from lakelog.lineage.columns.questions.index_rows import IndexedEdge, IndexedRun, WrittenField
@@ -69,6 +70,23 @@ class FieldAnswer:
     """
 
     edges: pa.Table
+    _draw: Callable[[], str] | None = field(default=None, compare=False, repr=False)
+
+    def to_svg(self) -> str:
+        """The picture: a box for each table, a line for each edge. A notebook shows it.
+
+        Raises InvalidRequestError for an answer with too many tables to be drawn.
+        """
+        if self._draw is None:
+            raise InvalidRequestError("this answer was not asked with a picture: ask lakelog.lineage.fields")
+        return self._draw()
+
+    def _repr_svg_(self) -> str | None:
+        """The picture for a notebook; none for an answer that is too large, which is shown as text."""
+        try:
+            return self.to_svg()
+        except InvalidRequestError:
+            return None
 
     def to_arrow(self) -> pa.Table:
         """The edges as a table of Arrow."""
