@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,6 +12,10 @@ import pytest
 from lakelog.catalog import Catalog, RenameColumn, Table
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.lineage import field_impact, field_index, field_lineage
+from lakelog.lineage.answers.catalog_fields import split_name
+from lakelog.lineage.fields.field_documents import FieldDocument
+from lakelog.lineage.fields.field_edges import Dataset, EdgeKind, FieldEdge, SourceField
+from lakelog.lineage.fields.field_lineage import FieldLineage, OutputField
 from lakelog.lineage.fields.questions.dataset_graph import FieldGraph
 from lakelog.lineage.fields.questions.field_answer import FIELD_EDGE_SCHEMA
 from lakelog.lineage.fields.questions.field_index import build_index
@@ -283,3 +288,30 @@ class TestCatalogs:
 
     def test_impact_is_a_table_of_arrow(self, catalog: Catalog, tables: tuple[Table, Table]) -> None:
         assert isinstance(field_impact(catalog, "db.orders"), pa.Table)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("db.s", ("db", "s", None)),
+        ("db.s.v", ("db", "s", "v")),
+        ("db.s.a.b", ("db", "s", "a.b")),
+        ("kafka://host:9092.events.v1.value", ("kafka://host:9092", "events.v1", "value")),
+        ("kafka://host:9092.events.v1", ("kafka://host:9092", "events.v1", None)),
+        ("db.s$branch_b.v", ("db", "s$branch_b", "v")),
+    ],
+)
+def test_a_name_is_split_where_the_dataset_ends(text: str, found: tuple[str, str, str | None]) -> None:
+    world = KnownWorld().table("db.s", "v", "a.b").table("db.s$branch_b", "v").table("db.t", "x")
+    known = world.known()
+    source = SourceField(Dataset("kafka://host:9092", "events.v1"), ("value",))
+    document = FieldDocument(
+        lineage=FieldLineage(fields=(OutputField(name="x", edges=frozenset([FieldEdge(source, EdgeKind.IDENTITY)])),))
+    )
+    world.write("db.t", {"x": []})
+    run = replace(world.runs[0], checksum=document.checksum)
+    index = build_index(replace(known, runs=[run], documents={document.checksum: document}))
+
+    dataset, field = split_name(index, text)
+
+    assert (dataset.namespace, dataset.name, field) == found
