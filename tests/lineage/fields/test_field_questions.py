@@ -20,6 +20,7 @@ from lakelog.lineage.fields.questions.dataset_graph import FieldGraph
 from lakelog.lineage.fields.questions.field_answer import FIELD_EDGE_SCHEMA
 from lakelog.lineage.fields.questions.field_index import build_index
 from lakelog.lineage.fields.questions.field_questions import Asked, asked, edges_answer, graph_answer, impact_answer
+from lakelog.lineage.fields.questions.periods import period_at
 from lakelog.lineage.pictures.field_picture import fields_svg
 from tests.support.lineage.field_tables import make_table, write_fields
 from tests.support.lineage.known_world import KnownWorld, dataset_of
@@ -119,6 +120,20 @@ def test_two_jobs_that_write_the_same_are_two_rows_with_their_own_runs(world: Kn
 
     found = {row["job"]: [run["run"] for run in row["runs"]] for row in rows}  # type: ignore[attr-defined]
     assert {job: sorted(runs) for job, runs in found.items()} == {"a": ["1", "2"], "b": ["3"]}
+
+
+def test_a_snapshot_has_the_runs_that_made_it_though_others_made_the_same(world: KnownWorld) -> None:
+    world.table("db.r", "v").write("db.s", {"v": ["db.r.v"]}, run="early", snapshots=(1, 1))
+    world.write("db.s", {"v": ["db.r.v"]}, run="late", snapshots=(90, 90))
+    for run, snapshots in (("1", (1, 4)), ("2", (5, 9)), ("3", (10, 12))):
+        world.write("db.t", {"total": ["db.s.v"]}, run=run, snapshots=snapshots)
+    index = build_index(world.known())
+    dataset, field = asked(index, dataset_of("db.t"), "total")
+    period = period_at(index, dataset, 7)
+
+    rows = edges_answer(index, Asked(dataset=dataset, field=field, direction="up", period=period)).to_arrow()
+
+    assert [[run["run"] for run in row["runs"]] for row in rows.to_pylist()] == [["2"], ["early"]]
 
 
 def test_both_directions_come_with_the_nearest_first(world: KnownWorld) -> None:
