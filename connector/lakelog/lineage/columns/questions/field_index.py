@@ -43,6 +43,7 @@ _EDGES = "SELECT e.source, e.target, f.dataset, e.write, e.kind, e.is_masked, e.
 _DATASET_EDGES = "SELECT source, NULL, sink, write, kind, is_masked, path FROM dataset_edges "
 _IN = "IN (SELECT value FROM json_each(?))"
 _NAMES_SHOWN = 5
+DOCUMENTS_KEPT = 64
 
 
 class FieldIndex:
@@ -53,6 +54,7 @@ class FieldIndex:
         self.fingerprints = fingerprints
         self._connection = connection
         self._lock = Lock()
+        self._documents: dict[str, FieldDocument] = {}
 
     def close(self) -> None:
         """Close the database."""
@@ -150,13 +152,13 @@ class FieldIndex:
         rows = self._rows(f"SELECT * FROM writes WHERE {place} {_IN} ORDER BY id", _json(chosen))
         return {row[0]: IndexedWrite(row[0], row[1], row[2], bool(row[3])) for row in rows}
 
-    def reads(self, writes: Iterable[int] | None = None) -> list[tuple[int, int]]:
-        """Each write, of some or of all, with each dataset that it reads."""
-        if writes is None:
-            return [(row[0], row[1]) for row in self._rows("SELECT write, dataset FROM reads")]
-        return [
-            (row[0], row[1]) for row in self._rows(f"SELECT write, dataset FROM reads WHERE write {_IN}", _json(writes))
-        ]
+    def reads(self) -> list[tuple[int, int]]:
+        """Each write with each dataset that it reads."""
+        return [(row[0], row[1]) for row in self._rows("SELECT write, dataset FROM reads")]
+
+    def writes_reading(self, dataset: int) -> list[int]:
+        """The writes that read a dataset."""
+        return [row[0] for row in self._rows("SELECT write FROM reads WHERE dataset = ?", dataset)]
 
     def runs(self, writes: Iterable[int]) -> list[IndexedRun]:
         """The runs of writes, the newest first."""
@@ -183,7 +185,17 @@ class FieldIndex:
         return bool(self._rows("SELECT 1 FROM documents WHERE checksum = ? AND content IS NOT NULL", checksum))
 
     def document(self, checksum: str) -> FieldDocument | None:
-        """A document; None if it is lost."""
+        """A document; None if it is lost. Some are kept, since questions about one table name the same ones."""
+        found = self._documents.get(checksum)
+        if found is None:
+            found = self._parsed(checksum)
+            if found is not None:
+                if len(self._documents) >= DOCUMENTS_KEPT:
+                    self._documents.clear()
+                self._documents[checksum] = found
+        return found
+
+    def _parsed(self, checksum: str) -> FieldDocument | None:
         rows = self._rows("SELECT content FROM documents WHERE checksum = ?", checksum)
         content = rows[0][0] if rows else None
         try:
