@@ -142,6 +142,21 @@ def test_a_branch_has_runs_of_its_own_and_brings_them_with_its_merge(catalog: Ca
     assert found == {"target": checksum, "target$branch_b": checksum}
 
 
+def test_a_merge_of_changes_brings_the_lineage_of_the_branch(catalog: Catalog) -> None:
+    table = catalog.load_table("db.target")
+    table.write(ROWS)
+    table.branches.create("b")
+    branch = catalog.load_table("db.target$branch_b")
+    first = commit(branch, lineage(), batch=0)
+    table.branches.merge("b")
+    second = commit(branch, lineage(sql="a + b"), batch=1)
+    table.branches.merge("b")
+    found = [(run.sink.name, run.checksum, run.first_snapshot) for run in known_fields(catalog).runs]
+    assert sorted(found) == sorted(
+        [("target$branch_b", first, 2), ("target", first, 2), ("target$branch_b", second, 3), ("target", second, 3)]
+    )
+
+
 def test_a_lost_document_costs_its_edges_alone(catalog: Catalog, caplog: pytest.LogCaptureFixture) -> None:
     table = catalog.load_table("db.target")
     lost = commit(table, lineage(), batch=0)

@@ -19,6 +19,7 @@ from lakelog.filestore.io import warehouse_of
 from lakelog.filestore.metadata.origins import ORIGIN_MARK, LineKey
 from lakelog.filestore.metadata.snapshots import MERGED_PREFIX
 from lakelog.filestore.schema import line_name
+from lakelog.lineage.answers.brought_fields import with_fields_of_branch
 from lakelog.lineage.lines.expired import ExpiredSteps
 from lakelog.lineage.lines.line_graph import read_line
 from lakelog.lineage.lines.lines import Change, LineBatch, Step, line_key, source_key
@@ -118,13 +119,14 @@ def _lineage_of(taken: TakenBranch) -> BatchLineage:
         missed.append("another engine made the branch, and did not record where it began")
     if taken.combines_rows:
         missed.append("rows that both have changed were merged column by column")
-    return merge_lineage(
+    found = merge_lineage(
         replace(source_of_table(branch, mode=ReadMode.BATCH), end=version_of(taken.snapshot), is_exact=True),
         steps,
         None if taken.base_id is None else TableVersion(snapshot_id=taken.base_id, commit=taken.base_commit),
         origin=None if taken.is_whole else taken.record.removeprefix(MERGED_PREFIX),
         missed=missed,
     )
+    return with_fields_of_branch(found, taken)
 
 
 def merge_lineage(

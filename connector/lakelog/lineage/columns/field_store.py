@@ -12,9 +12,12 @@ on its document has `?` in their places. A document of that form is written besi
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import replace
+from threading import Lock
 
+from lakelog.common.clock import Stopwatch
 from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.filestore.options import LINEAGE_FIELDS
@@ -27,6 +30,8 @@ from lakelog.lineage.columns.plans.plan_fields import PlanFields
 from lakelog.lineage.records.record import BatchLineage, check_checksum
 
 _SUFFIX = ".json"
+_REPEAT_MILLIS = 3_600_000
+_WRITTEN_MAX = 1_000
 
 
 def with_fields(lineage: BatchLineage, table: TableStore, found: PlanFields, **about: bool) -> BatchLineage:
@@ -61,21 +66,54 @@ def document_of(found: PlanFields, schema: TableSchema, *, is_approximate: bool 
 
 
 def _put_program(table: TableStore, document: FieldDocument) -> str:
-    """Write the document of a program, or of its form without constants if another form is there."""
+    """Write the document of a program, or its form without constants if another form of it is there."""
     form = replace(document, lineage=without_constants(document.lineage))
     checksum, checksum_of_form = document.checksum, form.checksum
-    if checksum != checksum_of_form:
-        is_first = table.file_io.create_new(document_path(table, checksum_of_form), form.to_json().encode())
-        if not is_first and not table.file_io.exists(document_path(table, checksum)):
-            return checksum_of_form
-    return put_document(table, document)
+    if checksum == checksum_of_form or _WRITTEN.has(table, checksum):
+        return put_document(table, document)
+    is_first = table.file_io.create_new(document_path(table, checksum_of_form), form.to_json().encode())
+    if is_first or table.file_io.exists(document_path(table, checksum)):
+        return put_document(table, document)
+    return put_document(table, form)
 
 
 def put_document(table: TableStore, document: FieldDocument) -> str:
-    """Write a document unless the table has it; returns its checksum. Raises what the file system raises."""
+    """Write a document, unless this process has done so lately; returns its checksum.
+
+    One that is there is written again: its age says whether it may be removed, see `lakelog.filestore.expire.orphans`.
+    Raises what the file system raises.
+    """
     checksum = document.checksum
-    table.file_io.create_new(document_path(table, checksum), document.to_json().encode())
+    if not _WRITTEN.has(table, checksum):
+        table.file_io.write_bytes(document_path(table, checksum), document.to_json().encode())
+        _WRITTEN.add(table, checksum)
     return checksum
+
+
+class _Written:
+    """The documents that this process has written lately, the newest ones."""
+
+    def __init__(self) -> None:
+        self._ages: OrderedDict[tuple[str, str, str], Stopwatch] = OrderedDict()
+        self._lock = Lock()
+
+    def has(self, table: TableStore, checksum: str) -> bool:
+        """Whether a document was written; a table that was made again at the same place has none."""
+        with self._lock:
+            age = self._ages.get((table.path, table.uuid, checksum))
+            return bool(table.uuid) and age is not None and age.millis() < _REPEAT_MILLIS
+
+    def add(self, table: TableStore, checksum: str) -> None:
+        """Note a document."""
+        key = (table.path, table.uuid, checksum)
+        with self._lock:
+            self._ages[key] = Stopwatch()
+            self._ages.move_to_end(key)
+            while len(self._ages) > _WRITTEN_MAX:
+                self._ages.popitem(last=False)
+
+
+_WRITTEN = _Written()
 
 
 def find_document(table: TableStore, checksum: str) -> FieldDocument | None:
