@@ -1,4 +1,7 @@
-"""What the lineage of fields of one plan costs, once Spark is warm; it is derived once for each start of a query."""
+"""What the lineage of fields costs: of one plan, once Spark is warm, and an answer over HTTP, five levels far.
+
+The lineage of a plan is derived once for each start of a query.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from benchmarks.command import run_command
+from benchmarks.field_rest import rest_figures
 from benchmarks.spark_runs import make_session
 from lakelog.lineage.fields.field_edges import Dataset
 from lakelog.lineage.fields.plans.plan_fields import fields_of_plan
@@ -43,7 +47,7 @@ def run(folder: Path, is_small: bool) -> dict[str, object]:
         figures[f"walk_ms_{name}"] = median_millis(rounds, partial(fields_of_plan, tree, leaves))
         figures[f"json_kb_{name}"] = round(len(text) / 1_024)
     session.stop()
-    return figures
+    return figures | rest_figures(is_small)
 
 
 def made_plans(session: SparkSession, folder: Path) -> Mapping[str, DataFrame]:

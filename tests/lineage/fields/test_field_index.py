@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -144,6 +145,33 @@ def test_a_file_is_used_again_while_it_fits(world: KnownWorld, tmp_path: Path) -
     with_edges = build_index(world.known(), file)
     assert file.stat().st_ino != before
     assert sources_of(with_edges, "db.report", "total") == {("db.orders", "amount")}
+
+
+def test_a_run_that_goes_on_is_followed_without_building_again(world: KnownWorld, tmp_path: Path) -> None:
+    """A streaming job commits a batch each few seconds."""
+    file = tmp_path / "index"
+    world.write("db.report", {"total": ["db.orders.amount"]}, snapshots=(1, 5))
+    index = build_index(world.known(), file)
+    before = file.stat().st_ino
+    sink = index.dataset(REPORT).id
+    world.runs[0] = replace(world.runs[0], last_snapshot=9, last_millis=world.runs[0].last_millis + 1)
+
+    assert index.follow(world.known())
+    assert [run.last_snapshot for run in index.runs_of_sink(sink)] == [9]
+    index.close()
+    world.runs[0] = replace(world.runs[0], last_snapshot=11)
+    again = build_index(world.known(), file)
+    assert [run.last_snapshot for run in again.runs_of_sink(sink)] == [11]
+    assert file.stat().st_ino == before
+
+    world.write("db.report", {"total": []}, run="another program")
+    assert not again.follow(world.known())
+
+
+def test_a_renamed_column_is_not_followed_but_built(world: KnownWorld) -> None:
+    world.write("db.report", {"total": ["db.orders.amount"]})
+    index = build_index(world.known())
+    assert not index.follow(world.table("db.orders", "id", ("dollars", 1)).known())
 
 
 def damage_of(file: Path, how: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,10 +12,15 @@ import pytest
 from lakelog.catalog import Catalog, RenameColumn, Table
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.lineage import field_impact, field_index, field_lineage
+from lakelog.lineage.answers.catalog_fields import split_name
+from lakelog.lineage.fields.field_documents import FieldDocument
+from lakelog.lineage.fields.field_edges import Dataset, EdgeKind, FieldEdge, SourceField
+from lakelog.lineage.fields.field_lineage import FieldLineage, OutputField
 from lakelog.lineage.fields.questions.dataset_graph import FieldGraph
 from lakelog.lineage.fields.questions.field_answer import FIELD_EDGE_SCHEMA
 from lakelog.lineage.fields.questions.field_index import build_index
 from lakelog.lineage.fields.questions.field_questions import Asked, asked, edges_answer, graph_answer, impact_answer
+from lakelog.lineage.fields.questions.periods import period_at
 from lakelog.lineage.pictures.field_picture import fields_svg
 from tests.support.lineage.field_tables import make_table, write_fields
 from tests.support.lineage.known_world import KnownWorld, dataset_of
@@ -114,6 +120,20 @@ def test_two_jobs_that_write_the_same_are_two_rows_with_their_own_runs(world: Kn
 
     found = {row["job"]: [run["run"] for run in row["runs"]] for row in rows}  # type: ignore[attr-defined]
     assert {job: sorted(runs) for job, runs in found.items()} == {"a": ["1", "2"], "b": ["3"]}
+
+
+def test_a_snapshot_has_the_runs_that_made_it_though_others_made_the_same(world: KnownWorld) -> None:
+    world.table("db.r", "v").write("db.s", {"v": ["db.r.v"]}, run="early", snapshots=(1, 1))
+    world.write("db.s", {"v": ["db.r.v"]}, run="late", snapshots=(90, 90))
+    for run, snapshots in (("1", (1, 4)), ("2", (5, 9)), ("3", (10, 12))):
+        world.write("db.t", {"total": ["db.s.v"]}, run=run, snapshots=snapshots)
+    index = build_index(world.known())
+    dataset, field = asked(index, dataset_of("db.t"), "total")
+    period = period_at(index, dataset, 7)
+
+    rows = edges_answer(index, Asked(dataset=dataset, field=field, direction="up", period=period)).to_arrow()
+
+    assert [[run["run"] for run in row["runs"]] for row in rows.to_pylist()] == [["2"], ["early"]]
 
 
 def test_both_directions_come_with_the_nearest_first(world: KnownWorld) -> None:
@@ -283,3 +303,30 @@ class TestCatalogs:
 
     def test_impact_is_a_table_of_arrow(self, catalog: Catalog, tables: tuple[Table, Table]) -> None:
         assert isinstance(field_impact(catalog, "db.orders"), pa.Table)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("db.s", ("db", "s", None)),
+        ("db.s.v", ("db", "s", "v")),
+        ("db.s.a.b", ("db", "s", "a.b")),
+        ("kafka://host:9092.events.v1.value", ("kafka://host:9092", "events.v1", "value")),
+        ("kafka://host:9092.events.v1", ("kafka://host:9092", "events.v1", None)),
+        ("db.s$branch_b.v", ("db", "s$branch_b", "v")),
+    ],
+)
+def test_a_name_is_split_where_the_dataset_ends(text: str, found: tuple[str, str, str | None]) -> None:
+    world = KnownWorld().table("db.s", "v", "a.b").table("db.s$branch_b", "v").table("db.t", "x")
+    known = world.known()
+    source = SourceField(Dataset("kafka://host:9092", "events.v1"), ("value",))
+    document = FieldDocument(
+        lineage=FieldLineage(fields=(OutputField(name="x", edges=frozenset([FieldEdge(source, EdgeKind.IDENTITY)])),))
+    )
+    world.write("db.t", {"x": []})
+    run = replace(world.runs[0], checksum=document.checksum)
+    index = build_index(replace(known, runs=[run], documents={document.checksum: document}))
+
+    dataset, field = split_name(index, text)
+
+    assert (dataset.namespace, dataset.name, field) == found

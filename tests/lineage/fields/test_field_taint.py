@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from lakelog.catalog import Catalog
 from lakelog.common.errors import NotFoundError
 from lakelog.lineage import TaintedFields, tainted, tainted_fields
-from tests.support.lineage.field_tables import make_table, read_blindly, write_fields
+from tests.support.lineage.field_tables import Input, make_table, read_blindly, write_fields
 
 
 @pytest.fixture
@@ -109,3 +110,34 @@ def test_a_field_and_a_snapshot_must_exist(catalog: Catalog) -> None:
         tainted_fields(catalog, "db.orders", "amount", 1)
     with pytest.raises(NotFoundError, match="snapshot 9 of"):
         tainted_fields(catalog, "db.orders", "id", 9)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_histories_are_tainted_as_a_model_of_their_values_is(catalog: Catalog, seed: int) -> None:
+    """The model follows each column: from which snapshot of its table on it has a value that comes from a wrong one."""
+    random = Random(seed)
+    tables = [make_table(catalog, f"db.t{at}", "a", "b") for at in range(4)]
+    wrong_table, wrong_field, wrong_snapshot = tables[0].name, random.choice("ab"), random.randint(1, 3)
+    first: dict[tuple[str, str], int] = {}
+    for _ in range(14):
+        sink = random.choice(tables)
+        readable = [one for one in tables if one.store.snapshots.latest_id() is not None]
+        inputs = random.sample(readable, min(len(readable), random.randint(0, 2)))
+        fields: dict[str, list[Input]] = {
+            name: [(source, random.choice("ab")) for source in inputs if random.random() < 0.7] for name in "ab"
+        }
+        filters: list[Input] = [(source, "b", "FILTER") for source in inputs if random.random() < 0.2]
+        known = {name: dict(first) for name in "ab"}
+        snapshot = write_fields(sink, fields, dataset=filters, job=f"job {random.randrange(3)}").id
+        for name in "ab":
+            read = [(source[0].name, source[1]) for source in [*fields[name], *filters]]
+            is_wrong = (sink.name, name, snapshot) == (wrong_table, wrong_field, wrong_snapshot)
+            if is_wrong or any(one in known[name] for one in read):
+                first.setdefault((sink.name, name), snapshot)
+    if not any(one == (wrong_table, wrong_field) for one in first):
+        return  # the history is too short for its wrong snapshot
+
+    found = tainted_fields(catalog, wrong_table, wrong_field, first[wrong_table, wrong_field])
+
+    assert {(row["table"], row["field"]): row["first_tainted"] for row in found.fields.to_pylist()} == first
+    assert all(found.fields["known"].to_pylist())

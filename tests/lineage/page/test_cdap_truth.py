@@ -13,8 +13,8 @@ import pytest
 from lakelog.lineage.fields.field_edges import Dataset
 from lakelog.lineage.fields.field_operations import FieldOperation, OperationInput, OperationKind
 from lakelog.lineage.page.cdap_answers import (
-    NamedColumn,
     Executed,
+    NamedColumn,
     Program,
     dataset_summary,
     field_list,

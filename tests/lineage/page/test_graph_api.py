@@ -12,7 +12,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.support.lineage.demo_page import HOSTILE, WIDE, DemoHistories, demo_world, large_world
-from tests.support.lineage.known_world import START
+from tests.support.lineage.known_world import START, KnownWorld
 from tests.support.lineage.page_client import client_of
 
 
@@ -163,6 +163,49 @@ def test_a_range_of_time_and_a_snapshot_choose_runs(client: TestClient) -> None:
     assert "the snapshots from 2 to 250" in str(answer["error"])
 
 
+def test_a_wrong_snapshot_marks_what_it_has_reached(client: TestClient) -> None:
+    values = {"ns": "db", "dataset": "revenue", "field": "total", "direction": "down", "kinds": "direct", "depth": 1}
+
+    marked = get(client, "/api/graph", **values, wrong=7)["datasets"]
+    assert {one["dataset"]: one["tainted"] for one in marked} == {
+        name: {"from": 7, "lastClean": 6} for name in ("revenue", "scores", "report")
+    }
+    assert all(field["tainted"] for one in marked for field in one["fields"])
+    plain = get(client, "/api/graph", **values)["datasets"]
+    assert not any("tainted" in one or any("tainted" in field for field in one["fields"]) for one in plain)
+
+    where = {"ns": "db", "dataset": "report", "limit": 300, "wrongNs": "db", "wrongDataset": "revenue"}
+    snapshots = get(client, "/api/dataset", **where, wrong=299)["snapshots"]
+    assert [one["id"] for one in snapshots if one["tainted"]] == [300, 299]
+    assert "tainted" not in get(client, "/api/dataset", **where)["snapshots"][0]
+
+
+def test_impact_comes_in_pages(client: TestClient) -> None:
+    values = {"ns": "db", "dataset": "orders", "field": "amount"}
+
+    whole = get(client, "/api/impact", **values)
+    pages = [get(client, "/api/impact", **values, limit=100, offset=at)["rows"] for at in range(0, whole["total"], 100)]
+
+    assert [row for page in pages for row in page] == whole["rows"]
+    assert len(whole["rows"]) == whole["total"] > WIDE
+    assert get(client, "/api/impact", **values, offset=10**18)["rows"] == []
+    assert get(client, "/api/impact", **values, start="now", end="now")["total"] == 0
+
+
+def test_a_graph_with_too_many_edges_lists_the_neighbours() -> None:
+    world = KnownWorld()
+    columns = [f"c{at}" for at in range(150)]
+    for name in ("db.s", "db.t"):
+        world.table(name, *columns)
+    world.write("db.t", {one: [f"db.s.{each}" for each in columns] for one in columns}, opaque=columns)
+
+    found = get(client_of(world), "/api/graph", ns="db", dataset="t")
+
+    assert (found["tooMany"], found["edges"]) == (True, [])
+    assert found["neighbours"] == [{"ns": "db", "dataset": "s", "hop": -1, "fields": 150}]
+    assert get(client_of(world), "/api/graph", ns="db", dataset="t", field="c1")["tooMany"] is False
+
+
 @pytest.mark.parametrize("form", ["json", "csv", "svg"])
 def test_an_export_is_a_file_to_save(client: TestClient, form: str) -> None:
     values = {"ns": "db", "dataset": "report", "direction": "both", "depth": "20", "format": form}
@@ -221,6 +264,9 @@ GRAPH = {"ns": "db", "dataset": "report"}
             400,
             "fromField is missing",
         ),
+        ("/api/graph", {**GRAPH, "wrong": "x"}, 400, "wrong is 'x'"),
+        ("/api/dataset", {**GRAPH, "wrong": "1"}, 400, "wrongNs is missing"),
+        ("/api/dataset", {**GRAPH, "wrong": "1", "wrongNs": "a", "wrongDataset": "b"}, 404, "names 'a.b'"),
         ("/api/dataset", {**GRAPH, "before": "x"}, 400, "before is 'x'"),
         ("/api/dataset", {**GRAPH, "limit": "x"}, 400, "limit is 'x'"),
         ("/api/impact", {**GRAPH, "depth": "x"}, 400, "depth is 'x'"),
@@ -233,3 +279,18 @@ def test_a_wrong_request_has_its_status_and_its_text(
     client: TestClient, path: str, values: dict[str, str], status: int, text: str
 ) -> None:
     assert text in str(get(client, path, status, **values)["error"])
+
+
+def test_halves_of_characters_in_names_are_shown_as_escapes() -> None:
+    half = "half \ud800"
+    world = KnownWorld().table("db.s", half).table("db.t", "x")
+    world.write("db.t", {"x": [f"db.s.{half}"]}, sql={"x": half}, job=half, run=half)
+    client = client_of(world)
+    name = "half \\ud800"
+
+    [write] = get(
+        client, "/api/edge", fromNs="db", fromDataset="s", fromField=name, toNs="db", toDataset="t", toField="x"
+    )["writes"]
+    assert (write["job"], write["operations"]) == (name, [])  # no stored document has such names
+    path = "/v3/namespaces/db/datasets/t/fields/x/lineage"
+    assert client.get(path, params={"start": "0", "end": "now"}).json()["paths"] == []

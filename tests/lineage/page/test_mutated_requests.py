@@ -87,6 +87,10 @@ PARAMETERS = [
     "rollup",
     "prefix",
     "includeCurrent",
+    "wrong",
+    "wrongNs",
+    "wrongDataset",
+    "wrongField",
     "unknown",
 ]
 API = ["search", "graph", "edge", "dataset", "impact", "export"]

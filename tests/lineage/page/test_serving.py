@@ -68,6 +68,15 @@ def test_a_warehouse_is_served_until_the_process_is_interrupted(lake: Path, tmp_
         found = get(address, "v3/namespaces/db/datasets/report/lineage/fields?start=0&end=now%2B1m")
         assert found == ["total"]
 
+        marked = get(address, "api/graph?ns=db&dataset=orders&field=amount&direction=down&wrong=1")["datasets"]
+        assert [(one["dataset"], one["tainted"]) for one in marked] == [
+            ("orders", {"from": 1, "lastClean": None}),
+            ("report", {"from": 1, "lastClean": None}),
+        ]
+        assert [one["tainted"] for one in marked[1]["fields"]] == [True]
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            get(address, "api/graph?ns=db&dataset=orders&field=amount&wrong=99")
+
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=60) == 0
         assert process.stderr is not None
@@ -100,12 +109,12 @@ def test_a_door_is_not_open_to_everyone(door: Door) -> None:
 def test_what_is_written_later_is_served_after_a_refresh(lake: Path) -> None:
     catalog = Catalog(lake)
     state = PageState(lambda: known_fields(catalog), refresh_seconds=0)
-    before = state.index().fingerprint
-    assert state.index().fingerprint == before
+    before = state.index().fingerprints
+    assert state.index().fingerprints == before
 
     write_fields(make_table(catalog, "db.new", "x"), {"x": [(catalog.load_table("db.report"), "total")]})
 
-    assert state.index().fingerprint != before
+    assert state.index().fingerprints != before
     state.close()
 
 

@@ -7,9 +7,8 @@ names that are hard to show: a cycle, a table of 300 columns, edges that are opa
 from __future__ import annotations
 
 import argparse
-import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from random import Random
 
@@ -17,8 +16,11 @@ import uvicorn
 
 from lakelog.common.timestamps import utc_of
 from lakelog.lineage.fields.field_edges import Dataset
+from lakelog.lineage.fields.questions.field_index import FieldIndex
+from lakelog.lineage.fields.questions.field_walk import walk
 from lakelog.lineage.page.page_app import page_app
-from lakelog.lineage.page.page_state import DatasetHistory, PageState
+from lakelog.lineage.page.page_state import DatasetHistory, PageState, TableTaint
+from lakelog.lineage.page.serving import listening_socket
 from tests.support.lineage.known_world import MINUTE, START, KnownWorld
 
 HOSTILE = (
@@ -60,6 +62,26 @@ class DemoHistories:
     def millis_of(self, dataset: Dataset, snapshot: int) -> int | None:
         """A minute for each snapshot."""
         return START + snapshot * MINUTE
+
+    def taints(
+        self, index: FieldIndex, dataset: Dataset, field: str | None, snapshot: int
+    ) -> Mapping[Dataset, TableTaint]:
+        """All that is below a field is tainted from the same snapshot on."""
+        owner = index.dataset(dataset)
+        fields = index.fields_of([owner.id]) if field is None else [index.field(owner, field)]
+        below = index.fields(walk(index, [one.id for one in fields], is_up=False).hops)
+        names: dict[int, set[str]] = {owner.id: set()}
+        for one in below.values():
+            names.setdefault(one.dataset, set()).add(one.name)
+        return {
+            one.dataset: TableTaint(
+                first=snapshot,
+                last_clean=snapshot - 1 or None,
+                fields=frozenset(() if field is None else names[one.id]),
+                snapshots=frozenset(range(snapshot, 301)),
+            )
+            for one in index.datasets(names)
+        }
 
 
 def demo_world() -> KnownWorld:
@@ -168,7 +190,7 @@ def large_world(datasets: int = 300, edges: int = 900, seed: int = 7) -> KnownWo
 def served(world: KnownWorld, *, port: int = 0, token: str | None = None) -> Iterator[str]:
     """A server on a port of this machine; gives its address."""
     state = PageState(world.known, histories=DemoHistories(), refresh_seconds=1.0)
-    listening = socket.create_server(("127.0.0.1", port))
+    listening = listening_socket("127.0.0.1", port)
     config = uvicorn.Config(page_app(state, token=token), log_level="warning", lifespan="off", access_log=False)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)

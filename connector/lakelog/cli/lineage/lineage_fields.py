@@ -44,7 +44,7 @@ def fields(  # noqa: PLR0917  # typer's arguments are the command line's
     as_json: AsJson = False,
     warehouse: Warehouse = HERE,
 ) -> None:
-    """Print what a field is made from, and what is made from it.
+    """Print what a field is made from, and what from it.
 
     One row per edge and job, the nearest first. An edge to `*` counts for all fields of the table, such as a filter.
     """

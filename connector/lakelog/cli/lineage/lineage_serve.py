@@ -31,7 +31,7 @@ def serve(  # noqa: PLR0917  # typer's arguments are the command line's
     as_json: AsJson = False,
     warehouse: Warehouse = HERE,
 ) -> None:
-    """Serve the page of lineage and its REST API, until Ctrl-C.
+    """Serve the page of lineage, and REST, until Ctrl-C.
 
     It only reads. The address is printed; /docs lists the paths for programs.
     """

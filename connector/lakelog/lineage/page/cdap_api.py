@@ -36,7 +36,7 @@ from lakelog.lineage.page.cdap_values import (
     part_of,
     range_of,
 )
-from lakelog.lineage.page.graph_json import Json
+from lakelog.lineage.page.json_answers import JsonAnswer
 from lakelog.lineage.page.page_state import PageState
 
 LEVELS_DEFAULT = 10
@@ -70,7 +70,7 @@ class _CdapApi:
         levels: TEXT = None,
         collapse: Annotated[list[str] | None, Query(description="access, run, component; may be repeated.")] = None,
         rollup: Annotated[str | None, Query(description="workflow; there are none.")] = None,
-    ) -> Json:
+    ) -> Response:
         """The programs and datasets around a dataset, both ways."""
         depth = levels_of(levels, LEVELS_DEFAULT)
         collapses = chosen_of("collapse", collapse or (), COLLAPSES)
@@ -79,7 +79,7 @@ class _CdapApi:
         asked = range_of(self._state, index, start, end)
         found = relations_around(accesses_in(index, asked.period), named(ns, ds), depth)
         check_size(len(found), "relations")
-        return levels_json((asked.start, asked.end), found, collapses)
+        return JsonAnswer(levels_json((asked.start, asked.end), found, collapses))
 
     def fields(  # noqa: PLR0917  # parts of the path and of the query
         self,
@@ -104,7 +104,7 @@ class _CdapApi:
 
     def all_fields(  # parts of the path and of the query
         self, ns: str, ds: str, start: START = None, end: END = None, direction: DIRECTION = None
-    ) -> Json:
+    ) -> Response:
         """The relations of all fields of a dataset, one hop far."""
         side = direction_of(direction)
         index = self._state.index()
@@ -117,11 +117,12 @@ class _CdapApi:
         }
         check_size(sum(map(len, relations.values())), "relations")
         names = [one.name for one in with_lineage_in(index, fields, asked.period)]
-        return dataset_summary(dataset, side, (asked.start * 1_000, asked.end * 1_000), names, relations)
+        times = asked.start * 1_000, asked.end * 1_000
+        return JsonAnswer(dataset_summary(dataset, side, times, names, relations))
 
     def field(  # noqa: PLR0917  # parts of the path and of the query
         self, ns: str, ds: str, field: str, start: START = None, end: END = None, direction: DIRECTION = None
-    ) -> Json:
+    ) -> Response:
         """The fields that a field is made from, and that are made from it, one hop far."""
         side = direction_of(direction)
         index = self._state.index()
@@ -131,18 +132,18 @@ class _CdapApi:
             INCOMING: FieldSide(index, fields, asked.period, is_up=True).columns(),
             OUTGOING: FieldSide(index, fields, asked.period, is_up=False).columns(),
         }
-        return summary_of(side, columns)
+        return JsonAnswer(summary_of(side, columns))
 
     def operations(  # noqa: PLR0917  # parts of the path and of the query
         self, ns: str, ds: str, field: str, start: START = None, end: END = None, direction: DIRECTION = None
-    ) -> Json:
+    ) -> Response:
         """The operations on both sides of a field, with the programs that ran them."""
         side = direction_of(direction, "both")
         index = self._state.index()
         asked = range_of(self._state, index, start, end)
         owner, _ = _fields_of(index, named(ns, ds))
         fields = _field_of(index, named(ns, ds), part_of(field))
-        return {
+        found = {
             one: operations_answer(
                 group
                 for each in fields
@@ -152,6 +153,7 @@ class _CdapApi:
             for one in (INCOMING, OUTGOING)
             if side in {one, "both"}
         }
+        return JsonAnswer(found)
 
 
 def with_lineage_in(index: FieldIndex, fields: list[IndexedField], period: Period) -> list[IndexedField]:

@@ -17,7 +17,7 @@ from lakelog.lineage.fields.questions.index_rows import (
 )
 from lakelog.lineage.fields.questions.operation_paths import operations_from, operations_to
 from lakelog.lineage.fields.questions.periods import Period
-from lakelog.lineage.page.cdap_answers import NamedColumn, Executed, Program
+from lakelog.lineage.page.cdap_answers import Executed, NamedColumn, Program
 from lakelog.lineage.page.cdap_levels import Access
 
 NO_JOB = "unnamed"
@@ -88,7 +88,7 @@ def writes_of_field(
         chosen = {one.write for one in index.written(fields=[field.id])}
     else:
         edges = index.edges_from([field.id]) + index.dataset_edges_from([field.id])
-        chosen = {edge.write for edge in edges} | {write for write, read in index.reads() if read == owner.id}
+        chosen = {edge.write for edge in edges} | set(index.writes_reading(owner.id))
     runs, writes = runs_in(index, chosen, period), index.writes(chosen)
     for write, some in runs.items():
         document = index.document(writes[write].checksum)

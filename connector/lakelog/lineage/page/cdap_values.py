@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 from urllib.parse import unquote
 
-from starlette.responses import JSONResponse
-
 from lakelog.common.quoting import cut
 from lakelog.lineage.fields.field_edges import Dataset
 from lakelog.lineage.fields.questions.field_index import FieldIndex
 from lakelog.lineage.fields.questions.periods import Period, period_between
+from lakelog.lineage.page.json_answers import JsonAnswer
 from lakelog.lineage.page.page_errors import RequestError
 from lakelog.lineage.page.page_state import PageState
 from lakelog.lineage.page.time_expressions import seconds_of
@@ -112,10 +111,10 @@ def part_of(text: str) -> str:
     return unquote(text)
 
 
-def in_pages(items: Sequence[Item], limit: str | None, offset: str | None) -> JSONResponse:
+def in_pages(items: Sequence[Item], limit: str | None, offset: str | None) -> JsonAnswer:
     """A part of a list, with the number of all items in a header."""
     size, begin = _count("limit", limit, ITEMS_MAX, 1, ITEMS_MAX), _count("offset", offset, 0, 0, (1 << 63) - 1)
-    return JSONResponse(list(items[begin : begin + size]), headers={TOTAL_HEADER: str(len(items))})
+    return JsonAnswer(list(items[begin : begin + size]), headers={TOTAL_HEADER: str(len(items))})
 
 
 def check_size(count: int, what: str) -> None:

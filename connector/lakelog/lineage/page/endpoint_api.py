@@ -22,6 +22,7 @@ from lakelog.lineage.page.cdap_answers import end_point, operation_json
 from lakelog.lineage.page.cdap_lookups import operations_beside, runs_in, writes_of_field
 from lakelog.lineage.page.cdap_values import check_size, in_pages, levels_of, named, part_of, range_of
 from lakelog.lineage.page.graph_json import Json
+from lakelog.lineage.page.json_answers import JsonAnswer
 from lakelog.lineage.page.merged_graphs import merged_graphs
 from lakelog.lineage.page.page_errors import RequestError
 from lakelog.lineage.page.page_state import PageState
@@ -78,7 +79,7 @@ class _EndpointApi:
         start: START = None,
         end: END = None,
         direction: Annotated[str | None, Query(description="backward or forward.")] = None,
-    ) -> Json:
+    ) -> Response:
         """The operations that make a field (backward), or that it goes into (forward), and the fields between them."""
         if direction is None or direction.lower() not in {BACKWARD, FORWARD}:
             raise RequestError(400, _DIRECTION_TEXT)
@@ -96,7 +97,7 @@ class _EndpointApi:
                     else graph_forward(operations, owner.dataset, names)
                 )
         check_size(sum(len(one.connections) for one in graphs), "connections")
-        return merged_graphs(graphs)
+        return JsonAnswer(merged_graphs(graphs))
 
     def fields(  # noqa: PLR0917  # parts of the path and of the query
         self, ns: str, ds: str, start: START = None, end: END = None, limit: TEXT = None, offset: TEXT = None
@@ -126,7 +127,7 @@ class _EndpointApi:
 
     def paths(  # parts of the path and of the query
         self, ns: str, ds: str, field: str, start: START = None, end: END = None
-    ) -> Json:
+    ) -> Response:
         """Each way in which a field was made, or used: sources, targets, operations and runs."""
         index = self._state.index()
         asked = range_of(self._state, index, start, end)
@@ -137,7 +138,7 @@ class _EndpointApi:
             for path in _paths(index, owner, one, asked.period, is_up=is_up)
         ]
         check_size(len(paths), "paths")
-        return {"startTimeInSeconds": asked.start, "endTimeInSeconds": asked.end, "paths": paths}
+        return JsonAnswer({"startTimeInSeconds": asked.start, "endTimeInSeconds": asked.end, "paths": paths})
 
 
 def _pairs(index: FieldIndex, edges: Iterable[IndexedEdge]) -> list[Json]:

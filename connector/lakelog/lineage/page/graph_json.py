@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any  # Any: JSON
 
+from lakelog.lineage.fields.field_edges import Dataset
 from lakelog.lineage.fields.questions.dataset_graph import FieldGraph, GraphDataset, GraphEdge
 from lakelog.lineage.fields.questions.field_search import Match
+from lakelog.lineage.page.page_state import TableTaint
 
 Json = dict[str, Any]
 
 
-def graph_to_json(graph: FieldGraph, *, limit: int, tainted: Mapping[int, Json] | None = None) -> Json:
-    """The graph; `tainted` has what is known of the taint of datasets, by their ids in the graph."""
+def graph_to_json(graph: FieldGraph, *, limit: int, tainted: Mapping[Dataset, TableTaint] | None = None) -> Json:
+    """The graph; `tainted` has the tainted datasets, if that was asked for."""
     root = graph.datasets[0].dataset
     found: Json = {
         "root": {"ns": root.namespace, "dataset": root.name, "field": graph.field},
-        "datasets": [_dataset(one, (tainted or {}).get(one.id)) for one in graph.datasets],
+        "datasets": [_dataset(one, (tainted or {}).get(one.dataset.dataset)) for one in graph.datasets],
         "edges": [_edge(one) for one in graph.edges if one.target_field is not None],
         "datasetEdges": [_dataset_edge(one) for one in graph.edges if one.target_field is None],
         "total": graph.total,
@@ -43,8 +45,8 @@ def match_to_json(one: Match) -> Json:
     }
 
 
-def _dataset(one: GraphDataset, tainted: Json | None) -> Json:
-    columns = set(() if tainted is None else tainted.get("fields", ()))
+def _dataset(one: GraphDataset, tainted: TableTaint | None) -> Json:
+    columns = frozenset[str]() if tainted is None else tainted.fields
     found: Json = {
         "id": one.id,
         "ns": one.dataset.namespace,
@@ -61,9 +63,9 @@ def _dataset(one: GraphDataset, tainted: Json | None) -> Json:
         "moreUp": one.more_up,
         "moreDown": one.more_down,
     }
-    return (
-        found if tainted is None else found | {"tainted": {"from": tainted["from"], "lastClean": tainted["lastClean"]}}
-    )
+    if tainted is not None:
+        found["tainted"] = {"from": tainted.first, "lastClean": tainted.last_clean}
+    return found
 
 
 def _edge(one: GraphEdge) -> Json:

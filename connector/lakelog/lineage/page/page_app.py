@@ -10,7 +10,7 @@ from pathlib import Path
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
@@ -18,6 +18,7 @@ from lakelog.common.errors import LakelogError
 from lakelog.lineage.page.cdap_api import cdap_router
 from lakelog.lineage.page.endpoint_api import endpoint_router
 from lakelog.lineage.page.graph_api import graph_router
+from lakelog.lineage.page.json_answers import JsonAnswer
 from lakelog.lineage.page.page_errors import RequestError, status_of
 from lakelog.lineage.page.page_guard import PageGuard
 from lakelog.lineage.page.page_state import PageState
@@ -92,7 +93,7 @@ def _add_errors(app: FastAPI) -> None:
 def _answer(request: Request, status: int, text: str) -> Response:
     if request.url.path.startswith("/v3/"):
         return PlainTextResponse(text, status)
-    return JSONResponse({"error": text}, status)
+    return JsonAnswer({"error": text}, status)
 
 
 def _docs(app: FastAPI) -> str:

@@ -13,8 +13,10 @@ from collections.abc import Collection
 from typing import Final
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from lakelog.lineage.page.json_answers import JsonAnswer
 
 QUERY_MAX: Final = 8_192
 _CSP: Final = (
@@ -113,7 +115,7 @@ class PageGuard:
 
 
 def _answer(path: str, status: int, text: str) -> Response:
-    return PlainTextResponse(text, status) if path.startswith("/v3/") else JSONResponse({"error": text}, status)
+    return PlainTextResponse(text, status) if path.startswith("/v3/") else JsonAnswer({"error": text}, status)
 
 
 def _routed(scope: Scope) -> Scope:

@@ -10,11 +10,10 @@ from threading import Lock
 from typing import Protocol
 
 from lakelog.common.clock import Stopwatch, system_millis
-from lakelog.common.errors import LakelogError
+from lakelog.common.errors import LakelogError, NotFoundError
 from lakelog.lineage.fields.field_edges import Dataset
 from lakelog.lineage.fields.known_fields import KnownFields
 from lakelog.lineage.fields.questions.field_index import FieldIndex, build_index
-from lakelog.lineage.fields.questions.index_filling import fingerprint_of
 
 REFRESH_SECONDS = 10.0
 
@@ -31,6 +30,19 @@ class DatasetHistory:
     branches: Sequence[str] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableTaint:
+    """From which snapshot on a table is tainted, and the newest clean one before it, None if there is none.
+
+    `fields` are its tainted fields, none if a whole snapshot is wrong; `snapshots` are those made from the wrong one.
+    """
+
+    first: int
+    last_clean: int | None
+    fields: frozenset[str] = frozenset()
+    snapshots: frozenset[int] = frozenset()
+
+
 class Histories(Protocol):
     """Where the snapshots of tables are read."""
 
@@ -39,6 +51,11 @@ class Histories(Protocol):
 
     def millis_of(self, dataset: Dataset, snapshot: int) -> int | None:
         """When a snapshot was committed; None if it does not live."""
+
+    def taints(
+        self, index: FieldIndex, dataset: Dataset, field: str | None, snapshot: int
+    ) -> Mapping[Dataset, TableTaint]:
+        """What a wrong snapshot of a table, or a field that is wrong from it on, has reached. Raises NotFoundError."""
 
 
 class NoHistories:
@@ -51,6 +68,16 @@ class NoHistories:
     def millis_of(self, dataset: Dataset, snapshot: int) -> int | None:  # noqa: ARG002
         """Nothing."""
         return None
+
+    def taints(
+        self,
+        index: FieldIndex,  # noqa: ARG002
+        dataset: Dataset,
+        field: str | None,  # noqa: ARG002
+        snapshot: int,
+    ) -> Mapping[Dataset, TableTaint]:
+        """Raise NotFoundError."""
+        raise NotFoundError(f"snapshot {snapshot} of {'.'.join(dataset)} is not known: no table is served")
 
 
 class PageState:
@@ -73,7 +100,6 @@ class PageState:
         self._refresh_seconds = refresh_seconds
         self._lock = Lock()
         self._index: FieldIndex | None = None
-        self._before: FieldIndex | None = None
         self._watch = Stopwatch()
 
     def index(self) -> FieldIndex:
@@ -94,20 +120,16 @@ class PageState:
 
     def close(self) -> None:
         """Close the index."""
-        for one in (self._index, self._before):
-            if one is not None:
-                one.close()
-        self._index = self._before = None
+        if self._index is not None:
+            self._index.close()
+        self._index = None
 
     def _refresh(self) -> None:
         try:
             known = self._read()
-            if self._index is None or self._index.fingerprint != fingerprint_of(known):
-                built = build_index(known, self._file)
-                if self._before is not None:
-                    self._before.close()
-                # Requests may still use the previous one.
-                self._before, self._index = self._index, built
+            if self._index is None or not self._index.follow(known):
+                # Requests may still use the previous one, which is closed after the last of them.
+                self._index = build_index(known, self._file)
         except LakelogError as error:
             if self._index is None:
                 raise

@@ -24,6 +24,7 @@ PORT = 8700
 TOKEN_MIN = 16
 REQUESTS_MAX = 64  # at the same time
 HEADERS_MAX = 32_768  # bytes
+_BACKLOG = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +62,7 @@ def serve(
     state = PageState(read, histories=CatalogHistories(catalogs), file=index)
     state.index()  # an error is one of the command, not of the first request
     app = page_app(state, token=door.token, is_local=is_loopback(door.host), names=door.names)
-    listening = _listening(door)
+    listening = listening_socket(door.host, door.port)
     config = uvicorn.Config(
         app,
         log_level="warning",
@@ -97,14 +98,27 @@ class _Reading:
         return found
 
 
-def _listening(door: Door) -> socket.socket:
+def listening_socket(host: str, port: int) -> socket.socket:
+    """A socket that takes connections. Raises InvalidRequestError.
+
+    It names its protocol: asyncio would not know otherwise that it is TCP, and each answer would wait 40 ms for an
+    acknowledgement that the client delays.
+    """
     try:
-        family = socket.getaddrinfo(door.host, door.port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((door.host, door.port), family=family, backlog=128)
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        try:
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            found.bind((host, port))
+            found.listen(_BACKLOG)
+        except BaseException:
+            found.close()
+            raise
     except (OSError, OverflowError, UnicodeError) as error:
         raise InvalidRequestError(
-            f"the page cannot be served on {door.host}, port {door.port}: {error}; name another port, 0 for any"
+            f"the page cannot be served on {host}, port {port}: {error}; name another port, 0 for any"
         ) from error
+    return found
 
 
 def _address(door: Door, port: int) -> str:

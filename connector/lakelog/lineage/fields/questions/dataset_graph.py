@@ -12,6 +12,9 @@ from lakelog.lineage.fields.questions.index_rows import IndexedDataset, IndexedE
 from lakelog.lineage.fields.questions.index_schema import DIRECT_NUMBERS
 from lakelog.lineage.fields.questions.periods import Period
 
+EDGES_SHOWN_MAX = 20_000
+NEIGHBOURS_MAX = 1_000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphField:
@@ -71,7 +74,8 @@ class Neighbour:
 class FieldGraph:
     """The graph; the dataset that was asked for comes first. `total` is the number of datasets.
 
-    If that is larger than the limit, the graph has the first dataset alone, and the `neighbours`.
+    If that is larger than the limit, or there are more than EDGES_SHOWN_MAX edges, the graph has the first dataset
+    alone, and the `neighbours`, of which there are at most NEIGHBOURS_MAX, the nearest ones.
     """
 
     field: str | None
@@ -92,7 +96,7 @@ def graph_of_walks(
 ) -> FieldGraph:
     """The graph of walks from a dataset, or from one field of it, with at most `limit` datasets."""
     made = _Graph(index, root, field, list(walks), period)
-    return made.graph() if len(made.hops) <= limit else made.too_large()
+    return made.graph() if len(made.hops) <= limit and made.edge_count <= EDGES_SHOWN_MAX else made.too_large()
 
 
 class _Graph:
@@ -130,6 +134,11 @@ class _Graph:
                     found[dataset] = sign * hop
         return found
 
+    @property
+    def edge_count(self) -> int:
+        """The number of pairs of fields with an edge."""
+        return len({(edge.source, edge.target, edge.sink) for edge in self._edges})
+
     def graph(self) -> FieldGraph:
         return FieldGraph(
             field=None if self._field is None else self._field.name,
@@ -142,7 +151,7 @@ class _Graph:
         members = self._members()
         neighbours = tuple(
             Neighbour(dataset=self._datasets[one], hop=self.hops[one], fields=len(members.get(one, [])))
-            for one in list(self._places)[1:]
+            for one in list(self._places)[1 : NEIGHBOURS_MAX + 1]
         )
         return FieldGraph(
             field=None if self._field is None else self._field.name,

@@ -107,10 +107,10 @@ class _Rows:
         self._writes = index.writes({edge.write for edge in edges})
         made = index.written(writes=self._writes)
         self._made = {(one.write, one.field): one for one in made}
-        self._runs: dict[int, dict[str | None, list[IndexedRun]]] = {}
+        self._period = period
+        self._runs: dict[int, list[IndexedRun]] = {}
         for run in index.runs(self._writes):
-            if period.counts(run):
-                self._runs.setdefault(run.write, {}).setdefault(run.job, []).append(run)
+            self._runs.setdefault(run.write, []).append(run)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         groups: dict[_Group, list[IndexedEdge]] = {}
@@ -124,9 +124,10 @@ class _Rows:
         source, target, sink, write, is_direct = key
         made = None if target is None else self._made.get((write, target))
         from_field, from_dataset = self._fields[source], self._datasets[self._fields[source].dataset]
+        depth = min(self._reached.edges[edge] for edge in edges)
         row = {
             "direction": UP if self._reached.is_up else DOWN,
-            "depth": min(self._reached.edges[edge] for edge in edges),
+            "depth": depth,
             "source_namespace": from_dataset.namespace,
             "source_dataset": from_dataset.name,
             "source_field": from_field.name,
@@ -142,7 +143,11 @@ class _Rows:
             "sql": _sql(made),
             "checksum": self._writes[write].checksum,
         }
-        for job, runs in (self._runs.get(write) or {None: []}).items():
+        jobs: dict[str | None, list[IndexedRun]] = {}
+        for run in self._runs.get(write, ()):
+            if self._period.counts(run, is_up=self._reached.is_up, hop=depth):
+                jobs.setdefault(run.job, []).append(run)
+        for job, runs in (jobs or {None: []}).items():
             operation = next((run.operation for run in runs if run.operation is not None), None)
             yield row | {"job": job, "operation": operation, "runs": [_run(run) for run in runs]}
 

@@ -15,12 +15,20 @@ from pathlib import Path
 from threading import Lock
 from typing import Any  # Any: the values of a row
 
-from lakelog.common.errors import InvalidRequestError, NotFoundError, UnavailableError
+from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError, UnavailableError
 from lakelog.common.quoting import listed, shown
 from lakelog.lineage.fields.field_documents import FieldDocument
 from lakelog.lineage.fields.field_edges import Dataset
 from lakelog.lineage.fields.known_fields import KnownFields
-from lakelog.lineage.fields.questions.index_filling import FINGERPRINT, VERSION_KEY, fill, fingerprint_of
+from lakelog.lineage.fields.questions.index_filling import (
+    FINGERPRINT,
+    RUNS_FINGERPRINT,
+    VERSION_KEY,
+    Fingerprints,
+    fill,
+    fingerprints_of,
+    put_runs,
+)
 from lakelog.lineage.fields.questions.index_rows import (
     IndexedDataset,
     IndexedEdge,
@@ -35,21 +43,38 @@ _EDGES = "SELECT e.source, e.target, f.dataset, e.write, e.kind, e.is_masked, e.
 _DATASET_EDGES = "SELECT source, NULL, sink, write, kind, is_masked, path FROM dataset_edges "
 _IN = "IN (SELECT value FROM json_each(?))"
 _NAMES_SHOWN = 5
+DOCUMENTS_KEPT = 64
 
 
 class FieldIndex:
     """Answers simple questions; `Walk` and others combine them. Threads may share it."""
 
-    def __init__(self, connection: sqlite3.Connection, fingerprint: str) -> None:
+    def __init__(self, connection: sqlite3.Connection, fingerprints: Fingerprints) -> None:
         """Use an index that is filled; `build_index` makes one."""
-        self.fingerprint = fingerprint
+        self.fingerprints = fingerprints
         self._connection = connection
         self._lock = Lock()
+        self._documents: dict[str, FieldDocument] = {}
 
     def close(self) -> None:
         """Close the database."""
         with self._lock:
             self._connection.close()
+
+    def __del__(self) -> None:
+        """Close the database once no question needs it any more."""
+        self._connection.close()
+
+    def follow(self, known: KnownFields) -> bool:
+        """Take in what is known now, if only runs have gone on; False if the index has to be built again."""
+        found = fingerprints_of(known)
+        if found.lasting != self.fingerprints.lasting:
+            return False
+        if found.whole != self.fingerprints.whole:
+            with self._lock:
+                put_runs(self._connection, known, found)
+            self.fingerprints = found
+        return True
 
     def datasets(self, ids: Iterable[int] | None = None) -> list[IndexedDataset]:
         """Datasets by their ids, or all of them, by id."""
@@ -82,7 +107,7 @@ class FieldIndex:
     def find_field(self, owner: IndexedDataset, name: str) -> IndexedField | None:
         """A field by its present name."""
         rows = self._rows("SELECT * FROM fields WHERE dataset = ? AND name = ?", owner.id, _text(name))
-        return IndexedField(*rows[0]) if rows else None
+        return _field(rows[0]) if rows else None
 
     def field(self, owner: IndexedDataset, name: str) -> IndexedField:
         """A field by its present name. Raises NotFoundError, naming others."""
@@ -97,13 +122,13 @@ class FieldIndex:
     def fields(self, ids: Iterable[int]) -> dict[int, IndexedField]:
         """Fields by their ids."""
         rows = self._rows(f"SELECT * FROM fields WHERE id {_IN}", _json(ids))
-        return {row[0]: IndexedField(*row) for row in rows}
+        return {row[0]: _field(row) for row in rows}
 
     def fields_of(self, datasets: Iterable[int]) -> list[IndexedField]:
         """The fields of datasets: those of the present schemas in their order, then others."""
         order = "ORDER BY dataset, place IS NULL, place, id"
         rows = self._rows(f"SELECT * FROM fields WHERE dataset {_IN} {order}", _json(datasets))
-        return [IndexedField(*row) for row in rows]
+        return [_field(row) for row in rows]
 
     def edges_into(self, fields: Iterable[int]) -> list[IndexedEdge]:
         """The edges to fields."""
@@ -127,13 +152,13 @@ class FieldIndex:
         rows = self._rows(f"SELECT * FROM writes WHERE {place} {_IN} ORDER BY id", _json(chosen))
         return {row[0]: IndexedWrite(row[0], row[1], row[2], bool(row[3])) for row in rows}
 
-    def reads(self, writes: Iterable[int] | None = None) -> list[tuple[int, int]]:
-        """Each write, of some or of all, with each dataset that it reads."""
-        if writes is None:
-            return [(row[0], row[1]) for row in self._rows("SELECT write, dataset FROM reads")]
-        return [
-            (row[0], row[1]) for row in self._rows(f"SELECT write, dataset FROM reads WHERE write {_IN}", _json(writes))
-        ]
+    def reads(self) -> list[tuple[int, int]]:
+        """Each write with each dataset that it reads."""
+        return [(row[0], row[1]) for row in self._rows("SELECT write, dataset FROM reads")]
+
+    def writes_reading(self, dataset: int) -> list[int]:
+        """The writes that read a dataset."""
+        return [row[0] for row in self._rows("SELECT write FROM reads WHERE dataset = ?", dataset)]
 
     def runs(self, writes: Iterable[int]) -> list[IndexedRun]:
         """The runs of writes, the newest first."""
@@ -160,10 +185,23 @@ class FieldIndex:
         return bool(self._rows("SELECT 1 FROM documents WHERE checksum = ? AND content IS NOT NULL", checksum))
 
     def document(self, checksum: str) -> FieldDocument | None:
-        """A document; None if it is lost."""
+        """A document; None if it is lost. Some are kept, since questions about one table name the same ones."""
+        found = self._documents.get(checksum)
+        if found is None:
+            found = self._parsed(checksum)
+            if found is not None:
+                if len(self._documents) >= DOCUMENTS_KEPT:
+                    self._documents.clear()
+                self._documents[checksum] = found
+        return found
+
+    def _parsed(self, checksum: str) -> FieldDocument | None:
         rows = self._rows("SELECT content FROM documents WHERE checksum = ?", checksum)
         content = rows[0][0] if rows else None
-        return None if content is None else FieldDocument.from_json(content, path=f"the document {checksum}")
+        try:
+            return None if content is None else FieldDocument.from_json(content, path=f"the document {checksum}")
+        except CorruptDataError:  # it has names that no stored document can have
+            return None
 
     def rows(self, text: str, *values: object) -> list[tuple[Any, ...]]:
         """The rows of a query of its own, such as a search."""
@@ -182,38 +220,39 @@ def build_index(known: KnownFields, path: str | Path | None = None) -> FieldInde
 
     Raises InvalidRequestError for a path that is no file, UnavailableError where the file cannot be written.
     """
-    fingerprint = fingerprint_of(known)
+    fingerprints = fingerprints_of(known)
     if path is None:
         connection = _connected(":memory:")
-        fill(connection, known, fingerprint)
-        return FieldIndex(connection, fingerprint)
+        fill(connection, known, fingerprints)
+        return FieldIndex(connection, fingerprints)
     file = Path(path)
     if file.exists() and not file.is_file():
         raise InvalidRequestError(f"the index of fields cannot be in {file}: it is not a regular file; name another")
-    connection = _fitting(file, fingerprint) or _rebuilt(file, known, fingerprint)
-    return FieldIndex(connection, fingerprint)
+    connection = _fitting(file, known, fingerprints) or _rebuilt(file, known, fingerprints)
+    return FieldIndex(connection, fingerprints)
 
 
-def _fitting(file: Path, fingerprint: str) -> sqlite3.Connection | None:
-    """The index in a file; None if it has to be built."""
+def _fitting(file: Path, known: KnownFields, fingerprints: Fingerprints) -> sqlite3.Connection | None:
+    """The index in a file, with the runs as they are now; None if it has to be built."""
     if not file.exists():
         return None
     connection = None
     try:
         connection = _connected(file)
         found = dict(connection.execute("SELECT key, value FROM meta").fetchall())
-        if found.get(VERSION_KEY) == str(VERSION) and found.get(FINGERPRINT) == fingerprint:
-            sound = connection.execute("PRAGMA quick_check").fetchone()
-            if sound == ("ok",):
-                return connection
-    except sqlite3.Error:
+        is_same = found.get(VERSION_KEY) == str(VERSION) and found.get(FINGERPRINT) == fingerprints.lasting
+        if is_same and connection.execute("PRAGMA quick_check").fetchone() == ("ok",):
+            if found.get(RUNS_FINGERPRINT) != fingerprints.whole:
+                put_runs(connection, known, fingerprints)
+            return connection
+    except (sqlite3.Error, KeyError):
         pass  # a file of another kind, or a damaged one
     if connection is not None:
         connection.close()
     return None
 
 
-def _rebuilt(file: Path, known: KnownFields, fingerprint: str) -> sqlite3.Connection:
+def _rebuilt(file: Path, known: KnownFields, fingerprints: Fingerprints) -> sqlite3.Connection:
     """A new index in place of the file: another process sees the one or the other."""
     try:
         handle, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
@@ -221,7 +260,7 @@ def _rebuilt(file: Path, known: KnownFields, fingerprint: str) -> sqlite3.Connec
         try:
             with closing(_connected(name)) as connection:
                 connection.execute("PRAGMA journal_mode = OFF")
-                fill(connection, known, fingerprint)
+                fill(connection, known, fingerprints)
             os.replace(name, file)  # noqa: PTH105  # the same call for a name
         except BaseException:
             with suppress(OSError):
@@ -235,13 +274,15 @@ def _rebuilt(file: Path, known: KnownFields, fingerprint: str) -> sqlite3.Connec
 
 
 def _connected(place: str | Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(place, check_same_thread=False)
-    connection.create_function("contains", 2, lambda name, part: part in name.casefold(), deterministic=True)
-    return connection
+    return sqlite3.connect(place, check_same_thread=False)
 
 
 def _dataset(row: Sequence[Any]) -> IndexedDataset:
     return IndexedDataset(row[0], row[1], row[2], row[3], row[4], bool(row[5]), row[6])
+
+
+def _field(row: Sequence[Any]) -> IndexedField:
+    return IndexedField(*row[:7])
 
 
 def _json(ids: Iterable[int]) -> str:

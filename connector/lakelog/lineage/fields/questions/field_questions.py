@@ -127,7 +127,7 @@ def _jobs(index: FieldIndex, found: Reached, period: Period) -> dict[object, set
     """The jobs of the edges to each field, and by `(dataset,)` those of edges that count for all its fields."""
     by_write: dict[int, set[str]] = {}
     for run in index.runs({edge.write for edge in found.edges}):
-        if run.job is not None and period.counts(run):
+        if run.job is not None and period.counts(run, is_up=False):
             by_write.setdefault(run.write, set()).add(run.job)
     jobs: dict[object, set[str]] = {}
     for edge in found.edges:

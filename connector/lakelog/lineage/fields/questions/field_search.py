@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any  # Any: the values of a row
 
 from lakelog.lineage.fields.questions.field_index import FieldIndex
 
-_HAS_LINEAGE = """(EXISTS (SELECT 1 FROM edges WHERE target = f.id) OR EXISTS (SELECT 1 FROM edges WHERE source = f.id)
-    OR EXISTS (SELECT 1 FROM dataset_edges WHERE source = f.id))"""
+_OF_FIELD = """(EXISTS (SELECT 1 FROM edges WHERE target = {0}) OR EXISTS (SELECT 1 FROM edges WHERE source = {0})
+    OR EXISTS (SELECT 1 FROM dataset_edges WHERE source = {0}))"""
+_OF_DATASET = (
+    """(EXISTS (SELECT 1 FROM writes WHERE sink = d.id) OR EXISTS (SELECT 1 FROM reads WHERE dataset = d.id))"""
+)
 _DATASETS = f"""
-    SELECT 0 AS rank, d.id AS place, 0 AS part, d.namespace, d.name, NULL, NULL, d.is_present,
-        EXISTS (SELECT 1 FROM writes WHERE sink = d.id)
-        OR EXISTS (SELECT 1 FROM fields f WHERE f.dataset = d.id AND {_HAS_LINEAGE})
-    FROM datasets d WHERE contains(d.name, ?)"""
+    SELECT d.namespace, d.name, NULL, NULL, d.is_present, {_OF_DATASET} AS has
+    FROM datasets d WHERE instr(d.folded, ?) ORDER BY {{}} d.id LIMIT ? OFFSET ?"""
 _FIELDS = f"""
-    SELECT 1, d.id, coalesce(f.place, 1000000 + f.id), d.namespace, d.name, f.name, f.type, d.is_present, {_HAS_LINEAGE}
-    FROM fields f JOIN datasets d ON d.id = f.dataset WHERE contains(f.name, ?)"""
+    SELECT d.namespace, d.name, f.name, f.type, d.is_present, {_OF_FIELD.format("f.id")}
+    FROM (SELECT * FROM fields WHERE instr(folded, ?) ORDER BY dataset, place IS NULL, place, id LIMIT ? OFFSET ?) f
+    JOIN datasets d ON d.id = f.dataset ORDER BY f.dataset, f.place IS NULL, f.place, f.id"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,19 +39,17 @@ def search(index: FieldIndex, text: str, *, limit: int, offset: int = 0) -> tupl
     Without a text they are all datasets, those with lineage first.
     """
     wanted = text.casefold()
-    order = "ORDER BY rank, place, part" if wanted else "ORDER BY 9 DESC, place"
-    parts, values = ([_DATASETS, _FIELDS], [wanted, wanted]) if wanted else ([_DATASETS], [wanted])
-    union = " UNION ALL ".join(parts)
-    total = index.rows(f"SELECT count(*) FROM ({union})", *values)[0][0]
-    rows = index.rows(f"{union} {order} LIMIT ? OFFSET ?", *values, limit, offset)
-    return total, [
-        Match(
-            namespace=row[3],
-            dataset=row[4],
-            field=row[5],
-            type=row[6],
-            is_present=bool(row[7]),
-            has_lineage=bool(row[8]),
-        )
-        for row in rows
-    ]
+    datasets = index.rows("SELECT count(*) FROM datasets WHERE instr(folded, ?)", wanted)[0][0]
+    rows = index.rows(_DATASETS.format("" if wanted else "has DESC,"), wanted, limit, offset)
+    if not wanted:
+        return datasets, [_match(row) for row in rows]
+    fields = index.rows("SELECT count(*) FROM fields WHERE instr(folded, ?)", wanted)[0][0]
+    if len(rows) < limit:
+        rows += index.rows(_FIELDS, wanted, limit - len(rows), max(offset - datasets, 0))
+    return datasets + fields, [_match(row) for row in rows]
+
+
+def _match(row: tuple[Any, ...]) -> Match:
+    return Match(
+        namespace=row[0], dataset=row[1], field=row[2], type=row[3], is_present=bool(row[4]), has_lineage=bool(row[5])
+    )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from dataclasses import astuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from lakelog.common.quoting import unicode_of
 from lakelog.lineage.fields.field_documents import FieldDocument
@@ -15,36 +16,70 @@ from lakelog.lineage.fields.known_fields import KnownFields
 from lakelog.lineage.fields.questions.index_schema import INDEXES, KIND_NUMBERS, TABLES, VERSION
 from lakelog.lineage.fields.questions.present_names import NamedDataset, NamedField, PresentNames
 
-FINGERPRINT = "fingerprint"
-VERSION_KEY = "version"
+VERSION_KEY, FINGERPRINT, RUNS_FINGERPRINT = "version", "fingerprint", "runs"
 _Row = tuple[object, ...]
 
 
-def fingerprint_of(known: KnownFields) -> str:
-    """Identifies what an index is built from."""
+class Fingerprints(NamedTuple):
+    """Identify what an index is built from: everything but when runs were, and everything."""
+
+    lasting: str
+    whole: str
+
+
+def fingerprints_of(known: KnownFields) -> Fingerprints:
+    """The fingerprints of what is known."""
     state = hashlib.sha256(str(VERSION).encode())
-    for run in sorted(known.runs, key=lambda one: (one.key, one.first_millis)):
-        state.update(_bytes(astuple(run)))
+    for key in sorted({_write_key(run) for run in known.runs}):
+        state.update(key.encode())
     for checksum in sorted(known.documents):
         state.update(checksum.encode())
     state.update(_bytes(sorted(known.lost.items())))
     for table in known.tables:
-        state.update(_bytes((table.dataset, table.uuid, [astuple(column) for column in table.columns])))
-    return state.hexdigest()
+        columns = [(column.name, column.id, column.type) for column in table.columns]
+        state.update(_bytes((table.dataset, table.uuid, columns)))
+    lasting = state.hexdigest()
+    for run in sorted(known.runs, key=lambda one: (one.key, one.first_millis)):
+        state.update(_bytes((_write_key(run), _row_of(run, 0))))
+    return Fingerprints(lasting, state.hexdigest())
 
 
-def fill(connection: sqlite3.Connection, known: KnownFields, fingerprint: str) -> None:
+def fill(connection: sqlite3.Connection, known: KnownFields, fingerprints: Fingerprints) -> None:
     """Create the tables of the index in an empty database, and fill them."""
     connection.executescript(TABLES)
     with connection:
         _Filling(connection, known).fill()
-        pairs = [(VERSION_KEY, str(VERSION)), (FINGERPRINT, fingerprint)]
+        pairs = [
+            (VERSION_KEY, str(VERSION)),
+            (FINGERPRINT, fingerprints.lasting),
+            (RUNS_FINGERPRINT, fingerprints.whole),
+        ]
         connection.executemany("INSERT INTO meta VALUES (?, ?)", pairs)
     connection.executescript(INDEXES)
 
 
+def put_runs(connection: sqlite3.Connection, known: KnownFields, fingerprints: Fingerprints) -> None:
+    """Replace the runs of an index whose lasting fingerprint is the same: all else is as it was."""
+    with connection:
+        writes = dict(connection.execute("SELECT key, write FROM write_keys").fetchall())
+        connection.execute("DELETE FROM runs")
+        _put(connection, "runs", [_row_of(run, writes[_write_key(run)]) for run in known.runs])
+        connection.execute("UPDATE meta SET value = ? WHERE key = ?", (fingerprints.whole, RUNS_FINGERPRINT))
+
+
 def _bytes(found: object) -> bytes:
     return json.dumps(found, default=str).encode() + b"\n"
+
+
+def _write_key(run: FieldRun) -> str:
+    """What decides to which write a run belongs."""
+    return json.dumps([*run.sink, run.sink_uuid, run.sink_line, run.is_foreign, run.checksum])
+
+
+def _put(connection: sqlite3.Connection, table: str, rows: Sequence[_Row]) -> None:
+    if rows:
+        marks = ", ".join("?" * len(rows[0]))
+        connection.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)
 
 
 class _Filling:
@@ -55,6 +90,7 @@ class _Filling:
 
     def fill(self) -> None:
         writes: dict[tuple[int, str], int] = {}
+        keys: dict[str, int] = {}
         runs: list[_Row] = []
         newest = sorted(self._known.runs, key=lambda one: (one.last_millis, one.key), reverse=True)
         sinks = [self._sink_of(run) for run in newest]  # all tables have their names before their sources
@@ -63,13 +99,15 @@ class _Filling:
             if key not in writes:
                 writes[key] = len(writes)
                 self._put_write(writes[key], sink, run.checksum)
+            keys[_write_key(run)] = writes[key]
             runs.append(_row_of(run, writes[key]))
         self._put("runs", runs)
+        self._put("write_keys", list(keys.items()))
         self._put_names()
-        contents = [(checksum, one.to_json(), None) for checksum, one in self._known.documents.items()]
-        lost = [(checksum, None, why) for checksum, why in self._known.lost.items() if checksum not in
-                self._known.documents]  # fmt: skip
-        self._put("documents", [*contents, *lost])
+        documents = self._known.documents
+        self._put("documents", [(checksum, one.to_json(), None) for checksum, one in documents.items()])
+        lost = [(checksum, why) for checksum, why in self._known.lost.items() if checksum not in documents]
+        self._put("documents", [(checksum, None, unicode_of(why)) for checksum, why in lost])
 
     def _sink_of(self, run: FieldRun) -> NamedDataset:
         if run.is_foreign and not self._names.has_table(run.sink_uuid, run.sink_line):
@@ -90,7 +128,12 @@ class _Filling:
         for one in document.lineage.fields:
             target = self._names.field_of(sink, one.name, document.ids.get(one.name))
             before = written.get(target.id, (write, target.id, "", False))
-            written[target.id] = (write, target.id, before[2] or one.description, bool(before[3]) or one.is_opaque)
+            written[target.id] = (
+                write,
+                target.id,
+                before[2] or unicode_of(one.description),
+                bool(before[3]) or one.is_opaque,
+            )
             edges += [(source, target.id, write, *rest) for source, *rest in sources.rows(one.edges)]
         self._put("written", list(written.values()))
         self._put("edges", edges)
@@ -99,18 +142,16 @@ class _Filling:
         self._put("dataset_edges", [(source, sink.id, write, *rest) for source, *rest in rows])
 
     def _put_names(self) -> None:
-        self._put(
-            "datasets",
-            [(one.id, *one.dataset, one.uuid, one.line, one.is_present, one.columns) for one in self._names],
-        )
-        fields = (found for one in self._names for found in {each.id: each for each in one.by_name.values()}.values())
-        self._put("fields", [astuple(one) for one in fields])
+        datasets = [
+            (one.id, *one.dataset, one.uuid, one.line, one.is_present, one.columns, one.dataset.name.casefold())
+            for one in self._names
+        ]
+        self._put("datasets", datasets)
+        fields = (one for owner in self._names for one in owner.by_name.values())
+        self._put("fields", [_field_row(one) for one in fields])
 
-    def _put(self, table: str, rows: list[_Row]) -> None:
-        if rows:
-            marks = ", ".join("?" * len(rows[0]))
-            values = (tuple(unicode_of(one) if isinstance(one, str) else one for one in row) for row in rows)
-            self._connection.executemany(f"INSERT INTO {table} VALUES ({marks})", values)
+    def _put(self, table: str, rows: Sequence[_Row]) -> None:
+        _put(self._connection, table, rows)
 
 
 class _Sources:
@@ -153,17 +194,21 @@ class _Sources:
 
 def _path(source: SourceField) -> str:
     """The fields of structs below the column; empty for the column itself."""
-    return ".".join(source.path[1:])
+    return unicode_of(".".join(source.path[1:]))
+
+
+def _field_row(one: NamedField) -> _Row:
+    return (one.id, one.dataset, one.name, one.type, one.number, one.state, one.place, one.name.casefold())
 
 
 def _row_of(run: FieldRun, write: int) -> _Row:
     return (
         None,
         write,
-        run.job,
-        run.run_id,
-        run.query_id,
-        run.operation,
+        _text(run.job),
+        _text(run.run_id),
+        _text(run.query_id),
+        _text(run.operation),
         run.first_batch,
         run.last_batch,
         run.first_millis,
@@ -172,3 +217,7 @@ def _row_of(run: FieldRun, write: int) -> _Row:
         run.last_snapshot,
         run.is_foreign,
     )
+
+
+def _text(text: str | None) -> str | None:
+    return None if text is None else unicode_of(text)

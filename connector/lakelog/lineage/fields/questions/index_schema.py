@@ -2,7 +2,9 @@
 
     datasets       tables and other sources by their present names; `columns` is their number in the present schema
     fields         their fields; `place` is the position in the present schema
+                   and `folded` the name for searches in any case
     writes         one document at one dataset: one way in which the dataset was made
+    write_keys     to which write a run belongs
     runs           the runs of jobs that wrote so
     written        the fields of a write, each with the SQL of its expression
     edges          from field to field, one row for each kind and each path in a struct
@@ -27,11 +29,12 @@ DIRECT_NUMBERS: Final = frozenset(number for number, kind in enumerate(KINDS) if
 TABLES: Final = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE datasets (id INTEGER PRIMARY KEY, namespace TEXT NOT NULL, name TEXT NOT NULL, uuid TEXT, line TEXT,
-    is_present INTEGER NOT NULL, columns INTEGER NOT NULL, UNIQUE (namespace, name));
+    is_present INTEGER NOT NULL, columns INTEGER NOT NULL, folded TEXT NOT NULL, UNIQUE (namespace, name));
 CREATE TABLE fields (id INTEGER PRIMARY KEY, dataset INTEGER NOT NULL, name TEXT NOT NULL, type TEXT, number INTEGER,
-    state TEXT NOT NULL, place INTEGER, UNIQUE (dataset, name));
+    state TEXT NOT NULL, place INTEGER, folded TEXT NOT NULL, UNIQUE (dataset, name));
 CREATE TABLE writes (id INTEGER PRIMARY KEY, sink INTEGER NOT NULL, checksum TEXT NOT NULL,
     is_approximate INTEGER NOT NULL);
+CREATE TABLE write_keys (key TEXT PRIMARY KEY, write INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE runs (id INTEGER PRIMARY KEY, write INTEGER NOT NULL, job TEXT, run TEXT NOT NULL, query TEXT,
     operation TEXT, first_batch INTEGER, last_batch INTEGER, first_millis INTEGER NOT NULL,
     last_millis INTEGER NOT NULL, first_snapshot INTEGER, last_snapshot INTEGER, is_foreign INTEGER NOT NULL);
@@ -47,6 +50,7 @@ CREATE TABLE documents (checksum TEXT PRIMARY KEY, content TEXT, lost TEXT) WITH
 INDEXES: Final = """
 CREATE INDEX fields_of_dataset ON fields (dataset);
 CREATE INDEX writes_of_sink ON writes (sink);
+CREATE INDEX reads_of_dataset ON reads (dataset);
 CREATE INDEX runs_of_write ON runs (write);
 CREATE INDEX written_fields ON written (field);
 CREATE INDEX edges_into ON edges (target);

@@ -10,13 +10,17 @@ from lakelog.lineage.fields.questions.index_rows import IndexedDataset, IndexedR
 
 FOREVER = 1 << 62  # milliseconds
 
+RunName = tuple[int, str | None, str]
+"""The write, the job and the id of a run."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Period:
     """The writes that count; None are all.
 
     `above` are those upstream of what is asked for, `below` those downstream, `first` those that made it itself.
-    `start_millis` and `end_millis` are the range, in which runs count that overlap it.
+    `start_millis` and `end_millis` are the range, in which runs count that overlap it. For a snapshot these are the
+    runs that made it, `first_runs`, and `snapshot_millis`, when it was committed.
     """
 
     first: frozenset[int] | None = None
@@ -24,10 +28,16 @@ class Period:
     below: frozenset[int] | None = None
     start_millis: int = 0
     end_millis: int = FOREVER
+    first_runs: frozenset[RunName] = frozenset()
+    snapshot_millis: int | None = None
 
-    def counts(self, run: IndexedRun) -> bool:
-        """Whether a run of a write that counts was in the range."""
-        return run.overlaps(self.start_millis, self.end_millis)
+    def counts(self, run: IndexedRun, *, is_up: bool = True, hop: int = 0) -> bool:
+        """Whether a run of a write that counts was in the range; for a snapshot, so many hops above or below it."""
+        if self.snapshot_millis is None:
+            return run.overlaps(self.start_millis, self.end_millis)
+        if not is_up:
+            return run.last_millis >= self.snapshot_millis
+        return _name(run) in self.first_runs if hop == 1 else run.first_millis <= self.snapshot_millis
 
 
 ALL_TIME = Period()
@@ -69,7 +79,13 @@ def period_at(index: FieldIndex, root: IndexedDataset, snapshot: int, millis: in
         first=frozenset(run.write for run in containing),
         above=index.writes_between(-FOREVER, time + 1),
         below=index.writes_between(time, FOREVER),
+        first_runs=frozenset(map(_name, containing)),
+        snapshot_millis=time,
     )
+
+
+def _name(run: IndexedRun) -> RunName:
+    return run.write, run.job, run.run
 
 
 def _time_of(runs: list[IndexedRun], snapshot: int) -> int:

@@ -98,8 +98,8 @@ class PresentNames:
                 owner.by_number[number] = found
         else:
             found = owner.by_name.get(name) or self._new_field(owner, name, type_, None, UNKNOWN)
-        if found.type is None:
-            found.type = type_
+        if found.type is None and type_ is not None:
+            found.type = unicode_of(type_)
         return found
 
     def _take(self, table: PresentTable) -> None:
@@ -114,6 +114,7 @@ class PresentNames:
 
     def _put(self, dataset: Dataset, uuid: str | None, line: str | None) -> NamedDataset:
         name = _free_name(_unicode(dataset), uuid, self._named)
+        uuid, line = (None if one is None else unicode_of(one) for one in (uuid, line))
         made = NamedDataset(len(self._datasets), name, uuid, line, False, 0)
         self._datasets.append(made)
         self._named[name] = made
@@ -128,7 +129,9 @@ class PresentNames:
         while shown in owner.by_name:
             shown = f"{name} ({state}, number {number}{f', {more}' if more else ''})"
             more += 1
-        made = NamedField(self._fields, owner.id, shown, type_, number, state, None)
+        made = NamedField(
+            self._fields, owner.id, shown, None if type_ is None else unicode_of(type_), number, state, None
+        )
         self._fields += 1
         owner.by_name[shown] = made
         return made
