@@ -62,7 +62,7 @@ function makeWrite(write, title) {
   return make(
     "article",
     { class: "write" },
-    make("h3", {}, title, make("span", { class: "job" }, write.job)),
+    make("h3", {}, title, make("span", { class: "under" }, "job ", make("span", { class: "job" }, write.job))),
     make("p", { class: "how" }, kindsText({ ...write, masked: write.masked ?? false })),
     ...(write.sql ? [makeSql(write.sql)] : []),
     section("Operations", make("ol", { class: "operations" }, ...write.operations.map(makeOperation))),
