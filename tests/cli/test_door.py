@@ -49,7 +49,7 @@ COMMANDS: dict[str, list[list[str]]] = {
     "lineage rebuild": [[]],
     "lineage serve": [["--host", HOSTILE], ["--token", HOSTILE], ["--host", "0.0.0.0"]],
     "lineage show": [[T], [T, "--snapshot", "4"]],
-    "lineage tainted": [[T, "--snapshot", "2"], *([T, "--snapshot", "2", "--column", one] for one in (COLUMN, HOSTILE))],
+    "lineage tainted": [[T, "--snapshot", "2"], [T, "--snapshot", "2", "--column", COLUMN]],
     "lineage up": [[T]],
     "log abandon": [[T, HOSTILE]],
     "log add": [[T, "-o", f"{HOSTILE}=1"]],

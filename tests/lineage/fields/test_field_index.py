@@ -93,6 +93,18 @@ def test_tables_of_two_warehouses_with_one_name_are_two(world: KnownWorld) -> No
     assert sources_of(index, "db.report (f00dfeed)", "total") == {("db.x", "y")}
 
 
+def test_a_copy_of_a_folder_shares_a_uuid_and_has_its_own_lineage(world: KnownWorld) -> None:
+    world.table("db.copy", "id", "amount", uuid=uuid_of("db.orders"))
+    world.write("db.report", {"total": ["db.copy.amount"]})
+    world.write("db.copy", {"id": ["kafka.t.v"]})
+
+    index = build_index(world.known())
+
+    assert sources_of(index, "db.report", "total") == {("db.copy", "amount")}
+    assert sources_of(index, "db.copy", "id") == {("kafka.t", "v")}
+    assert sources_of(index, "db.orders", "id") == set()
+
+
 def test_a_topic_is_known_by_name_and_is_no_table_of_that_name(world: KnownWorld) -> None:
     world.write("db.orders", {"id": ["kafka.db.report.total"]})
 

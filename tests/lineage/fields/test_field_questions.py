@@ -192,6 +192,22 @@ def test_the_graph_has_datasets_by_hop_and_what_lies_beyond_the_depth(world: Kno
     ]
 
 
+def test_beyond_a_graph_at_a_snapshot_is_not_what_made_other_snapshots(world: KnownWorld) -> None:
+    world.write("db.t", {"total": ["db.s.v"]}, run="1", snapshots=(1, 1))
+    world.write("db.t", {"total": []}, run="2", snapshots=(2, 2))
+    index = build_index(world.known())
+    dataset, field = asked(index, dataset_of("db.t"), "total")
+
+    flags = []
+    for snapshot in (1, 2):
+        period = period_at(index, dataset, snapshot)
+        question = Asked(dataset=dataset, field=field, direction="up", depth=1, period=period)
+        root = graph_answer(index, question, limit=9).datasets[0]
+        flags.append((root.more_up, [one.is_generated for one in root.fields]))
+
+    assert flags == [(False, [False]), (False, [True])]
+
+
 def test_a_field_that_is_made_from_nothing_is_generated_and_one_that_nobody_wrote_is_not(world: KnownWorld) -> None:
     world.write("db.t", {"total": ["db.s.v"], "note": []})
     world.write("db.u", {"x": ["db.t.note", "db.t.total"]})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from random import Random
+from shutil import copytree
 
 import pytest
 
@@ -101,6 +102,15 @@ def test_a_branch_has_the_wrong_field_of_its_table(catalog: Catalog) -> None:
     found = fields(tainted_fields(catalog, "db.orders", "amount", 1))
 
     assert set(found) == {("db.orders", "amount"), ("db.orders$branch_b", "amount")}
+
+
+def test_a_copy_of_a_folder_is_a_table_too(catalog: Catalog) -> None:
+    orders = make_table(catalog, "db.orders", "id")
+    write_fields(orders, {"id": []})
+    copytree(orders.path, Path(orders.path).parent / "copy")
+
+    for name in ("db.orders", "db.copy"):
+        assert list(fields(tainted_fields(catalog, name, "id", 1))) == [(name, "id")]
 
 
 def test_a_field_and_a_snapshot_must_exist(catalog: Catalog) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from random import Random
 from typing import Any  # Any: JSON
 from urllib.parse import quote
@@ -11,8 +12,13 @@ from urllib.parse import quote
 import pytest
 from starlette.testclient import TestClient
 
+from lakelog.catalog import Catalog
+from lakelog.common.clock import system_millis
+from lakelog.lineage.page.catalog_histories import CatalogHistories
+from lakelog.lineage.tables.known_runs import known_fields
 from tests.support.lineage.demo_page import HOSTILE, DemoHistories, demo_world
-from tests.support.lineage.page_client import client_of
+from tests.support.lineage.field_tables import make_table, write_fields
+from tests.support.lineage.page_client import app_of, client_of, client_of_app
 
 SEED = 43
 NAMES = ["db", "revenue", "orders", "report", "total", "amount", "wide", "kafka", "events", "", *HOSTILE]
@@ -109,13 +115,14 @@ CDAP = [
 STATUSES = {200, 400, 404, 405, 414, 421, 422}
 
 
-def requests(seed: int, count: int) -> Iterator[tuple[str, str]]:
-    """Methods and addresses: right ones of which some parts are changed."""
+def requests(seed: int, count: int, seen: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
+    """Methods and addresses: right ones of which some parts are changed; with one of the parameters that are `seen`."""
     random = Random(seed)
     for _ in range(count):
         pairs = _right(random)
         path = random.choice(list(pairs))
         values = list(pairs[path].items())
+        values += [(random.choice(seen), random.choice(VALUES[:12]))] if seen else []
         for _ in range(random.choice([0, 1, 1, 2, 3])):
             values = _changed(random, values)
         query = "&".join(f"{_quoted(random, key)}={_quoted(random, value)}" for key, value in values)
@@ -164,10 +171,10 @@ def _quoted(random: Random, text: str) -> str:
     return found + random.choice(["%", "%zz", "%ff", "%ed%a0%80", "+", "&", "="]) if random.random() < 0.05 else found
 
 
-def check_answers(client: TestClient, seed: int, count: int) -> dict[int, int]:
+def check_answers(client: TestClient, seed: int, count: int, seen: Sequence[str] = ()) -> dict[int, int]:
     """Send requests, and check that each answer is one that is documented; returns how many had which status."""
     found: dict[int, int] = {}
-    for number, (method, address) in enumerate(requests(seed, count)):
+    for number, (method, address) in enumerate(requests(seed, count, seen)):
         answer = client.request(method, address)
         where = f"request {number} of seed {seed}: {method} {address}"
         assert answer.status_code in STATUSES, f"{where}: {answer.status_code} {answer.text}"
@@ -189,6 +196,24 @@ def test_each_of_a_thousand_mutated_requests_has_an_answer(client: TestClient) -
     found = check_answers(client, SEED, 1_000)
     assert found[200] > 200  # they are not all refused at the door
     assert found[400] > 200
+
+
+def test_mutated_requests_about_tables_that_are_there_have_answers(tmp_path: Path) -> None:
+    """Their snapshots are read: by `at`, `wrong` and `before`."""
+    catalog = Catalog(tmp_path / "lake")
+    orders = make_table(catalog, "db.orders", "amount", "day")
+    revenue, report = make_table(catalog, "db.revenue", "total"), make_table(catalog, "db.report", "total")
+    for _ in range(3):
+        write_fields(orders, {"amount": [], "day": []}, job="load")
+        write_fields(revenue, {"total": [(orders, "amount")]}, dataset=[(orders, "day", "FILTER")], job="sum")
+        write_fields(report, {"total": [(revenue, "total")]}, job="show")
+    revenue.tags.create("release", snapshot_id=2)
+    revenue.branches.create("what-if")
+    app = app_of(known_fields(catalog), histories=CatalogHistories([catalog]), now=system_millis() // 1_000)
+
+    found = check_answers(client_of_app(app), SEED, 300, seen=["at", "wrong", "before"])
+
+    assert found[200] > 50
 
 
 @pytest.mark.full

@@ -97,14 +97,16 @@ class _FieldSpread:
     def __init__(self, index: FieldIndex, found: Tainted, graph: EdgeArrays) -> None:
         self._index = index
         self._lines: dict[int, LineKey] = {}  # of datasets with tainted snapshots
+        self._datasets: dict[LineKey, int] = {}
         self._tables: dict[LineKey, Mapping[str, Any]] = {}
         for row in found.tables.to_pylist():
             key = LineKey(row["uuid"], row["branch"])
             self._tables[key] = row
-            dataset = index.find_table(key.uuid, key.branch or MAIN_BRANCH)
+            line = key.branch or MAIN_BRANCH
+            self._lines |= {one.id: key for one in index.tables(key.uuid, line)}  # several, if a folder was copied
+            dataset = index.find_table(key.uuid, line, dataset_named(row["table"]))
             if dataset is not None:
-                self._lines[dataset.id] = key
-        self._datasets = {key: dataset for dataset, key in self._lines.items()}
+                self._datasets[key] = dataset.id
         self._snapshots: dict[LineKey, list[Mapping[str, Any]]] = {}
         for row in found.snapshots.to_pylist():
             self._snapshots.setdefault(LineKey(row["uuid"], row["branch"]), []).append(row)

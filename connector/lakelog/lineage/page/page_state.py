@@ -10,7 +10,7 @@ from threading import Lock
 from typing import Protocol
 
 from lakelog.common.clock import Stopwatch, system_millis
-from lakelog.common.errors import LakelogError, NotFoundError
+from lakelog.common.errors import NotFoundError
 from lakelog.lineage.fields.field_edges import Dataset
 from lakelog.lineage.fields.known_fields import KnownFields
 from lakelog.lineage.fields.questions.field_index import FieldIndex, build_index
@@ -130,8 +130,8 @@ class PageState:
             if self._index is None or not self._index.follow(known):
                 # Requests may still use the previous one, which is closed after the last of them.
                 self._index = build_index(known, self._file)
-        except LakelogError as error:
+        except Exception as error:  # what is known already is still an answer
             if self._index is None:
                 raise
-            logger.warning("the lineage of fields is shown as it was: %s", error)
+            logger.warning("the lineage of fields is shown as it was: %r", error)
         self._watch = Stopwatch()

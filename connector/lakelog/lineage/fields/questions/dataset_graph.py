@@ -190,13 +190,18 @@ class _Graph:
 
     def _generated(self, shown: set[int]) -> set[int]:
         """The fields that writes make, and no write from an input."""
-        above = self._period.above
-        made = {one.field for one in self._index.written(fields=shown) if above is None or one.write in above}
-        return made - {edge.target for edge in self._index.edges_into(made) if above is None or edge.write in above}
+        written = self._index.written(fields=shown)
+        made = {one.field for one in written if self._counts(one.write, self._fields[one.field].dataset)}
+        return made - {edge.target for edge in self._index.edges_into(made) if self._counts(edge.write, edge.sink)}
+
+    def _counts(self, write: int, sink: int) -> bool:
+        """Whether an edge to a dataset counts upwards."""
+        writes = self._period.first if sink == self._root.id else self._period.above
+        return writes is None or write in writes
 
     def _more(self, chosen: set[int], shown: set[int]) -> tuple[set[int], set[int]]:
         """The datasets of which the graph does not have all edges: upstream ones to them, downstream ones from them."""
-        index, period = self._index, self._period
+        index, below = self._index, self._period.below
         owners = {one: self._fields[one].dataset for one in shown}
         upstream = {one for one in chosen if self.hops[one] <= 0}
         into = index.edges_into(one for one in shown if owners[one] in upstream)
@@ -204,8 +209,8 @@ class _Graph:
         downstream = [one for one in shown if self.hops[owners[one]] >= 0]
         out = index.edges_from(downstream) + index.dataset_edges_from(downstream)
         return (
-            {edge.sink for edge in into if edge not in self._edges and _is_in(edge, period.above)},
-            {owners[edge.source] for edge in out if edge not in self._edges and _is_in(edge, period.below)},
+            {edge.sink for edge in into if edge not in self._edges and self._counts(edge.write, edge.sink)},
+            {owners[edge.source] for edge in out if edge not in self._edges and (below is None or edge.write in below)},
         )
 
     def _shown_edges(self) -> tuple[GraphEdge, ...]:
@@ -233,7 +238,3 @@ class _Graph:
 def _order(group: tuple[tuple[int, int | None, int], list[IndexedEdge]]) -> tuple[int, int, int]:
     source, target, sink = group[0]
     return sink, -1 if target is None else target, source
-
-
-def _is_in(edge: IndexedEdge, writes: frozenset[int] | None) -> bool:
-    return writes is None or edge.write in writes

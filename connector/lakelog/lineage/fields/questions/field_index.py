@@ -88,10 +88,15 @@ class FieldIndex:
         rows = self._rows("SELECT * FROM datasets WHERE namespace = ? AND name = ?", *map(_text, dataset))
         return _dataset(rows[0]) if rows else None
 
-    def find_table(self, uuid: str, line: str) -> IndexedDataset | None:
-        """A table, or a branch of it, by its uuid."""
-        rows = self._rows("SELECT * FROM datasets WHERE uuid = ? AND line = ?", _text(uuid), _text(line))
-        return _dataset(rows[0]) if rows else None
+    def find_table(self, uuid: str, line: str, dataset: Dataset) -> IndexedDataset | None:
+        """A table, or a branch of it, by its uuid; of copies that share it the one of this name, else the first."""
+        found = self.tables(uuid, line)
+        return next((one for one in found if one.dataset == dataset), found[0] if found else None)
+
+    def tables(self, uuid: str, line: str) -> list[IndexedDataset]:
+        """The tables, or branches, with a uuid: one, unless a folder was copied."""
+        rows = self._rows("SELECT * FROM datasets WHERE uuid = ? AND line = ? ORDER BY id", _text(uuid), _text(line))
+        return [_dataset(row) for row in rows]
 
     def dataset(self, dataset: Dataset) -> IndexedDataset:
         """A dataset by its present name. Raises NotFoundError, naming others."""

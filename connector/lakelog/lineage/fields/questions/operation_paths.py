@@ -80,7 +80,7 @@ def present_dataset(index: FieldIndex, document: FieldDocument, dataset: Dataset
     """The present name of a source that a document names."""
     for source in document.sources:
         if source.dataset == dataset:
-            found = index.find_table(source.uuid, line_of(dataset))
+            found = index.find_table(source.uuid, line_of(dataset), dataset)
             return dataset if found is None else found.dataset
     return dataset
 
@@ -102,7 +102,7 @@ def names_in_source(
     """The names that a field of a source had in the program: the column's, and those of the parts of a struct."""
     column = field.name
     for source in document.sources:
-        found = index.find_table(source.uuid, line_of(source.dataset))
+        found = index.find_table(source.uuid, line_of(source.dataset), source.dataset)
         if found is not None and found.id == owner.id:
             column = next((one.name for one in source.columns if one.id == field.number), column)
     paths = {

@@ -67,11 +67,15 @@ class PresentNames:
     def of_table(self, uuid: str, dataset: Dataset, line: str | None = None) -> NamedDataset:
         """A table that has a uuid, under its present name; a table that no longer exists has the given one.
 
-        `line` is the branch, by default that in the name.
+        `line` is the branch, by default that in the name. Of copies of a folder, which share a uuid, it is the one of
+        the given name, else the first.
         """
         branch = line or line_of(dataset)
         if not uuid:
             return self.of_name(dataset)
+        found = self._named.get(_unicode(dataset))
+        if found is not None and (found.uuid, found.line) == (uuid, branch):
+            return found
         found = self._lines.get((uuid, branch))
         return self._put(dataset, uuid, branch) if found is None else found
 
