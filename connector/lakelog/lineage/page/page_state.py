@@ -10,7 +10,7 @@ from threading import Lock
 from typing import Protocol
 
 from lakelog.common.clock import Stopwatch, system_millis
-from lakelog.common.errors import NotFoundError
+from lakelog.common.errors import LakelogError, NotFoundError
 from lakelog.lineage.fields.field_edges import Dataset
 from lakelog.lineage.fields.known_fields import KnownFields
 from lakelog.lineage.fields.questions.field_index import FieldIndex, build_index
