@@ -1,8 +1,9 @@
 """How soon the page of the lineage is there with 300 datasets and 900 edges, and what panning and zooming cost.
 
 Chromium shows the page from a server on this machine that has the answer ready. `page_300_ms` is the median time from
-the navigation until the graph is drawn and the main thread is free, less that of an empty page; `task_ms_longest` is
-the longest task while the picture is dragged and zoomed.
+the navigation until the graph is drawn and the main thread is free, less that of an empty page, in a new profile each
+time, which loads every file; `page_300_ms_again` has the files in its cache. `task_ms_longest` is the longest task
+while the picture is dragged and zoomed; tasks below 50 ms are not reported by the browser and count as 0.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 from statistics import median
 
-from playwright.sync_api import Page
+from playwright.sync_api import Browser, Page, ViewportSize
 
 from benchmarks.command import run_command
 from tests.support.page.made_world import made_world
@@ -20,6 +21,7 @@ from tests.support.servers.chromium import running_chromium
 GRAPH = "/?ns=big&dataset=table_000&depth=20&limit=400"
 NEAR = f"{GRAPH}&place=-1500,-1200,0.8"
 EMPTY = "/static/icon.svg"
+SIZE: ViewportSize = {"width": 1280, "height": 800}
 FREE = "() => new Promise((done) => requestAnimationFrame(() => setTimeout(() => done(performance.now()))))"
 DRAWN = "() => performance.getEntriesByName('lineage-drawn').length > 0"
 WATCH = """
@@ -33,30 +35,39 @@ def run(_: Path, is_small: bool) -> dict[str, object]:
     """The figures, each the median or the longest of some rounds."""
     rounds = 3 if is_small else 20
     with running_chromium() as browser, page_server(made_world()) as address:
-        page = browser.new_page(viewport={"width": 1280, "height": 800})
-        empty = median(millis_of(page, f"{address}{EMPTY}", is_graph=False) for _ in range(rounds))
-        millis_of(page, f"{address}{GRAPH}", is_graph=True)
-        drawn = [millis_of(page, f"{address}{GRAPH}", is_graph=True) for _ in range(rounds)]
-        boxes = page.locator(".box").count()
-        tasks = {name: longest_task(page, f"{address}{query}") for name, query in (("fit", GRAPH), ("near", NEAR))}
+        first_millis(browser, f"{address}{GRAPH}")  # the server keeps its answer from now on
+        empty = median(first_millis(browser, f"{address}{EMPTY}") for _ in range(rounds))
+        first = [first_millis(browser, f"{address}{GRAPH}") for _ in range(rounds)]
+        page = browser.new_page(viewport=SIZE)
+        again = [millis_of(page, f"{address}{GRAPH}") for _ in range(rounds + 1)][1:]
+        said = page.locator("#drawn").text_content() or ""
+        tasks = {name: longest_task(page, f"{address}{query}") for name, query in (("far", GRAPH), ("near", NEAR))}
+    if not said.startswith("300 datasets, 900 edges"):
+        raise SystemExit(f"the page shows something else: {said}")
     return {
-        "page_300_ms": round(median(drawn) - empty, 1),
-        "page_300_ms_slowest": round(max(drawn) - empty, 1),
+        "page_300_ms": round(median(first) - empty, 1),
+        "page_300_ms_slowest": round(max(first) - empty, 1),
+        "page_300_ms_again": round(median(again) - empty, 1),
         "empty_page_ms": round(empty, 1),
         "task_ms_longest": max(tasks.values()),
-        "task_ms_longest_far": tasks["fit"],
+        "task_ms_longest_far": tasks["far"],
         "task_ms_longest_near": tasks["near"],
-        "boxes": boxes,
     }
 
 
-def millis_of(page: Page, address: str, *, is_graph: bool) -> float:
+def first_millis(browser: Browser, address: str) -> float:
+    """The time of a page in a new profile."""
+    with browser.new_context(viewport=SIZE) as context:
+        return millis_of(context.new_page(), address)
+
+
+def millis_of(page: Page, address: str) -> float:
     """From the start of the navigation until the main thread is free after the picture."""
     page.goto(address)
-    if is_graph:
-        page.wait_for_function(DRAWN)
-        return float(page.evaluate("() => window.free ?? performance.getEntriesByName('lineage-drawn')[0].startTime"))
-    return float(page.evaluate(FREE))
+    if address.endswith(EMPTY):
+        return float(page.evaluate(FREE))
+    page.wait_for_function(DRAWN)
+    return float(page.evaluate("() => performance.getEntriesByName('lineage-drawn')[0].startTime"))
 
 
 def longest_task(page: Page, address: str) -> float:

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.page.conftest import WATCH, watched
-from tests.support.page.driving import keep_picture, open_page, row
+from tests.support.page.driving import keep_picture, open_page, row, settle
 
 # Every visible text with the colours that it and its grounds have; dimmed boxes of a lock are dim on purpose.
 WEAK = """() => {
@@ -67,13 +67,14 @@ def small(browser: Browser) -> Iterator[Page]:
     opened = browser.new_page(viewport={"width": 390, "height": 780}, has_touch=True)
     opened.add_init_script(WATCH)
     yield from watched(opened)
+    opened.close()
 
 
 def show(page: Page, address: str, state: str) -> None:
     """Open a state and wait until it is complete."""
     page.goto(f"{address}/?{STATES[state]}")
     expect(page.locator("#list .dataset, .box .row, .box .far, .tree-row").first).to_be_attached()
-    page.wait_for_load_state("networkidle")
+    settle(page)
 
 
 @pytest.mark.parametrize("state", STATES)
@@ -83,7 +84,6 @@ def test_every_text_has_contrast_in_light_and_dark(page: Page, address: str, sta
         page.emulate_media(color_scheme=scheme)
         keep_picture(page, f"{state}-{scheme}")
         assert page.evaluate(WEAK) == []
-    page.emulate_media(color_scheme=None)
 
 
 def test_the_schemes_differ(page: Page, address: str) -> None:
@@ -92,7 +92,6 @@ def test_the_schemes_differ(page: Page, address: str) -> None:
     for scheme in SCHEMES:
         page.emulate_media(color_scheme=scheme)
         grounds.append(page.evaluate("() => getComputedStyle(document.body).backgroundColor"))
-    page.emulate_media(color_scheme=None)
     assert grounds == ["rgb(245, 246, 248)", "rgb(18, 21, 27)"]
 
 
@@ -103,7 +102,6 @@ def test_a_locked_path_is_seen_with_forced_colours(page: Page, address: str) -> 
     locked = row(page, "core", "orders_paid", "open")
     colours = "row => [getComputedStyle(row).backgroundColor, getComputedStyle(row).color]"
     assert locked.evaluate(colours) != row(page, "core", "orders_paid", "amount").evaluate(colours)
-    page.emulate_media(forced_colors=None)
 
 
 def test_nothing_moves_for_those_who_want_no_motion(page: Page, address: str) -> None:
@@ -111,7 +109,6 @@ def test_nothing_moves_for_those_who_want_no_motion(page: Page, address: str) ->
     open_page(page, address)
     durations = "() => getComputedStyle(document.getElementById('main'), '::before').animationDuration"
     assert page.evaluate(durations) in ("0s", "auto")
-    page.emulate_media(reduced_motion=None)
 
 
 @pytest.mark.parametrize("state", ["start", "graph", "lock", "table", "list"])

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.support.page.driving import IS_DRAWN, box, focus_graph, marked, open_page, row
+from tests.support.page.driving import IS_DRAWN, box, focus_graph, marked, open_page, row, settle
 
 SEEN = """() => {
  const all = (selector) => [...document.querySelectorAll(selector)];
@@ -68,16 +68,15 @@ def test_a_copied_url_shows_the_same(page: Page, address: str, do: Callable[[Pag
     open_page(page, address)
     start = page.url
     do(page)
-    page.wait_for_load_state("networkidle")
+    settle(page)
     page.mouse.move(600, 780)
-    page.wait_for_timeout(300)  # until a moved picture is in the URL
     seen, url = page.evaluate(SEEN), page.url
     assert url != start
 
     page.goto("about:blank")
     page.goto(url)
     page.wait_for_function(IS_DRAWN)
-    page.wait_for_load_state("networkidle")
+    settle(page)
     again = page.evaluate(SEEN)
     assert [key for key, _ in again["boxes"]] == [key for key, _ in seen["boxes"]]
     if do is move_the_picture:

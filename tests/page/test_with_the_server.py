@@ -25,9 +25,10 @@ def test_a_column_is_found_locked_and_its_edges_opened(page: Page, server: str) 
     page.locator("#found .is-dataset", has_text="revenue").click()
     page.locator('.row[data-key="db/revenue/total"]').click()
     expect(page.locator('.row[data-key="db/orders/amount"]')).to_have_attribute("data-side", "up")
-    page.locator("#drawer .edges-list button").first.click()
+    page.locator("#drawer .edges-list button", has_text="aggregated").click()
     assert locked(page).startswith("edge/")
-    expect(page.locator("#drawer .operations li").first).to_be_visible()
+    expect(page.locator("#drawer .operations li").first).to_contain_text("amount")
+    expect(page.locator("#drawer .operations .flow").nth(1)).to_have_text("amounttotal")  # an arrow is between
     expect(page.locator("#drawer .facts tbody tr").first).to_be_visible()
 
 
@@ -55,3 +56,15 @@ def test_time_and_kinds_are_asked_for_as_the_server_takes_them(page: Page, serve
     page.get_by_label("Time of the lineage").select_option("Last hour")
     expect(page.locator("#drawn")).to_contain_text("last hour")
     expect(page.get_by_role("alert")).to_have_count(0)
+
+
+def test_the_token_is_taken_out_of_the_address_and_sent(page: Page) -> None:
+    with served(demo_world(), token="secret") as guarded:
+        page.goto(f"{guarded}/?ns=db&dataset=revenue")
+        expect(page.get_by_role("alert")).to_contain_text("The server asks for a token")
+        page.goto("about:blank")
+        open_page(page, guarded, "ns=db&dataset=revenue#token=secret")
+        expect(page.locator("#drawn")).to_contain_text("8 datasets")
+        assert page.url == f"{guarded}/?ns=db&dataset=revenue"
+        page.reload()
+        expect(page.locator("#drawn")).to_contain_text("8 datasets")

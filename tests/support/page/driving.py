@@ -29,6 +29,12 @@ def open_page(page: Page, address: str, query: Mapping[str, object] | str = ORDE
     page.wait_for_function(IS_DRAWN)
 
 
+def settle(page: Page) -> None:
+    """Wait until nothing is asked for any more, and the rows in view are drawn."""
+    page.wait_for_function("() => !document.querySelector('.waiting, .loading')")
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
 def box(page: Page, ns: str, dataset: str) -> Locator:
     """The box of a dataset."""
     return page.locator(f'.box[data-key="{ns}/{dataset}"]')

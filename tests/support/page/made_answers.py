@@ -232,8 +232,8 @@ def _write(edge: MadeEdge) -> dict[str, object]:
     made = {"origin": edge.target[1], "field": edge.column}
     how = f"{edge.column} = {edge.kinds[0].lower()}({edge.source[2]})"
     operations = [
-        _operation("READ", f"read {edge.source[1]}", "Reads the source.", edge.source[:2], [], [end]),
-        _operation("TRANSFORM", f"make {edge.column}", how, None, [end], [made]),
+        _operation("READ", f"read {edge.source[1]}", "Reads the source.", edge.source[:2], [], [edge.source[2]]),
+        _operation("TRANSFORM", f"make {edge.column}", how, None, [end], [edge.column or ""]),
         _operation("WRITE", f"write {edge.target[1]}", "Writes the table.", edge.target, [made], []),
     ]
     return {

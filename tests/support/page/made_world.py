@@ -23,7 +23,7 @@ HOSTILE = (
     "line\nbreak\ttab",
 )
 
-SHOWN = [name.replace("\n", "\u240a").replace("\t", "\u2409") for name in HOSTILE]  # on one line
+SHOWN = [name.replace("\n", "\u21b5").replace("\t", "\u21e5") for name in HOSTILE]  # on one line
 
 Field = tuple[str, str, str]  # namespace, dataset, column
 Name = tuple[str, str]

@@ -34,6 +34,7 @@ def page_server(world: World, *, port: int = 0) -> Iterator[str]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        wbufsize = -1  # a head and its body in one packet
 
         def do_GET(self) -> None:
             asked = urlsplit(self.path)

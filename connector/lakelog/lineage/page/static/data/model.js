@@ -44,8 +44,8 @@ function addAnswer(graph, answer, hop) {
   for (const { source, target, ...kept } of answer.edges) {
     addEdge(graph, keys.get(source[0]), source[1], keys.get(target[0]), target[1], kept);
   }
-  for (const { source, target, kinds } of answer.datasetEdges) {
-    const kept = { kinds, masked: false, direct: false, approximate: false, opaque: false };
+  for (const { source, target, kinds, masked = false, approximate = false } of answer.datasetEdges) {
+    const kept = { kinds, masked, direct: false, approximate, opaque: false };
     addEdge(graph, keys.get(source[0]), source[1], keys.get(target), null, kept);
   }
 }

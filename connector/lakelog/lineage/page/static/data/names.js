@@ -25,15 +25,19 @@ export function fieldKey(box, field) {
   return `${box}/${join(field)}`;
 }
 
+/** The signs of what would break a line. */
+const SIGNS = new Map([
+  ["\n", "↵"],
+  ["\r", "↵"],
+  ["\t", "⇥"],
+]);
+
 /**
- * A name on one line: line breaks, tabs and other control characters are shown by their signs.
+ * A name on one line: control characters are shown by signs.
  * @param {string} name
  */
 export function oneLine(name) {
-  return name.replaceAll(/[\u0000-\u001f\u2028\u2029]/gu, (control) => {
-    const code = control.charCodeAt(0);
-    return String.fromCharCode(code < 0x20 ? 0x2400 + code : 0x2424);
-  });
+  return name.replaceAll(/[\u0000-\u001f\u2028\u2029]/gu, (control) => SIGNS.get(control) ?? "\ufffd");
 }
 
 /**

@@ -9,7 +9,8 @@
  *   fields: Field[], moreUp: boolean, moreDown: boolean, tainted?: Taint}} DatasetAnswer
  * @typedef {{source: [number, string], target: [number, string], kinds: string[], masked: boolean, direct: boolean,
  *   approximate: boolean, opaque: boolean}} EdgeAnswer
- * @typedef {{source: [number, string], target: number, kinds: string[]}} DatasetEdgeAnswer
+ * @typedef {{source: [number, string], target: number, kinds: string[], masked?: boolean,
+ *   approximate?: boolean}} DatasetEdgeAnswer
  * @typedef {{ns: string, dataset: string, hop: number, fields: number}} Neighbour
  * @typedef {{root: {ns: string, dataset: string, field: string | null}, datasets: DatasetAnswer[], edges: EdgeAnswer[],
  *   datasetEdges: DatasetEdgeAnswer[], total: number, limit: number, tooMany: boolean,
@@ -21,11 +22,11 @@
  *
  * @typedef {{origin: string, field: string}} End
  * @typedef {{kind: string, name: string, description: string, dataset: Dataset | null, inputs: End[],
- *   outputs: End[]}} Operation
- * @typedef {{run: string, query: string | null, firstBatch: number | null, lastBatch: number | null, firstTime: string,
+ *   outputs: string[]}} Operation
+ * @typedef {{run: string, query: string | null, operation?: string | null, firstBatch: number | null, lastBatch: number | null, firstTime: string,
  *   lastTime: string, firstSnapshot: number | null, lastSnapshot: number | null}} Run
  * @typedef {{checksum: string, job: string, operations: Operation[], sql: string | null, kinds: string[],
- *   approximate: boolean, opaque: boolean, runs: Run[]}} Write
+ *   approximate: boolean, opaque: boolean, masked?: boolean, runs: Run[], runCount?: number}} Write
  * @typedef {{writes: Write[]}} EdgeOperations
  *
  * @typedef {{name: string, type: string | null, id: number | null, hasLineage: boolean, state?: string}} Column

@@ -123,7 +123,7 @@ export const KEYS = [
   ["a", "All columns of this dataset, or those with lineage"],
   ["x", "Fold or unfold this dataset"],
   ["Shift arrows", "Move the picture"],
-  ["+ − 0", "Zoom in, zoom out, fit"],
+  ["+ − 0", "Zoom in, zoom out, fit; Ctrl and the wheel zoom too"],
   ["t", "Graph or table"],
   ["?", "This list"],
 ];

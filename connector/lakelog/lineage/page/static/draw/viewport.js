@@ -6,7 +6,7 @@ const SCALE_MIN = 0.05;
 const SCALE_MAX = 2;
 const DRAG_MIN = 4;
 const MARGIN = 28;
-export const LEGIBLE = 0.66;
+export const LEGIBLE = 0.72;
 
 /**
  * @typedef {{x: number, y: number, width: number, height: number}} Rectangle
@@ -89,9 +89,8 @@ export function keepViewport(host, world, onMove) {
       const k = size.width < 600 ? 0.8 : 0.9;
       centre({ ...middle, height: Math.min(middle.height, size.height / k) }, k);
       // No empty margin beside a picture that is larger than its room.
-      const within = (/** @type {number} */ start, /** @type {number} */ length, /** @type {number} */ room) =>
-        length * k < room ? start : Math.max(Math.min(start, MARGIN), room - MARGIN - length * k);
-      set({ x: within(place.x, whole.width, size.width), y: within(place.y, whole.height, size.height), k });
+      const wide = whole.width * k;
+      if (wide > size.width) set({ ...place, x: Math.max(Math.min(place.x, MARGIN), size.width - MARGIN - wide) });
     }
   }
 

@@ -143,7 +143,7 @@ function makeColumns(key, columns, change) {
       "li",
       {},
       column.hasLineage ? make("button", { type: "button", class: "link", click }, name) : name,
-      make("span", { class: "note" }, column.type?.toLowerCase() ?? ""),
+      make("span", { class: "note" }, column.state === "dropped" ? "dropped" : (column.type?.toLowerCase() ?? "")),
     );
   });
   return make("ul", { class: "columns" }, ...items);

@@ -9,6 +9,8 @@ import { count, kindsText, timeText } from "../ui/words.js";
 /** @import {Details} from "./drawer.js" */
 /** @import {Change, Operation, Run, Write} from "../data/types.js" */
 
+const NAMED = 12;
+
 /**
  * @param {Details} details
  */
@@ -60,12 +62,20 @@ function makeWrite(write, title) {
   return make(
     "article",
     { class: "write" },
-    make("h3", {}, title, make("span", { class: "job" }, write.job)),
-    make("p", { class: "how" }, kindsText({ ...write, masked: false })),
+    make("h3", {}, title, make("span", { class: "under" }, "job ", make("span", { class: "job" }, write.job))),
+    make("p", { class: "how" }, kindsText({ ...write, masked: write.masked ?? false })),
     ...(write.sql ? [makeSql(write.sql)] : []),
     section("Operations", make("ol", { class: "operations" }, ...write.operations.map(makeOperation))),
-    section(count(write.runs.length, "run").replace(/^./, (first) => first.toUpperCase()), makeRuns(write.runs)),
+    section(runsTitle(write.runs.length, write.runCount ?? 0), makeRuns(write.runs)),
   );
+}
+
+/**
+ * @param {number} shown
+ * @param {number} all
+ */
+function runsTitle(shown, all) {
+  return all > shown ? `The newest ${shown} of ${count(all, "run")}` : count(shown, "run");
 }
 
 /**
@@ -92,8 +102,8 @@ function makeSql(sql) {
  * @param {Operation} operation
  */
 function makeOperation(operation) {
-  const names = (/** @type {import("../data/types.js").End[]} */ ends) => ends.map((end) => end.field).join(", ");
-  const [inputs, outputs] = [names(operation.inputs), names(operation.outputs)];
+  const inputs = listed(operation.inputs.map((end) => end.field));
+  const outputs = listed(operation.outputs);
   return make(
     "li",
     {},
@@ -102,10 +112,18 @@ function makeOperation(operation) {
       "div",
       {},
       make("p", { class: "name" }, operation.name),
-      make("p", { class: "muted" }, operation.description),
-      inputs && outputs && make("p", { class: "flow" }, inputs, icon("down"), outputs),
+      operation.description && make("p", { class: "muted" }, operation.description),
+      inputs + outputs && make("p", { class: "flow" }, inputs, icon("down"), outputs),
     ),
   );
+}
+
+/**
+ * @param {string[]} names
+ */
+function listed(names) {
+  const rest = names.length - NAMED;
+  return names.slice(0, NAMED).join(", ") + (rest > 0 ? ` and ${rest} more` : "");
 }
 
 /**
@@ -120,7 +138,7 @@ function makeRuns(runs) {
     make(
       "tr",
       {},
-      make("td", { title: run.run }, run.query ?? run.run.slice(0, 8)),
+      make("td", { title: run.run }, [run.query ?? run.run.slice(0, 8), run.operation?.toLowerCase()].filter(Boolean).join(", ")),
       make("td", {}, timeText(run.firstTime), make("br"), timeText(run.lastTime)),
       make("td", { class: "number" }, range(run.firstBatch, run.lastBatch)),
       make("td", { class: "number" }, range(run.firstSnapshot, run.lastSnapshot)),

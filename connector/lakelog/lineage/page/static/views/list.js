@@ -76,7 +76,7 @@ function showHome(host, change, signal) {
  */
 function makeFound(found, change) {
   const key = join(found.ns, found.dataset);
-  return makeItem(key, found.dataset, found.ns, found.foreign ? "external" : "", change);
+  return makeItem(key, found.dataset, found.ns, found.foreign ? "external" : found.hasLineage ? "" : "no lineage", change);
 }
 
 /**
