@@ -16,7 +16,11 @@ def test_an_edge_shows_operations_sql_job_runs_and_snapshots(page: Page, address
     expect(drawer.locator(".sql code")).to_contain_text("WHERE o.status <> 'cancelled'")
     expect(drawer.locator(".write > h3")).to_contain_text("load_orders")
     assert drawer.locator(".operations .kind").all_text_contents() == ["read", "transform", "write"]
-    assert drawer.locator(".operations .flow").all_text_contents() == ["amount", "amountamount", "amount"]  # an arrow is between
+    assert drawer.locator(".operations .flow").all_text_contents() == [
+        "amount",
+        "amountamount",
+        "amount",
+    ]  # an arrow is between
     expect(drawer.locator(".facts tbody tr")).to_have_count(2)
     expect(drawer.locator(".facts tbody tr").first).to_contain_text("25\u201334")
 
