@@ -181,6 +181,8 @@ def test_a_write_by_the_format_takes_columns_of_one_name_and_says_so(
     assert edges(document) == same
     assert document is not None
     assert document.is_approximate
+    write(spark.createDataFrame([(1, 2, "x")], "id BIGINT, a BIGINT, s STRING"), target, sources=["db.source@1"])
+    assert [edges(one) for one in documents(target)] == [same]
     stream = spark.readStream.format("lakelog").load(source.path).writeStream.format("lakelog")
     query = stream.trigger(availableNow=True).option("checkpointLocation", str(tmp_path / "c")).start(target.path)
     assert query.awaitTermination(120)

@@ -47,7 +47,7 @@ def with_declared(table: Table, options: Mapping[str, str]) -> Table:
     if not is_captured(table.store):
         return table
     record = BatchLineage(job=job, sources=_declared(names, table.store))
-    return with_lineage(table, with_fields_by_name(record, table.store, _opened(table.store)))
+    return with_lineage(table, with_fields_by_name(record, table.store, opened_beside(table.store)))
 
 
 def _declared(names: tuple[str, ...] | None, table: FileStoreTable) -> tuple[Source, ...]:
@@ -83,7 +83,7 @@ class StreamDeclaration:
             operation=OPERATION,
             sources=unique([*streams, *_beside(streams, _declared(self.names, table))]),
         )
-        lineage = with_fields_by_name(lineage, table, _opened(table))
+        lineage = with_fields_by_name(lineage, table, opened_beside(table))
         return replace(batch, lineage=lineage.to_json(), job=named_job(lineage))
 
     def _branches(self, table: FileStoreTable) -> FindBranch:
@@ -100,7 +100,7 @@ class StreamDeclaration:
         return find
 
 
-def _opened(sink: FileStoreTable) -> OpenSource:
+def opened_beside(sink: FileStoreTable) -> OpenSource:
     """Opens the table of a source, by its folder or by its name in the warehouse of the sink.
 
     None for one that cannot be opened, or is another table by now: the batch is written without its columns.

@@ -17,7 +17,7 @@ from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.predicate import Predicate
 from lakelog.filestore.verbs import WriteMode
-from lakelog.lineage.columns.declared_fields import declared_checksums
+from lakelog.lineage.columns.declared_fields import declared_checksums, with_fields_by_name
 from lakelog.lineage.columns.field_store import with_fields
 from lakelog.lineage.columns.plans.plan_fields import PlanFields
 from lakelog.lineage.records.declared import checked_sources, declared_sources, with_lineage
@@ -26,6 +26,7 @@ from lakelog.protocol.access import await_topic
 from lakelog.spark.capture.capture import is_captured, lineage_of_frame
 from lakelog.spark.capture.field_capture import plan_fields_of
 from lakelog.spark.session import prepare_session
+from lakelog.spark.sink.declaring import opened_beside
 from lakelog.spark.sink.files_writer import FilesPlan, WrittenFiles, written_files
 from lakelog.spark.sink.plan import run_messages
 from lakelog.spark.sink.statement_writer import StagedRows, StatementPlan
@@ -92,7 +93,10 @@ def recorded(
     declared = declared_checksums(table.store)
     if declared:
         return with_lineage(table, replace(found, fields=declared))
-    return with_lineage(table, with_fields(found, table.store, fields or plan_fields_of(rows)))
+    derived = fields or plan_fields_of(rows)
+    if fields is None and sources is not None and not derived.lineage.sources():  # no plan is seen
+        return with_lineage(table, with_fields_by_name(found, table.store, opened_beside(table.store)))
+    return with_lineage(table, with_fields(found, table.store, derived))
 
 
 def _messages(
