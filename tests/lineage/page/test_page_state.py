@@ -6,9 +6,6 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-import pytest
-
-from lakelog.common.errors import UnavailableError
 from lakelog.lineage.fields.known_fields import KnownFields
 from lakelog.lineage.page.page_app import page_app
 from lakelog.lineage.page.page_state import PageState
@@ -72,33 +69,3 @@ def test_only_one_request_reads_and_the_others_get_what_is_there() -> None:
     may_end.set()
     reader.join()
     state.close()
-
-
-@pytest.mark.parametrize("error", [UnavailableError("the disk is gone"), RuntimeError("a bug")])
-def test_what_is_known_is_served_while_it_cannot_be_read_again(
-    error: Exception, caplog: pytest.LogCaptureFixture
-) -> None:
-    world, errors = KnownWorld().table("db.t", "x"), list[Exception]()
-
-    def read() -> KnownFields:
-        for one in errors:
-            raise one
-        return world.known()
-
-    state = PageState(read, refresh_seconds=0)
-    client = client_of_app(page_app(state))
-    assert client.get("/api/search").status_code == 200
-
-    errors.append(error)
-    assert client.get("/api/search").json()["total"] == 1
-    assert "is shown as it was" in caplog.text
-    state.close()
-
-
-def test_a_first_read_that_fails_is_an_answer_that_says_so() -> None:
-    def read() -> KnownFields:
-        raise UnavailableError("the disk is gone")
-
-    answer = client_of_app(page_app(PageState(read))).get("/api/search")
-
-    assert (answer.status_code, answer.json()) == (503, {"error": "the disk is gone"})
