@@ -16,7 +16,11 @@ def test_an_edge_shows_operations_sql_job_runs_and_snapshots(page: Page, address
     expect(drawer.locator(".sql code")).to_contain_text("WHERE o.status <> 'cancelled'")
     expect(drawer.locator(".write > h3")).to_contain_text("load_orders")
     assert drawer.locator(".operations .kind").all_text_contents() == ["read", "transform", "write"]
-    assert drawer.locator(".operations .flow").all_text_contents() == ["amount", "amountamount", "amount"]  # an arrow is between
+    assert drawer.locator(".operations .flow").all_text_contents() == [
+        "amount",
+        "amountamount",
+        "amount",
+    ]  # an arrow is between
     expect(drawer.locator(".facts tbody tr")).to_have_count(2)
     expect(drawer.locator(".facts tbody tr").first).to_contain_text("25\u201334")
 
@@ -66,7 +70,7 @@ def test_older_snapshots_are_loaded_on_demand(page: Page, address: str) -> None:
 
 def test_a_snapshot_leads_to_the_lineage_at_it(page: Page, address: str) -> None:
     open_page(page, address, REVENUE)
-    page.locator(".snapshot-id", has_text="30").click()
+    page.get_by_role("button", name="Lineage at snapshot 30").click()
     expect(page.locator("#drawn")).to_contain_text("at snapshot 30")
     assert "at=30" in page.url
     page.get_by_role("button", name="at snapshot 30: remove").click()

@@ -91,7 +91,7 @@ async function loadColumns(state) {
   const missing = state.all.filter((key) => !shown.columns.has(key));
   if (missing.length === 0) return;
   try {
-    const found = await Promise.all(missing.map((key) => askDataset(key, null)));
+    const found = await Promise.all(missing.map((key) => askDataset(key, state, null)));
     const columns = new Map(shown.columns);
     found.forEach(({ fields }, at) => columns.set(missing[at] ?? "", fields));
     shown = { ...shown, columns };
