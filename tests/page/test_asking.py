@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Page, Request, Route, expect
 
 from tests.support.page.driving import box, marked, open_page, row
 
@@ -139,3 +139,18 @@ def test_a_slow_answer_does_not_overwrite_a_later_one(page: Page, address: str) 
     held[0].continue_()
     page.wait_for_load_state("networkidle")
     expect(page.locator("#drawn")).to_have_text("8 datasets, 29 edges, all time.")
+
+
+def test_the_first_graph_is_asked_for_once(page: Page, address: str) -> None:
+    asked: list[str] = []
+
+    def hear(request: Request) -> None:
+        if "/api/graph" in request.url:
+            asked.append(request.url)
+
+    page.on("request", hear)
+    open_page(page, address)
+    page.get_by_role("button", name="More hops").click()
+    expect(box(page, "reports", "board")).to_be_visible()
+    page.remove_listener("request", hear)
+    assert [url.partition("depth=")[2][0] for url in asked] == ["2", "3"]

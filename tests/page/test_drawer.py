@@ -70,7 +70,7 @@ def test_older_snapshots_are_loaded_on_demand(page: Page, address: str) -> None:
 
 def test_a_snapshot_leads_to_the_lineage_at_it(page: Page, address: str) -> None:
     open_page(page, address, REVENUE)
-    page.locator(".snapshot-id", has_text="30").click()
+    page.get_by_role("button", name="Lineage at snapshot 30").click()
     expect(page.locator("#drawn")).to_contain_text("at snapshot 30")
     assert "at=30" in page.url
     page.get_by_role("button", name="at snapshot 30: remove").click()

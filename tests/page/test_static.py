@@ -40,8 +40,10 @@ def test_the_page_takes_nothing_from_other_servers() -> None:
 def test_every_module_that_runs_is_preloaded() -> None:
     html = (STATIC / "index.html").read_text("utf-8")
     preloaded = re.findall(r'rel="modulepreload" href="static/([^"]+)"', html)
-    running = [str(path.relative_to(STATIC)) for path in MODULES if path.name not in ("types.js", "main.js")]
-    assert preloaded == sorted(running)
+    started = re.findall(r'<script type="module" src="static/([^"]+)"', html)
+    running = [str(path.relative_to(STATIC)) for path in MODULES if path.name != "types.js"]
+    assert started == ["data/early.js", "main.js"]
+    assert sorted(preloaded + started) == sorted(running)
 
 
 def test_modules_import_only_from_lower_folders() -> None:

@@ -37,8 +37,19 @@ def test_a_table_shows_its_snapshots(page: Page, server: str) -> None:
     expect(page.locator(".snapshot")).to_have_count(50)
     page.get_by_role("button", name="Older snapshots").click()
     expect(page.locator(".snapshot")).to_have_count(100)
-    page.locator(".snapshot-id", has_text="260").click()
+    page.get_by_role("button", name="Lineage at snapshot 260").click()
     expect(page.locator("#drawn")).to_contain_text("at snapshot 260")
+
+
+def test_a_wrong_snapshot_taints_what_is_made_of_it(page: Page, server: str) -> None:
+    open_page(page, server, "ns=db&dataset=revenue&lock=dataset/db/revenue")
+    expect(page.locator(".mark.bad")).to_have_count(0)
+    page.get_by_role("button", name="Wrong from snapshot 280 on").click()
+    expect(page.locator('.box[data-key="db/report"] .mark.bad')).to_have_text("tainted from 280")
+    expect(page.locator(".snapshot.bad")).to_have_count(21)
+    expect(page.locator(".snapshot.good .snapshot-id")).to_have_text("279")
+    page.get_by_role("button", name="Wrong from snapshot 280 on: remove").click()
+    expect(page.locator(".mark.bad")).to_have_count(0)
 
 
 def test_hostile_names_of_the_server_are_text(page: Page, server: str) -> None:

@@ -133,7 +133,7 @@ def _run(command: Sequence[str], *, folder: Path | None = None) -> str:
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C"}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise _failure(f"`{' '.join(command[:8])}` failed:\n{(done.stderr or done.stdout).strip()[-2_000:]}")
+        raise _failure(f"`{' '.join(command)[:200]}` failed:\n{(done.stderr or done.stdout).strip()[-2_000:]}")
     return done.stdout
 
 

@@ -1,6 +1,7 @@
 /** The page: loads what the state asks for, and shows it in all views. */
 
 import { askDataset, askGraphs, isAborted } from "./data/api.js";
+import { takeEarly } from "./data/early.js";
 import { makeGraph } from "./data/model.js";
 import { pathOf } from "./data/path.js";
 import { ASKED, keepState } from "./data/state.js";
@@ -70,7 +71,7 @@ async function load(state) {
   }
   shown = { ...shown, isLoading: true, error: "" };
   try {
-    const graph = makeGraph(await askGraphs(state, signal));
+    const graph = makeGraph(await (takeEarly(state) ?? askGraphs(state, signal)));
     await loadColumns(state);
     shown = { ...shown, graph, isLoading: false };
     show();
@@ -91,7 +92,7 @@ async function loadColumns(state) {
   const missing = state.all.filter((key) => !shown.columns.has(key));
   if (missing.length === 0) return;
   try {
-    const found = await Promise.all(missing.map((key) => askDataset(key, null)));
+    const found = await Promise.all(missing.map((key) => askDataset(key, state, null)));
     const columns = new Map(shown.columns);
     found.forEach(({ fields }, at) => columns.set(missing[at] ?? "", fields));
     shown = { ...shown, columns };

@@ -2,7 +2,7 @@
 
 import { split } from "./names.js";
 
-/** @import {State, GraphAnswer, SearchAnswer, EdgeOperations, DatasetDetails, ImpactRow} from "./types.js" */
+/** @import {State, GraphAnswer, SearchAnswer, EdgeOperations, DatasetDetails, ImpactAnswer} from "./types.js" */
 
 /**
  * @param {string} path
@@ -58,8 +58,8 @@ function span(state) {
  * @returns {Promise<GraphAnswer[]>}
  */
 export function askGraphs(state, signal) {
-  const { ns, dataset, field, direction, depth, limit, kinds } = state;
-  const root = ask("graph", { ns, dataset, field, direction, depth, limit, kinds, ...span(state) }, signal);
+  const { ns, dataset, field, direction, depth, limit, kinds, wrong } = state;
+  const root = ask("graph", { ns, dataset, field, direction, depth, limit, kinds, wrong, ...span(state) }, signal);
   const further = state.more.map((asked) => {
     const [boxNs = "", boxName = "", side = "up"] = split(asked);
     const { start, end } = state;
@@ -93,24 +93,28 @@ export function askEdge(key, state, signal) {
 }
 
 /**
- * The columns of a dataset, and its snapshots before one of them.
+ * The columns of a dataset, and its snapshots before one of them; tainted ones where the middle has a wrong snapshot.
  * @param {string} key
+ * @param {State} state
  * @param {number | null} before
  * @param {AbortSignal} [signal]
  * @returns {Promise<DatasetDetails>}
  */
-export function askDataset(key, before, signal) {
+export function askDataset(key, state, before, signal) {
   const [ns = "", dataset = ""] = split(key);
-  return ask("dataset", { ns, dataset, limit: 50, before }, signal);
+  const from = { wrong: state.wrong, wrongNs: state.ns, wrongDataset: state.dataset, wrongField: state.field };
+  return ask("dataset", { ns, dataset, limit: 50, before, ...(state.wrong ? from : {}) }, signal);
 }
 
 /**
- * Everything that is made of a column, however far away.
+ * What is made of a column, however far away.
  * @param {string} key
+ * @param {State} state
  * @param {AbortSignal} signal
- * @returns {Promise<{rows: ImpactRow[]}>}
+ * @returns {Promise<ImpactAnswer>}
  */
-export function askImpact(key, signal) {
+export function askImpact(key, state, signal) {
   const [ns = "", dataset = "", field = ""] = split(key);
-  return ask("impact", { ns, dataset, field, depth: 20 }, signal);
+  const { kinds, start, end } = state;
+  return ask("impact", { ns, dataset, field, depth: 20, limit: 500, kinds, start, end }, signal);
 }

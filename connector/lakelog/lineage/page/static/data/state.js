@@ -15,6 +15,7 @@ export const START = {
   start: "",
   end: "",
   at: "",
+  wrong: "",
   kinds: "",
   view: "graph",
   lock: "",
@@ -34,10 +35,10 @@ export const DRAWN_MAX = 400;
 
 /** What decides about the graph: a change of one of these asks the server again. */
 export const ASKED = /** @type {const} */ ([
-  "ns", "dataset", "field", "direction", "depth", "limit", "start", "end", "at", "kinds", "more",
+  "ns", "dataset", "field", "direction", "depth", "limit", "start", "end", "at", "wrong", "kinds", "more",
 ]);
 
-const WORDS = /** @type {const} */ (["ns", "dataset", "field", "start", "end", "at", "lock", "q"]);
+const WORDS = /** @type {const} */ (["ns", "dataset", "field", "start", "end", "at", "wrong", "lock", "q"]);
 const LISTS = /** @type {const} */ (["more", "closed", "all", "expanded"]);
 const RECORDS = /** @type {const} */ (["rows", "filter"]);
 
@@ -168,5 +169,5 @@ export function keepState(onChange) {
 export function centred(ns, dataset, field = "") {
   const lock = field ? `field/${join(ns, dataset, field)}` : "";
   const cleared = { more: [], closed: [], all: [], rows: {}, filter: {}, expanded: [], place: null };
-  return { ns, dataset, field, lock, at: "", q: "", limit: START.limit, ...cleared };
+  return { ns, dataset, field, lock, at: "", wrong: "", q: "", limit: START.limit, ...cleared };
 }

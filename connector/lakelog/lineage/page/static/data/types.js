@@ -39,6 +39,8 @@
  * @typedef {{ns: string, dataset: string, field: string, hop: number, direct: boolean, kinds: string[],
  *   jobs: string[]}} ImpactRow
  *
+ * @typedef {{rows: ImpactRow[], total?: number}} ImpactAnswer
+ *
  * A box of the graph; `key` is its name as one string.
  * @typedef {{key: string, ns: string, dataset: string, foreign: boolean, hop: number, fieldCount: number,
  *   fields: Map<string, Field>, moreUp: boolean, moreDown: boolean, tainted: Taint | null}} Box
@@ -63,7 +65,7 @@
  * @typedef {{x: number, y: number}} Point
  *
  * @typedef {{ns: string, dataset: string, field: string, direction: string, depth: number, limit: number,
- *   start: string, end: string, at: string, kinds: string, view: string, lock: string, drawer: boolean, q: string, more: string[],
+ *   start: string, end: string, at: string, wrong: string, kinds: string, view: string, lock: string, drawer: boolean, q: string, more: string[],
  *   closed: string[], all: string[], rows: Record<string, string>, filter: Record<string, string>,
  *   expanded: string[], place: Place | null}} State
  *

@@ -1,14 +1,14 @@
 /** A dataset: its snapshots and what made each, its tags and branches, its columns. */
 
 import { askDataset } from "../data/api.js";
-import { join, oneLine, split } from "../data/names.js";
+import { join, oneLine } from "../data/names.js";
 import { centreOn } from "../draw/pointer.js";
 import { icon, make } from "../ui/dom.js";
 import { section, waiting } from "../ui/parts.js";
 import { count, timeText } from "../ui/words.js";
 
 /** @import {Details} from "./drawer.js" */
-/** @import {Change, Column, DatasetDetails, Snapshot, SnapshotSource, Taint} from "../data/types.js" */
+/** @import {Change, Column, DatasetDetails, Snapshot, SnapshotSource, State, Taint} from "../data/types.js" */
 
 /**
  * @param {Details} details
@@ -21,12 +21,12 @@ export async function datasetDetails({ key, shown, change, signal, show }) {
     make("button", { type: "button", click: () => change(centreOn(key)) }, icon("centre"), "Centre on this dataset"),
   );
   show(head, waiting());
-  const found = await askDataset(key, null, signal);
+  const found = await askDataset(key, shown.state, null, signal);
   show(
     head,
     ...(taint ? [makeTaint(taint)] : []),
     ...makeRefs(found),
-    section("Snapshots", makeSnapshots(key, found, taint, change, signal)),
+    section("Snapshots", makeSnapshots({ key, shown, change, signal }, found, taint)),
     section("Columns", makeColumns(key, found.fields, change)),
   );
 }
@@ -52,25 +52,23 @@ function makeRefs({ tags, branches }) {
 }
 
 /**
- * @param {string} key
+ * @param {Omit<Details, 'show'>} details
  * @param {DatasetDetails} first
  * @param {Taint | null} taint
- * @param {Change} change
- * @param {AbortSignal} signal
  */
-function makeSnapshots(key, first, taint, change, signal) {
+function makeSnapshots({ key, shown, change, signal }, first, taint) {
   if (first.snapshots.length === 0) return make("p", { class: "muted" }, "None: this is not a table of the warehouse.");
   const list = make("ol", { class: "snapshots" });
   const older = make("button", { type: "button" }, "Older snapshots");
   let next = first.next;
   const add = (/** @type {Snapshot[]} */ snapshots) => {
-    list.append(...snapshots.map((one) => makeSnapshot(key, one, taint, change)));
+    list.append(...snapshots.map((one) => makeSnapshot(key, one, taint, shown.state, change)));
     older.hidden = next === null;
   };
   older.addEventListener("click", async () => {
     older.disabled = true;
     try {
-      const answer = await askDataset(key, next, signal);
+      const answer = await askDataset(key, shown.state, next, signal);
       next = answer.next;
       add(answer.snapshots);
     } finally {
@@ -85,18 +83,22 @@ function makeSnapshots(key, first, taint, change, signal) {
  * @param {string} key
  * @param {Snapshot} snapshot
  * @param {Taint | null} taint
+ * @param {State} asked
  * @param {Change} change
  */
-function makeSnapshot(key, snapshot, taint, change) {
+function makeSnapshot(key, snapshot, taint, asked, change) {
   const isLastClean = taint !== null && taint.lastClean === snapshot.id;
   const state = snapshot.tainted ? "tainted" : isLastClean ? "last clean" : "";
   const facts = [timeText(snapshot.time), snapshot.operation?.toLowerCase(), snapshot.rows !== null && count(snapshot.rows, "row")];
-  const [ns = "", dataset = ""] = split(key);
-  const go = () => change({ ...centreOn(join(ns, dataset)), at: String(snapshot.id), start: "", end: "" });
+  const at = String(snapshot.id);
+  // A column in the middle stays there: then it alone is wrong.
+  const middle = key === join(asked.ns, asked.dataset) ? {} : centreOn(key);
+  const lineage = () => change({ ...centreOn(key), lock: `dataset/${key}`, at, start: "", end: "" });
+  const wrong = () => change({ ...middle, lock: `dataset/${key}`, wrong: at, at: "" });
   return make(
     "li",
     { class: `snapshot ${snapshot.tainted ? "bad" : isLastClean ? "good" : ""}` },
-    make("button", { type: "button", class: "snapshot-id", title: `Lineage of snapshot ${snapshot.id}`, click: go }, String(snapshot.id)),
+    make("span", { class: "snapshot-id" }, at),
     make(
       "div",
       {},
@@ -109,6 +111,12 @@ function makeSnapshot(key, snapshot, taint, change) {
       ),
       make("p", { class: "under" }, facts.filter(Boolean).join(" · ")),
       snapshot.sources.length > 0 && make("p", { class: "under" }, "from ", ...listed(snapshot.sources.map((one) => sourceLink(one, change)))),
+      make(
+        "p",
+        { class: "snapshot-verbs" },
+        make("button", { type: "button", class: "link", "aria-label": `Lineage at snapshot ${at}`, click: lineage }, "Lineage at it"),
+        make("button", { type: "button", class: "link", "aria-label": `Wrong from snapshot ${at} on`, click: wrong }, "Wrong from here on"),
+      ),
     ),
   );
 }

@@ -1,13 +1,13 @@
 /** The details of what is locked: an edge, a column or a dataset. */
 
 import { isAborted } from "../data/api.js";
-import { parseLock, split } from "../data/names.js";
+import { boxOf, parseLock, split } from "../data/names.js";
 import { byId, iconButton, make } from "../ui/dom.js";
 import { datasetDetails } from "./dataset_details.js";
 import { edgeDetails } from "./edge_details.js";
 import { fieldDetails } from "./field_details.js";
 
-/** @import {Change, Shown, State} from "../data/types.js" */
+/** @import {Change, Graph, Shown, State} from "../data/types.js" */
 
 /**
  * What a part of the drawer is made with. `show` is called with more once the server has answered.
@@ -35,7 +35,7 @@ export function keepDrawer(get, change) {
   return (shown) => {
     const { state, graph } = shown;
     const locked = state.drawer ? parseLock(state.lock) : null;
-    const next = locked && graph ? JSON.stringify([state.lock, state.start, state.end, graph.edges.size]) : "";
+    const next = locked && graph ? signOf(state, graph, locked.key) : "";
     if (next === sign) return;
     sign = next;
     asked.abort();
@@ -52,6 +52,17 @@ export function keepDrawer(get, change) {
       if (!isAborted(error)) body.append(make("p", { class: "problem", role: "alert" }, error.message));
     });
   };
+}
+
+/**
+ * What the drawer shows depends on; it is made again when this changes.
+ * @param {State} state
+ * @param {Graph} graph
+ * @param {string} key
+ */
+function signOf(state, graph, key) {
+  const taint = graph.boxes.get(boxOf(key))?.tainted ?? null;
+  return JSON.stringify([state.lock, state.start, state.end, state.kinds, state.wrong, taint, graph.root, graph.edges.size]);
 }
 
 /**

@@ -36,8 +36,8 @@ export async function fieldDetails({ key, shown, change, signal, show }) {
     section("Used in", makeEdges(edgesOf(graph, key, "down"), "down", change, "No column, in what is drawn.")),
     section("All that is made of it", impact),
   );
-  const { rows } = await askImpact(key, signal);
-  impact.replaceChildren(makeImpact(rows, change));
+  const { rows, total } = await askImpact(key, shown.state, signal);
+  impact.replaceChildren(makeImpact(rows, total ?? rows.length, change));
 }
 
 /**
@@ -70,12 +70,14 @@ function makeEdges(edges, side, change, none) {
 
 /**
  * @param {ImpactRow[]} rows
+ * @param {number} total
  * @param {Change} change
  */
-function makeImpact(rows, change) {
+function makeImpact(rows, total, change) {
   if (rows.length === 0) return make("p", { class: "muted" }, "Nothing is made of it.");
   const datasets = new Set(rows.map((row) => JSON.stringify([row.ns, row.dataset])));
-  const words = `${count(rows.length, "column")} in ${count(datasets.size, "dataset")}.`;
+  const known = `${count(rows.length, "column")} in ${count(datasets.size, "dataset")}`;
+  const words = total > rows.length ? `The first ${known}, of ${count(total, "column")}.` : `${known}.`;
   const lines = rows.map((row) =>
     make(
       "tr",

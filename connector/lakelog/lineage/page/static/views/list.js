@@ -96,7 +96,7 @@ function showNeighbours(host, graph, state, change, announce) {
     announce(count(found.length, "dataset"));
   };
   filter.addEventListener("input", show);
-  const canDraw = graph.total <= DRAWN_MAX;
+  const canDraw = graph.total > state.limit && graph.total <= DRAWN_MAX;
   const draw = make("button", { type: "button", click: () => change({ limit: Math.min(graph.total + 20, DRAWN_MAX) }) }, `Draw all ${graph.total}`);
   const hops = count(state.depth, "hop");
   host.replaceChildren(
@@ -104,8 +104,8 @@ function showNeighbours(host, graph, state, change, announce) {
     make(
       "p",
       { class: "lead" },
-      `A picture of more than ${state.limit} boxes is hard to read, so they are listed. ` +
-        "Choose one, or ask for fewer hops, one direction or a shorter time.",
+      `A picture of more than ${graph.total > state.limit ? `${state.limit} boxes` : "20,000 edges"} is hard to read, ` +
+        "so they are listed. Choose one, or ask for fewer hops, one direction or a shorter time.",
     ),
     make("div", { class: "list-tools" }, filter, canDraw && draw),
     lists,

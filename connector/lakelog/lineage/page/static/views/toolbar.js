@@ -101,6 +101,7 @@ function chips(state, change) {
     made.push(chip("This column alone", () => change(centred(state.ns, state.dataset))));
   }
   if (state.at) made.push(chip(spanText(state), () => change({ at: "", place: null })));
+  if (state.wrong) made.push(chip(`Wrong from snapshot ${state.wrong} on`, () => change({ wrong: "" })));
   if (state.more.length > 0) {
     made.push(chip(`${count(state.more.length, "box")} unfolded`.replace("boxs", "boxes"), () => change({ more: [] })));
   }
