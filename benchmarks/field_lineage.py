@@ -1,4 +1,4 @@
-"""What the lineage of fields costs: of one plan, once Spark is warm, and an answer over HTTP, five levels far.
+"""What the lineage of fields costs: of one plan, an answer over HTTP, five levels far, and the page in a browser.
 
 The lineage of a plan is derived once for each start of a query. `ratio_batch` compares batches with those of a sink
 that records no lineage, `batch_ms_unchanged` is what a batch costs in which a function makes what it made before.
@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from benchmarks import lineage_capture
+from benchmarks import lineage_capture, lineage_page
 from benchmarks.command import run_command
 from benchmarks.field_rest import rest_figures
 from benchmarks.spark_runs import make_session
@@ -56,7 +56,7 @@ def run(folder: Path, is_small: bool) -> dict[str, object]:
     sinks = lineage_capture.run(folder / "batches", is_small=is_small)
     figures |= {"ratio_batch": sinks["ratio_batch"], "batch_ms_unchanged": unchanged_millis(session, folder, rounds)}
     session.stop()
-    return figures | rest_figures(is_small)
+    return figures | rest_figures(is_small) | lineage_page.run(folder, is_small)
 
 
 def unchanged_millis(session: SparkSession, folder: Path, rounds: int) -> float:

@@ -17,10 +17,10 @@ Skips = Annotated[bool, typer.Option("--skip-unreadable", help="Leave out lines 
 def import_events(
     files: Files, skip_unreadable: Skips = False, as_json: AsJson = False, warehouse: Warehouse = HERE
 ) -> None:
-    """Take the lineage of columns in OpenLineage events of other producers in, marked as foreign.
+    """Take in lineage of columns from OpenLineage events.
 
-    A dataset that is a table of the warehouse is known by its location. Events that were taken in before change
-    nothing.
+    It is marked as foreign: other producers have told it. A dataset that is a table of the warehouse is known by its
+    location. Events that were taken in before change nothing.
     """
     from lakelog.catalog import Catalog
     from lakelog.lineage import import_events as take_in

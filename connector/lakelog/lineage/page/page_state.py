@@ -10,7 +10,7 @@ from threading import Lock
 from typing import Protocol
 
 from lakelog.common.clock import Stopwatch, system_millis
-from lakelog.common.errors import NotFoundError
+from lakelog.common.errors import LakelogError, NotFoundError
 from lakelog.lineage.columns.field_edges import Dataset
 from lakelog.lineage.columns.known_fields import KnownFields
 from lakelog.lineage.columns.questions.field_index import FieldIndex, build_index
