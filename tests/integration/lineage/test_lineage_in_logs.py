@@ -12,6 +12,7 @@ from pyspark.sql import functions as sf
 
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import UnavailableError
+from lakelog.lineage.columns.field_store import find_document
 from lakelog.lineage.records.record import TableSource, batches_of
 from lakelog.lineage.records.sources import version_of
 from lakelog.lineage.tables.edges import edges_of
@@ -65,6 +66,11 @@ def test_a_batch_that_another_writer_takes_in_keeps_what_its_header_says(
     headers = [header for _, header in read_headers(sink) if (header.user, header.identifier) == (left.user, 1)]
     assert {header.lineage["job"] for header in headers} == {"one"}
     assert [header.lineage["sources"] for header in headers] == [[read.to_json()]] * len(headers)
+    (checksum,) = left.lineage.fields
+    assert [header.lineage["fields"] for header in headers] == [[checksum]] * len(headers)
+    document = find_document(sink.store, checksum)
+    assert document is not None
+    assert {field.name: len(field.edges) for field in document.lineage.fields} == {"job": 0, "id": 1}
     edges = [(edge["job"], edge["barrier_id"], edge["source_to"]) for edge in edges_of(sink).to_pylist()]
     assert sorted(edges) == [("one", 0, 1), ("one", 1, 2), ("two", 0, 2)]
 
