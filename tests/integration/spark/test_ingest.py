@@ -13,6 +13,9 @@ from pyspark.sql import SparkSession
 
 from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
+from lakelog.lineage.columns.field_edges import Dataset
+from lakelog.lineage.columns.field_store import find_document
+from lakelog.lineage.records.record import batches_of
 from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
 from lakelog.logstore.kafka.clients.topic import delete_topic
 from lakelog.spark import error_of, ingest, replay_dead_letters
@@ -137,6 +140,15 @@ def test_new_columns_are_added_before_their_rows(spark: SparkSession, bootstrap_
     rows = sorted(found.to_arrow().to_pylist(), key=lambda row: row["id"])
     assert [(row["added"], row["flag"]) for row in rows] == [(None, None), ("x", None), ("y", True)]
     assert found.schema.field_names == ("id", "name", "amount", "at", "added", "flag")
+    newest = found.store.snapshots.latest()
+    assert newest is not None
+    (checksum,) = (one for batch in batches_of(newest) for one in batch.lineage.fields)
+    document = find_document(found.store, checksum)
+    assert document is not None
+    assert {(one.name, *(edge.source.name for edge in one.edges)) for one in document.lineage.fields} == {
+        (name, name) for name in found.schema.field_names
+    }
+    assert document.lineage.sources() == [Dataset(f"kafka://{bootstrap_servers}", topic.name)]
 
 
 def test_an_unchanged_value_is_taken_from_the_table_or_is_a_letter(

@@ -12,7 +12,7 @@ from lakelog.filestore.metadata.tables import TableStore
 from lakelog.lineage.columns.dataset_names import dataset_of_table
 from lakelog.lineage.columns.declared_operations import lineage_of_operations
 from lakelog.lineage.columns.field_documents import FieldDocument, SourceTable, TableColumn
-from lakelog.lineage.columns.field_edges import EdgeKind, Edges, FieldEdge, SourceField, all_of
+from lakelog.lineage.columns.field_edges import Dataset, EdgeKind, Edges, FieldEdge, SourceField, all_of
 from lakelog.lineage.columns.field_lineage import FieldLineage, OutputField
 from lakelog.lineage.columns.field_operations import FieldOperation
 from lakelog.lineage.columns.field_store import find_document, put_document, with_fields
@@ -67,6 +67,15 @@ def with_fields_by_name(record: BatchLineage, table: TableStore, open_source: Op
     tables = [open_source(source) for source in record.sources if isinstance(source, TableSource)]
     read = {str(at): source_table_of(one) for at, one in enumerate(tables) if one is not None}
     return with_fields(record, table, _by_name(table, read), is_approximate=True) if read else record
+
+
+def fields_of_topic(topic: Dataset, columns: Sequence[str]) -> PlanFields:
+    """What columns are made from that are taken from the members of their names in the records of a topic."""
+    fields = tuple(
+        OutputField(name=name, edges=frozenset([FieldEdge(SourceField(topic, (name,)), EdgeKind.IDENTITY)]))
+        for name in columns
+    )
+    return PlanFields(FieldLineage(fields=fields), Rows([], {}), frozenset())
 
 
 def declared_checksums(table: TableStore) -> tuple[str, ...]:

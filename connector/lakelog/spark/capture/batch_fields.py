@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import re
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any  # Any: py4j gives Java objects without types
 
@@ -21,6 +21,7 @@ from lakelog.filestore import FileStoreTable
 from lakelog.lineage.columns.declared_fields import declared_checksums
 from lakelog.lineage.columns.field_store import with_fields
 from lakelog.lineage.columns.plans.derived import Rows
+from lakelog.lineage.columns.plans.plan_fields import PlanFields
 from lakelog.lineage.records.record import BatchLineage, ForeignSource, Source, TableSource
 from lakelog.spark.capture.field_capture import BatchStitch, plan_fields_of, stitch_of_query
 
@@ -42,10 +43,17 @@ class _Plan:
     schema_id: int
 
 
+Derive = Callable[[FileStoreTable], PlanFields]
+
+
 @dataclass(slots=True)
 class BatchFields:
-    """What a sink remembers of the plans of its batches."""
+    """What a sink remembers of the plans of its batches.
 
+    `derive` gives the lineage of a sink that knows it without a plan, for the columns that its table has.
+    """
+
+    derive: Derive | None = None
     _run: str | None = None
     _stitch: BatchStitch = field(default_factory=lambda: BatchStitch(Rows([], {})))
     _plan: _Plan | None = None
@@ -59,6 +67,12 @@ class BatchFields:
             self._declared = declared_checksums(table)
         if self._declared:
             return replace(lineage, fields=self._declared)
+        if self.derive is not None:
+            known = _Plan("", (), table.path, table.schema.id)
+            if known != self._plan or self._written.millis() > _REPEAT_MILLIS:
+                self._checksums = with_fields(lineage, table, self.derive(table)).fields
+                self._plan, self._written = known, Stopwatch()
+            return replace(lineage, fields=self._checksums)
         if self._run != lineage.run_id:
             self._stitch = stitch_of_query(execution, rows.sparkSession._jvm)
             self._plan, self._run = None, lineage.run_id

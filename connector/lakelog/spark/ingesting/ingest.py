@@ -13,6 +13,8 @@ from lakelog.catalog import Catalog, Table
 from lakelog.common.column_names import given_names
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.options import ROWKIND_FIELD
+from lakelog.lineage.columns.dataset_names import dataset_of_topic
+from lakelog.lineage.columns.declared_fields import fields_of_topic
 from lakelog.logstore.client_settings import SERVERS, check_servers
 from lakelog.logstore.codec.foreign_records import RECORD_BYTES_MAX, UNAVAILABLE
 from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
@@ -22,7 +24,7 @@ from lakelog.spark.ingesting.dead_letters import letter_box
 from lakelog.spark.ingesting.ingest_sink import IngestSink, MakeRules, OnError
 from lakelog.spark.ingesting.rules import RulesOf, parse_binary_form, parse_size
 from lakelog.spark.session import prepare_session, session_kafka_settings
-from lakelog.spark.sink.sink import LakelogSink, start_stream
+from lakelog.spark.sink.sink import LakelogSink, knowing_fields, start_stream
 from lakelog.spark.source.streams.kafka_records import STARTS, KafkaRecords
 from lakelog.spark.tables import TableName, resolve_table
 
@@ -99,6 +101,7 @@ def ingest(
         topic=topic,
         topic_id=found.topic_id,
         orders_truncations=found.partition_count == 1,
+        servers=config.get(SERVERS),
         commit_user=commit_user,
         task_count=task_count,
     )
@@ -139,6 +142,7 @@ def ingest_sink(
     topic: str,
     topic_id: str,
     orders_truncations: bool,
+    servers: str | None = None,
     commit_user: str | None = None,
     task_count: int | None = None,
 ) -> IngestSink:
@@ -152,8 +156,12 @@ def ingest_sink(
     letters = letter_box(table, dead_letter_table, catalog=catalog) if on_error is OnError.DEAD_LETTER else None
     if letters is None and dead_letter_table is not None:
         raise InvalidRequestError(f"dead_letter_table goes with on_error='dead-letter', found {on_error.value!r}")
+    named = dataset_of_topic(servers, topic)
     return IngestSink(
-        sink=LakelogSink(table, commit_user=commit_user, task_count=task_count),
+        sink=knowing_fields(
+            LakelogSink(table, commit_user=commit_user, task_count=task_count),
+            lambda store: fields_of_topic(named, [field.name for field in store.schema.fields]),
+        ),
         make_rules=make_rules,
         on_error=on_error,
         letters=letters,

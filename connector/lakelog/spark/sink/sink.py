@@ -22,6 +22,7 @@ from lakelog.filestore.metadata.tables import latest_of
 from lakelog.lineage.records.declared import checked_sources
 from lakelog.protocol.access import await_topic, check_no_copy, recorded_place
 from lakelog.protocol.state import DriverSnapshots
+from lakelog.spark.capture.batch_fields import BatchFields, Derive
 from lakelog.spark.capture.capture import Capture
 from lakelog.spark.capture.checkpoint_table import check_before_start
 from lakelog.spark.compaction.compaction import compaction_beside
@@ -192,6 +193,12 @@ def write_stream(
         processing_time=processing_time,
         query_name=query_name,
     )
+
+
+def knowing_fields(sink: LakelogSink, derive: Derive) -> LakelogSink:
+    """The sink, which records this lineage of its columns in place of what the plans of batches show."""
+    sink._state.fields = BatchFields(derive)
+    return sink
 
 
 def start_stream(

@@ -23,6 +23,7 @@ from lakelog.sql.fields.value_fields import ValueScope, column_of_field
 from lakelog.sql.language.names import SqlNames
 from lakelog.warehouse.system_names import names_system_table
 
+_CONSTANT = Derived(text="VALUES")
 _ROUNDS_MAX = 10  # of a recursive query, until it brings nothing new
 
 
@@ -194,12 +195,17 @@ class QueryWalk:
         return QueryColumns([(name, value) for name in _alias_columns(source) or [_alias(source)]])
 
     def _of_values(self, query: exp.Values, ctes: Ctes, outer: ValueScope | None) -> QueryColumns:
+        """Constants have no inputs: only what is none is looked at, as a list may have thousands of rows."""
         scope = self.scope([], ctes, outer)
-        rows = [list(row.expressions) if isinstance(row, exp.Tuple) else [row] for row in query.expressions]
-        columns = [
-            (f"col{at + 1}", merged([scope.value(row[at]) for row in rows if at < len(row)]))
-            for at in range(len(rows[0]) if rows else 0)
-        ]
+        found: dict[int, list[Derived]] = {}
+        width = 0
+        for row in query.expressions:
+            values = row.expressions if isinstance(row, exp.Tuple) else [row]
+            width = max(width, len(values))
+            for at, value in enumerate(values):
+                if not isinstance(value, exp.Literal | exp.Null | exp.Boolean):
+                    found.setdefault(at, []).append(scope.value(value))
+        columns = [(f"col{at + 1}", merged(found[at]) if at in found else _CONSTANT) for at in range(width)]
         return QueryColumns(columns).named(_alias_columns(query))
 
     def _of_table(self, table: exp.Table, ctes: Ctes) -> QueryColumns:

@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from sqlglot import exp
 
+from lakelog.common.quoting import cut
 from lakelog.lineage.columns.field_edges import EdgeKind, Edges, all_of
 from lakelog.lineage.columns.field_lineage import FieldLineage, OutputField
+from lakelog.lineage.columns.plans.combined import TEXT_MAX
 from lakelog.lineage.columns.plans.derived import Derived, Rows, merged, opaque
 from lakelog.lineage.columns.plans.plan_fields import PlanFields
 from lakelog.sql.fields.join_fields import QueryColumns
@@ -80,7 +82,7 @@ def _analysed(
         logger.warning("the lineage of fields of a statement is not known: %r", error)
         return PlanFields(FieldLineage(fields=()), Rows([], {}), frozenset())
     fields = tuple(
-        OutputField(name=name, edges=value.edges, description=value.text, is_opaque=value.is_opaque)
+        OutputField(name=name, edges=value.edges, description=cut(value.text, TEXT_MAX), is_opaque=value.is_opaque)
         for name, value in columns
     )
     lineage = FieldLineage(fields=fields, dataset=dataset)
