@@ -116,12 +116,21 @@ def test_a_phone_shows_all_without_scrolling_sideways(small: Page, address: str,
     show(small, address, state)
     keep_picture(small, f"{state}-phone")
     assert small.evaluate("() => document.documentElement.scrollWidth") <= 390
-    if state == "lock":
-        locked = row(small, "core", "orders_paid", "open").bounding_box()
-        drawer = small.locator("#drawer").bounding_box()
-        assert locked is not None
-        assert drawer is not None
-        assert locked["y"] + locked["height"] <= drawer["y"]
+    small.get_by_role("combobox", name="Search").fill("orders")
+    results = small.locator("#results").bounding_box()
+    assert results is not None
+    assert results["x"] + results["width"] <= 390
+
+
+@pytest.mark.parametrize("state", ["lock", "table"])
+def test_the_drawer_of_a_phone_is_below_what_is_locked(small: Page, address: str, state: str) -> None:
+    show(small, address, state)
+    chosen = ".tree-row[aria-selected=true]" if state == "table" else ".row[data-side=self]"
+    locked, drawer = small.locator(chosen).bounding_box(), small.locator("#drawer").bounding_box()
+    assert locked is not None
+    assert drawer is not None
+    assert locked["y"] + locked["height"] <= drawer["y"]
+    assert drawer["y"] + drawer["height"] == 780
 
 
 def test_a_pinch_and_a_wheel_with_a_key_zoom(page: Page, address: str) -> None:
