@@ -23,7 +23,6 @@ from lakelog.lineage.page.page_state import PageState
 from lakelog.lineage.page.serving import Door, serve
 from lakelog.lineage.tables.known_runs import known_fields
 from tests.support.lineage.field_tables import make_table, write_fields
-from tests.support.lineage.known_world import KnownWorld
 
 TOKEN = "0123456789abcdef"
 
@@ -115,20 +114,4 @@ def test_what_is_written_later_is_served_after_a_refresh(lake: Path) -> None:
     write_fields(make_table(catalog, "db.new", "x"), {"x": [(catalog.load_table("db.report"), "total")]})
 
     assert state.index().fingerprints != before
-    state.close()
-
-
-def test_a_warehouse_that_cannot_be_read_again_is_served_as_it_was() -> None:
-    world = KnownWorld().table("db.t", "x")
-    answers = iter([world.known()])
-
-    def read() -> Any:
-        try:
-            return next(answers)
-        except StopIteration:
-            raise InvalidRequestError("the disk is gone") from None
-
-    state = PageState(read, refresh_seconds=0)
-    first = state.index()
-    assert state.index() is first
     state.close()

@@ -130,8 +130,12 @@ class PageState:
             if self._index is None or not self._index.follow(known):
                 # Requests may still use the previous one, which is closed after the last of them.
                 self._index = build_index(known, self._file)
-        except Exception as error:  # what is known already is still an answer
+        except LakelogError as error:
             if self._index is None:
                 raise
-            logger.warning("the lineage of fields is shown as it was: %r", error)
+            logger.warning("the lineage of fields is shown as it was: %s", error)
+        except Exception as error:  # a bug, and what is known already is still an answer
+            if self._index is None:
+                raise
+            logger.error("the lineage of fields is shown as it was: %r", error)
         self._watch = Stopwatch()
