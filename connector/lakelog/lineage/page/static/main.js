@@ -134,5 +134,5 @@ function announce(words) {
  * @param {string} format
  */
 function exportAs(format) {
-  if (shown.graph) saveGraph(shown.graph, makeScene(shown, shown.graph, view.scene()), format);
+  if (shown.graph) saveGraph(shown.graph, makeScene(shown, shown.graph, view.scene()), shown.path, format);
 }

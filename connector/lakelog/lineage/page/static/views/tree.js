@@ -23,6 +23,7 @@ export function keepTree(get, change) {
   /** @type {TreeRow[]} */
   let rows = [];
   let cursor = "";
+  let revealed = "";
 
   /**
    * @param {Shown} shown
@@ -39,6 +40,8 @@ export function keepTree(get, change) {
     if (!rows.some((row) => row.key === cursor)) cursor = nearest(rows, state, graph);
     body.replaceChildren(...rows.map((row, at) => makeRow(row, at, state, row.key === cursor)));
     if (hadFocus) focus(cursor);
+    if (state.lock !== revealed) body.querySelector("[aria-selected=true]")?.scrollIntoView({ block: "nearest" });
+    revealed = state.lock;
   }
 
   /**
