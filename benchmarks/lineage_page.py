@@ -3,11 +3,12 @@
 Chromium shows the page from a server on this machine that has the answer ready. `page_300_ms` is the median time from
 the navigation until the graph is drawn and the main thread is free, less that of an empty page, in a new profile each
 time, which loads every file; `page_300_ms_again` has the files in its cache. `task_ms_longest` is the longest task
-while the picture is dragged and zoomed; tasks below 50 ms are not reported by the browser and count as 0.
+while the picture is dragged and zoomed, and `task_cpu_ms_longest_*` what the longest one computes.
 """
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from statistics import median
 
@@ -24,11 +25,6 @@ EMPTY = "/static/icon.svg"
 SIZE: ViewportSize = {"width": 1280, "height": 800}
 FREE = "() => new Promise((done) => requestAnimationFrame(() => setTimeout(() => done(performance.now()))))"
 DRAWN = "() => performance.getEntriesByName('lineage-drawn').length > 0"
-WATCH = """
-window.tasks = [];
-new PerformanceObserver((list) => window.tasks.push(...list.getEntries().map((task) => task.duration)))
-  .observe({type: "longtask", buffered: false});
-"""
 
 
 def run(_: Path, is_small: bool) -> dict[str, object]:
@@ -41,7 +37,9 @@ def run(_: Path, is_small: bool) -> dict[str, object]:
         page = browser.new_page(viewport=SIZE)
         again = [millis_of(page, f"{address}{GRAPH}") for _ in range(rounds + 1)][1:]
         said = page.locator("#drawn").text_content() or ""
-        tasks = {name: longest_task(page, f"{address}{query}") for name, query in (("far", GRAPH), ("near", NEAR))}
+        tasks = {
+            name: longest_task(browser, page, f"{address}{query}") for name, query in (("far", GRAPH), ("near", NEAR))
+        }
     if not said.startswith("300 datasets, 900 edges"):
         raise SystemExit(f"the page shows something else: {said}")
     return {
@@ -49,9 +47,9 @@ def run(_: Path, is_small: bool) -> dict[str, object]:
         "page_300_ms_slowest": round(max(first) - empty, 1),
         "page_300_ms_again": round(median(again) - empty, 1),
         "empty_page_ms": round(empty, 1),
-        "task_ms_longest": max(tasks.values()),
-        "task_ms_longest_far": tasks["far"],
-        "task_ms_longest_near": tasks["near"],
+        "task_ms_longest": max(clock for clock, _ in tasks.values()),
+        "task_cpu_ms_longest_far": tasks["far"][1],
+        "task_cpu_ms_longest_near": tasks["near"][1],
     }
 
 
@@ -70,14 +68,17 @@ def millis_of(page: Page, address: str) -> float:
     return float(page.evaluate("() => performance.getEntriesByName('lineage-drawn')[0].startTime"))
 
 
-def longest_task(page: Page, address: str) -> float:
-    """The longest task of the main thread while the pointer drags and zooms; those below 50 ms count as 0."""
+def longest_task(browser: Browser, page: Page, address: str) -> tuple[float, float]:
+    """The longest task of the main thread while the pointer drags and zooms, in milliseconds: by the clock, by its CPU.
+
+    By the clock, a task also waits for others on a busy machine.
+    """
     page.goto(address)
     page.wait_for_function(DRAWN)
     if "place" not in address:
         page.get_by_role("button", name="Fit").click()
     page.evaluate(FREE)
-    page.evaluate(WATCH)
+    browser.start_tracing(page=page, categories=["toplevel"])
     page.mouse.move(640, 400)
     page.mouse.down()
     for at in range(120):
@@ -88,7 +89,13 @@ def longest_task(page: Page, address: str) -> float:
         page.mouse.wheel(0, 60 if at < 20 else -60)
     page.keyboard.up("Control")
     page.wait_for_timeout(300)
-    return round(max(page.evaluate("() => window.tasks"), default=0.0), 1)
+    events = json.loads(browser.stop_tracing())["traceEvents"]
+    main = {(one["pid"], one["tid"]) for one in events if one.get("args", {}).get("name") == "CrRendererMain"}
+    tasks = [one for one in events if (one["pid"], one["tid"]) in main and one["name"].endswith("RunTask")]
+    if not tasks:
+        raise SystemExit("the trace has no tasks of the main thread")
+    clock, cpu = (max(one.get(key, 0) for one in tasks) for key in ("dur", "tdur"))
+    return round(clock / 1_000, 1), round(cpu / 1_000, 1)
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ def test_a_hover_shows_a_path_and_changes_nothing(page: Page, address: str) -> N
     open_page(page, address)
     before = page.url
     row(page, *OPEN.split("/")).hover()
-    assert marked(page)[OPEN] == "self"
+    expect(row(page, *OPEN.split("/"))).to_have_attribute("data-side", "self")
     assert page.url == before
 
 

@@ -116,6 +116,7 @@ def test_a_phone_shows_all_without_scrolling_sideways(small: Page, address: str,
     keep_picture(small, f"{state}-phone")
     assert small.evaluate("() => document.documentElement.scrollWidth") <= 390
     small.get_by_role("combobox", name="Search").fill("orders")
+    expect(small.locator("#results")).to_be_visible()
     results = small.locator("#results").bounding_box()
     assert results is not None
     assert results["x"] + results["width"] <= 390
