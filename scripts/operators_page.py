@@ -61,7 +61,10 @@ def _table(what: str, rules: Mapping[str, Callable[..., Any]]) -> list[str]:
     by_rule: dict[str, list[str]] = {}
     for name, rule in rules.items():
         by_rule.setdefault(_sentence(rule), []).append(name)
-    rows = [f"| {_listed(names)} | {sentence} |" for sentence, names in sorted(by_rule.items(), key=lambda one: one[1])]
+    rows = [
+        f"| {_listed(names)} | {sentence} |"
+        for sentence, names in sorted(by_rule.items(), key=lambda one: sorted(one[1]))
+    ]
     return [f"| {what} | rule |", "|---|---|", *rows, ""]
 
 

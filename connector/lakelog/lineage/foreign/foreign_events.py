@@ -57,7 +57,7 @@ def read_events(path: Path, on_unreadable: OnUnreadable | None = None) -> Iterat
             yield from _events_in(file, path, on_unreadable)
     except OSError as error:
         raise InvalidRequestError(
-            f"{shown(str(path))} cannot be read: {error.strerror}; name a file of OpenLineage events, one per line"
+            f"{str(path)!r} cannot be read: {error.strerror}; name a file of OpenLineage events, one per line"
         ) from error
 
 
@@ -66,7 +66,7 @@ def _events_in(file: BinaryIO, path: Path, on_unreadable: OnUnreadable | None) -
         try:
             found = lineage_of_event(line) if line.strip() else []
         except ValueError as error:
-            unreadable = InvalidRequestError(f"{shown(str(path))}, line {number}: {error}")
+            unreadable = InvalidRequestError(f"{str(path)!r}, line {number}: {error}")
             unreadable.__cause__ = error
             if on_unreadable is None:
                 raise unreadable from error
