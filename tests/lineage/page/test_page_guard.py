@@ -110,6 +110,14 @@ def test_a_token_is_not_logged(world: KnownWorld, caplog: pytest.LogCaptureFixtu
     assert TOKEN not in caplog.text
 
 
+def test_a_file_of_the_page_is_kept_and_asked_for_by_its_tag(world: KnownWorld) -> None:
+    client = client_of(world)
+    first = client.get("/static/main.js")
+    assert (first.status_code, first.headers["cache-control"]) == (200, "no-cache")
+    assert client.get("/static/main.js", headers={"if-none-match": first.headers["etag"]}).status_code == 304
+    assert client.get(SEARCH).headers["cache-control"] == "no-store"
+
+
 @pytest.mark.parametrize("path", ["/", SEARCH, "/nothing", "/static/nothing", "/docs", "/openapi.json", "/v3/x"])
 @pytest.mark.parametrize("host", ["127.0.0.1", "evil.example"])
 def test_each_answer_has_the_headers(world: KnownWorld, path: str, host: str) -> None:

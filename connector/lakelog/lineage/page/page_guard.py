@@ -33,6 +33,7 @@ _HEADERS: Final = {
     "cache-control": "no-store",
 }
 _ANSWERING: Final = ("/api/", "/v3/")
+_STATIC: Final = "/static/"
 
 
 def is_loopback(host: str) -> bool:
@@ -71,6 +72,8 @@ class PageGuard:
                 headers = MutableHeaders(scope=message)
                 for name, value in _HEADERS.items():
                     headers[name] = value
+                if scope["path"].startswith(_STATIC) and refused is None:
+                    headers["cache-control"] = "no-cache"  # kept, and asked for by its tag
             elif is_head and message["type"] == "http.response.body":
                 message = {"type": "http.response.body", "body": b"", "more_body": message.get("more_body", False)}
             await send(message)
