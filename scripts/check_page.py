@@ -11,12 +11,14 @@ import fcntl
 import hashlib
 import os
 import shutil
+import ssl
 import subprocess
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = ROOT / "scripts" / "page"
+DEBIAN_CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 INSTALLED = ROOT / ".venvs" / "typescript"
 
 
@@ -24,6 +26,10 @@ def main(npm: Path) -> int:
     """The exit status of the check."""
     # npm's programs find the node beside it.
     environment = {**os.environ, "PATH": os.pathsep.join((str(npm.parent), os.environ.get("PATH", "")))}
+    # Node brings certificates of its own: those of the machine count too, as they do for pip.
+    certificates = ssl.get_default_verify_paths().cafile or str(DEBIAN_CERTIFICATES)
+    if Path(certificates).exists():
+        environment.setdefault("NODE_EXTRA_CA_CERTS", certificates)
     with (INSTALLED.parent / "typescript.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         install(npm, environment)

@@ -78,6 +78,7 @@ def test_the_checksum_depends_on_each_part() -> None:
         FieldDocument(lineage=LINEAGE, sources=(column,)),
         FieldDocument(lineage=LINEAGE, declared=tuple(operations_of(LINEAGE))),
         FieldDocument(lineage=LINEAGE, is_approximate=True),
+        FieldDocument(lineage=LINEAGE, reads=(OTHER,)),
     ]
     assert len({one.checksum for one in documents}) == len(documents)
 
@@ -85,7 +86,11 @@ def test_the_checksum_depends_on_each_part() -> None:
 def test_a_document_is_read_as_it_was_written() -> None:
     column = SourceTable(dataset=TABLE, uuid="u", columns=(TableColumn("a", 0, "INT"),))
     document = FieldDocument(
-        lineage=replace(LINEAGE, target=None), ids={"x": 3}, sources=(column,), declared=tuple(operations_of(LINEAGE))
+        lineage=replace(LINEAGE, target=None),
+        ids={"x": 3},
+        sources=(column,),
+        reads=(OTHER,),
+        declared=tuple(operations_of(LINEAGE)),
     )
     for one in (document, replace(document, is_approximate=True), replace(document, declared=None)):
         read = FieldDocument.from_json(one.to_json(), path="a file")

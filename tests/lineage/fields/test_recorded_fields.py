@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from lakelog.catalog import Catalog, SetOption, Table
-from lakelog.lineage import made_from
+from lakelog.lineage import Dataset, OperationKind, fields, made_from
 from lakelog.lineage.columns.field_documents import FieldDocument
 from lakelog.lineage.columns.field_store import find_document
 from lakelog.lineage.columns.plans.plan_fields import PlanFields
@@ -200,6 +200,32 @@ def test_a_merge_of_a_dataframe_follows_its_rows(spark: SparkSession, catalog: C
         ("source.id", "*", "JOIN"),
         ("target.id", "*", "JOIN"),
     }
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_rows_that_are_counted_keep_an_edge_to_their_dataset(
+    is_stream: bool, spark: SparkSession, catalog: Catalog, tmp_path: Path
+) -> None:
+    target = catalog.load_table("db.target")
+    if is_stream:
+        rows = spark.readStream.format("lakelog").load(catalog.load_table("db.source").path)
+        counted = rows.selectExpr("1L AS one").groupBy().count().selectExpr("1L AS id", "count AS a", "'-' AS s")
+        query = write_stream(
+            counted, target, checkpoint_location=tmp_path / "c", available_now=True, output_mode="update"
+        )
+        assert query.awaitTermination(120)
+    else:
+        spark.sql("INSERT INTO lk.db.target SELECT 1, count(*), '-' FROM lk.db.source")
+    (document,) = documents(target)
+    assert document is not None
+    assert edges(document) == set()
+    assert document.reads == (Dataset("db", "source"),)
+    (read, *_, written) = document.operations
+    assert (read.kind, read.dataset, written.kind) == (OperationKind.READ, Dataset("db", "source"), OperationKind.WRITE)
+    rows_found = fields(catalog, "db.target").to_arrow().to_pylist()
+    assert [(row["source_dataset"], row["source_field"], row["kinds"]) for row in rows_found] == [
+        ("source", "*", ["ROWS"])
+    ]
 
 
 def test_statements_that_differ_in_constants_have_one_lineage(spark: SparkSession, catalog: Catalog) -> None:

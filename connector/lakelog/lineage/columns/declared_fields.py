@@ -167,4 +167,6 @@ def _edges(table: SourceTable, columns: Sequence[TableColumn]) -> Edges:
 
 
 def _plan_fields(fields: Sequence[OutputField], read: Mapping[str, SourceTable]) -> PlanFields:
-    return PlanFields(FieldLineage(fields=tuple(fields)), Rows([], {}), frozenset(), tuple(read.values()))
+    lineage, tables = FieldLineage(fields=tuple(fields)), tuple(read.values())
+    reads = {table.dataset for table in tables} - set(lineage.sources())
+    return PlanFields(lineage, Rows([], {}), frozenset(), tables, tuple(sorted(reads)))

@@ -5,13 +5,15 @@
      "sets": [[[input, kind] or [input, kind, "masked"], ...], ...],
      "fields": [{"field", "id", "from": set, "sql", "opaque": true}, ...],
      "dataset": set,
+     "reads": [[namespace, dataset], ...],
      "sources": [{"namespace", "dataset", "uuid", "columns": [{"name", "id", "type"}, ...]}, ...],
      "operations": [{"kind", "name", "description", "dataset", "inputs": [[origin, field], ...], "outputs"}, ...],
      "approximate": true}
 
 `input` and `set` are places in their lists: fields that are made from the same inputs share a set. Members that are
-empty, false or unknown are left out. `id` is the number of a column in the schema of its table, which a rename keeps.
-The target is not in the document: it is the table whose commit names the checksum, whatever name it has later.
+empty, false or unknown are left out. "reads" are datasets that are read, and of which no field is an input. `id` is the
+number of a column in the schema of its table, which a rename keeps. The target is not in the document: it is the table
+whose commit names the checksum, whatever name it has later.
 "operations" are there where a program has declared them; else they follow from the fields. "approximate" says that
 something is not known of a query that was not seen whole: edges may be missing, or too many.
 
@@ -62,12 +64,14 @@ class SourceTable:
 class FieldDocument:
     """The lineage of a write as it is kept. `ids` has the numbers of columns of the target, by name.
 
+    `reads` are datasets of which no field is an input: their rows are counted, or their number is that of the rows.
     `declared` are the operations that a program has declared; None where they follow from the lineage.
     """
 
     lineage: FieldLineage
     ids: Mapping[str, int] = field(default_factory=dict)
     sources: tuple[SourceTable, ...] = ()
+    reads: tuple[Dataset, ...] = ()
     declared: tuple[FieldOperation, ...] | None = None
     is_approximate: bool = False
 
@@ -82,7 +86,7 @@ class FieldDocument:
     @property
     def operations(self) -> Sequence[FieldOperation]:
         """The operations in topological order."""
-        return operations_of(self.lineage) if self.declared is None else self.declared
+        return operations_of(self.lineage, self.reads) if self.declared is None else self.declared
 
     def to_json(self) -> str:
         """The text of the document."""
@@ -113,6 +117,8 @@ class FieldDocument:
             "fields": [self._field_to_json(one, numbers[one.edges]) for one in lineage.fields],
             "dataset": numbers[lineage.dataset],
         }
+        if self.reads:
+            known["reads"] = [list(one) for one in sorted(self.reads)]
         if self.sources:
             known["sources"] = [_source_to_json(source) for source in sorted(self.sources, key=lambda one: one.dataset)]
         if self.declared is not None:
@@ -174,6 +180,7 @@ def _parsed(text: bytes | str) -> FieldDocument:
         ),
         ids={string(one, "field"): whole(one, "id", COUNT) for one in fields if "id" in one},
         sources=tuple(_source_of(one) for one in objects(content, "sources")) if "sources" in content else (),
+        reads=tuple(Dataset(*_texts(one, count=2)) for one in items(content, "reads")) if "reads" in content else (),
         declared=tuple(map(_operation_of, objects(content, "operations"))) if "operations" in content else None,
         is_approximate=content.get("approximate") is True,
     )

@@ -22,6 +22,7 @@ class EdgeKind(Enum):
     SORT = ("INDIRECT", "SORT")
     WINDOW = ("INDIRECT", "WINDOW")
     CONDITIONAL = ("INDIRECT", "CONDITIONAL")
+    ROWS = ("INDIRECT", "ROWS")  # of lakelog alone, see `ALL_ROWS`
 
     @property
     def is_direct(self) -> bool:
@@ -34,6 +35,8 @@ class EdgeKind(Enum):
         return self.value[1]
 
 
+# In place of a field: the rows of a dataset of which no field is an input, such as those that `count(*)` counts.
+ALL_ROWS = "*"
 _STRENGTH = {EdgeKind.IDENTITY: 0, EdgeKind.TRANSFORMATION: 1, EdgeKind.AGGREGATION: 2}
 
 

@@ -7,7 +7,7 @@ no two fields share a transformation. Source: CDAP, "Field Level Lineage".
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -43,9 +43,9 @@ class FieldOperation:
     outputs: tuple[str, ...] = ()
 
 
-def operations_of(lineage: FieldLineage) -> Sequence[FieldOperation]:
-    """The operations of a lineage in topological order."""
-    sources = lineage.sources()
+def operations_of(lineage: FieldLineage, more: Iterable[Dataset] = ()) -> Sequence[FieldOperation]:
+    """The operations of a lineage in topological order. `more` are datasets that are read without a field."""
+    sources = sorted({*lineage.sources(), *more})
     names = {dataset: f"read {'.'.join(dataset)}" for dataset in sources}
     read: dict[Dataset, set[str]] = {dataset: set() for dataset in sources}
     for edges in (lineage.dataset, *(field.edges for field in lineage.fields)):

@@ -8,7 +8,7 @@ from typing import Any  # Any: the values of a row
 
 from lakelog.filestore.schema import BRANCH_INFIX
 from lakelog.lineage.columns.field_documents import FieldDocument
-from lakelog.lineage.columns.field_edges import Dataset, Edges, FieldEdge
+from lakelog.lineage.columns.field_edges import ALL_ROWS, Dataset, EdgeKind, Edges, FieldEdge, SourceField
 from lakelog.lineage.columns.field_operations import FieldOperation, transform_names
 from lakelog.lineage.columns.field_runs import FieldRun
 
@@ -66,6 +66,8 @@ def edge_rows(document: FieldDocument, run: FieldRun) -> Iterator[Row]:
     for name, one in zip(names, document.lineage.fields, strict=True):
         yield from rows(one.edges, one.name, {"operation": name, "opaque": one.is_opaque})
     yield from rows(document.lineage.dataset, "", {"opaque": False})
+    whole = frozenset(FieldEdge(SourceField(one, (ALL_ROWS,)), EdgeKind.ROWS) for one in document.reads)
+    yield from rows(whole, "", {"opaque": False})
 
 
 def run_row(run: FieldRun) -> Row:

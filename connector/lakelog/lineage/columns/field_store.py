@@ -62,7 +62,9 @@ def document_of(found: PlanFields, schema: TableSchema, *, is_approximate: bool 
             written.append(one if name == one.name else replace(one, name=name))
     ids: Mapping[str, int] = {one.name: columns[one.name].id for one in written}
     lineage = without_secrets(FieldLineage(fields=tuple(written), dataset=others))
-    return FieldDocument(lineage=lineage, ids=ids, sources=found.tables, is_approximate=is_approximate)
+    return FieldDocument(
+        lineage=lineage, ids=ids, sources=found.tables, reads=found.reads, is_approximate=is_approximate
+    )
 
 
 def _put_program(table: TableStore, document: FieldDocument) -> str:

@@ -184,7 +184,8 @@ class OpenLineageEmitter:
             return places.get(dataset, dataset)
 
         lineage = document.lineage
-        return {"columnLineage": column_lineage_of(lineage, placed), "lineage": lineage_facet_of(lineage, placed)}
+        facet = lineage_facet_of(lineage, placed, document.reads)
+        return {"columnLineage": column_lineage_of(lineage, placed), "lineage": facet}
 
     def _inputs_of(self, status: RunStatus) -> Iterator[InputDataset]:
         """The sources, each once per version: a table that is joined with itself is one source."""

@@ -38,7 +38,9 @@ def column_lineage_of(
     return column_lineage_dataset.ColumnLineageDatasetFacet(fields=fields, dataset=dataset, producer=PRODUCER)
 
 
-def lineage_facet_of(found: FieldLineage, placed: Placed = lambda dataset: dataset) -> lineage.LineageDatasetFacet:
+def lineage_facet_of(
+    found: FieldLineage, placed: Placed = lambda dataset: dataset, reads: Iterable[Dataset] = ()
+) -> lineage.LineageDatasetFacet:
     """The facet `lineage` of an output: the datasets that it is made from, the fields that count for all its fields,
     and the inputs of each field."""
     fields = {
@@ -47,7 +49,7 @@ def lineage_facet_of(found: FieldLineage, placed: Placed = lambda dataset: datas
         )
         for name, (edges, text) in _fields(found).items()
     }
-    whole = [_whole(dataset, placed) for dataset in found.sources()]
+    whole = [_whole(dataset, placed) for dataset in sorted({*found.sources(), *reads})]
     inputs = [*whole, *(_lineage_input(source, steps, "", placed) for source, steps in _by_source(found.dataset))]
     return lineage.LineageDatasetFacet(inputs=list(inputs), fields=fields, producer=PRODUCER)
 

@@ -38,12 +38,13 @@ class BatchStitch:
     """The rows of a streaming plan, which stand for the micro-batch in `foreachBatch`: its plan is one leaf of rows.
 
     The leaf has the ids of the streaming plan; where a query reads it twice, the second one has other ids and the same
-    RDD, `rdd`. `tables` are the tables of ours that the stream reads.
+    RDD, `rdd`. `tables` are the tables of ours that the stream reads, `reads` all that it reads.
     """
 
     rows: Rows
     rdd: int | None = None
     tables: tuple[SourceTable, ...] = ()
+    reads: frozenset[Dataset] = frozenset()
 
     def of_batch(self, plan: Any) -> BatchStitch:  # a Java LogicalPlan
         """The stitch for a query on a micro-batch: its RDD is that of the leaf with the ids of the stream."""
@@ -79,7 +80,7 @@ def stitch_of_query(execution: Any, jvm: Any) -> BatchStitch:  # a Java StreamEx
 def _stitch(analyzed: Callable[[], PlanFields]) -> BatchStitch:
     try:
         found = analyzed()
-        return BatchStitch(found.rows, tables=found.tables)
+        return BatchStitch(found.rows, tables=found.tables, reads=frozenset((*found.lineage.sources(), *found.reads)))
     except Exception as error:  # noqa: BLE001  # the query runs even if the analysis fails
         logger.warning("the lineage of fields of a stream is not known: %r", error)
         return BatchStitch(Rows([], {}))
@@ -131,8 +132,15 @@ def fields_of_java_plan(
         columns = plan.userSpecifiedColumns()
         tree[0][VIEW_COLUMNS] = [str(columns.apply(at)._1()) for at in range(columns.size())]
     found = fields_of_plan(tree, known, target_of(plan, jvm))
-    used = set(found.lineage.sources())
-    return replace(found, tables=tuple(table for name, table in sorted(tables.items()) if name in used))
+    read = {one for one in known.values() if isinstance(one, Dataset)}
+    if stitch is not None and any(isinstance(one, Rows) for one in known.values()):
+        read |= stitch.reads
+    read |= set(found.lineage.sources())
+    return replace(
+        found,
+        tables=tuple(table for name, table in sorted(tables.items()) if name in read),
+        reads=tuple(sorted(read - set(found.lineage.sources()))),
+    )
 
 
 def _analyzed(rows: DataFrame, stitch: BatchStitch | None) -> PlanFields:

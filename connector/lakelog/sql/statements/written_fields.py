@@ -86,9 +86,9 @@ def _analysed(
         for name, value in columns
     )
     lineage = FieldLineage(fields=fields, dataset=dataset)
-    used = set(lineage.sources())
-    tables = tuple(table for dataset, table in sorted(walk.tables.items()) if dataset in used)
-    return PlanFields(lineage, Rows([], {}), frozenset(), tables)
+    tables = tuple(table for _, table in sorted(walk.tables.items()))
+    reads = tuple(sorted(walk.tables.keys() - set(lineage.sources())))
+    return PlanFields(lineage, Rows([], {}), frozenset(), tables, reads)
 
 
 def _merged(

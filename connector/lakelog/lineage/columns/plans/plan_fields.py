@@ -22,12 +22,16 @@ Leaf = Dataset | Rows  # a dataset, or the rows of another plan
 
 @dataclass(frozen=True, slots=True)
 class PlanFields:
-    """The lineage of a plan, its rows, the operators in it that are opaque, and the tables of ours that it reads."""
+    """The lineage of a plan, its rows, the operators in it that are opaque, and the tables of ours that it reads.
+
+    `reads` are datasets of which no field is an input.
+    """
 
     lineage: FieldLineage
     rows: Rows
     opaque_operators: frozenset[str]
     tables: tuple[SourceTable, ...] = ()
+    reads: tuple[Dataset, ...] = ()
 
 
 def fields_of_plan(tree: Tree, leaves: Mapping[int, Leaf], target: Dataset | None = None) -> PlanFields:

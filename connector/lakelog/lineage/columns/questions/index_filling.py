@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from lakelog.common.quoting import unicode_of
 from lakelog.lineage.columns.field_documents import FieldDocument
-from lakelog.lineage.columns.field_edges import Dataset, Edges, SourceField
+from lakelog.lineage.columns.field_edges import ALL_ROWS, Dataset, EdgeKind, Edges, SourceField
 from lakelog.lineage.columns.field_runs import FieldRun
 from lakelog.lineage.columns.known_fields import KnownFields
 from lakelog.lineage.columns.questions.index_schema import INDEXES, KIND_NUMBERS, TABLES, VERSION
@@ -139,6 +139,7 @@ class _Filling:
         self._put("edges", edges)
         self._put("reads", [(write, one) for one in sorted(sources.datasets())])
         rows = sources.rows(document.lineage.dataset)
+        rows += sources.whole_rows(without=sink.id)
         self._put("dataset_edges", [(source, sink.id, write, *rest) for source, *rest in rows])
 
     def _put_names(self) -> None:
@@ -167,7 +168,13 @@ class _Sources:
 
     def datasets(self) -> set[int]:
         """What is read, also without a field."""
-        return {self._owner(one).id for one in (*self._document.lineage.sources(), *self._tables)}
+        return {self._owner(one).id for one in (*self._document.lineage.sources(), *self._document.reads)}
+
+    def whole_rows(self, *, without: int) -> list[_Row]:
+        """(source, kind, masked, path) for what is read without a field, but for the dataset that is written."""
+        owners = [owner for one in sorted(self._document.reads) if (owner := self._owner(one)).id != without]
+        kind = KIND_NUMBERS[EdgeKind.ROWS]
+        return [(self._names.field_of(owner, ALL_ROWS, None, None).id, kind, False, "") for owner in owners]
 
     def rows(self, edges: Edges) -> list[_Row]:
         """(source, kind, masked, path) of each edge, sorted; fields that are made from the same inputs share them."""

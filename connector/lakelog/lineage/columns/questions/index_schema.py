@@ -21,7 +21,7 @@ from typing import Final
 
 from lakelog.lineage.columns.field_edges import EdgeKind
 
-VERSION: Final = 1
+VERSION: Final = 2
 KINDS: Final = tuple(EdgeKind)
 KIND_NUMBERS: Final = {kind: number for number, kind in enumerate(KINDS)}
 DIRECT_NUMBERS: Final = frozenset(number for number, kind in enumerate(KINDS) if kind.is_direct)

@@ -24,6 +24,7 @@ const KINDS = new Map([
   ["GROUP_BY", "groups rows"],
   ["WINDOW", "in a window"],
   ["CONDITIONAL", "decides a value"],
+  ["ROWS", "gives rows"],
   ["OPAQUE", "by opaque code"],
 ]);
 
