@@ -34,4 +34,4 @@ def merge(
     """
     named, fields = resolve_table(table, catalog=catalog, warehouse=warehouse), plan_fields_of(rows)
     found = recorded(rows, named, job=job, sources=sources, fields=unknown_fields(()))
-    return found.merge(rows.toArrow(), on=on).with_fields(fields)
+    return found.merge(rows.toArrow(), on=on)._following(fields)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.catalog import AddColumn, Catalog, RenameColumn, Table
+from lakelog.common.errors import ConflictError
 from lakelog.lineage import delete_job, feed
 from lakelog.lineage.columns.field_documents import FieldDocument
 from lakelog.lineage.columns.field_edges import Dataset, EdgeKind, FieldEdge, SourceField
@@ -199,6 +200,18 @@ def test_a_dropped_table_leaves_no_runs(catalog: Catalog) -> None:
     assert known_fields(catalog).runs == []
     stored = rows(catalog)
     assert [stored[name] for name in ("lineage_runs", "field_edges", "dataset_fields")] == [[], [], []]
+
+
+def test_a_table_that_is_gone_gets_no_document(catalog: Catalog) -> None:
+    table = catalog.load_table("db.target")
+    catalog.drop_table("db.target")
+    with pytest.raises(ConflictError, match="was dropped, renamed, or created again"):
+        commit(table, lineage())
+    assert not Path(table.path).exists()
+    catalog.create_table("db.target", schema=SCHEMA, primary_keys=["id"])
+    with pytest.raises(ConflictError, match="was dropped, renamed, or created again"):
+        commit(table, lineage())
+    assert not (Path(table.path) / "lakelog" / "fields").exists()
 
 
 def test_the_same_program_writes_no_second_document(catalog: Catalog) -> None:

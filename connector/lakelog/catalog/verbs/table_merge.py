@@ -87,7 +87,7 @@ class TableMerge:
             table = recording_merge(table, self._fields, self._source.columns.names, self._on, self._clauses)
         return run_statement(table, "MERGE", merge_plan(table.store, self._source, self._on, self._clauses))
 
-    def with_fields(self, fields: PlanFields) -> TableMerge:
+    def _following(self, fields: PlanFields) -> TableMerge:
         """A merge that records from which columns its rows were made."""
         return replace(self, _fields=fields)
 

@@ -19,7 +19,7 @@ from threading import Lock
 
 from lakelog.common.clock import Stopwatch
 from lakelog.common.errors import CorruptDataError, NotFoundError
-from lakelog.filestore.metadata.tables import TableStore
+from lakelog.filestore.metadata.tables import TableStore, check_same_table
 from lakelog.filestore.options import LINEAGE_FIELDS
 from lakelog.filestore.schema import TablePaths, TableSchema
 from lakelog.lineage.columns.constants import without_constants, without_secrets
@@ -73,6 +73,7 @@ def _put_program(table: TableStore, document: FieldDocument) -> str:
     checksum, checksum_of_form = document.checksum, form.checksum
     if checksum == checksum_of_form or _WRITTEN.has(table, checksum):
         return put_document(table, document)
+    check_same_table(table, None)
     is_first = table.file_io.create_new(document_path(table, checksum_of_form), form.to_json().encode())
     if is_first or table.file_io.exists(document_path(table, checksum)):
         return put_document(table, document)
@@ -83,10 +84,11 @@ def put_document(table: TableStore, document: FieldDocument) -> str:
     """Write a document, unless this process has done so lately; returns its checksum.
 
     One that is there is written again: its age says whether it may be removed, see `lakelog.filestore.expire.orphans`.
-    Raises what the file system raises.
+    Raises ConflictError for a table that was dropped, or created again, since it was opened.
     """
     checksum = document.checksum
     if not _WRITTEN.has(table, checksum):
+        check_same_table(table, None)  # nothing is left in the folder of a table that is gone
         table.file_io.write_bytes(document_path(table, checksum), document.to_json().encode())
         _WRITTEN.add(table, checksum)
     return checksum
