@@ -21,6 +21,9 @@ from lakelog.lineage.columns.dataset_names import (
         ("/lake/t", None, ("default", "/lake/t")),
         ("/lake/x.db/t", "b", ("default", "/lake/x.db/t$branch_b")),
         ("t", None, ("default", "t")),
+        ("db.t$branch_b", None, ("db", "t$branch_b")),
+        ("db.t$branch_v1.0", None, ("db", "t$branch_v1.0")),
+        ("/lake/t$branch_v1.0", None, ("default", "/lake/t$branch_v1.0")),
     ],
 )
 def test_a_table_is_in_the_namespace_of_its_database(name: str, branch: str | None, expected: tuple[str, str]) -> None:

@@ -11,7 +11,6 @@ import pyarrow as pa
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.common.quoting import typed
 from lakelog.common.timestamps import Timestamp, millis_of
-from lakelog.filestore.schema import BRANCH_INFIX
 from lakelog.lineage.columns.dataset_names import dataset_of_table
 from lakelog.lineage.columns.field_edges import Dataset
 from lakelog.lineage.columns.questions.field_answer import UP, FieldAnswer
@@ -137,8 +136,7 @@ def asked_in_catalogs(
 def dataset_named(table: Named) -> Dataset:
     """The dataset that a user names. Raises InvalidRequestError for another type."""
     if isinstance(table, str):
-        name, _, branch = table.partition(BRANCH_INFIX)
-        return dataset_of_table(name, branch or None)
+        return dataset_of_table(table)
     if isinstance(table, tuple) and len(table) == 2 and all(isinstance(part, str) for part in table):
         return Dataset(*table)
     raise InvalidRequestError(

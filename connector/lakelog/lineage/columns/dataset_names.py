@@ -13,7 +13,7 @@ import re
 
 from lakelog.common.quoting import cut
 from lakelog.filestore.io import is_local
-from lakelog.filestore.schema import line_name
+from lakelog.filestore.schema import BRANCH_INFIX, line_name
 from lakelog.lineage.columns.field_edges import Dataset
 
 DEFAULT_NAMESPACE = "default"
@@ -24,7 +24,9 @@ _SYSTEMS = {"postgresql": "postgres"}  # by the name in a URL of JDBC
 
 
 def dataset_of_table(name: str, branch: str | None = None) -> Dataset:
-    """A table of ours by its name, `db.t` or a folder."""
+    """A table of ours by its name, `db.t` or a folder; `branch`, or the name itself, may name a branch of it."""
+    name, _, named = name.partition(BRANCH_INFIX)
+    branch = branch or named or None
     if "/" in name:
         return Dataset(DEFAULT_NAMESPACE, line_name(name, branch))
     database, _, table = name.rpartition(".")

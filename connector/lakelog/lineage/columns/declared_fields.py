@@ -109,10 +109,10 @@ def _with_operations(
     return replace(record, fields=(put_document(store, document),))
 
 
-def source_table_of(store: TableStore) -> SourceTable:
-    """A table of ours as a source, with its columns."""
+def source_table_of(store: TableStore, dataset: Dataset | None = None) -> SourceTable:
+    """A table of ours as a source, with its columns; `dataset` is its name where the store has another one."""
     columns = tuple(TableColumn(one.name, one.id, str(one.type)) for one in store.schema.fields)
-    return SourceTable(dataset=dataset_of_table(store.name), uuid=uuid_of(store), columns=columns)
+    return SourceTable(dataset=dataset or dataset_of_table(store.name), uuid=uuid_of(store), columns=columns)
 
 
 def _by_name(store: TableStore, read: Mapping[str, SourceTable]) -> PlanFields:

@@ -30,7 +30,7 @@ from lakelog.lineage.columns.plans.plan_fields import PlanFields
 from lakelog.lineage.records.record import BatchLineage, check_checksum
 
 _SUFFIX = ".json"
-_REPEAT_MILLIS = 3_600_000
+REPEAT_MILLIS = 3_600_000  # after this time a document is written again: one that is old and unnamed may be removed
 _WRITTEN_MAX = 1_000
 
 
@@ -71,13 +71,12 @@ def _put_program(table: TableStore, document: FieldDocument) -> str:
     """Write the document of a program, or its form without constants if another form of it is there."""
     form = replace(document, lineage=without_constants(document.lineage))
     checksum, checksum_of_form = document.checksum, form.checksum
-    if checksum == checksum_of_form or _WRITTEN.has(table, checksum):
-        return put_document(table, document)
-    check_same_table(table, None)
-    is_first = table.file_io.create_new(document_path(table, checksum_of_form), form.to_json().encode())
-    if is_first or table.file_io.exists(document_path(table, checksum)):
-        return put_document(table, document)
-    return put_document(table, form)
+    if checksum != checksum_of_form and not _WRITTEN.has(table, checksum):
+        check_same_table(table, None)
+        is_first = table.file_io.create_new(document_path(table, checksum_of_form), form.to_json().encode())
+        if not is_first and not table.file_io.exists(document_path(table, checksum)):
+            return _put(table, form, checksum_of_form)
+    return _put(table, document, checksum)
 
 
 def put_document(table: TableStore, document: FieldDocument) -> str:
@@ -86,7 +85,10 @@ def put_document(table: TableStore, document: FieldDocument) -> str:
     One that is there is written again: its age says whether it may be removed, see `lakelog.filestore.expire.orphans`.
     Raises ConflictError for a table that was dropped, or created again, since it was opened.
     """
-    checksum = document.checksum
+    return _put(table, document, document.checksum)
+
+
+def _put(table: TableStore, document: FieldDocument, checksum: str) -> str:
     if not _WRITTEN.has(table, checksum):
         check_same_table(table, None)  # nothing is left in the folder of a table that is gone
         table.file_io.write_bytes(document_path(table, checksum), document.to_json().encode())
@@ -105,7 +107,7 @@ class _Written:
         """Whether a document was written; a table that was made again at the same place has none."""
         with self._lock:
             age = self._ages.get((table.path, table.uuid, checksum))
-            return bool(table.uuid) and age is not None and age.millis() < _REPEAT_MILLIS
+            return bool(table.uuid) and age is not None and age.millis() < REPEAT_MILLIS
 
     def add(self, table: TableStore, checksum: str) -> None:
         """Note a document."""

@@ -70,8 +70,7 @@ def _tables_of(catalog: Warehouse) -> dict[Dataset, _Known]:
     known: dict[Dataset, _Known] = {}
     for database, name, store in readable_tables(catalog):
         for branch in store.branch_names():
-            table = source_table_of(store)
-            named = replace(table, dataset=dataset_of_table(f"{database}.{name}", branch))
+            named = source_table_of(store, dataset_of_table(f"{database}.{name}", branch))
             known[Dataset(*place_of(TablePaths(store.path, branch).own_root))] = _Known(named, branch)
     return known
 

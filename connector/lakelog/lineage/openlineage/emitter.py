@@ -16,7 +16,7 @@ from lakelog.common.errors import InvalidRequestError, LakelogError
 from lakelog.common.events import log_event
 from lakelog.filestore.io import is_local
 from lakelog.filestore.metadata.snapshots import CommitKind, Snapshot
-from lakelog.filestore.schema import BRANCH_INFIX, MAIN_BRANCH, TablePaths, TableSchema
+from lakelog.filestore.schema import MAIN_BRANCH, TablePaths, TableSchema
 from lakelog.lineage.columns.dataset_names import dataset_of_table, place_of
 from lakelog.lineage.columns.field_edges import Dataset
 from lakelog.lineage.columns.field_store import find_document
@@ -177,7 +177,7 @@ class OpenLineageEmitter:
             for one in record.sources
             if isinstance(one, TableSource) and one.path is not None
         }
-        own = dataset_of_table(self.store.name.partition(BRANCH_INFIX)[0], self.store.branch)
+        own = dataset_of_table(self.store.name)
         places[own] = _place(self.store.paths)
 
         def placed(dataset: Dataset) -> Dataset:

@@ -26,6 +26,9 @@ from lakelog.lineage.page.cdap_answers import (
 from lakelog.lineage.page.cdap_levels import COLLAPSES, ROLLUPS, levels_json, relations_around
 from lakelog.lineage.page.cdap_lookups import FieldSide, accesses_in, is_in, operation_groups
 from lakelog.lineage.page.cdap_values import (
+    END,
+    START,
+    TEXT,
     check_size,
     chosen_of,
     direction_of,
@@ -40,10 +43,7 @@ from lakelog.lineage.page.json_answers import JsonAnswer
 from lakelog.lineage.page.page_state import PageState
 
 LEVELS_DEFAULT = 10
-START = Annotated[str | None, Query(description="Seconds since 1970, or now and steps, such as now-7d; included.")]
-END = Annotated[str | None, Query(description="Like start; not included.")]
 DIRECTION = Annotated[str | None, Query(description="incoming, outgoing or both.")]
-TEXT = Annotated[str | None, Query()]
 
 
 def cdap_router(state: PageState) -> APIRouter:

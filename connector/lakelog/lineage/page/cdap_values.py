@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Annotated, Final, TypeVar
 from urllib.parse import unquote
+
+from fastapi import Query
 
 from lakelog.common.quoting import cut
 from lakelog.lineage.columns.field_edges import Dataset
@@ -30,6 +32,9 @@ _DIRECTIONS: Final = ("incoming", "outgoing", "both")
 _TEXT_MAX: Final = 200
 
 Item = TypeVar("Item")
+START = Annotated[str | None, Query(description="Seconds since 1970, or now and steps, such as now-7d; included.")]
+END = Annotated[str | None, Query(description="Like start; not included.")]
+TEXT = Annotated[str | None, Query()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

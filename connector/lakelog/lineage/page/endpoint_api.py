@@ -20,7 +20,7 @@ from lakelog.lineage.columns.questions.operation_paths import name_in_target, na
 from lakelog.lineage.columns.questions.periods import Period
 from lakelog.lineage.page.cdap_answers import end_point, operation_json
 from lakelog.lineage.page.cdap_lookups import operations_beside, runs_in, writes_of_field
-from lakelog.lineage.page.cdap_values import check_size, in_pages, levels_of, named, part_of, range_of
+from lakelog.lineage.page.cdap_values import END, START, TEXT, check_size, in_pages, levels_of, named, part_of, range_of
 from lakelog.lineage.page.graph_json import Json
 from lakelog.lineage.page.json_answers import JsonAnswer
 from lakelog.lineage.page.merged_graphs import merged_graphs
@@ -29,9 +29,6 @@ from lakelog.lineage.page.page_state import PageState
 
 BACKWARD, FORWARD = "backward", "forward"
 _DIRECTION_TEXT = "Direction must be specified and should be one of the following: [backward, forward]."
-START = Annotated[str | None, Query(description="Seconds since 1970, or now and steps, such as now-7d; included.")]
-END = Annotated[str | None, Query(description="Like start; not included.")]
-TEXT = Annotated[str | None, Query()]
 
 
 def endpoint_router(state: PageState) -> APIRouter:

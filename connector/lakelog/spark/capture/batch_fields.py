@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame
 from lakelog.common.clock import Stopwatch
 from lakelog.filestore import FileStoreTable
 from lakelog.lineage.columns.declared_fields import declared_checksums
-from lakelog.lineage.columns.field_store import with_fields
+from lakelog.lineage.columns.field_store import REPEAT_MILLIS, with_fields
 from lakelog.lineage.columns.plans.derived import Rows
 from lakelog.lineage.columns.plans.plan_fields import PlanFields
 from lakelog.lineage.records.record import BatchLineage, ForeignSource, Source, TableSource
@@ -29,8 +29,6 @@ logger = logging.getLogger("lakelog.spark")
 
 _ID = re.compile(r"#\d+")
 _FIELDS_MAX = (1 << 31) - 1
-# The document of a plan is written again after this time: one that no commit names yet is deleted as an orphan.
-_REPEAT_MILLIS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,19 +65,15 @@ class BatchFields:
             self._declared = declared_checksums(table)
         if self._declared:
             return replace(lineage, fields=self._declared)
-        if self.derive is not None:
-            known = _Plan("", (), table.path, table.schema.id)
-            if known != self._plan or self._written.millis() > _REPEAT_MILLIS:
-                self._checksums = with_fields(lineage, table, self.derive(table)).fields
-                self._plan, self._written = known, Stopwatch()
-            return replace(lineage, fields=self._checksums)
-        if self._run != lineage.run_id:
-            self._stitch = stitch_of_query(execution, rows.sparkSession._jvm)
-            self._plan, self._run = None, lineage.run_id
-        states = tuple(_without_versions(source) for source in lineage.sources)
-        known = _Plan(_text_of(rows), states, table.path, table.schema.id)
-        if known != self._plan or self._written.millis() > _REPEAT_MILLIS:
-            found = plan_fields_of(rows, stitch=self._stitch)
+        known = _Plan("", (), table.path, table.schema.id)
+        if self.derive is None:
+            if self._run != lineage.run_id:
+                self._stitch = stitch_of_query(execution, rows.sparkSession._jvm)
+                self._plan, self._run = None, lineage.run_id
+            states = tuple(_without_versions(source) for source in lineage.sources)
+            known = replace(known, text=_text_of(rows), sources=states)
+        if known != self._plan or self._written.millis() > REPEAT_MILLIS:
+            found = plan_fields_of(rows, stitch=self._stitch) if self.derive is None else self.derive(table)
             self._checksums = with_fields(lineage, table, found).fields
             self._plan, self._written = known, Stopwatch()
         return replace(lineage, fields=self._checksums)

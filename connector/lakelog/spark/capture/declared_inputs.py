@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
+from lakelog.catalog.columns.written_ddl import quoted_name
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import listed, shown
 from lakelog.lineage.columns.plans.struct_rules import DECLARED, INPUT_PREFIX
@@ -36,16 +37,11 @@ def declare_inputs(rows: DataFrame, inputs: Mapping[str, str | Sequence[str]]) -
             f"column {shown(empty[0])} is declared without inputs: name the columns it is made from, or leave it out"
         )
     return rows.select(
-        *(_declared(rows, name, given[name]) if name in given else rows[_quoted(name)] for name in rows.columns)
+        *(_declared(rows, name, given[name]) if name in given else rows[quoted_name(name)] for name in rows.columns)
     )
 
 
 def _declared(rows: DataFrame, name: str, inputs: Sequence[str]) -> Column:
     marks = (f.lit(0).alias(f"{INPUT_PREFIX}{one}") for one in inputs)
-    value = f.struct(rows[_quoted(name)].alias(DECLARED), *marks).getField(DECLARED)
+    value = f.struct(rows[quoted_name(name)].alias(DECLARED), *marks).getField(DECLARED)
     return value.alias(name)
-
-
-def _quoted(name: str) -> str:
-    escaped = name.replace("`", "``")
-    return f"`{escaped}`"

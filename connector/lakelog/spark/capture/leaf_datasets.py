@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any  # Any: py4j gives Java objects without types
 
 from lakelog.common.quoting import cut
-from lakelog.filestore.metadata.tables import TableStore
 from lakelog.filestore.schema import MAIN_BRANCH
 from lakelog.lineage.columns.dataset_names import (
     dataset_of_jdbc,
@@ -14,10 +13,10 @@ from lakelog.lineage.columns.dataset_names import (
     dataset_of_table,
     dataset_of_topic,
 )
-from lakelog.lineage.columns.field_documents import SourceTable, TableColumn
+from lakelog.lineage.columns.declared_fields import source_table_of
+from lakelog.lineage.columns.field_documents import SourceTable
 from lakelog.lineage.columns.field_edges import Dataset
-from lakelog.lineage.records.record import ForeignSource, ReadMode, TableSource
-from lakelog.lineage.records.sources import source_of_table
+from lakelog.lineage.records.record import ForeignSource
 from lakelog.spark.capture.plan_leaves import (
     CHANGES_TABLE,
     NAMING_OPTIONS,
@@ -60,7 +59,8 @@ def read_of(leaf: Any, jvm: Any) -> LeafRead | None:  # a Java LogicalPlan, and 
     if tagged is not None:
         if tagged.path is None:
             return dataset_of_table(tagged.table, tagged.branch)
-        return source_table(open_store(tagged.path, branch=tagged.branch or MAIN_BRANCH), tagged)
+        store = open_store(tagged.path, branch=tagged.branch or MAIN_BRANCH)
+        return source_table_of(store, dataset_of_table(tagged.table, tagged.branch))
     match leaf.getClass().getSimpleName():
         case kind if kind in _V2:
             relation = leaf.relation() if kind in _INNER_RELATION else leaf
@@ -83,13 +83,6 @@ def dataset_of_leaf(leaf: Any, jvm: Any) -> Dataset | None:  # a Java LogicalPla
     """The dataset that a leaf reads; None if it is no dataset."""
     read = read_of(leaf, jvm)
     return read.dataset if isinstance(read, SourceTable) else read
-
-
-def source_table(store: TableStore, source: TableSource | None = None) -> SourceTable:
-    """A table of ours, with its columns; `source` names it as a plan does."""
-    source = source_of_table(store, mode=ReadMode.BATCH) if source is None else source
-    columns = tuple(TableColumn(one.name, one.id, str(one.type)) for one in store.schema.fields)
-    return SourceTable(dataset=dataset_of_table(source.table, source.branch), uuid=source.uuid, columns=columns)
 
 
 def target_of(plan: Any, jvm: Any) -> Dataset | None:  # a Java LogicalPlan, and py4j's view of the JVM
@@ -131,9 +124,9 @@ def _of_table(table: Any, options: dict[str, str], kind: str = "") -> LeafRead: 
     """A table of Spark's V2 API; `kind` is its format, if that is known."""
     attached = attached_state(table.changelog() if table.getClass().getSimpleName() == CHANGES_TABLE else table)
     if attached is not None:
-        return source_table(attached.table.store)
+        return source_table_of(attached.table.store)
     if is_ours(table):
-        return source_table(store_read_by(options))
+        return source_table_of(store_read_by(options))
     kind = kind or format_of(table)
     return _named(kind, options) if name_in(options) else Dataset(kind, kind)
 

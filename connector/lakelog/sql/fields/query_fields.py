@@ -14,12 +14,13 @@ from sqlglot import exp
 
 from lakelog.common.errors import LakelogError
 from lakelog.lineage.columns.dataset_names import dataset_of_table
-from lakelog.lineage.columns.field_documents import SourceTable, TableColumn
+from lakelog.lineage.columns.declared_fields import source_table_of
+from lakelog.lineage.columns.field_documents import SourceTable
 from lakelog.lineage.columns.field_edges import NO_EDGES, Dataset, EdgeKind, Edges, all_of, along
 from lakelog.lineage.columns.plans.derived import Derived, merged, opaque
-from lakelog.lineage.records.sources import uuid_of
+from lakelog.lineage.columns.plans.plan_fields import column_of_dataset
 from lakelog.sql.fields.join_fields import QueryColumns, common_columns, joins_of, lowered, unite_columns
-from lakelog.sql.fields.value_fields import ValueScope, column_of_field
+from lakelog.sql.fields.value_fields import ValueScope
 from lakelog.sql.language.names import SqlNames
 from lakelog.warehouse.system_names import names_system_table
 
@@ -234,9 +235,8 @@ class QueryWalk:
             store = name.table.store
         except LakelogError:  # the query itself has the error
             return QueryColumns([], open_dataset=dataset)
-        columns = tuple(TableColumn(one.name, one.id, str(one.type)) for one in store.schema.fields)
-        self.tables[dataset] = SourceTable(dataset=dataset, uuid=uuid_of(store), columns=columns)
-        return QueryColumns([(one.name, column_of_field(dataset, one.name)) for one in columns])
+        found = self.tables[dataset] = source_table_of(store, dataset)
+        return QueryColumns([(one.name, column_of_dataset(dataset, one.name)) for one in found.columns])
 
 
 def _starred(star: exp.Star, columns: Iterable[tuple[str, Derived]]) -> list[tuple[str, Derived]]:

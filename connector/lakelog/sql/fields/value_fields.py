@@ -9,12 +9,11 @@ from sqlglot import exp
 
 from lakelog.common.quoting import cut
 from lakelog.lineage.columns.field_edges import NO_EDGES, Dataset, EdgeKind, Edges, all_of, along
-from lakelog.lineage.columns.plans.combined import TEXT_MAX, joined
+from lakelog.lineage.columns.plans.combined import TEXT_MAX, chosen, joined
 from lakelog.lineage.columns.plans.derived import Derived, opaque
 from lakelog.lineage.columns.plans.plan_fields import column_of_dataset
 from lakelog.sql.language.dialect import LakelogDialect
 
-column_of_field = column_of_dataset
 Source = tuple[str, Mapping[str, Derived], Dataset | None]  # name, columns in lower case, the dataset of others
 _RANKS = frozenset({"row_number", "rank", "dense_rank", "percent_rank", "ntile", "cume_dist"})
 _MASKING = frozenset({"md5", "sha", "sha1", "sha2", "hash", "xxhash64", "crc32", "mask", "count"})
@@ -109,7 +108,7 @@ class ValueScope:
             return self.aliases[name]
         for alias, _, dataset in self.sources:
             if table in {"", alias} and dataset is not None:
-                return column_of_field(dataset, name)
+                return column_of_dataset(dataset, name)
         return None if self.outer is None else self.outer._find(table, name)
 
     def _case(self, node: exp.Expr) -> Derived:
@@ -157,13 +156,6 @@ _SPLIT: Mapping[str, Callable[[Sequence[Derived]], Parts]] = {
     "nullif": lambda children: (children[:1], children),
     "nvl2": lambda children: (children[1:], children[:1]),
 }
-
-
-def chosen(values: Sequence[Derived], conditions: Sequence[Derived], text: str) -> Derived:
-    """One of the values, according to the conditions."""
-    direct = along(all_of(value.edges for value in values), EdgeKind.TRANSFORMATION)
-    indirect = along(all_of(condition.edges for condition in conditions), EdgeKind.CONDITIONAL)
-    return Derived(all_of((direct, indirect)), text, any(one.is_opaque for one in (*values, *conditions)))
 
 
 def _name(node: exp.Expr) -> str:

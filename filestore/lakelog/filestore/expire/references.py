@@ -176,11 +176,9 @@ class References:
 
     def add_state(self, snapshot: Snapshot) -> None:
         """Add the files that a read of the rows of a snapshot needs."""
-        self.names.update(documents_of(snapshot))
-        if _files_of(snapshot) in self._named_elsewhere:
-            return
         self.add_metadata(snapshot)
-        self.names.update(live_names(self._table, snapshot))
+        if _files_of(snapshot) not in self._named_elsewhere:
+            self.names.update(live_names(self._table, snapshot))
 
     def add_tags(self, history: BranchHistory) -> None:
         """Add the files of the tags of a branch. Their changelog is not kept, as in Paimon."""

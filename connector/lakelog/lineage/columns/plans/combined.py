@@ -27,6 +27,13 @@ def changed(name: str, members: dict[str, Any], children: Sequence[Derived]) -> 
     return joined(children, EdgeKind.TRANSFORMATION, cut(text, TEXT_MAX), is_masking=name in MASKING)
 
 
+def chosen(values: Sequence[Derived], conditions: Sequence[Derived], text: str) -> Derived:
+    """One of the values, according to the conditions."""
+    direct = along(all_of([value.edges for value in values]), EdgeKind.TRANSFORMATION)
+    indirect = along(all_of([condition.edges for condition in conditions]), EdgeKind.CONDITIONAL)
+    return Derived(all_of((direct, indirect)), text, any(one.is_opaque for one in (*values, *conditions)))
+
+
 def joined(children: Sequence[Derived], kind: EdgeKind, text: str, *, is_masking: bool = False) -> Derived:
     """A value that is made from all of these."""
     edges = along(all_of([child.edges for child in children]), kind, is_masking=is_masking)

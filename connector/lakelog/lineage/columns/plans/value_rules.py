@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any  # Any: parsed JSON
 
 from lakelog.lineage.columns.field_edges import EdgeKind, all_of, along
-from lakelog.lineage.columns.plans.combined import changed, joined, unchanged
+from lakelog.lineage.columns.plans.combined import changed, chosen, joined, unchanged
 from lakelog.lineage.columns.plans.derived import Derived
 from lakelog.lineage.columns.plans.expression_text import text_of
 from lakelog.lineage.columns.plans.plan_tree import simple_name
@@ -41,28 +41,21 @@ def value_of(name: str, members: dict[str, Any], children: Sequence[Derived]) ->
     return unchanged(children) if name in UNCHANGED and children else changed(name, members, children)
 
 
-def _chosen(values: Sequence[Derived], conditions: Sequence[Derived], text: str) -> Derived:
-    """One of the values, according to the conditions."""
-    direct = along(all_of([value.edges for value in values]), EdgeKind.TRANSFORMATION)
-    indirect = along(all_of([condition.edges for condition in conditions]), EdgeKind.CONDITIONAL)
-    return Derived(all_of((direct, indirect)), text, any(one.is_opaque for one in (*values, *conditions)))
-
-
 def _case_when(members: dict[str, Any], children: Sequence[Derived]) -> Derived:
     """One of the values, according to the conditions."""
     pairs = len(children) // 2 * 2
     conditions, values = children[:pairs:2], [*children[1:pairs:2], *children[pairs:]]
-    return _chosen(values, conditions, text_of("CaseWhen", members, [child.text for child in children]))
+    return chosen(values, conditions, text_of("CaseWhen", members, [child.text for child in children]))
 
 
 def _if(members: dict[str, Any], children: Sequence[Derived]) -> Derived:
     """One of two values, according to the condition."""
-    return _chosen(children[1:], children[:1], text_of("If", members, [child.text for child in children]))
+    return chosen(children[1:], children[:1], text_of("If", members, [child.text for child in children]))
 
 
 def _coalesce(members: dict[str, Any], children: Sequence[Derived]) -> Derived:
     """The first value that is not null: each is a value and a condition."""
-    return _chosen(children, children, text_of("coalesce", members, [child.text for child in children]))
+    return chosen(children, children, text_of("coalesce", members, [child.text for child in children]))
 
 
 def _aggregate(members: dict[str, Any], children: Sequence[Derived]) -> Derived:
@@ -79,7 +72,7 @@ def _aggregate(members: dict[str, Any], children: Sequence[Derived]) -> Derived:
 def _pivoted(members: dict[str, Any], children: Sequence[Derived]) -> Derived:
     """The value where the column after FOR has one value."""
     chooser, value = children
-    return _chosen([value], [chooser], text_of("PivotFirst", members, [value.text, chooser.text]))
+    return chosen([value], [chooser], text_of("PivotFirst", members, [value.text, chooser.text]))
 
 
 def _window(_members: dict[str, Any], children: Sequence[Derived]) -> Derived:
