@@ -135,15 +135,22 @@ def _time_of(text: str | None) -> str | int | None:
         raise InvalidRequestError(f"{error}; expected a timestamp, or now and steps, such as now-1d+4h") from error
 
 
-def _print_edges(edges: pa.Table, *, as_csv: bool, as_json: bool) -> None:
+def _rows_of_grid(found: pa.Table, *, as_csv: bool, as_json: bool) -> list[dict[str, Any]] | None:
+    """The rows of an answer for a grid; None once they are printed in another form."""
     if as_csv:
-        print_rows(edges, Form.CSV)
-        return
-    rows: list[dict[str, Any]] = edges.to_pylist()
+        print_rows(found, Form.CSV)
+        return None
+    rows: list[dict[str, Any]] = found.to_pylist()
     if as_json:
         print_lines(map(to_json, rows))
-        return
-    print_grid(["", "depth", "from", "to", "how", "job", "snapshots", "note"], map(_cells, rows), right=["depth"])
+        return None
+    return rows
+
+
+def _print_edges(edges: pa.Table, *, as_csv: bool, as_json: bool) -> None:
+    rows = _rows_of_grid(edges, as_csv=as_csv, as_json=as_json)
+    if rows is not None:
+        print_grid(["", "depth", "from", "to", "how", "job", "snapshots", "note"], map(_cells, rows), right=["depth"])
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
@@ -172,12 +179,8 @@ def _snapshots(runs: list[dict[str, Any]]) -> str:
 
 
 def _print_impact(found: pa.Table, *, as_csv: bool, as_json: bool) -> None:
-    if as_csv:
-        print_rows(found, Form.CSV)
-        return
-    rows: list[dict[str, Any]] = found.to_pylist()
-    if as_json:
-        print_lines(map(to_json, rows))
+    rows = _rows_of_grid(found, as_csv=as_csv, as_json=as_json)
+    if rows is None:
         return
     print_grid(
         ["depth", "field", "how", "jobs"],
