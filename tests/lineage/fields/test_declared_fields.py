@@ -111,6 +111,19 @@ STEPS = (
 )
 
 
+def test_a_document_that_cannot_be_written_fails_no_job(catalog: Catalog, caplog: pytest.LogCaptureFixture) -> None:
+    report = catalog.load_table("db.report")
+    folder = Path(report.path) / "lakelog" / "fields"
+    folder.parent.mkdir(exist_ok=True)
+    folder.write_text("no folder")
+    made_from(report, "db.orders@1", job="nightly").write(ROWS)
+    assert report.to_arrow().num_rows == 1
+    assert "the lineage of fields of db.report is not recorded" in caplog.text
+    newest = report.store.snapshots.latest()
+    assert newest is not None
+    assert [(one.lineage.job, one.lineage.fields) for one in batches_of(newest)] == [("nightly", ())]
+
+
 def test_operations_say_it_step_by_step(catalog: Catalog) -> None:
     report = catalog.load_table("db.report")
     made_from(report, "db.orders@1", operations=STEPS).write(ROWS)

@@ -12,13 +12,15 @@ on its document has `?` in their places. A document of that form is written besi
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import replace
 from threading import Lock
 
 from lakelog.common.clock import Stopwatch
-from lakelog.common.errors import CorruptDataError, NotFoundError
+from lakelog.common.errors import ConflictError, CorruptDataError, LakelogError, NotFoundError
+from lakelog.common.quoting import cause
 from lakelog.filestore.metadata.tables import TableStore, check_same_table
 from lakelog.filestore.options import LINEAGE_FIELDS
 from lakelog.filestore.schema import TablePaths, TableSchema
@@ -29,6 +31,8 @@ from lakelog.lineage.columns.field_lineage import FieldLineage, OutputField
 from lakelog.lineage.columns.plans.plan_fields import PlanFields
 from lakelog.lineage.records.record import BatchLineage, check_checksum
 
+logger = logging.getLogger("lakelog.lineage")
+
 _SUFFIX = ".json"
 REPEAT_MILLIS = 3_600_000  # after this time a document is written again: one that is old and unnamed may be removed
 _WRITTEN_MAX = 1_000
@@ -37,11 +41,18 @@ _WRITTEN_MAX = 1_000
 def with_fields(lineage: BatchLineage, table: TableStore, found: PlanFields, **about: bool) -> BatchLineage:
     """The record of a batch that names the lineage of its fields, whose document is in the table from now on.
 
-    `about` are members of the document. Without the option `lineage.fields` the record stays as it is.
+    `about` are members of the document. Without the option `lineage.fields` the record stays as it is; so it does, with
+    a warning, where the document cannot be written: lineage fails no job. Raises ConflictError as `put_document`.
     """
     if not LINEAGE_FIELDS.of(table.schema.options) or not (found.lineage.fields or found.lineage.dataset):
         return lineage
-    return replace(lineage, fields=(_put_program(table, document_of(found, table.schema, **about)),))
+    try:
+        return replace(lineage, fields=(_put_program(table, document_of(found, table.schema, **about)),))
+    except ConflictError:
+        raise
+    except (LakelogError, OSError) as error:
+        logger.warning("the lineage of fields of %s is not recorded: %s", table.name, cause(error))
+        return lineage
 
 
 def document_of(found: PlanFields, schema: TableSchema, *, is_approximate: bool = False) -> FieldDocument:

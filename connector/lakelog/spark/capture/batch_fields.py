@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame
 
 from lakelog.common.clock import Stopwatch
 from lakelog.filestore import FileStoreTable
+from lakelog.filestore.options import LINEAGE_FIELDS
 from lakelog.lineage.columns.declared_fields import declared_checksums
 from lakelog.lineage.columns.field_store import REPEAT_MILLIS, with_fields
 from lakelog.lineage.columns.plans.derived import Rows
@@ -61,6 +62,8 @@ class BatchFields:
 
     def of_batch(self, lineage: BatchLineage, table: FileStoreTable, rows: DataFrame, execution: Any) -> BatchLineage:
         """The record of a batch with the lineage of its fields; `execution` is the Java StreamExecution."""
+        if not LINEAGE_FIELDS.of(table.schema.options):
+            return lineage
         if self._declared is None:
             self._declared = declared_checksums(table)
         if self._declared:
@@ -75,7 +78,8 @@ class BatchFields:
         if known != self._plan or self._written.millis() > REPEAT_MILLIS:
             found = plan_fields_of(rows, stitch=self._stitch) if self.derive is None else self.derive(table)
             self._checksums = with_fields(lineage, table, found).fields
-            self._plan, self._written = known, Stopwatch()
+            # What could not be written is tried again with the next batch.
+            self._plan, self._written = (known if self._checksums else None), Stopwatch()
         return replace(lineage, fields=self._checksums)
 
 
