@@ -93,9 +93,10 @@ def _produce_plainly(topic: KafkaTopic, partition: int, records: EncodedRecords)
     producer = Producer(
         {**topic.client_config, "compression.type": "lz4", "linger.ms": "50", "queue.buffering.max.messages": "1000000"}
     )
+    values, keys = records.values, records.keys
     for start in range(0, len(records), CHUNK):
-        values, keys = records.values[start : start + CHUNK], records.keys[start : start + CHUNK]
-        messages = [{"value": value, "key": key} for value, key in zip(values, keys, strict=True)]
+        chunk = slice(start, start + CHUNK)
+        messages = [{"value": value, "key": key} for value, key in zip(values[chunk], keys[chunk], strict=True)]
         producer.produce_batch(topic.name, messages, partition)
     producer.flush()
 

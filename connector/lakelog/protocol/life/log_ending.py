@@ -19,7 +19,7 @@ from lakelog.common.errors import (
     LakelogError,
 )
 from lakelog.filestore import FileStoreTable
-from lakelog.logstore.codec.debezium import EncodedRecords
+from lakelog.logstore.codec.debezium import NO_RECORDS
 from lakelog.logstore.kafka.clients.topic import describe_topic, keep_all_records
 from lakelog.logstore.options import COMPACTION
 from lakelog.protocol.state.header import CommitHeader, LogMark
@@ -37,7 +37,6 @@ from lakelog.protocol.writing.task import BucketAnswer
 
 logger = logging.getLogger("lakelog.protocol")
 
-HEADER_ONLY = EncodedRecords(keys=(), values=(), row_count=0, size_bytes=0, largest=0)
 _USER = "lakelog-log"
 _TRIES_MAX = 10
 
@@ -187,7 +186,7 @@ def mark_header(
 def log_mark(producer: TaskProducer, header: CommitHeader) -> int:
     """Log a header record in a transaction of its own; returns its end. Raises FencedError, UnknownOutcomeError."""
     assert header.mark is not None
-    producer.begin(HEADER_ONLY, header)
+    producer.begin(NO_RECORDS, header)
     producer.produce()
     producer.flush()
     return producer.commit()

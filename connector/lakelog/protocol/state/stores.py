@@ -40,7 +40,7 @@ from lakelog.filestore.metadata.tables import (
 from lakelog.filestore.options import USERS_TIME_RETAINED
 from lakelog.filestore.schema import FileNames
 from lakelog.filestore.write import add_entry, check_kinds_taken, check_table_writable, written_kinds
-from lakelog.logstore.codec.debezium import EncodedRecords, encode_changes
+from lakelog.logstore.codec.debezium import NO_RECORDS, EncodedRecords, encode_changes
 from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
 from lakelog.logstore.kafka.clients.offsets import Position
 from lakelog.logstore.kafka.clients.record_limit import record_limit
@@ -183,7 +183,7 @@ class EncodedChanges:
     changes: tuple[ResolvedRows, ...] = ()
 
 
-NO_CHANGES = EncodedChanges(parts=(), records=EncodedRecords(keys=(), values=(), row_count=0, size_bytes=0, largest=0))
+NO_CHANGES = EncodedChanges(parts=(), records=NO_RECORDS)
 Encoded = Callable[[PartBase], EncodedChanges]
 """Makes a bucket's part on what the bucket has; asked behind the fence, and again when others have moved it on."""
 

@@ -37,18 +37,18 @@ from lakelog.logstore.options import ChangelogMode
 _CHUNK_ROWS = 100_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class EncodedRecords:
-    """Records ready for the topic: same length, log order.
+    """Records ready for the topic, as columns of binaries: same length, log order.
 
-    `row_count` counts the rows they hold, `size_bytes` the bytes of all keys and values; `largest` is the index of the
-    largest record. With `has_header_record` a header record, whose key and value are null, goes before them and carries
-    the header of the transaction, which otherwise the first of them carries. Without other records there is always a
-    header record.
+    Without `key_column` all keys are null. `row_count` counts the rows they hold, `size_bytes` the bytes of all keys
+    and values; `largest` is the index of the largest record. With `has_header_record` a header record, whose key and
+    value are null, goes before them and carries the header of the transaction, which otherwise the first of them
+    carries. Without other records there is always a header record.
     """
 
-    keys: Sequence[bytes | None]
-    values: Sequence[bytes]
+    key_column: pl.Series | None
+    value_column: pl.Series
     row_count: int
     size_bytes: int
     largest: int
@@ -59,6 +59,16 @@ class EncodedRecords:
         """The number of records of a transaction with these, its header record included."""
         return len(self) + (self.has_header_record or not len(self))
 
+    @property
+    def keys(self) -> list[bytes | None]:
+        """The keys as Python objects, made anew with each call."""
+        return [None] * len(self) if self.key_column is None else self.key_column.to_list()
+
+    @property
+    def values(self) -> list[bytes]:
+        """The values as Python objects, made anew with each call."""
+        return self.value_column.to_list()
+
     @classmethod
     def of(cls, keys: pl.Series | None, values: pl.Series, *, row_count: int) -> EncodedRecords:
         """The records of these strings or binaries; None for keys makes all of them null."""
@@ -68,15 +78,28 @@ class EncodedRecords:
             keys = keys.cast(pl.Binary)
             sizes += keys.bin.size().fill_null(0)
         return cls(
-            keys=[None] * len(values) if keys is None else keys.to_list(),
-            values=values.to_list(),
+            key_column=keys,
+            value_column=values,
             row_count=row_count,
             size_bytes=int(sizes.sum()),
             largest=sizes.arg_max() or 0,
         )
 
+    def key(self, number: int) -> bytes | None:
+        """The key of one record."""
+        found: bytes | None = None if self.key_column is None else self.key_column[number]
+        return found
+
+    def value(self, number: int) -> bytes:
+        """The value of one record."""
+        found: bytes = self.value_column[number]
+        return found
+
     def __len__(self) -> int:
-        return len(self.values)
+        return len(self.value_column)
+
+
+NO_RECORDS = EncodedRecords.of(None, pl.Series(dtype=pl.Binary), row_count=0)
 
 
 def encode_changes(
@@ -105,7 +128,7 @@ def encode_changes(
         for start, end in _chunks(codes)
     ]
     if not chunks:
-        return EncodedRecords.of(None, pl.Series(dtype=pl.String), row_count=0)
+        return NO_RECORDS
     keys = pl.concat([keys for keys, _ in chunks if keys is not None]) if key_fields else None
     return EncodedRecords.of(keys, pl.concat([values for _, values in chunks]), row_count=len(codes))
 

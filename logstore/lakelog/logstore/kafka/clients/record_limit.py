@@ -51,14 +51,14 @@ class RecordLimit:
     def header_room(self, records: EncodedRecords) -> int:
         """The most bytes of the commit header of these records."""
         is_first = bool(len(records)) and not records.has_header_record
-        first_bytes = len(records.values[0]) + len(records.keys[0] or b"") if is_first else 0
+        first_bytes = len(records.value(0)) + len(records.key(0) or b"") if is_first else 0
         return self.message_bytes - _FRAMING_BYTES - len(COMMIT_HEADER) - first_bytes
 
     def check(self, records: EncodedRecords) -> None:
         """Raise InvalidRequestError, naming the key, for a record that the topic would refuse. No I/O."""
         if len(records):
-            key = records.keys[records.largest]
-            size_bytes = len(records.values[records.largest]) + len(key or b"")
+            key = records.key(records.largest)
+            size_bytes = len(records.value(records.largest)) + len(key or b"")
             if size_bytes > self.record_bytes:
                 raise self.error(key, size_bytes)
 

@@ -68,11 +68,12 @@ class EventualProducer:
             )
         headers, produce = author.headers(), self._producer.produce
         topic, number = self.partition.topic.name, self.partition.number
+        keys, values = records.keys, records.values
         with self._classifying():
             for start in range(0, len(records), _CHUNK_RECORDS):
                 check()
                 end = start + _CHUNK_RECORDS
-                for key, value in zip(records.keys[start:end], records.values[start:end], strict=True):
+                for key, value in zip(keys[start:end], values[start:end], strict=True):
                     produce(topic, value, key, number, headers=headers)
                 self._drain(_IN_FLIGHT_MAX)
             self._drain(0)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any  # Any: messages for confluent_kafka's batch call are dictionaries of mixed values
+from typing import Any  # Any: what a record of confluent_kafka may have beside key and value
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
@@ -28,6 +28,7 @@ from lakelog.logstore.kafka.clients.kafka_topic import KafkaPartition
 from lakelog.logstore.kafka.clients.record_limit import COMMIT_HEADER, record_limit
 from lakelog.logstore.kafka.clients.rights import topic_right, transactional_right
 from lakelog.logstore.kafka.clients.transaction_timeout import TIMEOUT_KEY, choose_timeout_millis, may_ask_for_less
+from lakelog.logstore.kafka.producers.record_arrays import batch_function
 from lakelog.logstore.kafka.records.consumer import open_consumer
 from lakelog.logstore.kafka.records.epochs import rewritten
 
@@ -124,18 +125,29 @@ class TransactionalProducer:
         start = 0
         if self._sent_count == 0:
             start = 0 if records.has_header_record or not len(records) else 1
-            value, key = (records.values[0], records.keys[0]) if start else (None, None)
-            self._client.produce(
-                self.partition.topic.name,
-                value,
-                key,
-                self.partition.number,
-                headers=[(COMMIT_HEADER, header)],
-                on_delivery=self._delivered,
-            )
-        for chunk_start in range(start, len(records), _CHUNK_RECORDS):
-            self._produce_chunk(records, chunk_start, min(chunk_start + _CHUNK_RECORDS, len(records)))
+            value, key = (records.value(0), records.key(0)) if start else (None, None)
+            self._send_one(key, value, headers=[(COMMIT_HEADER, header)])
+        last = len(records) - 1
+        for chunk_start in range(start, last, _CHUNK_RECORDS):
+            self._send_chunk(records, chunk_start, min(chunk_start + _CHUNK_RECORDS, last))
             self._drain(_IN_FLIGHT_MAX)
+        if last >= start:
+            self._send_one(records.key(last), records.value(last))
+
+    def _send_one(self, key: bytes | None, value: bytes | None, **more: Any) -> None:
+        """Send a record whose delivery is reported.
+
+        Reports come in log order, so that of the last record of a call shows where the call ends. A record that fails
+        makes the transaction fail, even if its report is not read.
+        """
+        topic = self.partition.topic.name
+        self._client.produce(topic, value, key, self.partition.number, on_delivery=self._delivered, **more)
+
+    def _send_chunk(self, records: EncodedRecords, start: int, end: int) -> None:
+        """Send records, of whose delivery only errors count."""
+        values = records.value_column[start:end]
+        keys = None if records.key_column is None else records.key_column[start:end]
+        batch_function()(self._client, self.partition.topic.name, self.partition.number, keys, values)
 
     def flush(self) -> None:
         """Wait until the broker has all records of the transaction. Raises as `commit`."""
@@ -242,18 +254,6 @@ class TransactionalProducer:
         except KafkaException:
             return False
         return True
-
-    def _produce_chunk(self, records: EncodedRecords, start: int, end: int) -> None:
-        messages: list[dict[str, Any]] = [
-            {"key": key, "value": value}
-            for key, value in zip(records.keys[start:end], records.values[start:end], strict=True)
-        ]
-        # Reports come in log order, so the last one of a chunk shows where the chunk ends. A record that fails makes
-        # the transaction fail, even if its report is not read.
-        messages[-1]["callback"] = self._delivered
-        queued = self._client.produce_batch(self.partition.topic.name, messages, self.partition.number)
-        if queued < len(messages):
-            raise KafkaException(next(message["_error"] for message in messages if message.get("_error")))
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
