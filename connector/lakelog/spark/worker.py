@@ -8,9 +8,11 @@ from functools import cache
 
 import pyarrow as pa
 from pyspark import TaskContext
+from pyspark.sql.types import BinaryType, StructField, StructType
 
-MESSAGE_COLUMN = "message"
-MESSAGE_SCHEMA = pa.schema([pa.field(MESSAGE_COLUMN, pa.binary())])
+_MESSAGE_COLUMN = "message"
+MESSAGE_SCHEMA = pa.schema([pa.field(_MESSAGE_COLUMN, pa.binary())])
+MESSAGE_TYPE = StructType([StructField(_MESSAGE_COLUMN, BinaryType())])  # a type in SQL would be parsed for each plan
 
 
 def spare_modules_from_collection() -> None:

@@ -34,7 +34,7 @@ from lakelog.filestore.metadata.tables import TableStore
 from lakelog.spark.compaction.compaction import expire_after
 from lakelog.spark.session import prepare_session, task_attempts_max
 from lakelog.spark.tables import TableName, resolve_table
-from lakelog.spark.worker import MESSAGE_COLUMN, MESSAGE_SCHEMA, attempt_number
+from lakelog.spark.worker import MESSAGE_SCHEMA, MESSAGE_TYPE, attempt_number
 
 logger = logging.getLogger("lakelog.spark")
 
@@ -100,7 +100,7 @@ def compact(
         return CompactionSummary()
     task = _CompactTask(store, work, task_attempts_max(spark))
     numbers = spark.range(0, len(work), 1, len(work))
-    messages = numbers.mapInArrow(task, f"{MESSAGE_COLUMN} BINARY").collect()
+    messages = numbers.mapInArrow(task, MESSAGE_TYPE).collect()
     found = [pickle.loads(message[0]) for message in messages]
     results = [result for result in found if isinstance(result, CompactResult)]
     committed = _commit(store, results, lasted)

@@ -20,7 +20,7 @@ from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.common.quoting import listed
 from lakelog.filestore import FileStoreTable
 from lakelog.filestore.write import row_source
-from lakelog.spark.worker import MESSAGE_COLUMN, MESSAGE_SCHEMA, spare_modules_from_collection
+from lakelog.spark.worker import MESSAGE_SCHEMA, MESSAGE_TYPE, spare_modules_from_collection
 
 SUFFIX = "_dead_letters"
 KEY = ("table_name", "topic_id", "partition", "offset")
@@ -85,7 +85,7 @@ class LetterBox:
         ]
         body = LettersWrite(table=self.table.store, kind=kind)
         rows = letters.select(*columns).coalesce(1)  # one snapshot per batch
-        rows.mapInArrow(body, f"{MESSAGE_COLUMN} BINARY").collect()
+        rows.mapInArrow(body, MESSAGE_TYPE).collect()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from lakelog.protocol.writing import WriterLease
 from lakelog.spark.capture.batch_fields import BatchFields
 from lakelog.spark.capture.capture import Capture
 from lakelog.spark.capture.checkpoint_table import bind, check_unowned, check_unseen
-from lakelog.spark.projection import check_is_projected, check_schema, with_new_columns
+from lakelog.spark.projection import Projector, check_is_projected, check_schema, with_new_columns
 from lakelog.spark.session import CASE_CONF
 from lakelog.spark.sink.alignment import MicroBatch
 from lakelog.spark.sink.batch_write import NOTHING_WRITTEN, BatchWrite, Written
@@ -44,6 +44,7 @@ class SinkState:
     job_takeover: bool
     listeners: Sequence[CommitListener]
     fields: BatchFields = field(default_factory=BatchFields)
+    projector: Projector = field(default_factory=Projector)
     lease: KeptLease = field(default_factory=KeptLease)
     owns_checkpoint: bool = False  # the query writes only this table
     is_settled_later: bool = False  # at its end the stream merges what was written

@@ -45,7 +45,7 @@ from lakelog.protocol.writing import (
     commit_files,
 )
 from lakelog.spark.compaction.compaction import compaction_beside
-from lakelog.spark.projection import project_rows
+from lakelog.spark.projection import Projector
 from lakelog.spark.sink.exchange import Sender
 from lakelog.spark.sink.plan import rows_by_bucket, run_tasks
 from lakelog.spark.sink.task import FilesWrite, LoggedWrite, TaskMessage, write_buckets
@@ -75,7 +75,8 @@ class BatchWrite:
     """Where and how a batch is written. `order_by` are the columns that order several changes of one key.
 
     `is_settled_later` says that the stream merges what it wrote at its end, `has_read_on` that the batch has advanced
-    in a source table: it is committed even without rows. `lease` is that of the writer of an eventual log.
+    in a source table: it is committed even without rows. `lease` is that of the writer of an eventual log, `projector`
+    that of the stream.
     """
 
     table: FileStoreTable
@@ -86,6 +87,7 @@ class BatchWrite:
     is_settled_later: bool = False
     has_read_on: bool = False
     lease: WriterLease | None = None
+    projector: Projector = field(default_factory=Projector)
 
     def write_logged(
         self, rows: DataFrame, state: TableState, target: LogTarget, *, visits_all: bool
@@ -103,7 +105,8 @@ class BatchWrite:
             check_not_changed(write, state)
         limit = Patience(target.unavailable_seconds).keep_trying(lambda: record_limit(target.topic))
         sender = Sender(table=self.table, task_count=self.task_count, limit=limit, mode=target.mode)
-        messages = run_tasks(rows_by_bucket(rows, sender, order_by=self.order_by), write)
+        given = rows_by_bucket(rows, sender, order_by=self.order_by, projector=self.projector)
+        messages = run_tasks(given, write)
         answers = [answer for message in messages for answer in message.answers]
         if visits_all and self.lease is None:
             answers += visit_left_over(write, state, {answer.bucket for answer in answers})
@@ -130,9 +133,9 @@ class BatchWrite:
         is_exchanged = is_dynamic or bool(self.order_by)
         if is_exchanged:
             sender = Sender(table=self.table, task_count=self.task_count)
-            given = rows_by_bucket(rows, sender, order_by=self.order_by)
+            given = rows_by_bucket(rows, sender, order_by=self.order_by, projector=self.projector)
         else:
-            given = project_rows(rows, self.table.schema, table_name=self.table.name)
+            given = self.projector.project(rows, self.table.schema, table_name=self.table.name)
         write = FilesWrite(
             table=self.table,
             first_sequence=first_sequence,

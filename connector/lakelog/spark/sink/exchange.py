@@ -11,13 +11,14 @@ anything of it is logged.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
 from lakelog.common.arrow import pieces_of
 from lakelog.common.errors import InvalidRequestError, LakelogError
@@ -41,7 +42,14 @@ BLOCKS = pa.schema(
         pa.field("block", pa.binary(), nullable=False),
     ]
 )
-BLOCKS_SQL = f"{TASK_COLUMN} INT, bucket INT, place BIGINT, block BINARY"
+BLOCKS_TYPE = StructType(
+    [
+        StructField(TASK_COLUMN, IntegerType(), nullable=False),
+        StructField("bucket", IntegerType(), nullable=False),
+        StructField("place", LongType(), nullable=False),
+        StructField("block", BinaryType(), nullable=False),
+    ]
+)
 
 PIECE_BYTES = 64 << 20  # size of the rows that are split at a time
 BLOCK_BYTES = 256 << 10  # small: Spark joins up to 2,000 of them in one Arrow batch
@@ -68,22 +76,26 @@ class Sender:
         try:
             yield from self.blocks(batches, task_number())
         except ANSWERED as error:
-            answer = pickle.dumps(error)
-            everyone = range(self.task_count)
-            yield _blocks([(task, _NO_BUCKET, 0, answer) for task in everyone])
+            written = _Blocks()
+            for task in range(self.task_count):
+                written.output.write(pickle.dumps(error))
+                written.end_block(task, _NO_BUCKET, 0)
+            yield written.batch()
 
     def blocks(self, batches: Iterable[pa.RecordBatch], task: int) -> Iterator[pa.RecordBatch]:
         """The blocks of the rows of the task with this number. Raises InvalidRequestError."""
         place = task * PLACES_PER_TASK
         for piece in pieces_of(batches, PIECE_BYTES):
             rows = self._checked(piece)
-            made = []
+            written = _Blocks()
             for bucket, part in split_by_bucket(rows, self._buckets(rows)):
                 self._check_records(part)
                 for block in _cut(part, BLOCK_BYTES):
-                    made.append((bucket % self.task_count, bucket, place, _to_bytes(block)))
+                    with pa.ipc.new_stream(written.output, block.schema) as stream:
+                        stream.write_table(block)
+                    written.end_block(bucket % self.task_count, bucket, place)
                     place += 1
-            yield _blocks(made)
+            yield written.batch()
 
     def _checked(self, piece: pa.Table) -> pa.Table:
         schema = self.table.schema
@@ -182,14 +194,26 @@ def _cut(rows: pa.Table, size_bytes: int) -> Iterator[pa.Table]:
         yield rows.slice(start, step)
 
 
-def _to_bytes(rows: pa.Table) -> memoryview:
-    output = pa.BufferOutputStream()
-    with pa.ipc.new_stream(output, rows.schema) as stream:
-        stream.write_table(rows)
-    return memoryview(output.getvalue())
+class _Blocks:
+    """Blocks that are written one after the other into the memory of one Arrow array, `output`.
 
+    An array made of a list of blocks would copy each several times: 85 ms of processor time for 200,000 rows, 3 so.
+    """
 
-def _blocks(made: Sequence[tuple[int, int, int, bytes | memoryview]]) -> pa.RecordBatch:
-    columns = zip(*made, strict=True)
-    arrays = [pa.array(list(values), field.type) for values, field in zip(columns, BLOCKS, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=BLOCKS)
+    def __init__(self) -> None:
+        self.output = pa.BufferOutputStream()
+        self._ends = [0]
+        self._places: list[tuple[int, int, int]] = []
+
+    def end_block(self, task: int, bucket: int, place: int) -> None:
+        """What was written since the last one is a block."""
+        self._ends.append(self.output.tell())
+        self._places.append((task, bucket, place))
+
+    def batch(self) -> pa.RecordBatch:
+        """All blocks. Nothing more is written then."""
+        ends = pa.py_buffer(np.array(self._ends, np.int32))
+        blocks = pa.Array.from_buffers(pa.binary(), len(self._places), [None, ends, self.output.getvalue()])
+        columns = list(zip(*self._places, strict=True)) or [()] * 3
+        arrays = [pa.array(list(values), field.type) for values, field in zip(columns, BLOCKS, strict=False)]
+        return pa.RecordBatch.from_arrays([*arrays, blocks], schema=BLOCKS)

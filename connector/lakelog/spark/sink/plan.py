@@ -12,10 +12,10 @@ from pyspark.sql import functions as sf
 
 from lakelog.catalog.columns.written_ddl import quoted_name
 from lakelog.spark.failures import error_of
-from lakelog.spark.projection import project_rows, refused_row_error
-from lakelog.spark.sink.exchange import BLOCKS_SQL, SORT_PREFIX, TASK_COLUMN, Sender
+from lakelog.spark.projection import Projector, refused_row_error
+from lakelog.spark.sink.exchange import BLOCKS_TYPE, SORT_PREFIX, TASK_COLUMN, Sender
 from lakelog.spark.sink.task import TaskMessage, parse_messages
-from lakelog.spark.worker import MESSAGE_COLUMN
+from lakelog.spark.worker import MESSAGE_TYPE
 
 logger = logging.getLogger("lakelog.spark")
 
@@ -27,14 +27,14 @@ ROWS_PER_BATCH_MAX = 2000
 NO_LIMIT = str((1 << 31) - 1)
 
 
-def rows_by_bucket(rows: DataFrame, sender: Sender, *, order_by: Sequence[str]) -> DataFrame:
+def rows_by_bucket(rows: DataFrame, sender: Sender, *, order_by: Sequence[str], projector: Projector) -> DataFrame:
     """Checked rows, with every bucket in the task that owns it, as blocks that keep the order of the rows.
 
     The columns `order_by` come before the rows' own order.
     """
     order = [sf.col(quoted_name(name)).alias(f"{SORT_PREFIX}{at}") for at, name in enumerate(order_by)]
-    checked = project_rows(rows, sender.table.schema, table_name=sender.table.name, extra=order)
-    return checked.mapInArrow(sender, BLOCKS_SQL).repartitionById(sender.task_count, sf.col(TASK_COLUMN))
+    checked = projector.project(rows, sender.table.schema, table_name=sender.table.name, extra=order)
+    return checked.mapInArrow(sender, BLOCKS_TYPE).repartitionById(sender.task_count, sf.col(TASK_COLUMN))
 
 
 def run_tasks(rows: DataFrame, body: Body) -> list[TaskMessage]:
@@ -49,7 +49,7 @@ def run_messages(rows: DataFrame, body: Body) -> list[bytes]:
     """
     try:
         with batches_cut_by_rows(rows.sparkSession):
-            messages = rows.mapInArrow(body, f"{MESSAGE_COLUMN} BINARY").collect()
+            messages = rows.mapInArrow(body, MESSAGE_TYPE).collect()
     except Exception as error:
         ours = refused_row_error(error) or error_of(error)
         if ours is None:

@@ -105,6 +105,7 @@ def plan_write(run: BatchRun) -> None:
         is_settled_later=sink.is_settled_later,
         has_read_on=lineage is not None and has_moved(lineage),
         lease=run.lease,
+        projector=sink.projector,
     )
 
 

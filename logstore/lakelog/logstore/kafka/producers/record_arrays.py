@@ -74,9 +74,7 @@ def batch_function() -> BatchFunction:
     return _Librdkafka(library).produce
 
 
-def produce_objects(
-    producer: Producer, topic: str, partition: int, keys: pl.Series | None, values: pl.Series
-) -> None:
+def produce_objects(producer: Producer, topic: str, partition: int, keys: pl.Series | None, values: pl.Series) -> None:
     """The same with confluent-kafka's own batch call, see `BatchFunction`."""
     objects = [None] * len(values) if keys is None else keys.to_list()
     messages: list[dict[str, Any]] = [
@@ -90,8 +88,8 @@ def produce_objects(
 def _loaded_library() -> ctypes.CDLL | None:
     """The library that confluent-kafka uses, where its objects are known to have the expected form."""
     is_tried = _TRIED_VERSIONS[0] <= _version(metadata.version("confluent-kafka")) < _TRIED_VERSIONS[1]
-    has_usual_objects = platform.python_implementation() == "CPython" and not sysconfig.get_config_var("Py_GIL_DISABLED")
-    if not is_tried or not has_usual_objects or sys.byteorder != "little" or ctypes.sizeof(ctypes.c_void_p) != 8:
+    is_other_python = platform.python_implementation() != "CPython" or sysconfig.get_config_var("Py_GIL_DISABLED")
+    if not is_tried or is_other_python or sys.byteorder != "little" or ctypes.sizeof(ctypes.c_void_p) != 8:
         return None
     packages = Path(confluent_kafka.__file__).parents[1]
     found = [path for pattern in _LIBRARIES for path in packages.glob(pattern)]
@@ -159,7 +157,7 @@ def _chunks(column: pl.Series) -> Iterator[pl.Series]:
 def _addresses_of_chunk(chunk: pl.Series) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
     """Those of an Arrow array of binary views (Arrow's columnar format, "Variable-size Binary View Layout")."""
     array = chunk.to_arrow(compat_level=pl.CompatLevel.newest())
-    validity, views_buffer, *data = array.buffers()
+    _validity, views_buffer, *data = array.buffers()
     views = np.frombuffer(views_buffer, _VIEW, len(array), array.offset * _VIEW.itemsize)
     first = views_buffer.address + array.offset * _VIEW.itemsize
     inline = np.uint64(first) + np.arange(len(views), dtype=np.uint64) * np.uint64(_VIEW.itemsize) + np.uint64(4)
