@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 import lakelog.common.allocation  # noqa: F401  # before pyarrow, as in programs that sort their imports
+from benchmarks.measuring import Measure, measured
 from benchmarks.upsert_data import KEY, SCHEMA, SPARK_SCHEMA
 from lakelog.catalog import Catalog, Table
 from lakelog.spark import write_stream
@@ -69,15 +70,31 @@ class LakelogRun:
         return self.catalog.create_table(self.name, schema=SCHEMA, primary_keys=[KEY], options=options)
 
     def upsert(self, source: Path) -> None:
-        """Write all files of a folder, one micro-batch each."""
-        _finish(
-            write_stream(
-                file_stream(self.session, source),
-                self.name,
-                catalog=self.catalog,
-                checkpoint_location=self.work / f"checkpoint-{source.name}",
-                available_now=True,
-            )
+        """Write all files of a folder, one micro-batch each, in a stream that ends, with the merge at its end."""
+        _finish(self._start(source, available_now=True))
+
+    def upsert_in_running_stream(self, source: Path) -> Measure:
+        """The same in a stream that goes on: from its start until the last file is committed.
+
+        Compaction runs beside it; what of it runs then still ends behind the measure.
+        """
+        queries: list[StreamingQuery] = []
+
+        def run() -> None:
+            queries.append(self._start(source, available_now=False))
+            queries[0].processAllAvailable()
+
+        measure = measured(run)
+        queries[0].stop()
+        return measure
+
+    def _start(self, source: Path, *, available_now: bool) -> StreamingQuery:
+        return write_stream(
+            file_stream(self.session, source),
+            self.name,
+            catalog=self.catalog,
+            checkpoint_location=self.work / f"checkpoint-{source.name}",
+            available_now=available_now,
         )
 
     @property

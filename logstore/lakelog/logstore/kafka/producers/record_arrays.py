@@ -111,6 +111,8 @@ class _Librdkafka:
         self._topic_new = library.rd_kafka_topic_new
         self._topic_new.restype = ctypes.c_void_p
         self._topic_new.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+        self._last_error = library.rd_kafka_last_error
+        self._last_error.restype = ctypes.c_int
         self._topic_destroy = library.rd_kafka_topic_destroy
         self._topic_destroy.restype = None
         self._topic_destroy.argtypes = (ctypes.c_void_p,)
@@ -130,7 +132,7 @@ class _Librdkafka:
         handle = ctypes.c_void_p.from_address(id(producer) + object.__basicsize__)
         known_topic = self._topic_new(handle, topic.encode(), None)  # the client's own, counted once more
         if not known_topic:
-            raise KafkaException(KafkaError(KafkaError._UNKNOWN_TOPIC))
+            raise KafkaException(KafkaError(self._last_error()))
         try:
             count = self._produce_batch(known_topic, partition, _COPY, messages.ctypes.data, len(messages))
         finally:
