@@ -62,7 +62,7 @@ def test_records_of_all_sizes_arrive_as_they_are(
 
 
 def test_several_threads_send_to_their_own_partitions(bootstrap_servers: str, topic: LogTopic) -> None:
-    def send(number: int) -> list[tuple[bytes, int]]:
+    def send(number: int) -> list[bytes | None]:
         with topic.producer(f"owner-{number}", number) as producer:
             for part in range(5):
                 texts = [f"{number}-{part}-{place}" for place in range(20_000)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterator
 from importlib import metadata
 
 import confluent_kafka
@@ -46,7 +47,7 @@ def test_values_that_polars_has_joined_are_at_their_addresses(texts: list[str]) 
 
 
 @pytest.fixture
-def forgotten(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+def forgotten(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     """The way is chosen anew, in this test and after it."""
     batch_function.cache_clear()
     yield monkeypatch
