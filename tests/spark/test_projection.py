@@ -14,7 +14,7 @@ from pyspark.sql import types as spark_types
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.types import DataField, array_of, parse_type
 from lakelog.filestore.schema.schema import TableSchema
-from lakelog.spark.projection import check_is_projected, check_schema, project_rows, refused_row_error
+from lakelog.spark.projection import Projector, check_is_projected, check_schema, project_rows, refused_row_error
 
 
 def schema_of(**columns: str) -> TableSchema:
@@ -61,7 +61,7 @@ def test_a_value_that_fits_is_converted(
         (200, "BIGINT", "TINYINT", "is TINYINT, which cannot hold 200"),
         (1000, "INT", "DECIMAL(5, 2)", r"is DECIMAL\(5, 2\), which cannot hold 1000"),
         (Decimal("1.005"), "DECIMAL(6, 3)", "DECIMAL(5, 2)", r"cannot hold 1\.005"),
-        (None, "STRING", "STRING NOT NULL", "is NOT NULL, but a row has a null"),
+        (None, "INT", "BIGINT NOT NULL", "is NOT NULL, but a row has a null"),
         ("üüüü", "STRING", "VARCHAR(3)", r"is VARCHAR\(3\), but a row has 4 characters"),
         (bytearray(b"1234"), "BINARY", "VARBINARY(3)", "has 4 bytes"),
         (datetime(1960, 1, 1, 0, 0, 0, 1), "TIMESTAMP", "TIMESTAMP(3) WITH LOCAL TIME ZONE", "cannot hold 1960"),
@@ -120,6 +120,37 @@ def test_a_null_key_is_named_by_its_row(spark: SparkSession) -> None:
         project_rows(rows, table, table_name="db.t").collect()
     refused = refused_row_error(caught.value)
     assert str(refused).endswith("""but a row has a null; the row begins with {"k":null,"name":"b\\n","c0":"7"}""")
+
+
+@pytest.mark.parametrize(
+    ("ddl", "is_copied"),
+    [
+        ("k INT, v STRING, at TIMESTAMP", False),
+        ("K INT, v STRING, at TIMESTAMP", True),
+        ("v STRING, k INT, at TIMESTAMP", True),
+        ("k SMALLINT, v STRING, at TIMESTAMP", True),
+        ("k INT, v STRING, at TIMESTAMP, _row_kind STRING", True),
+    ],
+)
+def test_rows_in_the_form_of_the_table_are_not_copied(spark: SparkSession, ddl: str, is_copied: bool) -> None:
+    table = schema_of(k="INT NOT NULL", v="STRING", at="TIMESTAMP(6) WITH LOCAL TIME ZONE")
+    rows = spark.createDataFrame([], ddl)
+    assert (project_rows(rows, table, table_name="db.t") is not rows) == is_copied
+
+
+@pytest.mark.parametrize("kind", ["VARCHAR(3)", "CHAR(3)", "VARBINARY(3)"])
+def test_rows_whose_values_have_rules_are_looked_at(spark: SparkSession, kind: str) -> None:
+    table = schema_of(k="INT NOT NULL", v=kind)
+    rows = spark.createDataFrame([], f"k INT, v {'BINARY' if 'BINARY' in kind else 'STRING'}")
+    assert project_rows(rows, table, table_name="db.t") is not rows
+
+
+def test_a_projector_makes_new_expressions_for_other_columns(spark: SparkSession) -> None:
+    table = schema_of(k="INT NOT NULL", v="BIGINT")
+    projector = Projector()
+    for ddl, expected in (("k INT, v INT", 1), ("k INT, v INT", 1), ("v INT, k INT", 2), ("k INT, v BIGINT", 1)):
+        rows = spark.createDataFrame([(1, 2)], ddl)
+        assert projector.project(rows, table, table_name="db.t").collect()[0][0] == expected
 
 
 def test_another_error_is_not_mistaken_for_a_refused_row() -> None:

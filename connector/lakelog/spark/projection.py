@@ -87,7 +87,7 @@ class Projector:
 
     def __init__(self) -> None:
         self._made_for: tuple[object, ...] = ()
-        self._columns: Sequence[Column] = ()
+        self._columns: Sequence[Column] | None = None
 
     def project(
         self, rows: DataFrame, table: TableSchema, *, table_name: str, extra: Sequence[Column] = ()
@@ -98,18 +98,24 @@ class Projector:
         if made_for != self._made_for:
             self._columns = _projected(rows.schema, table, table_name)
             self._made_for = made_for
-        return rows.select(*self._columns, *extra)
+        if self._columns is None and not extra:
+            return rows
+        return rows.select(*(rows.columns if self._columns is None else self._columns), *extra)
 
 
 def project_rows(rows: DataFrame, table: TableSchema, *, table_name: str, extra: Sequence[Column] = ()) -> DataFrame:
     """The table's columns, checked and converted, then `_row_kind` as a TINYINT if the rows have it, then `extra`.
 
-    A column that the rows lack is null. The rows have passed `check_schema`.
+    A column that the rows lack is null. The rows have passed `check_schema`. Rows whose columns and types are the
+    table's stay as they are, since Spark would copy each: `validate_rows` then finds nulls in NOT NULL columns.
     """
     return Projector().project(rows, table, table_name=table_name, extra=extra)
 
 
-def _projected(rows: spark.StructType, table: TableSchema, table_name: str) -> list[Column]:
+def _projected(rows: spark.StructType, table: TableSchema, table_name: str) -> list[Column] | None:
+    """The columns to select; None if all of them would be selected as they are."""
+    if _are_of(rows, table):
+        return None
     name_of = names_of(table)
     given = {field.name: field for field in rows.fields}
     found = {name_of(name): field for name, field in given.items()} | given
@@ -118,6 +124,14 @@ def _projected(rows: spark.StructType, table: TableSchema, table_name: str) -> l
     if ROW_KIND_COLUMN in given:
         columns.append(_row_kind(table_name))
     return columns
+
+
+def _are_of(rows: spark.StructType, table: TableSchema) -> bool:
+    """Whether rows have the table's columns in its order and types, whose values Spark need not look at."""
+    return rows.names == list(table.field_names) and all(
+        found.dataType == to_spark_type(field.type, name=field.name) and not _has_rules(field)
+        for found, field in zip(rows.fields, table.fields, strict=True)
+    )
 
 
 def refused_row_error(error: Exception) -> InvalidRequestError | None:
@@ -157,6 +171,14 @@ def _checked(
     for is_bad, text in problems:
         column = sf.when(is_bad, sf.raise_error(sf.concat(sf.lit(_MARK), text))).otherwise(column)
     return column.alias(field.name)
+
+
+def _has_rules(field: DataField) -> bool:
+    """Whether a value of the right type may be wrong, see `_value_problems`."""
+    kind = field.type
+    is_time = kind.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
+    has_length = kind.length is not None and kind.length != MAX_LENGTH
+    return has_length or (is_time and (kind.precision or 0) in _MICROS)
 
 
 def _value_problems(given: Column, field: DataField, where: str) -> list[tuple[Column, Column]]:

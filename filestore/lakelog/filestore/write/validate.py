@@ -7,6 +7,7 @@ import pyarrow.compute as pc
 
 from lakelog.common.arrow import misplaced_null, to_arrow_field, wide_decimal
 from lakelog.common.errors import InvalidRequestError
+from lakelog.common.quoting import shown
 from lakelog.common.types import MAX_LENGTH, DataField, DataType, TypeRoot
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.write.columns import places_of_columns
@@ -20,6 +21,7 @@ _FAMILIES = (
     (pa.types.is_date, (pa.types.is_date,)),
     (pa.types.is_time, (pa.types.is_time,)),
 )
+_SHOWN_COLUMNS = 6  # of a row that is refused
 _LONG_DIGITS = 20  # digits of the largest 64-bit number
 
 
@@ -38,7 +40,7 @@ def validate_rows(schema: TableSchema, rows: pa.Table, *, table_name: str, rows_
             columns.append(pa.chunked_array([pa.nulls(rows.num_rows, to_arrow_field(field).type)]))
             continue
         values = converted(rows.column(place), field, table_name)
-        _check_nulls(values, field, table_name, rows_before, is_key=field.name in keys)
+        _check_nulls(values, field, table_name, rows, rows_before, is_key=field.name in keys)
         _check_lengths(values, field, table_name, rows_before)
         columns.append(values)
     return pa.Table.from_arrays(columns, schema=schema.arrow_schema)
@@ -113,13 +115,15 @@ def _is_nested_convertible(given: pa.DataType, wanted: pa.DataType) -> bool:
     return False
 
 
-def _check_nulls(values: pa.ChunkedArray, field: DataField, table_name: str, rows_before: int, *, is_key: bool) -> None:
+def _check_nulls(
+    values: pa.ChunkedArray, field: DataField, table_name: str, rows: pa.Table, rows_before: int, *, is_key: bool
+) -> None:
     if values.null_count and (is_key or not field.type.nullable):
         what = "a primary key column" if is_key else "NOT NULL"
-        first = rows_before + pc.index(values.is_null(), True).as_py()
+        first = pc.index(values.is_null(), True).as_py()
         raise InvalidRequestError(
             f"table {table_name}, column {field.name!r} is {what}, but {values.null_count} row(s) have a null, "
-            f"the first is row {first}"
+            f"the first is row {rows_before + first}, which begins with {_shown(rows, first)}"
         )
     place = misplaced_null(values, field.type)
     if place is not None:
@@ -127,6 +131,13 @@ def _check_nulls(values: pa.ChunkedArray, field: DataField, table_name: str, row
             f"table {table_name}, column {field.name!r} has nulls at {field.name}{place}, which is NOT NULL; its type "
             f"is {field.type}"
         )
+
+
+def _shown(rows: pa.Table, number: int) -> str:
+    """The first columns of a row, for an error."""
+    names = rows.column_names[:_SHOWN_COLUMNS]
+    (row,) = rows.select(names).slice(number, 1).to_pylist()
+    return ", ".join(f"{shown(name)}: {shown(row[name])}" for name in names)
 
 
 def _check_lengths(values: pa.ChunkedArray, field: DataField, table_name: str, rows_before: int) -> None:
