@@ -27,6 +27,7 @@ from lakelog.common.errors import CorruptDataError, InvalidRequestError, Unsuppo
 from lakelog.common.options import Option
 from lakelog.filestore.io.fileio import FileEntry, FileIO, OutputFile
 from lakelog.filestore.io.folders import FolderStore
+from lakelog.filestore.io.network import calls_at_once, open_known
 from lakelog.filestore.io.path_forms import has_control, is_below, is_local, plain_path, shown_path
 from lakelog.filestore.options.parsing import parse_names
 
@@ -119,6 +120,16 @@ class BoundedFileIO:
         """Open for random reads."""
         self.check_readable(path)
         return self.inner.open_input(path)
+
+    @property
+    def calls_at_once(self) -> int:
+        """That of `inner`."""
+        return calls_at_once(self.inner)
+
+    def open_known(self, path: str, size_bytes: int) -> pa.NativeFile:
+        """Open a file of a known size for random reads, without a request if `inner` can."""
+        self.check_readable(path)
+        return open_known(self.inner, path, size_bytes)
 
     def open_output(self, path: str) -> OutputFile:
         """Open a new file for writing."""

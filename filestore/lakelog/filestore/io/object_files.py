@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import obstore
 import pyarrow as pa
 from obstore.store import S3Store
@@ -17,14 +19,24 @@ PARTS_AT_ONCE = 4
 
 def open_object(store: S3Store, key: str, path: str) -> RangeReader:
     """Open an object; fetches its end. This and the reader's reads raise NotFoundError and UnavailableError."""
+    with errors_named(path):
+        size, tail = _tail(store, key)
+    return RangeReader(size, tail, _fetching(store, key, path))
+
+
+def open_known_object(store: S3Store, key: str, path: str, size_bytes: int) -> RangeReader:
+    """Open an object of a known size; fetches nothing. The reader's reads raise NotFoundError and UnavailableError."""
+    return RangeReader(size_bytes, NOTHING, _fetching(store, key, path))
+
+
+def _fetching(store: S3Store, key: str, path: str) -> Callable[[int, int], pa.Buffer]:
+    """The function that fetches the bytes of an object from a start to an end."""
 
     def fetch(start: int, end: int) -> pa.Buffer:
         with errors_named(path):
             return pa.py_buffer(obstore.get_range(store, key, start=start, end=end))
 
-    with errors_named(path):
-        size, tail = _tail(store, key)
-    return RangeReader(size, tail, fetch)
+    return fetch
 
 
 def _tail(store: S3Store, key: str) -> tuple[int, pa.Buffer]:
