@@ -9,8 +9,8 @@ Tables have a primary key and 4 buckets, and a compaction is looked for after ea
 writes 10 rows to each bucket and commits them, `commit_step` commits files that are written; `stream` is the driver and
 the task of a batch of a stream, without Spark. Reads are of a table with 200,000 compacted rows and 5 young files in
 each bucket: `plan` and `read` by an open handle, `lookup` opens the table and finds a row by its key in a process that
-has done so before, for another key, `lookup_open` by an open handle, `lookup_catalog` by a catalog, `lookup_cold` in a
-new process.
+has done so before, for another key, `lookup_open` by an open handle, `lookup_young` so for a key that is in the young
+files, `lookup_catalog` by a catalog, `lookup_cold` in a new process, from the moment that it has loaded its libraries.
 """
 
 from __future__ import annotations
@@ -53,13 +53,16 @@ SCHEMA = pa.schema(
 # Compactions are looked for after each commit, and none is due while the benchmark runs.
 OPTIONS = {"bucket": "4", "num-sorted-run.compaction-trigger": "100000", "num-sorted-run.stop-trigger": "100001"}
 COLD = """
-import json, sys
+import json, sys, time
+import obstore, polars, pyarrow.parquet
 from lakelog.filestore.table import FileStoreTable
 path, options, key = json.loads(sys.argv[1])
+begun = time.monotonic()
 found = FileStoreTable.open(path, options=options).to_arrow(where=f"id = {key}").num_rows
+print(time.monotonic() - begun)
 sys.exit(0 if found == 1 else f"the key {key} has {found} rows")
 """
-Action = Callable[[], None]
+Action = Callable[[], float | None]  # an action that is timed elsewhere gives its seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +106,9 @@ class Keys:
         self._rows = rows
         self._rng = np.random.default_rng(3)
 
-    def next(self) -> int:
-        """One key."""
-        return int(self._rng.integers(0, self._rows))
+    def next(self, first: int = BATCH_ROWS, end: int | None = None) -> int:
+        """One key; by default one that is not in young files."""
+        return int(self._rng.integers(first, self._rows if end is None else end))
 
 
 def check_one(found: pa.Table, key: int) -> None:
@@ -140,19 +143,20 @@ def reads(place: Place) -> dict[str, Callable[[], Action]]:
     """The actions that read."""
     table, keys = place.opened("read"), Keys(place.rows)
 
-    def lookup(opened: Callable[[], FileStoreTable | Table]) -> Action:
-        key = keys.next()
+    def lookup(opened: Callable[[], FileStoreTable | Table], *, end: int | None = None) -> Action:
+        key = keys.next() if end is None else keys.next(0, end)
         return lambda: check_one(opened().to_arrow(where=f"id = {key}"), key)
 
     def cold() -> Action:
-        given = json.dumps([table.path, dict(place.options), keys.next()])
-        return lambda: _done(subprocess.run([sys.executable, "-c", COLD, given], check=True))
+        command = [sys.executable, "-c", COLD, json.dumps([table.path, dict(place.options), keys.next()])]
+        return lambda: float(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
 
     return {
         "plan": lambda: lambda: _done(table.planned()),
         "read": lambda: lambda: _check_count(table.to_arrow(columns=["id"]).num_rows, place.rows),
         "lookup": lambda: lookup(lambda: place.opened("read")),
         "lookup_open": lambda: lookup(lambda: table),
+        "lookup_young": lambda: lookup(lambda: table, end=BATCH_ROWS),
         "lookup_catalog": lambda: lookup(lambda: Catalog(place.warehouse, options=place.options).load_table("db.read")),
         "lookup_cold": cold,
     }
@@ -191,8 +195,9 @@ def timed(proxy: S3Proxy, action: Action, delay_seconds: float) -> tuple[float, 
     proxy.requests.clear()
     with delayed(proxy, delay_seconds):
         begun = time.monotonic()
-        action()
-        lasted = time.monotonic() - begun
+        lasted = action()
+        if lasted is None:
+            lasted = time.monotonic() - begun
     return lasted, sorted(proxy.requests, key=lambda one: one.started_seconds)
 
 

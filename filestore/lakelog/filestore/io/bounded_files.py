@@ -27,8 +27,8 @@ from lakelog.common.errors import CorruptDataError, InvalidRequestError, Unsuppo
 from lakelog.common.options import Option
 from lakelog.filestore.io.fileio import FileEntry, FileIO, OutputFile
 from lakelog.filestore.io.folders import FolderStore
-from lakelog.filestore.io.network import calls_at_once, open_known
-from lakelog.filestore.io.path_forms import has_control, is_below, is_local, plain_path, shown_path
+from lakelog.filestore.io.network import NetworkStore, calls_at_once, open_known
+from lakelog.filestore.io.path_forms import as_s3, has_control, is_below, is_local, plain_path, scheme_of, shown_path
 from lakelog.filestore.options.parsing import parse_names
 
 _NO_PLACES: tuple[str, ...] = ()
@@ -130,6 +130,12 @@ class BoundedFileIO:
         """Open a file of a known size for random reads, without a request if `inner` can."""
         self.check_readable(path)
         return open_known(self.inner, path, size_bytes)
+
+    def fetch_end(self, path: str, *, start: int, size_bytes: int) -> None:
+        """Fetch the bytes of a file from `start` on, for the next `open_known`."""
+        self.check_readable(path)
+        if isinstance(self.inner, NetworkStore):
+            self.inner.fetch_end(path, start=start, size_bytes=size_bytes)
 
     def open_output(self, path: str) -> OutputFile:
         """Open a new file for writing."""
@@ -239,13 +245,13 @@ class BoundedFileIO:
             real = os.path.realpath(path)
             is_allowed = any(is_below(real, os.path.realpath(place)) for place in self._local_places())
         else:
-            is_allowed = any(is_below(_url(path), _url(place)) for place in self.places)
+            is_allowed = any(is_below(as_s3(path), as_s3(place)) for place in self.places)
         if not is_allowed:
             raise InvalidRequestError(
                 f"the table at {self.root} names the file {shown_path(path)}, which is outside of its folder; to read "
                 f"it, allow the folder that it is in: {_how_to_allow()}"
             )
-        if _scheme(path) != _scheme(self.root):
+        if scheme_of(path) != scheme_of(self.root):
             raise UnsupportedError(
                 f"the table at {self.root} has the file {path} in another store, which is not supported; copy the "
                 "rows with the engine that wrote them"
@@ -283,14 +289,6 @@ def external_places(options: Mapping[str, str]) -> tuple[str, ...]:
 
 def _how_to_allow() -> str:
     return f"options={{'{EXTERNAL_PATHS.key}': '/folder'}} where the table is opened, or the variable {VARIABLE}"
-
-
-def _scheme(path: str) -> str:
-    return _url(path).partition("://")[0] if not is_local(path) else ""
-
-
-def _url(path: str) -> str:
-    return f"s3://{path[6:]}" if path.startswith("s3a://") else path
 
 
 def _from_metadata(parts: list[str]) -> list[str]:

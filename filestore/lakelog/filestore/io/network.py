@@ -6,9 +6,12 @@ other, in the given order: there a thread would take longer than the call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, runtime_checkable  # Any: of results that nobody reads
+
+from lakelog.common.errors import CorruptDataError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,6 +35,10 @@ class NetworkStore(Protocol):
 
     def open_known(self, path: str, size_bytes: int) -> pa.NativeFile:
         """Open a file of a known size for random reads, without a request: the first read may raise NotFoundError."""
+        ...
+
+    def fetch_end(self, path: str, *, start: int, size_bytes: int) -> None:
+        """Fetch the bytes of a file from `start` on, for the next `open_known`. Raises NotFoundError."""
         ...
 
 
@@ -63,6 +70,62 @@ def both(file_io: FileIO, first: Callable[[], First], second: Callable[[], Secon
         return found, beside.result()
 
 
+def fetched_ahead(
+    file_io: FileIO, items: Sequence[Item], fetch: Callable[[Item], object], *, is_held: Callable[[Item], bool]
+) -> Iterator[Item]:
+    """The items in their order; in a store behind a network `fetch` is called ahead, for several items at once.
+
+    It is to put what it has fetched into a cache, and is called for items for which `is_held` is False. Raises as
+    `map_at_once`.
+    """
+    count = calls_at_once(file_io)
+    for start in range(0, len(items), count):
+        window = items[start : start + count]
+        missing = [item for item in window if not is_held(item)] if count > 1 else []
+        if len(missing) > 1:
+            map_at_once(file_io, fetch, missing)
+        yield from window
+
+
+class CallsBeside:
+    """Calls that ask the store beside the caller's own work; a store of one call at a time makes each at once.
+
+    A context manager, which ends when all calls have ended.
+    """
+
+    def __init__(self, file_io: FileIO) -> None:
+        """Begin without calls."""
+        self._at_once = calls_at_once(file_io)
+        self._pool = ThreadPoolExecutor(self._at_once, "lakelog-store") if self._at_once > 1 else None
+        self._begun: deque[Future[Any]] = deque()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    def begin(self, call: Callable[[], Result]) -> Callable[[], Result]:
+        """Begin a call, and return the function that waits for its result, or raises its error.
+
+        Waits as long as many others have not ended.
+        """
+        if self._pool is None:
+            return self.done(call)
+        while len(self._begun) >= self._at_once:
+            wait([self._begun.popleft()])
+        future = self._pool.submit(call)
+        self._begun.append(future)
+        return future.result
+
+    @staticmethod
+    def done(call: Callable[[], Result]) -> Callable[[], Result]:
+        """Make a call now; the function that returns its result."""
+        result = call()
+        return lambda: result
+
+
 def open_known(file_io: FileIO, path: str, size_bytes: int) -> pa.NativeFile:
     """Open a file whose size is known, without a request if the store is behind a network.
 
@@ -71,3 +134,25 @@ def open_known(file_io: FileIO, path: str, size_bytes: int) -> pa.NativeFile:
     if isinstance(file_io, NetworkStore) and file_io.calls_at_once > 1:
         return file_io.open_known(path, size_bytes)
     return file_io.open_input(path)
+
+
+def fetch_ends(file_io: FileIO, ends: Sequence[tuple[str, int, int]]) -> None:
+    """Fetch the ends of files that are about to be opened by `open_known`, at once.
+
+    Each is given by its path, its first byte and the size of its file. Does nothing in stores of one call at a time.
+    Raises NotFoundError.
+    """
+    if isinstance(file_io, NetworkStore) and file_io.calls_at_once > 1 and len(ends) > 1:
+        store: NetworkStore = file_io
+        map_at_once(file_io, lambda end: store.fetch_end(end[0], start=end[1], size_bytes=end[2]), ends)
+
+
+def create_all(file_io: FileIO, files: Sequence[tuple[str, bytes]]) -> None:
+    """Create files with new names, each whole and durable; nothing that others read names them yet.
+
+    Raises CorruptDataError if one exists.
+    """
+    created = map_at_once(file_io, lambda file: file_io.create_new(*file), files)
+    for (path, _), is_new in zip(files, created, strict=True):
+        if not is_new:
+            raise CorruptDataError(f"{path} exists already, though its name has a new uuid")

@@ -90,3 +90,13 @@ def _expanded(text: str) -> str:
             f"{shown_path(text)} names the home of a user that this machine does not know; write the folder itself, or "
             f"'./{text}' for one of that name"
         ) from error
+
+
+def scheme_of(path: str) -> str:
+    """The scheme of a URL, `s3` for both names of it; empty for a local path."""
+    return as_s3(path).partition("://")[0] if not is_local(path) else ""
+
+
+def as_s3(path: str) -> str:
+    """A path with the scheme `s3` in place of `s3a`, which is the same."""
+    return f"s3://{path[6:]}" if path.startswith("s3a://") else path
