@@ -84,7 +84,7 @@ class CommitRequest:
     `takes_lost_state` the commit accepts that these were lost. An `operation` that Paimon lacks becomes a property too.
     `restores` is the snapshot whose live files the entries bring back: its indexes come back too, and the base
     manifests are joined, so that no file is deleted and added again in the manifests that a reader of the new snapshot
-    reads.
+    reads. `unsynced` are the paths of new files that are not durable yet: they are before the snapshot is created.
     """
 
     commit_user: str
@@ -99,6 +99,7 @@ class CommitRequest:
     operation: str | None = None
     takes_lost_state: bool = False
     restores: Snapshot | None = None
+    unsynced: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -407,7 +408,7 @@ class TableCommit:
         named = (*(manifest.file_name for manifest in (*base, *delta)), index or "")
         written = [base_list[0], delta_list[0], *(name for name in named if names.uuid in name)]
         changelog_list = _write_changelog(request, files, names, schema_id, written)
-        files.create_collected()
+        files.create_collected(unsynced=request.unsynced)
         return _Lists(base=base_list, delta=delta_list, changelog=changelog_list, index=index, written=written)
 
     def _check_files(self, request: CommitRequest, now_millis: int) -> None:

@@ -3,8 +3,8 @@
 Names are checked when they are parsed; this is the second guard, at the calls themselves, and the only one against
 links. A path below the table's folder may be a link to another path below it. A link or an external path that leads out
 of the table is followed only by reads, and only into folders that the user allows. Nothing is written or deleted there.
-The table's own folder is where the user says it is, whether it is reached through links or not. It is created only with
-the table's first schema: a write to a table that was renamed or dropped raises NotFoundError.
+The table's own folder is where the user says it is, also through links. It is created only with the table's first
+schema: a write to a table that was renamed or dropped raises NotFoundError.
 
 Reads and creations rely on a check of their folder for a second, so that a commit does not check each folder ten times;
 a deletion always checks. A link that another process creates between the check and the call is followed: the guard is
@@ -27,8 +27,17 @@ from lakelog.common.errors import CorruptDataError, InvalidRequestError, Unsuppo
 from lakelog.common.options import Option
 from lakelog.filestore.io.fileio import FileEntry, FileIO, OutputFile
 from lakelog.filestore.io.folders import FolderStore
-from lakelog.filestore.io.network import NetworkStore, calls_at_once, open_known
-from lakelog.filestore.io.path_forms import as_s3, has_control, is_below, is_local, plain_path, scheme_of, shown_path
+from lakelog.filestore.io.network import calls_at_once, create_all, fetch_end, open_known
+from lakelog.filestore.io.path_forms import (
+    as_s3,
+    has_control,
+    is_below,
+    is_local,
+    names_from_metadata,
+    plain_path,
+    scheme_of,
+    shown_path,
+)
 from lakelog.filestore.options.parsing import parse_names
 
 _NO_PLACES: tuple[str, ...] = ()
@@ -75,6 +84,14 @@ class BoundedFileIO:
         """Create the file; False when the name exists already, even as a link."""
         self._check_new(path)
         return self.inner.create_new(path, data)
+
+    def create_all(self, files: Sequence[tuple[str, bytes]], unsynced: Sequence[str]) -> None:
+        """Create files with new names, and make others durable."""
+        for path, _ in files:
+            self._check_new(path)
+        for path in unsynced:
+            self._check_own(path)
+        create_all(self.inner, files, unsynced=unsynced)
 
     def exists(self, path: str) -> bool:
         """True if the file exists, or a link of that name leads to one."""
@@ -134,8 +151,7 @@ class BoundedFileIO:
     def fetch_end(self, path: str, *, start: int, size_bytes: int) -> None:
         """Fetch the bytes of a file from `start` on, for the next `open_known`."""
         self.check_readable(path)
-        if isinstance(self.inner, NetworkStore):
-            self.inner.fetch_end(path, start=start, size_bytes=size_bytes)
+        fetch_end(self.inner, path, start=start, size_bytes=size_bytes)
 
     def open_output(self, path: str) -> OutputFile:
         """Open a new file for writing."""
@@ -160,7 +176,9 @@ class BoundedFileIO:
             self._remember(path, link)
         if link is not None:
             real = os.path.realpath(path)
-            if not self._is_own(real) and not any(is_below(real, os.path.realpath(at)) for at in self._local_places()):
+            if not self._is_own(real) and not any(
+                is_below(real, os.path.realpath(at)) for at in filter(is_local, self.places)
+            ):
                 raise self._led_out(link, real)
 
     def _check_new(self, path: str) -> None:
@@ -210,7 +228,7 @@ class BoundedFileIO:
         if not path.startswith(f"{self.root}/"):
             return None
         parts = path[len(self.root) + 1 :].split("/")
-        if not _NO_PARTS.isdisjoint(parts) or any(map(has_control, _from_metadata(parts))):
+        if not _NO_PARTS.isdisjoint(parts) or any(map(has_control, names_from_metadata(parts))):
             raise CorruptDataError(
                 f"{shown_path(path)} cannot be a file of the table at {self.root}: a name in its metadata is wrong; "
                 "restore its files from a copy"
@@ -231,9 +249,6 @@ class BoundedFileIO:
     def _is_own(self, real: str) -> bool:
         return is_below(real, os.path.realpath(self.root))
 
-    def _local_places(self) -> list[str]:
-        return [place for place in self.places if is_local(place)]
-
     def _check_external(self, path: str) -> None:
         is_odd = has_control(path) or (not is_local(path) and not {".", ".."}.isdisjoint(path.split("/")))
         if is_odd or (is_local(path) and not path.startswith("/")):
@@ -243,7 +258,7 @@ class BoundedFileIO:
             )
         if is_local(path):
             real = os.path.realpath(path)
-            is_allowed = any(is_below(real, os.path.realpath(place)) for place in self._local_places())
+            is_allowed = any(is_below(real, os.path.realpath(place)) for place in filter(is_local, self.places))
         else:
             is_allowed = any(is_below(as_s3(path), as_s3(place)) for place in self.places)
         if not is_allowed:
@@ -289,10 +304,3 @@ def external_places(options: Mapping[str, str]) -> tuple[str, ...]:
 
 def _how_to_allow() -> str:
     return f"options={{'{EXTERNAL_PATHS.key}': '/folder'}} where the table is opened, or the variable {VARIABLE}"
-
-
-def _from_metadata(parts: list[str]) -> list[str]:
-    """The names without the folder of a branch: its name is found by a listing, and another engine may have chosen
-    it."""
-    is_branch = len(parts) > 1 and parts[0] == "branch"
-    return parts[2:] if is_branch else parts

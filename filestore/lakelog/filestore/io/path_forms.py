@@ -100,3 +100,10 @@ def scheme_of(path: str) -> str:
 def as_s3(path: str) -> str:
     """A path with the scheme `s3` in place of `s3a`, which is the same."""
     return f"s3://{path[6:]}" if path.startswith("s3a://") else path
+
+
+def names_from_metadata(parts: list[str]) -> list[str]:
+    """The names without the folder of a branch: its name is found by a listing, and another engine may have chosen
+    it."""
+    is_branch = len(parts) > 1 and parts[0] == "branch"
+    return parts[2:] if is_branch else parts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from enum import Enum, auto
 
@@ -16,6 +16,7 @@ from lakelog.filestore.encoding.binary_row import deserialize_row, to_table
 from lakelog.filestore.index.hash_index import HashIndexChange
 from lakelog.filestore.index.index_manifest import hash_index
 from lakelog.filestore.io.network import CallsBeside, calls_at_once
+from lakelog.filestore.io.syncing import later_syncs
 from lakelog.filestore.metadata.manifests.data_file import SEQUENCE_MAX
 from lakelog.filestore.metadata.manifests.manifest import FileKind, ManifestEntry
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
@@ -121,6 +122,7 @@ class TableWrite:
         self._operation = operation or ("WRITE" if replaces is None else "OVERWRITE")
         self._user = str(uuid.uuid4())
         self._room = ROOM
+        self._unsynced: Sequence[str] = ()
         self.superseded: list[str] = []  # the paths of files to delete once the commit has succeeded
         self._base, self._written, self._hashes, self.look = self._begun(clock or CommitClock())
         if isinstance(replaces, PartitionFilter):
@@ -151,7 +153,7 @@ class TableWrite:
                 if look.snapshot is None:
                     check_same_table(table, None)
             except BaseException:
-                self.discard(self._paths(written, hashes))
+                self.discard(self._data_paths(written))  # it has no index files
                 raise
         if look.snapshot != known:
             table.commit_line.note_others(now)
@@ -191,6 +193,7 @@ class TableWrite:
             changelog=self._written.changelog,
             hashes=None if self._hashes is None else replace(self._hashes, replaced=replaced | self._hashes.replaced),
             operation=self._operation,
+            unsynced=self._unsynced,
         )
 
     @property
@@ -201,16 +204,12 @@ class TableWrite:
     @property
     def paths(self) -> list[str]:
         """The paths of all files that were written: data, changelog and index files."""
-        return self._paths(self._written, self._hashes)
+        indexes = () if self._hashes is None else self._hashes.files.values()
+        return [*self._data_paths(self._written), *(self._table.paths.index(file.file_name) for file in indexes)]
 
-    def _paths(self, written: WrittenRows, hashes: HashIndexChange | None) -> list[str]:
-        table = self._table
-        entries = [*written.entries, *written.changelog]
-        indexes = () if hashes is None else hashes.files.values()
-        return [
-            *(table.data_path(entry.bucket_id, entry.file) for entry in entries),
-            *(table.paths.index(file.file_name) for file in indexes),
-        ]
+    def _data_paths(self, written: WrittenRows) -> list[str]:
+        entries = (*written.entries, *written.changelog)
+        return [self._table.data_path(entry.bucket_id, entry.file) for entry in entries]
 
     def discard(self, paths: Iterable[str]) -> None:
         """Delete files that no snapshot names."""
@@ -236,7 +235,8 @@ class TableWrite:
         is_overwrite = self._replaces is not None
         assigner = bucket_assigner(self._table, None if is_overwrite else latest)
         live = self._table.live_files.of(latest)
-        written = self._write(self._first_sequence(live), assigner, before)
+        with later_syncs() as self._unsynced:
+            written = self._write(self._first_sequence(live), assigner, before)
         if assigner is None:
             return written, None
         hashes = assigner.write_index()

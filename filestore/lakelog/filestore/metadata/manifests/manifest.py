@@ -84,10 +84,10 @@ class ManifestFiles:
         """The same files, of which new ones are created later, by `create_collected`."""
         return replace(self, collected=[])
 
-    def create_collected(self) -> None:
-        """Create the files that were written since the last call, durably."""
-        if self.collected:
-            create_all(self.file_io, self.collected)
+    def create_collected(self, *, unsynced: Sequence[str] = ()) -> None:
+        """Create the files that were written since the last call, durably, and make the files `unsynced` durable."""
+        if self.collected is not None:
+            create_all(self.file_io, self.collected, unsynced=unsynced)
             self.collected.clear()
 
     def write(
