@@ -1,6 +1,6 @@
 """What other parts may import of filestore.io."""
 
-from lakelog.filestore.io.bounded_files import EXTERNAL_PATHS as EXTERNAL_PATHS
+from lakelog.filestore.io.path_forms import EXTERNAL_PATHS as EXTERNAL_PATHS
 from lakelog.filestore.io.bounded_files import BoundedFileIO as BoundedFileIO
 from lakelog.filestore.io.bounded_files import bounded_io as bounded_io
 from lakelog.filestore.io.fileio import FileEntry as FileEntry

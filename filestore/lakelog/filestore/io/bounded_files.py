@@ -18,44 +18,30 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, UnsupportedError
-from lakelog.common.options import Option
 from lakelog.filestore.io.fileio import FileEntry, FileIO, OutputFile
 from lakelog.filestore.io.folders import FolderStore
 from lakelog.filestore.io.network import calls_at_once, create_all, fetch_end, open_known
 from lakelog.filestore.io.path_forms import (
     as_s3,
     has_control,
+    how_to_allow,
     is_below,
     is_local,
     names_from_metadata,
-    plain_path,
     scheme_of,
     shown_path,
 )
-from lakelog.filestore.options.parsing import parse_names
 
-_NO_PLACES: tuple[str, ...] = ()
 _NO_PARTS = frozenset({"", ".", ".."})
 KNOWN_FOLDERS: dict[tuple[str, str], float] = {}  # (root, folder) -> until when it need not be checked again
 _KNOWN_MAX = 10_000
 _KNOWN_SECONDS = 1.0
-VARIABLE = "LAKELOG_EXTERNAL_PATHS"
-EXTERNAL_PATHS = Option(
-    key="lakelog.external-paths",
-    parse=parse_names,
-    default=_NO_PLACES,
-    doc="Folders outside of a table's own that its files may be read from, with commas: those of tables with external "
-    f"paths, and those that links in a table's folder lead to. The environment variable `{VARIABLE}` is the "
-    "same. Nothing is written or deleted there. Without it such a file is refused. It is given when a table is opened, "
-    "and never stored with a table.",
-    kind="folders with commas",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +250,7 @@ class BoundedFileIO:
         if not is_allowed:
             raise InvalidRequestError(
                 f"the table at {self.root} names the file {shown_path(path)}, which is outside of its folder; to read "
-                f"it, allow the folder that it is in: {_how_to_allow()}"
+                f"it, allow the folder that it is in: {how_to_allow()}"
             )
         if scheme_of(path) != scheme_of(self.root):
             raise UnsupportedError(
@@ -275,7 +261,7 @@ class BoundedFileIO:
     def _led_out(self, link: str, real: str) -> CorruptDataError:
         return CorruptDataError(
             f"{link} is a link that leads out of the table at {self.root}, to {real}; put the files themselves in its "
-            f"place. To read, and only read, what is there: {_how_to_allow()}"
+            f"place. To read, and only read, what is there: {how_to_allow()}"
         )
 
 
@@ -288,19 +274,3 @@ def bounded_io(file_io: FileIO, root: str, places: Sequence[str]) -> FileIO:
     if isinstance(file_io, FolderStore):
         file_io = file_io.rooted(root)
     return BoundedFileIO(file_io, root, tuple(places))
-
-
-def external_places(options: Mapping[str, str]) -> tuple[str, ...]:
-    """The folders that the options or the environment allow. Raises InvalidRequestError for one that is relative."""
-    given = [*EXTERNAL_PATHS.of(options), *parse_names(os.environ.get(VARIABLE, ""))]
-    places = [plain_path(place).rstrip("/") or "/" for place in given]
-    for place in places:
-        if is_local(place) and not place.startswith("/"):
-            raise InvalidRequestError(
-                f"{EXTERNAL_PATHS.key} or {VARIABLE} names {place!r}; expected absolute folders or URLs, with commas"
-            )
-    return tuple(dict.fromkeys(places))
-
-
-def _how_to_allow() -> str:
-    return f"options={{'{EXTERNAL_PATHS.key}': '/folder'}} where the table is opened, or the variable {VARIABLE}"
