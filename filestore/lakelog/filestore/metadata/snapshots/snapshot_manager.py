@@ -82,16 +82,22 @@ class SnapshotManager(TagReader):
 
     def _looked_up(self) -> Snapshot | None:
         """The newest snapshot, if the ids from the hint or the last seen one on have no gap; None to search."""
-        if self._seen is None:
-            hint = start = self._hint(self._paths.latest_hint)
-            found, has_next = (None, False) if start is None else self._with_next(start)
+        seen = self._seen
+        if seen is None or calls_at_once(self._file_io) <= 1:
+            hint = self._hint(self._paths.latest_hint)
+            if hint is None:
+                return None
+            start = max(hint, seen or hint)
+            found, has_next = self._with_next(start)
         else:
-            start = self._seen
             hint, (found, has_next) = both(
-                self._file_io, lambda: self._hint(self._paths.latest_hint), partial(self._with_next, start)
+                self._file_io, lambda: self._hint(self._paths.latest_hint), partial(self._with_next, seen)
             )
-        if hint is None or start is None or hint > start:
-            return None
+            if hint is None:
+                return None
+            start = max(hint, seen)
+            if start > seen:
+                found, has_next = self._with_next(start)
         for _ in range(_PROBES_MAX):
             if found is None or not has_next:
                 return found
