@@ -24,7 +24,7 @@ WARM = 5  # commits that are not measured
 SCHEMA = pa.schema(
     [pa.field(KEY, pa.int64(), nullable=False), pa.field("amount", pa.int64()), pa.field("word", pa.string())]
 )
-Write = Callable[[pa.Table], None]
+Write = Callable[[pa.Table], object]
 Count = Callable[[], int]
 
 

@@ -62,7 +62,7 @@ def run_peer(name: str, folder: Path, commits: int) -> Seconds:
     """Commits of a peer, in its environment."""
     python = ROOT / ".venvs" / PEERS[name][0] / "bin" / "python"
     script = Path(__file__).with_name("small_commit_peers.py")
-    command = [python, "-X", "faulthandler", script, name, str(folder), str(commits), str(ROWS)]
+    command: list[str | Path] = [python, "-X", "faulthandler", script, name, str(folder), str(commits), str(ROWS)]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True, cwd=folder)
     found = json.loads(done.stdout.splitlines()[-1])
     check_rows(found["rows"], commits, is_keyed=name in KEYED)

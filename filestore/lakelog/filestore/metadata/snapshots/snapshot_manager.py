@@ -50,10 +50,7 @@ class SnapshotManager(TagReader):
         self._parsed = None
 
     def latest(self) -> Snapshot | None:
-        """The newest snapshot, read now; None before the first commit.
-
-        The hint, the last snapshot that was seen and the one after it are read at once where that saves time.
-        """
+        """The newest snapshot, read now; None before the first commit."""
         found = self._looked_up()
         self._noted = self._searched() if found is None else found
         if found is not None:
@@ -67,7 +64,7 @@ class SnapshotManager(TagReader):
                 self._seen = self._hint(self._paths.latest_hint)
 
     def note(self, snapshot: Snapshot) -> None:
-        """Note the snapshot that this handle has just committed: the next search starts there."""
+        """Note the snapshot that this handle has just committed."""
         self._seen, self._noted = snapshot.id, snapshot
 
     @property
@@ -90,23 +87,25 @@ class SnapshotManager(TagReader):
             start = max(hint, seen or hint)
             found, has_next = self._with_next(start)
         else:
-            hint, (found, has_next) = both(
-                self._file_io, lambda: self._hint(self._paths.latest_hint), partial(self._with_next, seen)
-            )
+            path = self._paths.latest_hint
+            hint, (found, has_next) = both(self._file_io, lambda: self._hint(path), partial(self._with_next, seen))
             if hint is None:
                 return None
             start = max(hint, seen)
             if start > seen:
                 found, has_next = self._with_next(start)
         for _ in range(_PROBES_MAX):
-            if found is None or not has_next:
+            if not has_next:
                 return found
             start += 1
             found, has_next = self._with_next(start)
         return None
 
     def _with_next(self, snapshot_id: int) -> tuple[Snapshot | None, bool]:
-        """The snapshot of an id, None for a missing one, and whether the one after it exists."""
+        """The snapshot of an id, None if it is missing or not the newest, and whether the one after it exists."""
+        if calls_at_once(self._file_io) <= 1:
+            has_next = self._exists(snapshot_id + 1)
+            return None if has_next else self.find(snapshot_id), has_next
         return both(self._file_io, lambda: self.find(snapshot_id), lambda: self._exists(snapshot_id + 1))
 
     def _searched(self) -> Snapshot | None:
