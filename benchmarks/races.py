@@ -1,8 +1,9 @@
-"""How long a commit takes while 16 processes commit to one table, beside 4 busy loops: median, p99, and refusals.
+"""How long a commit takes while many processes commit to one table, beside busy loops: median, p99, and refusals.
 
-Each process commits its batches one after the other, a row of its own in each; where another commit came first and the
-rows are older than its rows, they are written again, as a stream does. The time of a commit ends with the snapshot. The
-table is in a folder, or in S3 (moto, in a process of its own on the same machine).
+There are 16 processes and 4 busy loops, or as many as `--processes` and `--busy` say. Each process commits its batches
+one after the other, a row of its own in each; where another commit came first and the rows are older than its rows,
+they are written again, as a stream does. The time of a commit ends with the snapshot. The table is in a folder, or in
+S3 (moto, in a process of its own on the same machine).
 """
 
 from __future__ import annotations
@@ -112,6 +113,7 @@ def run(folder: Path, store: str, kind: str, *, processes: int, commits: int, bu
     assert newest == len(done)
     middle, late = median(done), done[len(done) * 99 // 100]
     return {
+        f"{store}_{kind}_processes": processes,
         f"{store}_{kind}_commits": len(seconds),
         f"{store}_{kind}_refused": len(seconds) - len(done),
         f"{store}_{kind}_p50_ms": round(middle * 1_000),
@@ -131,11 +133,12 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="the last line is one JSON object")
     parser.add_argument("--store", choices=("local", "s3"), action="append", help="where; both by default")
     parser.add_argument("--kind", choices=sorted(KINDS), action="append", help="the kind of table; both by default")
+    parser.add_argument("--processes", type=int, help=f"the number of writers; {PROCESSES} by default")
     parser.add_argument("--commits", type=int, help=f"of each process; {COMMITS} by default")
     parser.add_argument("--busy", type=int, help=f"the number of busy loops; {BUSY} by default")
     given = parser.parse_args()
     sizes = (SMALL_PROCESSES, SMALL_COMMITS, SMALL_BUSY) if given.small else (PROCESSES, COMMITS, BUSY)
-    processes, commits = sizes[0], given.commits or sizes[1]
+    processes, commits = given.processes or sizes[0], given.commits or sizes[1]
     busy = sizes[2] if given.busy is None else given.busy
     summary: dict[str, object] = {"benchmark": "races"}
     for store in given.store or (("local",) if given.small else ("local", "s3")):

@@ -15,6 +15,8 @@ from lakelog.common.clock import system_millis
 from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.common.file_names import check_user_name
 from lakelog.filestore.io.location import Location
+from lakelog.filestore.io.network import both
+from lakelog.filestore.metadata.snapshots.snapshot_manager import SnapshotManager
 from lakelog.filestore.options.layout import TABLE_UUID
 from lakelog.filestore.refs.states.travel import check_not_in_step
 from lakelog.filestore.schema.paths import MAIN_BRANCH, TablePaths
@@ -49,8 +51,9 @@ class FileStoreTable(BranchedTable, ShownTable):
         `options` configure the access to an object store (`s3.*`) or HDFS; they are not stored.
         """
         root, file_io = _located(path, file_io, options)
-        schemas = SchemaManager(file_io, TablePaths(root, branch))
-        schema = schemas.latest()
+        paths = TablePaths(root, branch)
+        schemas, snapshots = SchemaManager(file_io, paths), SnapshotManager(file_io, paths)
+        schema, _ = both(file_io, schemas.latest, snapshots.look_ahead)
         if schema is None and branch != MAIN_BRANCH:
             check_user_name(branch, "branch")
             raise NotFoundError(f"table {root} has no branch {branch!r}")
@@ -61,7 +64,7 @@ class FileStoreTable(BranchedTable, ShownTable):
             )
         table = cls(path=root, file_io=file_io, schema=schema, branch=branch)
         check_not_in_step(table)
-        vars(table)["schemas"] = schemas  # with its cache
+        vars(table).update(schemas=schemas, snapshots=snapshots)  # with their caches
         return table
 
     @classmethod
@@ -114,7 +117,8 @@ class FileStoreTable(BranchedTable, ShownTable):
         found = replace(
             self, lineage_keeper=keeper, listeners_of=listeners_of, lineage_options=dict(lineage_options or {})
         )
-        vars(found).update({name: value for name, value in vars(self).items() if name == "schemas"})  # with its cache
+        kept = {"schemas", "snapshots"}  # with their caches
+        vars(found).update({name: value for name, value in vars(self).items() if name in kept})
         return found
 
     @property

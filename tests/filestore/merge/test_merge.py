@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import replace
+from unittest.mock import patch
 
 import numpy as np
 import polars as pl
@@ -76,13 +77,16 @@ def test_floats_sort_as_java_sorts_them(text: str) -> None:
     assert str(rows["k"].take(positions).to_pylist()) == str(pa.array(ordered, rows["k"].type).to_pylist())
 
 
+@pytest.mark.parametrize("few_rows", [0, 100], ids=["by polars", "without polars"])
 @CALM
 @given(case=key_tables())
-def test_the_last_row_of_each_key_is_the_newest(case: tuple[list[DataField], pa.Table]) -> None:
+def test_the_last_row_of_each_key_is_the_newest(few_rows: int, case: tuple[list[DataField], pa.Table]) -> None:
     fields, rows = case
     last = {key: row for row, key in enumerate(comparables(fields, rows))}
-    found = newest_rows(key_frame(rows, fields)).to_list()
-    assert found == [last[key] for key in sorted(last)]
+    with patch("lakelog.filestore.merge.deduplicate._FEW_ROWS", few_rows):
+        found = newest_rows(key_frame(rows, fields))
+    assert found.to_list() == [last[key] for key in sorted(last)]
+    assert found.dtype == pl.UInt32
 
 
 @CALM

@@ -1,12 +1,13 @@
-"""A proxy between an S3 client and its server, which counts, and which goes wrong where a test says so."""
+"""A proxy between an S3 client and its server, which counts, delays, and goes wrong where a test says so."""
 
 from __future__ import annotations
 
 import http.client
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote, urlsplit
@@ -33,21 +34,26 @@ _EMPTY_LIST = b'<?xml version="1.0"?><ListBucketResult><IsTruncated>false</IsTru
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request that came, and the bytes of its answer."""
+    """A request that came, and the bytes of its answer. `started_seconds` is by the monotonic clock."""
 
     method: str
     path: str
     is_conditional: bool
     answer_bytes: int = 0
+    started_seconds: float = 0.0
 
 
 @dataclass
 class S3Proxy:
-    """Passes requests on. `choose` says what becomes of each; it is asked once a request, in its order."""
+    """Passes requests on, each after `delay_seconds`, many at a time.
+
+    `choose` says what becomes of each; it is asked once a request, in its order.
+    """
 
     upstream: str
     choose: Callable[[Request], Fault] = lambda request: Fault.NONE
     endpoint: str = ""
+    delay_seconds: float = 0.0
     requests: list[Request] = field(default_factory=list)
     released: threading.Event = field(default_factory=threading.Event)
     landed: threading.Event = field(default_factory=threading.Event)
@@ -99,6 +105,7 @@ def s3_proxy(upstream: str) -> Iterator[S3Proxy]:
 def _handler(proxy: S3Proxy) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True  # else an answer may wait for the client to acknowledge its first part
 
         def log_message(self, *_: object) -> None:
             pass
@@ -110,7 +117,9 @@ def _handler(proxy: S3Proxy) -> type[BaseHTTPRequestHandler]:
                 self.close_connection = True
 
         def do(self) -> None:
+            started = time.monotonic()
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            time.sleep(proxy.delay_seconds)
             headers = {key: value for key, value in self.headers.items() if key.lower() != "connection"}
             request = Request(self.command, unquote(self.path), "If-None-Match" in self.headers)
             fault = proxy.choose(request)
@@ -125,7 +134,7 @@ def _handler(proxy: S3Proxy) -> type[BaseHTTPRequestHandler]:
             )
             if fault is Fault.HIDE_FROM_LISTS:
                 answer_headers, answer = [("Content-Type", "application/xml")], _EMPTY_LIST
-            proxy.requests.append(Request(request.method, request.path, request.is_conditional, len(answer)))
+            proxy.requests.append(replace(request, answer_bytes=len(answer), started_seconds=started))
             if fault is Fault.HOLD_REQUEST:
                 proxy.landed.set()
             if fault is Fault.HOLD_ANSWER:

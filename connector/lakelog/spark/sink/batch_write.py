@@ -244,7 +244,7 @@ def next_sequence(table: FileStoreTable, state: TableState) -> int:
     """The sequence number after those of all rows in the table."""
     if not state.snapshot_id:
         return 0
-    live = table.live_files.of(table.snapshots.get(state.snapshot_id))
+    live = table.live_files.of(table.snapshots.seen(state.snapshot_id))
     return max((live.next_sequence(bucket) for bucket in live.buckets), default=0)
 
 

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 
 from lakelog.common.clock import Stopwatch
@@ -26,7 +26,8 @@ from lakelog.filestore.commit.giving_way import check_stays
 from lakelog.filestore.commit.outcomes import UnknownAttempts, continues_table
 from lakelog.filestore.index.hash_index import HashIndexChange
 from lakelog.filestore.index.index_manifest import BucketDeletions, index_after
-from lakelog.filestore.metadata.manifests.manifest import FileKind, ManifestEntry, merge_entries
+from lakelog.filestore.io.network import both
+from lakelog.filestore.metadata.manifests.manifest import FileKind, ManifestEntry, ManifestFiles, merge_entries
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.filestore.metadata.manifests.manifest_merging import pick_manifests
 from lakelog.filestore.metadata.manifests.manifest_records import ManifestFileMeta
@@ -35,6 +36,7 @@ from lakelog.filestore.metadata.origins.row_source_changes import sources_proper
 from lakelog.filestore.metadata.origins.row_sources import LineKey
 from lakelog.filestore.metadata.origins.unseen_changes import unseen_property
 from lakelog.filestore.metadata.snapshots.commit_line import CommitTurn
+from lakelog.filestore.metadata.snapshots.line_change import read_change
 from lakelog.filestore.metadata.snapshots.listeners import notify_committed
 from lakelog.filestore.metadata.snapshots.live_files import LiveFiles
 from lakelog.filestore.metadata.snapshots.snapshot import (
@@ -70,6 +72,7 @@ logger = logging.getLogger("lakelog.filestore")
 
 BEFORE_CREATE = "before snapshot create"
 AFTER_CREATE = "after snapshot create"
+_LOOK_SECONDS = 1.0  # so old may a look at the table be: a longer wait loses more races
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +84,7 @@ class CommitRequest:
     `takes_lost_state` the commit accepts that these were lost. An `operation` that Paimon lacks becomes a property too.
     `restores` is the snapshot whose live files the entries bring back: its indexes come back too, and the base
     manifests are joined, so that no file is deleted and added again in the manifests that a reader of the new snapshot
-    reads.
+    reads. `unsynced` are the paths of new files that are not durable yet: they are before the snapshot is created.
     """
 
     commit_user: str
@@ -96,6 +99,27 @@ class CommitRequest:
     operation: str | None = None
     takes_lost_state: bool = False
     restores: Snapshot | None = None
+    unsynced: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """The newest snapshot, None before the first, and whether the table has got a schema after that of the handle.
+
+    `at_seconds` is when it was read, by a monotonic clock.
+    """
+
+    snapshot: Snapshot | None
+    has_newer_schema: bool
+    at_seconds: float
+
+
+def look_at(table: TableStore, clock: CommitClock) -> Look:
+    """Read the newest snapshot, and beside it whether there is a newer schema."""
+    at_seconds = clock.seconds()
+    newer = table.paths.schema(table.schema.id + 1)
+    latest, has_newer = both(table.file_io, table.snapshots.latest, lambda: table.file_io.exists(newer))
+    return Look(snapshot=latest, has_newer_schema=has_newer, at_seconds=at_seconds)
 
 
 _OF_STATEMENTS = frozenset({None, "DELETE", "MERGE", "OVERWRITE", "UPDATE", "WRITE"})
@@ -121,25 +145,39 @@ class _Attempt:
     written: Sequence[str]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Lists:
+    """The manifest lists of a snapshot, each its name and size, its index manifest, and the files new among them."""
+
+    base: tuple[str, int]
+    delta: tuple[str, int]
+    changelog: tuple[str | None, int | None]
+    index: str | None
+    written: Sequence[str]
+
+
 class TableCommit:
     """Commits to one table."""
 
     def __init__(self, table: TableStore, *, clock: CommitClock | None = None) -> None:
         self._table = table
         self._clock = clock or CommitClock()
+        self._has_newer_schema = False  # than that of the handle
         self._file_counts: dict[int, tuple[int, int]] = {}  # by attempted snapshot: numbers of files added and deleted
 
     def commit(
         self,
         resolve: Resolve,
         *,
+        look: Look | None = None,
         on_step: Callable[[str], None] | None = None,
         discard: Callable[[], None] | None = None,
     ) -> Snapshot | None:
         """Commit the request that `resolve` returns, and return the snapshot; None if `resolve` returns None.
 
         `resolve` is called at every attempt, with the newest snapshot (None before the first); its errors are raised
-        unchanged. `on_step` is called with "before snapshot create" and "after snapshot create". Raises ConflictError
+        unchanged. `look` is used in place of another one if it is new: a request of an object store takes long.
+        `on_step` is called with "before snapshot create" and "after snapshot create". Raises ConflictError
         if the change does not fit the newest snapshot, or if races were lost for too long; UnknownOutcomeError if the
         change may be in the table, or may still get there: call `find_commit`, or commit again with a `resolve` that
         finds its own commit. Logs a line of INFO, `commit`, and calls the handle's listeners.
@@ -150,7 +188,7 @@ class TableCommit:
         """
         lasted = Stopwatch()
         try:
-            snapshot = self._commit(resolve, on_step)
+            snapshot = self._commit(resolve, look, on_step)
         except (ConflictError, NotFoundError):
             if discard is not None:
                 discard()
@@ -176,15 +214,16 @@ class TableCommit:
             millis=lasted.millis(),
         )
 
-    def _commit(self, resolve: Resolve, on_step: Callable[[str], None] | None) -> Snapshot | None:
+    def _commit(self, resolve: Resolve, given: Look | None, on_step: Callable[[str], None] | None) -> Snapshot | None:
         tries = CommitTries(self._table.schema.options, self._clock)
         commit_uuid = str(uuid.uuid4())
         unknown = UnknownAttempts(self._table, commit_uuid)
         with unknown.reported(), self._in_line() as turn:
             for attempt in itertools.count():
-                latest = self._table.snapshots.latest()
-                if attempt == 0 and tries.begin(turn, 1 if latest is None else latest.id + 1):
-                    latest = self._table.snapshots.latest()
+                look = self._first_look(given) if attempt == 0 else look_at(self._table, self._clock)
+                if attempt == 0 and tries.begin(turn, 1 if look.snapshot is None else look.snapshot.id + 1):
+                    look = look_at(self._table, self._clock)
+                latest, self._has_newer_schema = look.snapshot, look.has_newer_schema
                 own = unknown.find()
                 if own is not None:
                     return self._finish(own, None)
@@ -207,6 +246,14 @@ class TableCommit:
                         return self._finish(own, None)
                     raise ConflictError(f"{self._table.name}: the commit {tries}")
         raise AssertionError("unreachable")
+
+    def _first_look(self, given: Look | None) -> Look:
+        """The given look at the table, unless it is old, or other writers commit too."""
+        now = self._clock.seconds()
+        is_new = given is not None and 0 <= now - given.at_seconds < _LOOK_SECONDS
+        if given is None or not is_new or self._table.commit_line.has_met_others_lately(now):
+            return look_at(self._table, self._clock)
+        return given
 
     @contextmanager
     def _in_line(self) -> Iterator[CommitTurn]:
@@ -264,21 +311,34 @@ class TableCommit:
             if winner != snapshot:  # otherwise the client has retried, and lost against its own first try
                 self._delete_manifests(prepared.written)
                 return False
-        if continues_table(self._table, snapshot, prepared.live, base=prepared.base):
-            check_stays(self._table, snapshot)
+        table = self._table
+        before, change = both(
+            table.file_io,
+            lambda: table.snapshots.find(snapshot.id - 1),
+            lambda: read_change(table.file_io, table.path),
+        )
+        if continues_table(table, snapshot, prepared.live, before=before, base=prepared.base):
+            check_stays(table, snapshot, change)
             return True
         self._delete_manifests(prepared.written)
         return False
 
     def _finish(self, snapshot: Snapshot, live: LiveFiles | None) -> Snapshot:
+        table = self._table
         if live is not None:
-            self._table.live_files.put(snapshot, live)
-        self._table.state_keeper.after_commit(snapshot.id, snapshot.properties, now_millis=snapshot.time_millis)
-        try:
-            self._table.snapshots.write_latest_hint(snapshot.id)
-        except UnavailableError as error:
-            logger.warning("%s: the hint to snapshot %d was not written: %s", self._table.name, snapshot.id, error)
+            table.live_files.put(snapshot, live)
+        table.snapshots.note(snapshot)
+        keep = partial(
+            table.state_keeper.after_commit, snapshot.id, snapshot.properties, now_millis=snapshot.time_millis
+        )
+        both(table.file_io, keep, lambda: self._write_hint(snapshot.id))
         return snapshot
+
+    def _write_hint(self, snapshot_id: int) -> None:
+        try:
+            self._table.snapshots.write_latest_hint(snapshot_id)
+        except UnavailableError as error:
+            logger.warning("%s: the hint to snapshot %d was not written: %s", self._table.name, snapshot_id, error)
 
     def _prepare(
         self, latest: Snapshot | None, request: CommitRequest, commit_uuid: str, *, may_merge: bool
@@ -295,16 +355,8 @@ class TableCommit:
         if table.schema.has_dynamic_buckets and kind is not CommitKind.COMPACT and restored is None:
             check_indexed(request.entries, request.hashes, table_name=table.name)
         live = check_conflicts(table.live_files.of(latest), request.entries, kind=kind, key_types=table.key_types)
-        names = FileNames()
-        index_manifest = self._index_after(latest, request, kind, names)
         schema_id = self._newest_schema_id(latest)
-        base = self._base_manifests(latest, names, schema_id, may_merge=may_merge, is_restore=restored is not None)
-        delta = table.manifests.write(request.entries, names=names, schema_id=schema_id)
-        base_list, base_size = table.manifests.write_list(base, names=names)
-        delta_list, delta_size = table.manifests.write_list(delta, names=names)
-        named = (*(manifest.file_name for manifest in (*base, *delta)), index_manifest or "")
-        written = [base_list, delta_list, *(name for name in named if names.uuid in name)]
-        changelog_list, changelog_size = self._write_changelog(request, names, schema_id, written)
+        lists = self._write_manifests(latest, request, kind, schema_id, may_merge=may_merge)
         delta_count = sum(entry.file.row_count * (1 if entry.kind is FileKind.ADD else -1) for entry in request.entries)
         now_millis = self._clock.now_millis()
         self._check_files(request, now_millis)
@@ -312,14 +364,14 @@ class TableCommit:
             id=1 if latest is None else latest.id + 1,
             uuid=commit_uuid,
             schema_id=schema_id,
-            base_manifest_list=base_list,
-            base_manifest_list_size=base_size,
-            delta_manifest_list=delta_list,
-            delta_manifest_list_size=delta_size,
-            changelog_manifest_list=changelog_list,
-            changelog_manifest_list_size=changelog_size,
+            base_manifest_list=lists.base[0],
+            base_manifest_list_size=lists.base[1],
+            delta_manifest_list=lists.delta[0],
+            delta_manifest_list_size=lists.delta[1],
+            changelog_manifest_list=lists.changelog[0],
+            changelog_manifest_list_size=lists.changelog[1],
             changelog_record_count=sum(entry.file.row_count for entry in request.changelog) or None,
-            index_manifest=index_manifest,
+            index_manifest=lists.index,
             commit_user=request.commit_user,
             writer_version=_writer_version(),
             commit_identifier=request.commit_identifier,
@@ -339,7 +391,25 @@ class TableCommit:
             table.lineage_keeper.hold(table)
         table.state_keeper.before_commit(snapshot.id, snapshot.properties, carried=carried)
         self._count_files(snapshot.id, request)
-        return _Attempt(base=latest, snapshot=snapshot, live=live, written=written)
+        return _Attempt(base=latest, snapshot=snapshot, live=live, written=lists.written)
+
+    def _write_manifests(
+        self, latest: Snapshot | None, request: CommitRequest, kind: CommitKind, schema_id: int, *, may_merge: bool
+    ) -> _Lists:
+        """Write the manifests and lists of the new snapshot, durably. Raises ConflictError as `index_after`."""
+        names = FileNames()
+        files = self._table.manifests.collecting()
+        index = self._index_after(latest, request, kind, names, files)
+        base = self._base_manifests(
+            latest, files, names, schema_id, may_merge=may_merge, is_restore=request.restores is not None
+        )
+        delta = files.write(request.entries, names=names, schema_id=schema_id)
+        base_list, delta_list = files.write_list(base, names=names), files.write_list(delta, names=names)
+        named = (*(manifest.file_name for manifest in (*base, *delta)), index or "")
+        written = [base_list[0], delta_list[0], *(name for name in named if names.uuid in name)]
+        changelog_list = _write_changelog(request, files, names, schema_id, written)
+        files.create_collected(unsynced=request.unsynced)
+        return _Lists(base=base_list, delta=delta_list, changelog=changelog_list, index=index, written=written)
 
     def _check_files(self, request: CommitRequest, now_millis: int) -> None:
         """Raise ConflictError if new files may have been removed as orphans meanwhile."""
@@ -352,7 +422,12 @@ class TableCommit:
         self._file_counts[snapshot_id] = added, len(request.entries) - added
 
     def _index_after(
-        self, latest: Snapshot | None, request: CommitRequest, kind: CommitKind, names: FileNames
+        self,
+        latest: Snapshot | None,
+        request: CommitRequest,
+        kind: CommitKind,
+        names: FileNames,
+        manifests: ManifestFiles,
     ) -> str | None:
         """The name of the index manifest of the new snapshot. Raises ConflictError as `index_after`."""
         if request.restores is not None:
@@ -365,23 +440,18 @@ class TableCommit:
             hashes=request.hashes,
             is_compaction=kind is CommitKind.COMPACT,
             names=names,
+            manifests=manifests,
         )
 
-    def _write_changelog(
-        self, request: CommitRequest, names: FileNames, schema_id: int, written: list[str]
-    ) -> tuple[str | None, int | None]:
-        """The manifest list of the changelog files and its size, None without changelog files; its files are added to
-        `written`."""
-        if not request.changelog:
-            return None, None
-        manifests = self._table.manifests
-        changelog = manifests.write(request.changelog, names=names, schema_id=schema_id)
-        name, size = manifests.write_list(changelog, names=names)
-        written += [*(manifest.file_name for manifest in changelog), name]
-        return name, size
-
     def _base_manifests(
-        self, latest: Snapshot | None, names: FileNames, schema_id: int, *, may_merge: bool, is_restore: bool
+        self,
+        latest: Snapshot | None,
+        files: ManifestFiles,
+        names: FileNames,
+        schema_id: int,
+        *,
+        may_merge: bool,
+        is_restore: bool,
     ) -> list[ManifestFileMeta]:
         """The manifests of everything before the new snapshot; small ones are joined if there are enough.
 
@@ -389,14 +459,10 @@ class TableCommit:
         """
         if is_restore:
             entries = list(self._table.live_files.of(latest).entries())
-            return self._table.manifests.write(entries, names=names, schema_id=schema_id)
+            return files.write(entries, names=names, schema_id=schema_id)
         if latest is None:
             return []
-        read = self._table.manifests.read_list
-        manifests = [
-            *read(latest.base_manifest_list, size_bytes=latest.base_manifest_list_size),
-            *read(latest.delta_manifest_list, size_bytes=latest.delta_manifest_list_size),
-        ]
+        manifests = list(self._table.live_files.manifests_of(latest))
         if not may_merge:
             return manifests
         options = self._table.schema.options
@@ -407,9 +473,9 @@ class TableCommit:
         )
         if not picked:
             return manifests
-        merged = merge_entries(self._table.manifests.read_entries(picked))
+        merged = merge_entries(files.read_entries(picked))
         kept = manifests[: len(manifests) - len(picked)]
-        return kept + self._table.manifests.write(merged, names=names, schema_id=schema_id)
+        return kept + files.write(merged, names=names, schema_id=schema_id)
 
     def _properties(self, carried: Mapping[str, str], request: CommitRequest) -> dict[str, str]:
         """The properties, always with the users, so that a search for users ends at the newest snapshot of lakelog."""
@@ -446,6 +512,8 @@ class TableCommit:
 
     def _newest_schema_id(self, latest: Snapshot | None) -> int:
         newest = max(self._table.schema.id, 0 if latest is None else latest.schema_id)
+        if newest == self._table.schema.id and not self._has_newer_schema:
+            return newest
         while self._table.file_io.exists(self._table.paths.schema(newest + 1)):
             newest += 1
         return newest
@@ -456,6 +524,19 @@ class TableCommit:
                 self._table.file_io.delete(self._table.paths.manifest(name))
             except UnavailableError as error:
                 logger.warning("%s: manifest %s is left behind: %s", self._table.name, name, error)
+
+
+def _write_changelog(
+    request: CommitRequest, manifests: ManifestFiles, names: FileNames, schema_id: int, written: list[str]
+) -> tuple[str | None, int | None]:
+    """The manifest list of the changelog files and its size, None without changelog files; its files are added to
+    `written`."""
+    if not request.changelog:
+        return None, None
+    changelog = manifests.write(request.changelog, names=names, schema_id=schema_id)
+    name, size = manifests.write_list(changelog, names=names)
+    written += [*(manifest.file_name for manifest in changelog), name]
+    return name, size
 
 
 def _with_cleared(snapshot: Snapshot, carried: Mapping[str, str], request: CommitRequest) -> Snapshot:

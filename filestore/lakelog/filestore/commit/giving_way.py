@@ -4,17 +4,17 @@
 from __future__ import annotations
 
 from lakelog.common.errors import ConflictError
-from lakelog.filestore.metadata.snapshots.line_change import decide, end_change, finish_change, read_change
+from lakelog.filestore.metadata.snapshots.line_change import LineChange, decide, end_change, finish_change
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.tables.store import TableStore
 
 
-def check_stays(table: TableStore, snapshot: Snapshot) -> None:
+def check_stays(table: TableStore, snapshot: Snapshot, change: LineChange | None) -> None:
     """Raise ConflictError if a created snapshot is dropped because of a change of the line; then it is deleted.
 
-    A change that is not decided yet is cancelled: the commit came first.
+    `change` was read after the snapshot was created; None if there was none. A change that is not decided yet is
+    cancelled: the commit came first.
     """
-    change = read_change(table.file_io, table.path)
     if change is None or not change.concerns(table.branch):
         return
     if not decide(table.file_io, table.path, change, goes=False):

@@ -31,9 +31,17 @@ logger = logging.getLogger("lakelog.filestore")
 _UNKNOWN_MAX = 10  # so file systems that answer reads but no creation are not tried until a commit's timeout
 
 
-def continues_table(table: TableStore, snapshot: Snapshot, live: LiveFiles, *, base: Snapshot | None = None) -> bool:
+def continues_table(
+    table: TableStore,
+    snapshot: Snapshot,
+    live: LiveFiles,
+    *,
+    before: Snapshot | None,
+    base: Snapshot | None = None,
+) -> bool:
     """Whether a created snapshot is the one after its base. Deletes it if it is not; `live` are its files.
 
+    `before` is the snapshot with the id before, read after the snapshot was created; None if it is missing.
     The snapshot with the id of a known `base` is of the same commit, unless a branch has replaced it since.
 
     A writer that slept may create an id which others had used and an expiry has freed again: such a snapshot is older
@@ -41,7 +49,6 @@ def continues_table(table: TableStore, snapshot: Snapshot, live: LiveFiles, *, b
     the id cannot have been used. If the one before is missing and an older one exists, the base was rolled back. Raises
     NotFoundError if the snapshot itself has expired.
     """
-    before = table.snapshots.find(snapshot.id - 1)
     if before is not None and (base is None or is_same_commit(before, base)):
         return True
     if before is not None:
@@ -106,7 +113,8 @@ class UnknownAttempts:
                 snapshot = self._table.snapshots.get(snapshot_id)
                 if snapshot.uuid == self._uuid:
                     live = self._table.live_files.of(snapshot)
-                    if continues_table(self._table, snapshot, live):
+                    before = self._table.snapshots.find(snapshot.id - 1)
+                    if continues_table(self._table, snapshot, live, before=before):
                         return snapshot
             except NotFoundError:  # not created, or expired meanwhile
                 continue

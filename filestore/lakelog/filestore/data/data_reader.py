@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 
 import pyarrow as pa
 
 from lakelog.common.arrow import to_arrow_type
-from lakelog.common.errors import NotFoundError, UnsupportedError
+from lakelog.common.errors import LakelogError, NotFoundError, UnsupportedError
 from lakelog.common.types import DataField, TypeRoot
 from lakelog.filestore.data.row_groups import RowFilter, groups_left
-from lakelog.filestore.formats.blocks.stored_file import StoredFile
+from lakelog.filestore.formats.blocks.checked import BLOCK_BYTES
+from lakelog.filestore.formats.blocks.stored_file import StoredFile, fetch_stored_ends
 from lakelog.filestore.formats.opening import DataFile, open_data_file
 from lakelog.filestore.formats.parquet.parquet import FETCH_BYTES_MIN, ParquetFile
+from lakelog.filestore.formats.parquet.parquet_footer import cached_footer
 from lakelog.filestore.index.deletion_vectors import DeletionFile, read_positions, without_deleted
 from lakelog.filestore.io.integrity import damaged
 from lakelog.filestore.metadata.manifests.data_file import DataFileMeta
@@ -26,6 +28,7 @@ from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.schema.stored_schema import stored_schema
 
 BATCH_ROWS_MAX = 65_536
+_ENDS_AT_ONCE = 32
 _BATCH_ROWS_MIN = 64
 BLOBS_ELSEWHERE = ("blob-descriptor-field", "blob.stored-descriptor-fields", "blob-view-field")
 _VARIABLE_BYTES = 32  # a guess for one string or nested value, until rows have been read
@@ -139,6 +142,23 @@ def stored_file(table: TableStore, bucket: BucketId, file: DataFileMeta) -> Stor
     )
 
 
+def fetch_ends(table: TableStore, files: Iterable[tuple[BucketId, DataFileMeta]]) -> None:
+    """Fetch the ends of data files that are about to be read, at once, as far as that saves requests.
+
+    Files whose footers are known are left out, unless they have nothing else to fetch. Raises nothing: a file that
+    cannot be read is an error of its reader.
+    """
+    wanted = []
+    for bucket, file in files:
+        stored = stored_file(table, bucket, file)
+        is_known = cached_footer(stored.path, stored.checksums) is not None
+        if not is_known or file.file_size_bytes <= BLOCK_BYTES:
+            wanted.append(stored)
+    for start in range(0, len(wanted), _ENDS_AT_ONCE):
+        with suppress(LakelogError):
+            fetch_stored_ends(wanted[start : start + _ENDS_AT_ONCE])
+
+
 @contextmanager
 def opened_file(table: TableStore, bucket: BucketId, file: DataFileMeta) -> Iterator[DataFile]:
     stored = stored_file(table, bucket, file)
@@ -147,7 +167,13 @@ def opened_file(table: TableStore, bucket: BucketId, file: DataFileMeta) -> Iter
     with opened:
         if opened.row_count != file.row_count:
             raise damaged(stored.path, f"it has {opened.row_count} rows, expected {file.row_count}")
-        yield opened
+        try:
+            yield opened
+        except NotFoundError as error:
+            if not str(error).startswith(stored.path):  # of another file, such as one of deletion vectors
+                raise
+            with missing_named(stored.path):  # deleted since, or opened without a request
+                raise
 
 
 @contextmanager

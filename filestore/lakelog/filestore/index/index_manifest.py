@@ -26,6 +26,7 @@ from lakelog.filestore.index.hash_index import (
 from lakelog.filestore.index.index_file import write_index_file
 from lakelog.filestore.io.integrity import damaged
 from lakelog.filestore.io.path_forms import plain_path
+from lakelog.filestore.metadata.manifests.manifest import ManifestFiles
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.filestore.metadata.manifests.manifest_schemas import INDEX_SCHEMA
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
@@ -116,9 +117,11 @@ def index_after(
     hashes: HashIndexChange | None,
     is_compaction: bool,
     names: FileNames,
+    manifests: ManifestFiles,
 ) -> str | None:
     """The name of the index manifest after a commit: the present one, or a new one; None without index files.
 
+    A new one is written to `manifests`.
     `deleted` are the names of the data files that the commit removes. Raises ConflictError if another writer has
     deleted rows of files that a compaction has merged or marked, or has assigned buckets to keys in partitions of
     `hashes`.
@@ -142,7 +145,7 @@ def index_after(
     codec = codec_of(MANIFEST_COMPRESSION.of(table.schema.options))
     data = encode_container(INDEX_SCHEMA, records, codec=codec)
     name = names.index_manifest(data)
-    table.file_io.write_bytes(table.paths.manifest(name), data)
+    manifests.create(table.paths.manifest(name), data)
     return name
 
 

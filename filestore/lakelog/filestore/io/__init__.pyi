@@ -1,6 +1,5 @@
 """What other parts may import of filestore.io."""
 
-from lakelog.filestore.io.bounded_files import EXTERNAL_PATHS as EXTERNAL_PATHS
 from lakelog.filestore.io.bounded_files import BoundedFileIO as BoundedFileIO
 from lakelog.filestore.io.bounded_files import bounded_io as bounded_io
 from lakelog.filestore.io.fileio import FileEntry as FileEntry
@@ -13,6 +12,7 @@ from lakelog.filestore.io.local_files import LocalFileIO as LocalFileIO
 from lakelog.filestore.io.location import Location as Location
 from lakelog.filestore.io.location import store_options as store_options
 from lakelog.filestore.io.path_forms import DATABASE_SUFFIX as DATABASE_SUFFIX
+from lakelog.filestore.io.path_forms import EXTERNAL_PATHS as EXTERNAL_PATHS
 from lakelog.filestore.io.path_forms import is_local as is_local
 from lakelog.filestore.io.path_forms import is_object_store as is_object_store
 from lakelog.filestore.io.path_forms import user_path as user_path

@@ -3,8 +3,8 @@
 Names are checked when they are parsed; this is the second guard, at the calls themselves, and the only one against
 links. A path below the table's folder may be a link to another path below it. A link or an external path that leads out
 of the table is followed only by reads, and only into folders that the user allows. Nothing is written or deleted there.
-The table's own folder is where the user says it is, whether it is reached through links or not. It is created only with
-the table's first schema: a write to a table that was renamed or dropped raises NotFoundError.
+The table's own folder is where the user says it is, also through links. It is created only with the table's first
+schema: a write to a table that was renamed or dropped raises NotFoundError.
 
 Reads and creations rely on a check of their folder for a second, so that a commit does not check each folder ten times;
 a deletion always checks. A link that another process creates between the check and the call is followed: the guard is
@@ -18,34 +18,30 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, UnsupportedError
-from lakelog.common.options import Option
 from lakelog.filestore.io.fileio import FileEntry, FileIO, OutputFile
 from lakelog.filestore.io.folders import FolderStore
-from lakelog.filestore.io.path_forms import has_control, is_below, is_local, plain_path, shown_path
-from lakelog.filestore.options.parsing import parse_names
+from lakelog.filestore.io.network import calls_at_once, create_all, fetch_end, open_known
+from lakelog.filestore.io.path_forms import (
+    as_s3,
+    has_control,
+    how_to_allow,
+    is_below,
+    is_local,
+    names_from_metadata,
+    scheme_of,
+    shown_path,
+)
 
-_NO_PLACES: tuple[str, ...] = ()
 _NO_PARTS = frozenset({"", ".", ".."})
 KNOWN_FOLDERS: dict[tuple[str, str], float] = {}  # (root, folder) -> until when it need not be checked again
 _KNOWN_MAX = 10_000
 _KNOWN_SECONDS = 1.0
-VARIABLE = "LAKELOG_EXTERNAL_PATHS"
-EXTERNAL_PATHS = Option(
-    key="lakelog.external-paths",
-    parse=parse_names,
-    default=_NO_PLACES,
-    doc="Folders outside of a table's own that its files may be read from, with commas: those of tables with external "
-    f"paths, and those that links in a table's folder lead to. The environment variable `{VARIABLE}` is the "
-    "same. Nothing is written or deleted there. Without it such a file is refused. It is given when a table is opened, "
-    "and never stored with a table.",
-    kind="folders with commas",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +70,14 @@ class BoundedFileIO:
         """Create the file; False when the name exists already, even as a link."""
         self._check_new(path)
         return self.inner.create_new(path, data)
+
+    def create_all(self, files: Sequence[tuple[str, bytes]], unsynced: Sequence[str]) -> None:
+        """Create files with new names, and make others durable."""
+        for path, _ in files:
+            self._check_new(path)
+        for path in unsynced:
+            self._check_own(path)
+        create_all(self.inner, files, unsynced=unsynced)
 
     def exists(self, path: str) -> bool:
         """True if the file exists, or a link of that name leads to one."""
@@ -120,6 +124,21 @@ class BoundedFileIO:
         self.check_readable(path)
         return self.inner.open_input(path)
 
+    @property
+    def calls_at_once(self) -> int:
+        """That of `inner`."""
+        return calls_at_once(self.inner)
+
+    def open_known(self, path: str, size_bytes: int) -> pa.NativeFile:
+        """Open a file of a known size for random reads, without a request if `inner` can."""
+        self.check_readable(path)
+        return open_known(self.inner, path, size_bytes)
+
+    def fetch_end(self, path: str, *, start: int, size_bytes: int) -> None:
+        """Fetch the bytes of a file from `start` on, for the next `open_known`."""
+        self.check_readable(path)
+        fetch_end(self.inner, path, start=start, size_bytes=size_bytes)
+
     def open_output(self, path: str) -> OutputFile:
         """Open a new file for writing."""
         self._check_own(path)
@@ -143,7 +162,9 @@ class BoundedFileIO:
             self._remember(path, link)
         if link is not None:
             real = os.path.realpath(path)
-            if not self._is_own(real) and not any(is_below(real, os.path.realpath(at)) for at in self._local_places()):
+            if not self._is_own(real) and not any(
+                is_below(real, os.path.realpath(at)) for at in filter(is_local, self.places)
+            ):
                 raise self._led_out(link, real)
 
     def _check_new(self, path: str) -> None:
@@ -193,7 +214,7 @@ class BoundedFileIO:
         if not path.startswith(f"{self.root}/"):
             return None
         parts = path[len(self.root) + 1 :].split("/")
-        if not _NO_PARTS.isdisjoint(parts) or any(map(has_control, _from_metadata(parts))):
+        if not _NO_PARTS.isdisjoint(parts) or any(map(has_control, names_from_metadata(parts))):
             raise CorruptDataError(
                 f"{shown_path(path)} cannot be a file of the table at {self.root}: a name in its metadata is wrong; "
                 "restore its files from a copy"
@@ -214,9 +235,6 @@ class BoundedFileIO:
     def _is_own(self, real: str) -> bool:
         return is_below(real, os.path.realpath(self.root))
 
-    def _local_places(self) -> list[str]:
-        return [place for place in self.places if is_local(place)]
-
     def _check_external(self, path: str) -> None:
         is_odd = has_control(path) or (not is_local(path) and not {".", ".."}.isdisjoint(path.split("/")))
         if is_odd or (is_local(path) and not path.startswith("/")):
@@ -226,15 +244,15 @@ class BoundedFileIO:
             )
         if is_local(path):
             real = os.path.realpath(path)
-            is_allowed = any(is_below(real, os.path.realpath(place)) for place in self._local_places())
+            is_allowed = any(is_below(real, os.path.realpath(place)) for place in filter(is_local, self.places))
         else:
-            is_allowed = any(is_below(_url(path), _url(place)) for place in self.places)
+            is_allowed = any(is_below(as_s3(path), as_s3(place)) for place in self.places)
         if not is_allowed:
             raise InvalidRequestError(
                 f"the table at {self.root} names the file {shown_path(path)}, which is outside of its folder; to read "
-                f"it, allow the folder that it is in: {_how_to_allow()}"
+                f"it, allow the folder that it is in: {how_to_allow()}"
             )
-        if _scheme(path) != _scheme(self.root):
+        if scheme_of(path) != scheme_of(self.root):
             raise UnsupportedError(
                 f"the table at {self.root} has the file {path} in another store, which is not supported; copy the "
                 "rows with the engine that wrote them"
@@ -243,7 +261,7 @@ class BoundedFileIO:
     def _led_out(self, link: str, real: str) -> CorruptDataError:
         return CorruptDataError(
             f"{link} is a link that leads out of the table at {self.root}, to {real}; put the files themselves in its "
-            f"place. To read, and only read, what is there: {_how_to_allow()}"
+            f"place. To read, and only read, what is there: {how_to_allow()}"
         )
 
 
@@ -256,34 +274,3 @@ def bounded_io(file_io: FileIO, root: str, places: Sequence[str]) -> FileIO:
     if isinstance(file_io, FolderStore):
         file_io = file_io.rooted(root)
     return BoundedFileIO(file_io, root, tuple(places))
-
-
-def external_places(options: Mapping[str, str]) -> tuple[str, ...]:
-    """The folders that the options or the environment allow. Raises InvalidRequestError for one that is relative."""
-    given = [*EXTERNAL_PATHS.of(options), *parse_names(os.environ.get(VARIABLE, ""))]
-    places = [plain_path(place).rstrip("/") or "/" for place in given]
-    for place in places:
-        if is_local(place) and not place.startswith("/"):
-            raise InvalidRequestError(
-                f"{EXTERNAL_PATHS.key} or {VARIABLE} names {place!r}; expected absolute folders or URLs, with commas"
-            )
-    return tuple(dict.fromkeys(places))
-
-
-def _how_to_allow() -> str:
-    return f"options={{'{EXTERNAL_PATHS.key}': '/folder'}} where the table is opened, or the variable {VARIABLE}"
-
-
-def _scheme(path: str) -> str:
-    return _url(path).partition("://")[0] if not is_local(path) else ""
-
-
-def _url(path: str) -> str:
-    return f"s3://{path[6:]}" if path.startswith("s3a://") else path
-
-
-def _from_metadata(parts: list[str]) -> list[str]:
-    """The names without the folder of a branch: its name is found by a listing, and another engine may have chosen
-    it."""
-    is_branch = len(parts) > 1 and parts[0] == "branch"
-    return parts[2:] if is_branch else parts

@@ -20,7 +20,9 @@ from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoun
 from lakelog.common.quoting import cut
 from lakelog.filestore.io.fileio import FileEntry, NewFile, OutputFile, check_whole
 from lakelog.filestore.io.folders import folder_in_place_of_file, folders_below, missing
+from lakelog.filestore.io.network import name_taken
 from lakelog.filestore.io.path_forms import is_below
+from lakelog.filestore.io.syncing import is_synced_later, sync_at_once
 
 _READ_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)  # a pipe would wait
 _NOT_EMPTY = {errno.ENOTEMPTY, errno.EEXIST}
@@ -99,6 +101,14 @@ class LocalFileIO:
             if created:
                 _sync_directory(os.path.dirname(path))
             return created
+
+    def create_all(self, files: Sequence[tuple[str, bytes]], unsynced: Sequence[str]) -> None:
+        """Create files with new names, durably, and make other files durable: see `create_all` of `io.network`."""
+        for path, data in files:
+            with _errors_named(path):
+                _create_in_place(path, data, self.root)
+        made = [path for path, _ in files] + (list(unsynced) if self.sync_data else [])
+        sync_at_once([*made, *dict.fromkeys(map(os.path.dirname, made))])
 
     def exists(self, path: str) -> bool:
         """True if the file or folder exists."""
@@ -184,8 +194,8 @@ class LocalFileIO:
             return _LocalOutput(path, "wb")
 
     def sync(self, path: str) -> None:
-        """Make the file and its folder entry durable, if `sync_data` is set."""
-        if not self.sync_data:
+        """Make the file and its folder entry durable, if `sync_data` is set; or later, see `later_syncs`."""
+        if not self.sync_data or is_synced_later(path):
             return
         with _errors_named(path):
             descriptor = os.open(path, os.O_RDONLY)
@@ -279,6 +289,25 @@ def _write_temporary(path: str, data: bytes, root: str, *, sync: bool = False) -
         _unlink(temporary)
         raise
     return temporary
+
+
+def _create_in_place(path: str, data: bytes, root: str) -> None:
+    """Create a file that nothing names, not durably. Raises CorruptDataError if it exists."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
+    try:
+        try:
+            descriptor = os.open(path, flags, 0o666)
+        except FileNotFoundError:
+            _make_folders(os.path.dirname(path), root)
+            descriptor = os.open(path, flags, 0o666)
+    except FileExistsError as error:
+        raise name_taken(path) from error
+    try:
+        with os.fdopen(descriptor, "wb", buffering=0) as file:
+            file.write(data)
+    except BaseException:
+        _unlink(path)
+        raise
 
 
 def _link_new(temporary: str, path: str, data: bytes) -> bool:

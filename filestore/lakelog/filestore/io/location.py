@@ -8,10 +8,10 @@ from pathlib import Path
 
 from lakelog.common.errors import InvalidRequestError, OptionError, UnsupportedError
 from lakelog.common.quoting import listed
-from lakelog.filestore.io.bounded_files import EXTERNAL_PATHS, bounded_io, external_places
+from lakelog.filestore.io.bounded_files import bounded_io
 from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.io.local_files import LocalFileIO
-from lakelog.filestore.io.path_forms import is_local, user_path
+from lakelog.filestore.io.path_forms import EXTERNAL_PATHS, external_places, is_local, user_path
 from lakelog.filestore.io.s3_access import PREFIX as S3_PREFIX
 from lakelog.filestore.io.s3_access import S3Access
 

@@ -2,29 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import obstore
 import pyarrow as pa
 from obstore.store import S3Store
 
 from lakelog.common.errors import UnavailableError
 from lakelog.filestore.io.object_errors import errors_named
-from lakelog.filestore.io.range_reader import NOTHING, TAIL_BYTES, RangeReader
+from lakelog.filestore.io.range_reader import NOTHING, TAIL_BYTES, FileEnds, RangeReader
 from lakelog.filestore.io.store_writer import StoreWriter
 
 PART_BYTES = 8 << 20
 PARTS_AT_ONCE = 4
+_ENDS = FileEnds()
 
 
 def open_object(store: S3Store, key: str, path: str) -> RangeReader:
     """Open an object; fetches its end. This and the reader's reads raise NotFoundError and UnavailableError."""
+    with errors_named(path):
+        size, tail = _tail(store, key)
+    return RangeReader(size, tail, _fetching(store, key, path))
+
+
+def open_known_object(store: S3Store, key: str, path: str, size_bytes: int) -> RangeReader:
+    """Open an object of a known size; fetches nothing. The reader's reads raise NotFoundError and UnavailableError."""
+    return RangeReader(size_bytes, _ENDS.take(path), _fetching(store, key, path))
+
+
+def fetch_end(store: S3Store, key: str, path: str, *, start: int, size_bytes: int) -> None:
+    """Fetch the bytes of an object from `start` on, which `open_known_object` takes. Raises as the reader's reads."""
+    if not _ENDS.has(path):
+        _ENDS.put(path, _fetching(store, key, path)(start, size_bytes))
+
+
+def _fetching(store: S3Store, key: str, path: str) -> Callable[[int, int], pa.Buffer]:
+    """The function that fetches the bytes of an object from a start to an end."""
 
     def fetch(start: int, end: int) -> pa.Buffer:
         with errors_named(path):
             return pa.py_buffer(obstore.get_range(store, key, start=start, end=end))
 
-    with errors_named(path):
-        size, tail = _tail(store, key)
-    return RangeReader(size, tail, fetch)
+    return fetch
 
 
 def _tail(store: S3Store, key: str) -> tuple[int, pa.Buffer]:

@@ -24,7 +24,7 @@ from lakelog.common.errors import InvalidRequestError, NotFoundError, Unavailabl
 from lakelog.filestore.io.client_cache import ClientCache
 from lakelog.filestore.io.fileio import FileEntry, check_whole
 from lakelog.filestore.io.object_errors import STORE_ERRORS, errors_named, named_error
-from lakelog.filestore.io.object_files import ObjectWriter, open_object
+from lakelog.filestore.io.object_files import ObjectWriter, fetch_end, open_known_object, open_object
 from lakelog.filestore.io.object_probe import TOKEN_KEY, check_store
 from lakelog.filestore.io.s3_access import S3Access
 
@@ -35,6 +35,7 @@ SCHEMES = ("s3", "s3a")
 _BACKOFF_SECONDS = 0.2
 _MILLIS_PER_SECOND = 1_000
 _BACKOFF_SECONDS_MAX = 5.0
+_CALLS_AT_ONCE = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,11 @@ class ObjectStoreFileIO:
     """
 
     access: S3Access = field(default_factory=S3Access)
+
+    @property
+    def calls_at_once(self) -> int:
+        """Requests that wait for answers at once."""
+        return _CALLS_AT_ONCE
 
     def read_bytes(self, path: str) -> bytes:
         """The whole file. Raises NotFoundError."""
@@ -144,6 +150,16 @@ class ObjectStoreFileIO:
         """Open for random reads, which fetch only what they read. Raises NotFoundError."""
         store, key = self._located(path)
         return pa.PythonFile(open_object(store, key, path), mode="r")
+
+    def open_known(self, path: str, size_bytes: int) -> pa.NativeFile:
+        """Open a file of a known size for random reads, without a request. Its reads raise NotFoundError."""
+        store, key = self._located(path)
+        return pa.PythonFile(open_known_object(store, key, path, size_bytes), mode="r")
+
+    def fetch_end(self, path: str, *, start: int, size_bytes: int) -> None:
+        """Fetch the bytes of a file from `start` on, for the next `open_known`. Raises NotFoundError."""
+        store, key = self._located(path)
+        fetch_end(store, key, path, start=start, size_bytes=size_bytes)
 
     def open_output(self, path: str) -> ObjectWriter:
         """Open a new file for writing. It exists, complete, once it is closed."""

@@ -1,18 +1,34 @@
 """The forms of paths: absolute folders of this machine, and URLs of object stores and HDFS. Only strings, no I/O except
-for `~`."""
+for `~`, and the environment."""
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from lakelog.common.errors import InvalidRequestError
+from lakelog.common.options import Option
 from lakelog.common.quoting import cut
+from lakelog.filestore.options.parsing import parse_names
 
 DATABASE_SUFFIX = ".db"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _SHOWN_MAX = 300
 _ONE_SLASH = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/(?!/)")  # one letter is a drive
+_NO_PLACES: tuple[str, ...] = ()
+VARIABLE = "LAKELOG_EXTERNAL_PATHS"
+EXTERNAL_PATHS = Option(
+    key="lakelog.external-paths",
+    parse=parse_names,
+    default=_NO_PLACES,
+    doc="Folders outside of a table's own that its files may be read from, with commas: those of tables with external "
+    f"paths, and those that links in a table's folder lead to. The environment variable `{VARIABLE}` is the "
+    "same. Nothing is written or deleted there. Without it such a file is refused. It is given when a table is opened, "
+    "and never stored with a table.",
+    kind="folders with commas",
+)
 
 
 def is_local(path: str) -> bool:
@@ -90,3 +106,37 @@ def _expanded(text: str) -> str:
             f"{shown_path(text)} names the home of a user that this machine does not know; write the folder itself, or "
             f"'./{text}' for one of that name"
         ) from error
+
+
+def scheme_of(path: str) -> str:
+    """The scheme of a URL, `s3` for both names of it; empty for a local path."""
+    return as_s3(path).partition("://")[0] if not is_local(path) else ""
+
+
+def as_s3(path: str) -> str:
+    """A path with the scheme `s3` in place of `s3a`, which is the same."""
+    return f"s3://{path[6:]}" if path.startswith("s3a://") else path
+
+
+def names_from_metadata(parts: list[str]) -> list[str]:
+    """The names without the folder of a branch: its name is found by a listing, and another engine may have chosen
+    it."""
+    is_branch = len(parts) > 1 and parts[0] == "branch"
+    return parts[2:] if is_branch else parts
+
+
+def external_places(options: Mapping[str, str]) -> tuple[str, ...]:
+    """The folders that the options or the environment allow. Raises InvalidRequestError for one that is relative."""
+    given = [*EXTERNAL_PATHS.of(options), *parse_names(os.environ.get(VARIABLE, ""))]
+    places = [plain_path(place).rstrip("/") or "/" for place in given]
+    for place in places:
+        if is_local(place) and not place.startswith("/"):
+            raise InvalidRequestError(
+                f"{EXTERNAL_PATHS.key} or {VARIABLE} names {place!r}; expected absolute folders or URLs, with commas"
+            )
+    return tuple(dict.fromkeys(places))
+
+
+def how_to_allow() -> str:
+    """How a user allows an external folder, for messages."""
+    return f"options={{'{EXTERNAL_PATHS.key}': '/folder'}} where the table is opened, or the variable {VARIABLE}"

@@ -20,7 +20,9 @@ from lakelog.filestore.predicate import Predicate
 from lakelog.filestore.predicate.tree import And
 from lakelog.filestore.read.fallback import plan_read
 from lakelog.filestore.read.scan import DataSplit
-from lakelog.filestore.read.split_rows import read_frames, read_splits
+from lakelog.filestore.read.split_rows import begin_splits, read_frames, read_splits
+
+_SPLITS_BEGUN = 8  # whose files are fetched at once before threads read them one after another
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +80,7 @@ class PlannedRead:
 
     def to_table(self) -> pa.Table:
         """All rows at once, read on all cores, which share the memory budget."""
+        begin_splits(self.table, self.splits[:_SPLITS_BEGUN])
         left = deque(self.splits)
 
         def rows(_: int, budget_bytes: int) -> list[pa.RecordBatch]:

@@ -11,11 +11,12 @@ import pyarrow as pa
 
 from lakelog.common.arrow import pieces_of, to_arrow_schema
 from lakelog.common.types import DataField, RowKind
-from lakelog.filestore.data.data_reader import read_data_file
+from lakelog.filestore.data.data_reader import fetch_ends, read_data_file
 from lakelog.filestore.data.frame_reader import read_data_frames
 from lakelog.filestore.data.placed_rows import read_placed_file
 from lakelog.filestore.data.row_groups import RowFilter
 from lakelog.filestore.data.row_ids import groups_by_row_id, has_row_groups, read_group
+from lakelog.filestore.io.network import calls_at_once
 from lakelog.filestore.merge.counting import changed_rows, present_rows
 from lakelog.filestore.metadata.manifests.levels import runs_of, sections_of
 from lakelog.filestore.metadata.tables.store import TableStore
@@ -86,7 +87,7 @@ def read_frames(
     rows = None if bound is None else RowFilter(bound=bound)
     reads_raw = bool(fields) and not table.schema.is_change_log and not has_row_groups(table.schema)
     merged: list[DataSplit] = []
-    for split in splits:
+    for split in begun_splits(table, splits):
         if not (reads_raw and split.raw_convertible and split.branch is None):
             merged.append(split)
             continue
@@ -163,7 +164,7 @@ def _passing(
     opened = functools.cache(partial(branch_table, table))
     pieces = (
         piece
-        for split in splits
+        for split in begun_splits(table, splits)
         for piece in (
             _pieces(stored, split, wanted, budget, bound)
             if split.branch is None
@@ -175,6 +176,19 @@ def _passing(
         kept = rows if test is None else rows.filter(test.passing(rows))
         if kept.num_rows:
             yield kept
+
+
+def begun_splits(table: TableStore, splits: Iterable[DataSplit]) -> Iterator[DataSplit]:
+    """The splits; in an object store the ends of the files of each are fetched at once before it is given."""
+    for split in splits:
+        begin_splits(table, [split])
+        yield split
+
+
+def begin_splits(table: TableStore, splits: Sequence[DataSplit]) -> None:
+    """Fetch the ends of the files of some splits at once, in an object store."""
+    if calls_at_once(table.file_io) > 1:
+        fetch_ends(table.stored, [(one.bucket_id, file) for one in splits if one.branch is None for file in one.files])
 
 
 def _joined(pieces: Iterable[pa.Table], names: Sequence[str], size_bytes: int) -> Iterator[pa.Table]:

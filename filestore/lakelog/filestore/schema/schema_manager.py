@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import dataclass
 
-from lakelog.common.errors import ConflictError, CorruptDataError, NotFoundError
+from lakelog.common.errors import ConflictError, CorruptDataError, LakelogError, NotFoundError
 from lakelog.common.file_names import numbers_of
 from lakelog.common.quoting import listed, shown
 from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.io.integrity import damaged
+from lakelog.filestore.io.network import both, calls_at_once
 from lakelog.filestore.schema.paths import SCHEMA_PREFIX, TablePaths
 from lakelog.filestore.schema.schema import DIGEST_KEY, TableSchema, parse_schema_file
 from lakelog.filestore.schema.stored_schema import shown_schema, stored_schema
+
+_NEWEST: dict[str, int] = {}  # by the folder of a table or branch: the newest schema that this process has found
+_NEWEST_MAX = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +49,27 @@ class SchemaManager:
         self._read = {}
 
     def latest(self) -> TableSchema | None:
-        """The newest schema, read now; None without a table. Lists the folder."""
-        newest = max(self.list_ids(), default=None)
-        return None if newest is None else self.get(newest)
+        """The newest schema, read now; None without a table. Lists the folder.
+
+        In a store behind a network the schema that was the newest for this process, or the first, is read beside it.
+        """
+        root = self._paths.own_root
+        if calls_at_once(self._file_io) > 1:
+            ids, _ = both(self._file_io, self.list_ids, lambda: self._read_ahead(_NEWEST.get(root, 0)))
+        else:
+            ids = self.list_ids()
+        newest = max(ids, default=None)
+        if newest is None:
+            return None
+        if len(_NEWEST) >= _NEWEST_MAX:
+            _NEWEST.clear()
+        _NEWEST[root] = newest
+        return self.get(newest)
+
+    def _read_ahead(self, schema_id: int) -> None:
+        """Cache a schema, if it can be read: `get` raises the errors of the one that is wanted."""
+        with contextlib.suppress(LakelogError):
+            self._file(schema_id)
 
     def get(self, schema_id: int) -> TableSchema:
         """The schema of an id. Raises NotFoundError, naming the ids that exist."""

@@ -77,8 +77,14 @@ class KeptTable(ReadableTable):
         return rescaled
 
     def _compact(
-        self, buckets: Collection[BucketId] | None, *, is_full: bool, clock: CommitClock | None
+        self,
+        buckets: Collection[BucketId] | None,
+        *,
+        is_full: bool,
+        clock: CommitClock | None,
+        after: Snapshot | None = None,
     ) -> Snapshot | None:
+        """Merge what is due; nothing if nothing was due in the snapshot `after`, which was just committed."""
         from lakelog.filestore.compact.bucket_work import due_work, pick_unit
         from lakelog.filestore.compact.buckets import compact_buckets
         from lakelog.filestore.compact.committing import commit_results, log_compaction
@@ -87,6 +93,8 @@ class KeptTable(ReadableTable):
             return pick_unit(self, files, is_full=is_full, marked=marked)
 
         lasted = Stopwatch()
+        if after is not None and not due_work(self, after, buckets, pick):
+            return None
         work = due_work(self, latest_of(self), buckets, pick)
         results = compact_buckets(self, work)
         if not results:
@@ -95,14 +103,19 @@ class KeptTable(ReadableTable):
         log_compaction(self, results, snapshot_id=snapshot.id, lasted=lasted)
         return snapshot
 
-    def _compact_after_write(self, buckets: set[BucketId], clock: CommitClock | None = None) -> None:
-        """Compact buckets unless the table is write-only; errors are only logged, since the write has succeeded."""
+    def _compact_after_write(
+        self, buckets: set[BucketId], clock: CommitClock | None = None, *, after: Snapshot | None = None
+    ) -> None:
+        """Compact buckets unless the table is write-only; errors are only logged, since the write has succeeded.
+
+        `after` is the snapshot of the write, if it was just committed.
+        """
         if WRITE_ONLY.of(self.schema.options):
             return
         from lakelog.filestore.compact.committing import log_failed_compaction
 
         try:
-            self._compact(buckets, is_full=False, clock=clock)
+            self._compact(buckets, is_full=False, clock=clock, after=after)
         except LakelogError as error:
             log_failed_compaction(self, "a write", error)
 

@@ -49,7 +49,7 @@ class WritableTable(KeptTable):
         """
         from lakelog.filestore.write.table_write import TableWrite
 
-        write = TableWrite(self, rows, kinds, replaces=self.check_write(mode, where))
+        write = TableWrite(self, rows, kinds, replaces=self.check_write(mode, where), clock=clock)
         if mode == "append":
             snapshot = self._committed(write, clock)
         else:
@@ -99,14 +99,14 @@ class WritableTable(KeptTable):
         from lakelog.filestore.commit.commit import TableCommit
 
         snapshot = TableCommit(self, clock=clock).commit(
-            write.resolve, discard=lambda: write.discard([*write.superseded, *write.paths])
+            write.resolve, look=write.look, discard=lambda: write.discard([*write.superseded, *write.paths])
         )
         if then is not None:
             then()
         write.discard(write.superseded)
         if snapshot is None:
             return None
-        self._compact_after_write({entry.bucket_id for entry in write.entries}, clock)
+        self._compact_after_write({entry.bucket_id for entry in write.entries}, clock, after=snapshot)
         self._expire_after(snapshot)
         return snapshot
 

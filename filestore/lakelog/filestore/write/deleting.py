@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from lakelog.common.errors import UnsupportedError
 from lakelog.common.threads import in_threads
-from lakelog.filestore.commit.commit import CommitRequest
+from lakelog.filestore.commit.commit import CommitRequest, Look
 from lakelog.filestore.commit.conflicts import check_total_buckets
 from lakelog.filestore.data.placed_rows import file_without
 from lakelog.filestore.index.index_manifest import deletion_files
@@ -65,6 +65,7 @@ class TableChange:
         self._base: Snapshot | None = None
         self._is_read = False
         self._outdated: list[str] = []
+        self.look: Look | None = None  # a statement is planned on the snapshot that its commit reads
 
     def resolve(self, latest: Snapshot | None) -> CommitRequest | None:
         """The commit after `latest`; None if nothing changes."""

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from enum import Enum, auto
 
 from lakelog.common.errors import ConflictError, InvalidRequestError
 from lakelog.common.quoting import listed, shown
-from lakelog.filestore.commit.commit import CommitRequest
+from lakelog.filestore.commit.commit import CommitRequest, Look, look_at
+from lakelog.filestore.commit.commit_clock import CommitClock
 from lakelog.filestore.commit.conflicts import is_overtaken
 from lakelog.filestore.encoding.binary_row import deserialize_row, to_table
 from lakelog.filestore.index.hash_index import HashIndexChange
 from lakelog.filestore.index.index_manifest import hash_index
+from lakelog.filestore.io.network import CallsBeside, calls_at_once
+from lakelog.filestore.io.syncing import later_syncs
 from lakelog.filestore.metadata.manifests.data_file import SEQUENCE_MAX
 from lakelog.filestore.metadata.manifests.manifest import FileKind, ManifestEntry
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.filestore.metadata.snapshots.live_files import LiveFiles
 from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
-from lakelog.filestore.metadata.tables.identity import latest_of
+from lakelog.filestore.metadata.tables.identity import check_same_table, latest_of
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.metadata.tables.unnamed_files import discard_files
 from lakelog.filestore.predicate import Predicate, RowTest, resolved_columns, sql_of
@@ -36,6 +39,7 @@ from lakelog.filestore.write.write_buffer import write_batches
 # stream that was overtaken nevertheless, by another stream, leaves more.
 ROOM = 1 << 32
 _ROOM_GROWTH = 16
+_BESIDE_BYTES_MAX = 8 << 20  # so many bytes of rows are written on the snapshot that a handle knows
 
 
 class Overwrite(Enum):
@@ -104,6 +108,7 @@ class TableWrite:
         *,
         replaces: Replaced | None,
         operation: str | None = None,
+        clock: CommitClock | None = None,
     ) -> None:
         """Write the files. `replaces` None adds the rows to the table. `operation` is that of a statement.
 
@@ -116,12 +121,50 @@ class TableWrite:
         self._replaces = replaces
         self._operation = operation or ("WRITE" if replaces is None else "OVERWRITE")
         self._user = str(uuid.uuid4())
-        self._base = latest_of(table)
         self._room = ROOM
+        self._unsynced: Sequence[str] = ()
         self.superseded: list[str] = []  # the paths of files to delete once the commit has succeeded
-        self._written, self._hashes = self._prepare(self._base, None)
+        self._base, self._written, self._hashes, self.look = self._begun(clock or CommitClock())
         if isinstance(replaces, PartitionFilter):
             self._check_inside(replaces)
+
+    def _begun(self, clock: CommitClock) -> tuple[Snapshot | None, WrittenRows, HashIndexChange | None, Look | None]:
+        """The snapshot on which the files are written, the files, and the look at the table for the commit.
+
+        In a store behind a network a handle writes small files on the snapshot that it knows, and looks at the table
+        meanwhile. Where that shows another snapshot, `resolve` moves the rows, and the next writes look first.
+        """
+        table = self._table
+        known, now = table.snapshots.noted, clock.seconds()
+        if calls_at_once(table.file_io) <= 1:
+            base = latest_of(table)
+            return base, *self._prepare(base, None), None
+        is_alone = not table.commit_line.has_met_others_lately(now)
+        if known is None or not is_alone or not self._may_begin_on(known):
+            look = look_at(table, clock)
+            if look.snapshot is None:
+                check_same_table(table, None)
+            return look.snapshot, *self._prepare(look.snapshot, None), look
+        with CallsBeside(table.file_io) as beside:
+            looked = beside.begin(lambda: look_at(table, clock))
+            written, hashes = self._prepare(known, None)
+            try:
+                look = looked()
+                if look.snapshot is None:
+                    check_same_table(table, None)
+            except BaseException:
+                self.discard(self._data_paths(written))  # it has no index files
+                raise
+        if look.snapshot != known:
+            table.commit_line.note_others(now)
+        return known, written, hashes, look
+
+    def _may_begin_on(self, known: Snapshot) -> bool:
+        """Whether the rows may be written on a snapshot that may be out of date: few rows, for which nothing is
+        read."""
+        is_small = self._rows.table is not None and self._rows.table.nbytes <= _BESIDE_BYTES_MAX
+        is_plain = self._replaces is None and not self._table.schema.has_dynamic_buckets
+        return is_small and is_plain and self._table.live_files.holds(known)
 
     def resolve(self, latest: Snapshot | None) -> CommitRequest:
         """The commit after `latest`. Raises ConflictError for an overwrite whose base is no longer the newest."""
@@ -150,6 +193,7 @@ class TableWrite:
             changelog=self._written.changelog,
             hashes=None if self._hashes is None else replace(self._hashes, replaced=replaced | self._hashes.replaced),
             operation=self._operation,
+            unsynced=self._unsynced,
         )
 
     @property
@@ -160,13 +204,12 @@ class TableWrite:
     @property
     def paths(self) -> list[str]:
         """The paths of all files that were written: data, changelog and index files."""
-        table = self._table
-        entries = [*self._written.entries, *self._written.changelog]
         indexes = () if self._hashes is None else self._hashes.files.values()
-        return [
-            *(table.data_path(entry.bucket_id, entry.file) for entry in entries),
-            *(table.paths.index(file.file_name) for file in indexes),
-        ]
+        return [*self._data_paths(self._written), *(self._table.paths.index(file.file_name) for file in indexes)]
+
+    def _data_paths(self, written: WrittenRows) -> list[str]:
+        entries = (*written.entries, *written.changelog)
+        return [self._table.data_path(entry.bucket_id, entry.file) for entry in entries]
 
     def discard(self, paths: Iterable[str]) -> None:
         """Delete files that no snapshot names."""
@@ -192,7 +235,8 @@ class TableWrite:
         is_overwrite = self._replaces is not None
         assigner = bucket_assigner(self._table, None if is_overwrite else latest)
         live = self._table.live_files.of(latest)
-        written = self._write(self._first_sequence(live), assigner, before)
+        with later_syncs() as self._unsynced:
+            written = self._write(self._first_sequence(live), assigner, before)
         if assigner is None:
             return written, None
         hashes = assigner.write_index()

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import ROW_KIND_TEXTS
-from lakelog.filestore.data.data_writer import write_data_files
+from lakelog.filestore.data.bucket_writing import write_bucket_files
 from lakelog.filestore.data.row_pieces import StoredRows
 from lakelog.filestore.merge.counting import counted_rows
 from lakelog.filestore.merge.deduplicate import Slice, are_adds, newest_rows
@@ -36,7 +36,6 @@ from lakelog.filestore.options.merging import (
     ChangelogProducer,
     MergeEngine,
 )
-from lakelog.filestore.schema.paths import FileNames
 from lakelog.filestore.schema.schema import SEQUENCE_NUMBER, VALUE_KIND
 from lakelog.filestore.schema.schema_rules import check_writable
 from lakelog.filestore.write.assigning import BucketAssigner
@@ -168,15 +167,8 @@ def write_changelog_files(table: TableStore, parts: Iterable[tuple[BucketId, Sto
 def _write_parts(
     table: TableStore, parts: Iterable[tuple[BucketId, StoredRows]], *, prefix: str | None
 ) -> list[ManifestEntry]:
-    names = FileNames()
-    entries: list[ManifestEntry] = []
-    for bucket_id, own in itertools.groupby(parts, key=lambda part: part[0]):
-        pieces = (piece for _, piece in own)
-        files = write_data_files(
-            table, bucket_id, pieces, level=0, source=FileSource.APPEND, names=names, prefix=prefix
-        )
-        entries.extend(add_entry(table, bucket_id, file) for file in files)
-    return entries
+    files = write_bucket_files(table, parts, level=0, source=FileSource.APPEND, prefix=prefix)
+    return [add_entry(table, bucket_id, file) for bucket_id, file in files]
 
 
 def write_changelog(given: PlacedRows) -> list[ManifestEntry]:

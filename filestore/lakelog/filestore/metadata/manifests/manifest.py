@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any  # Any: Avro records are untyped until they are checked here
 
 import polars as pl
 
-from lakelog.common.errors import CorruptDataError
 from lakelog.common.quoting import cause
 from lakelog.common.types import DataType
 from lakelog.filestore.formats.avro.avro import codec_of, encode_container
@@ -18,6 +17,7 @@ from lakelog.filestore.io.collection import paused_collection
 from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.io.integrity import damaged, has_digest, read_checked
 from lakelog.filestore.io.name_cache import NameCache
+from lakelog.filestore.io.network import both, create_all, fetched_ahead
 from lakelog.filestore.metadata.manifests.data_file import SimpleStats
 from lakelog.filestore.metadata.manifests.manifest_columns import check_columns, decode_columns, entries_of, of_buckets
 from lakelog.filestore.metadata.manifests.manifest_entries import (
@@ -27,6 +27,8 @@ from lakelog.filestore.metadata.manifests.manifest_entries import (
     FileKind,
     ManifestEntry,
     entries_of_buckets,
+    live_entries,
+    merge_entries,
 )
 from lakelog.filestore.metadata.manifests.manifest_records import (
     ManifestFileMeta,
@@ -56,39 +58,6 @@ _META_BYTES = 1_000  # memory of the entry of a manifest in a list
 _ENTRY_BYTES = 1_600  # memory of an entry, without the rows of its statistics
 
 
-def merge_entries(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
-    """The entries that remain when every DELETE has cancelled its ADD, in order of appearance.
-
-    A DELETE whose ADD is not among the entries is kept, so that parts of a table's manifests can be merged. Raises
-    CorruptDataError when a file is added twice.
-    """
-    left: dict[FileIdentifier, ManifestEntry] = {}
-    for entry in entries:
-        identifier = entry.identifier
-        before = left.get(identifier)
-        if entry.kind is FileKind.ADD:
-            if before is not None and before.kind is FileKind.ADD:
-                raise CorruptDataError(f"file {entry.file.file_name} is added to bucket {entry.bucket} twice")
-            left[identifier] = entry
-        elif before is not None and before.kind is FileKind.ADD:
-            del left[identifier]
-        else:
-            left[identifier] = entry
-    return list(left.values())
-
-
-def live_entries(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
-    """The live files of a whole state: base entries, then delta entries. Raises CorruptDataError for a DELETE without
-    its ADD."""
-    merged = merge_entries(entries)
-    for entry in merged:
-        if entry.kind is FileKind.DELETE:
-            raise CorruptDataError(
-                f"file {entry.file.file_name} of bucket {entry.bucket} is deleted but was never added"
-            )
-    return merged
-
-
 ENTRY_CACHE: NameCache[ManifestEntry] = NameCache(512 << 20)
 COLUMNS_CACHE: NameCache[pl.DataFrame] = NameCache(256 << 20)
 LIST_CACHE: NameCache[ManifestFileMeta] = NameCache(32 << 20)
@@ -100,12 +69,26 @@ class ManifestFiles:
 
     Both are Avro object files with the record names of Paimon's Java code, one record per entry. Their names end with a
     digest of their bytes. ORC and Parquet files of other engines are read too.
+
+    What is written to `collecting()` is created by `create_collected`, all files at once: one file can name another
+    before that exists, because only a snapshot shows them to readers.
     """
 
     file_io: FileIO
     paths: TablePaths
     partition_types: tuple[DataType, ...] = ()
     compression: str = "zstd"
+    collected: list[tuple[str, bytes]] | None = None
+
+    def collecting(self) -> ManifestFiles:
+        """The same files, of which new ones are created later, by `create_collected`."""
+        return replace(self, collected=[])
+
+    def create_collected(self, *, unsynced: Sequence[str] = ()) -> None:
+        """Create the files that were written since the last call, durably, and make the files `unsynced` durable."""
+        if self.collected is not None:
+            create_all(self.file_io, self.collected, unsynced=unsynced)
+            self.collected.clear()
 
     def write(
         self, entries: Sequence[ManifestEntry], *, names: FileNames, schema_id: int, entries_max: int = 50_000
@@ -183,7 +166,7 @@ class ManifestFiles:
         )
         name = names.manifest_list(data)
         path = self.paths.manifest(name)
-        self._create(path, data)
+        self.create(path, data)
         LIST_CACHE.put(path, tuple(manifests), _META_BYTES * len(manifests))
         return name, len(data)
 
@@ -197,12 +180,45 @@ class ManifestFiles:
                 LIST_CACHE.put(path, held, _META_BYTES * len(held))
         return held
 
+    def read_lists(
+        self, base: tuple[str, int | None], delta: tuple[str, int | None]
+    ) -> tuple[tuple[ManifestFileMeta, ...], tuple[ManifestFileMeta, ...]]:
+        """The manifests of two lists, each given by its name and size. Raises as `read_list`."""
+        if any(LIST_CACHE.get(self.paths.manifest(name)) is not None for name, _ in (base, delta)):
+            return self.read_list(base[0], size_bytes=base[1]), self.read_list(delta[0], size_bytes=delta[1])
+        return both(
+            self.file_io,
+            lambda: self.read_list(base[0], size_bytes=base[1]),
+            lambda: self.read_list(delta[0], size_bytes=delta[1]),
+        )
+
     def read_entries(self, manifests: Iterable[ManifestFileMeta]) -> Iterator[ManifestEntry]:
         """The entries of manifests, in order. Raises CorruptDataError for a manifest that lacks entries."""
-        for manifest in manifests:
-            entries = self.read(manifest.file_name, size_bytes=manifest.file_size_bytes)
+
+        def read(manifest: ManifestFileMeta) -> tuple[ManifestEntry, ...]:
+            return self.read(manifest.file_name, size_bytes=manifest.file_size_bytes)
+
+        for manifest in fetched_ahead(self.file_io, tuple(manifests), read, is_held=self._holds_entries):
+            entries = read(manifest)
             self._check_count(manifest, len(entries))
             yield from entries
+
+    def read_all_buckets(
+        self, manifests: Sequence[ManifestFileMeta], keeps: BucketFilter, *, min_level: int = 0
+    ) -> Iterator[ManifestEntry]:
+        """The entries of manifests in order, as `read_buckets`."""
+
+        def fetch(manifest: ManifestFileMeta) -> None:
+            self._columns(self.paths.manifest(manifest.file_name), manifest.file_size_bytes)
+
+        for manifest in fetched_ahead(self.file_io, manifests, fetch, is_held=self._holds_columns):
+            yield from self.read_buckets(manifest, keeps, min_level=min_level)
+
+    def _holds_entries(self, manifest: ManifestFileMeta) -> bool:
+        return ENTRY_CACHE.get(self.paths.manifest(manifest.file_name)) is not None
+
+    def _holds_columns(self, manifest: ManifestFileMeta) -> bool:
+        return self._holds_entries(manifest) or COLUMNS_CACHE.get(self.paths.manifest(manifest.file_name)) is not None
 
     def _check_count(self, manifest: ManifestFileMeta, found: int) -> None:
         expected = manifest.num_added_files + manifest.num_deleted_files
@@ -215,7 +231,7 @@ class ManifestFiles:
         )
         name = names.manifest(data)
         path = self.paths.manifest(name)
-        self._create(path, data)
+        self.create(path, data)
         ENTRY_CACHE.put(path, entries, _entries_bytes(entries))
         added = sum(entry.kind is FileKind.ADD for entry in entries)
         return ManifestFileMeta(
@@ -231,9 +247,12 @@ class ManifestFiles:
             max_level=max(entry.file.level for entry in entries),
         )
 
-    def _create(self, path: str, data: bytes) -> None:
-        if not self.file_io.create_new(path, data):
-            raise CorruptDataError(f"{path} exists already, though its name has a new uuid")
+    def create(self, path: str, data: bytes) -> None:
+        """Create a file with a new name, durably; or collect it."""
+        if self.collected is None:
+            create_all(self.file_io, [(path, data)])
+        else:
+            self.collected.append((path, data))
 
 
 def _entries_bytes(entries: Sequence[ManifestEntry]) -> int:

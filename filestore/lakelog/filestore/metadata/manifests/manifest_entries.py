@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
+from lakelog.common.errors import CorruptDataError
 from lakelog.filestore.metadata.manifests.data_file import DataFileMeta
 
 MANIFEST_VERSION = 2
@@ -77,3 +78,36 @@ def entries_of_buckets(entries: Iterable[ManifestEntry], keeps: BucketFilter) ->
             is_kept = known[at] = keeps(BucketId(*at))
         if is_kept:
             yield entry
+
+
+def merge_entries(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
+    """The entries that remain when every DELETE has cancelled its ADD, in order of appearance.
+
+    A DELETE whose ADD is not among the entries is kept, so that parts of a table's manifests can be merged. Raises
+    CorruptDataError when a file is added twice.
+    """
+    left: dict[FileIdentifier, ManifestEntry] = {}
+    for entry in entries:
+        identifier = entry.identifier
+        before = left.get(identifier)
+        if entry.kind is FileKind.ADD:
+            if before is not None and before.kind is FileKind.ADD:
+                raise CorruptDataError(f"file {entry.file.file_name} is added to bucket {entry.bucket} twice")
+            left[identifier] = entry
+        elif before is not None and before.kind is FileKind.ADD:
+            del left[identifier]
+        else:
+            left[identifier] = entry
+    return list(left.values())
+
+
+def live_entries(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
+    """The live files of a whole state: base entries, then delta entries. Raises CorruptDataError for a DELETE without
+    its ADD."""
+    merged = merge_entries(entries)
+    for entry in merged:
+        if entry.kind is FileKind.DELETE:
+            raise CorruptDataError(
+                f"file {entry.file.file_name} of bucket {entry.bucket} is deleted but was never added"
+            )
+    return merged

@@ -165,6 +165,11 @@ class LiveFilesCache:
             self.put(snapshot, live)
             return live
 
+    def holds(self, snapshot: Snapshot) -> bool:
+        """Whether the state of a snapshot is cached, so that `of` reads nothing."""
+        with self._lock:
+            return _name_of(snapshot) in self._held
+
     def matching(self, snapshot: Snapshot, wanted: BucketChoice) -> LiveFiles:
         """The live files of a snapshot, or at least those of the buckets and levels that `wanted` may need.
 
@@ -180,11 +185,7 @@ class LiveFilesCache:
         is_near = nearest is not None and nearest[1].entry_count <= count_entries(needed)
         if is_near or (count_entries(manifests) <= _WHOLE_MAX and len(needed) == len(manifests)):
             return self.of(snapshot)
-        entries = (
-            entry
-            for manifest in needed
-            for entry in self._manifests.read_buckets(manifest, wanted.may_need, min_level=wanted.min_level)
-        )
+        entries = self._manifests.read_all_buckets(needed, wanted.may_need, min_level=wanted.min_level)
         return self._merged(snapshot, entries)
 
     def count(self, snapshot: Snapshot) -> int:
@@ -213,8 +214,11 @@ class LiveFilesCache:
 
     def manifests_of(self, snapshot: Snapshot) -> tuple[ManifestFileMeta, ...]:
         """The manifests of a snapshot: those of its base, then those of its delta. Raises NotFoundError."""
-        base = self._read_list(snapshot.base_manifest_list, snapshot.base_manifest_list_size)
-        return (*base, *self._read_list(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size))
+        base, delta = self._manifests.read_lists(
+            (snapshot.base_manifest_list, snapshot.base_manifest_list_size),
+            (snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),
+        )
+        return (*base, *delta)
 
     def _read_list(self, name: str, size_bytes: int | None) -> tuple[ManifestFileMeta, ...]:
         return self._manifests.read_list(name, size_bytes=size_bytes)

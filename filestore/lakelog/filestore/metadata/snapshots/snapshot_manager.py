@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from lakelog.common.clock import system_millis
-from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
+from lakelog.common.errors import CorruptDataError, InvalidRequestError, LakelogError, NotFoundError
 from lakelog.common.file_names import numbers_of
 from lakelog.common.json_fields import COUNT, check_json_size, number_of
-from lakelog.common.quoting import listed, shown
-from lakelog.filestore.io.fileio import FileEntry, FileIO
+from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.io.integrity import damaged
+from lakelog.filestore.io.network import both, calls_at_once
 from lakelog.filestore.metadata.snapshots.commit_times import newest_at
 from lakelog.filestore.metadata.snapshots.parsed_files import ParsedFiles
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-from lakelog.filestore.metadata.snapshots.tag_cache import cache_tag, cached_tag
-from lakelog.filestore.metadata.snapshots.tag_file import Tag
-from lakelog.filestore.schema.paths import SNAPSHOT_PREFIX, TAG_PREFIX, TablePaths, is_tag_file
+from lakelog.filestore.metadata.snapshots.tag_reading import TagReader
+from lakelog.filestore.schema.paths import SNAPSHOT_PREFIX, TablePaths
 
 _READ_ALONE_MAX = 64  # more snapshots are read by threads: an object store takes a long time for each
 _READERS = 16
@@ -27,16 +28,16 @@ _PROBES_MAX = 64  # for an older hint the folder is listed instead
 PARSED_SNAPSHOTS: ParsedFiles[Snapshot] = ParsedFiles(16 << 20)
 
 
-class SnapshotManager:
+class SnapshotManager(TagReader):
     """The snapshots of one table, read from their files at every call.
 
     It keeps the newest id that it has seen, where the next search starts, and the file that it has parsed last.
     """
 
     def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
-        self._file_io = file_io
-        self._paths = paths
+        super().__init__(file_io, paths)
         self._seen: int | None = None
+        self._noted: Snapshot | None = None
         self._parsed: tuple[str, bytes, Snapshot] | None = None
 
     def __getstate__(self) -> tuple[FileIO, TablePaths]:
@@ -45,10 +46,69 @@ class SnapshotManager:
     def __setstate__(self, state: tuple[FileIO, TablePaths]) -> None:
         self._file_io, self._paths = state
         self._seen = None
+        self._noted = None
         self._parsed = None
 
     def latest(self) -> Snapshot | None:
         """The newest snapshot, read now; None before the first commit."""
+        found = self._looked_up()
+        self._noted = self._searched() if found is None else found
+        if found is not None:
+            self._seen = found.id
+        return self._noted
+
+    def look_ahead(self) -> None:
+        """In a store behind a network, read where the next search starts. The hint may be wrong, or unreadable."""
+        if calls_at_once(self._file_io) > 1 and self._seen is None:
+            with contextlib.suppress(LakelogError):
+                self._seen = self._hint(self._paths.latest_hint)
+
+    def note(self, snapshot: Snapshot) -> None:
+        """Note the snapshot that this handle has just committed."""
+        self._seen, self._noted = snapshot.id, snapshot
+
+    @property
+    def noted(self) -> Snapshot | None:
+        """The newest snapshot as this handle has last seen or committed it; it may be out of date."""
+        return self._noted
+
+    def seen(self, snapshot_id: int) -> Snapshot:
+        """The snapshot of an id, which this handle may just have read as the newest; else as `get`."""
+        known = self._noted
+        return known if known is not None and known.id == snapshot_id else self.get(snapshot_id)
+
+    def _looked_up(self) -> Snapshot | None:
+        """The newest snapshot, if the ids from the hint or the last seen one on have no gap; None to search."""
+        seen = self._seen
+        if seen is None or calls_at_once(self._file_io) <= 1:
+            hint = self._hint(self._paths.latest_hint)
+            if hint is None:
+                return None
+            start = max(hint, seen or hint)
+            found, has_next = self._with_next(start)
+        else:
+            path = self._paths.latest_hint
+            hint, (found, has_next) = both(self._file_io, lambda: self._hint(path), partial(self._with_next, seen))
+            if hint is None:
+                return None
+            start = max(hint, seen)
+            if start > seen:
+                found, has_next = self._with_next(start)
+        for _ in range(_PROBES_MAX):
+            if not has_next:
+                return found
+            start += 1
+            found, has_next = self._with_next(start)
+        return None
+
+    def _with_next(self, snapshot_id: int) -> tuple[Snapshot | None, bool]:
+        """The snapshot of an id, None if it is missing or not the newest, and whether the one after it exists."""
+        if calls_at_once(self._file_io) <= 1:
+            has_next = self._exists(snapshot_id + 1)
+            return None if has_next else self.find(snapshot_id), has_next
+        return both(self._file_io, lambda: self.find(snapshot_id), lambda: self._exists(snapshot_id + 1))
+
+    def _searched(self) -> Snapshot | None:
         while True:
             hint = self._hint(self._paths.latest_hint)
             self._seen = self._newest(hint, known=self._seen if self._seen == hint else None)
@@ -125,68 +185,6 @@ class SnapshotManager:
                 f"snapshot {snapshot_id} of {self._paths.root} does not exist; {living}: name one of these. When it "
                 f"cannot have expired, its file {path} was lost: restore it"
             ) from error
-
-    def tags(self) -> list[str]:
-        """The names of all tags, in order. Lists the folder."""
-        names = self._file_io.list_names(self._paths.tag_dir)
-        return sorted(name.removeprefix(TAG_PREFIX) for name in names if is_tag_file(name))
-
-    def tagged(self, name: str) -> Snapshot:
-        """The snapshot that a tag keeps, living or expired. Raises NotFoundError, naming the existing tags."""
-        return self.tag(name).snapshot
-
-    def tag(self, name: str) -> Tag:
-        """The tag of a name. Raises NotFoundError, naming the existing tags, and CorruptDataError."""
-        found = self.find_tag(name)
-        if found is None:
-            tags = self.tags()
-            known = f"the tags are {listed(tags)}" if tags else "it has no tags"
-            raise NotFoundError(
-                f"table {self._paths.root} has no tag {name!r}; {known}. When the tag was not deleted, its file "
-                f"{self._paths.tag(name)} was lost: restore it"
-            )
-        return found
-
-    def all_tags(self) -> list[Tag]:
-        """All tags, by snapshot, then by name. Raises CorruptDataError."""
-        entries = self._file_io.list_entries(self._paths.tag_dir)
-        found = [self.listed_tag(entry) for entry in entries if is_tag_file(entry.name)]
-        return sorted((tag for tag in found if tag is not None), key=lambda tag: (tag.snapshot.id, tag.name))
-
-    def listed_tag(self, entry: FileEntry) -> Tag | None:
-        """The tag of a file in the folder of tags, from the cache if it is there; None for a deleted one."""
-        path = f"{self._paths.tag_dir}/{entry.name}"
-        held = cached_tag(path, entry)
-        if held is not None:
-            return held
-        read_millis = system_millis()
-        tag = self.find_tag(entry.name.removeprefix(TAG_PREFIX))
-        if tag is not None:
-            cache_tag(path, entry, tag, read_millis=read_millis)
-        return tag
-
-    def find_tag(self, name: str) -> Tag | None:
-        """The tag of a name, None for a missing one. Raises CorruptDataError."""
-        path = self._paths.tag(name)
-        if not is_tag_file(f"{TAG_PREFIX}{name}"):
-            return None
-        try:
-            data = self._file_io.read_bytes(path)
-        except NotFoundError:
-            return None
-        tag, named = Tag.from_json(data, path=path, name=name)
-        if named != name and self._is_swapped(name, data, named):
-            raise damaged(path, f"it is the file of tag {shown(named)}")
-        return tag
-
-    def _is_swapped(self, name: str, data: bytes, named: str) -> bool:
-        """Whether the file of a tag is that of another tag, not one that another engine has renamed."""
-        try:
-            path = self._paths.tag(named)
-            other = self._file_io.read_bytes(path)
-        except (InvalidRequestError, NotFoundError):
-            return False
-        return other == data or Tag.from_json(other, path=path, name=named)[1] == name
 
     def at_or_before(self, time_millis: int, *, now_millis: int | None = None) -> Snapshot | None:
         """The newest snapshot committed at or before a timestamp; None if all living ones are younger.

@@ -1,0 +1,89 @@
+"""Makes files of this machine durable, several at once: the system writes them to the disk together.
+
+A call that makes one file durable waits for the disk, and on most file systems for the journal of all files. So the
+data files of a write need not be durable when they are written: `later_syncs` collects them, and the commit makes them
+durable together with its manifests, before a snapshot names them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
+
+from lakelog.common.errors import NotFoundError, UnavailableError
+
+_THREADS = 8
+_later: ContextVar[list[str] | None] = ContextVar("later_syncs", default=None)
+
+
+@contextlib.contextmanager
+def later_syncs() -> Iterator[list[str]]:
+    """Collect the paths of files that this thread writes to local folders meanwhile, and does not make durable."""
+    paths: list[str] = []
+    token = _later.set(paths)
+    try:
+        yield paths
+    finally:
+        _later.reset(token)
+
+
+def is_synced_later(path: str) -> bool:
+    """Whether a file is made durable by whoever collects such files, which then has its path."""
+    paths = _later.get()
+    if paths is None:
+        return False
+    paths.append(path)
+    return True
+
+
+def sync_at_once(paths: Sequence[str]) -> None:
+    """Make files, and the names in folders, durable. Raises NotFoundError and UnavailableError.
+
+    A folder that the file system cannot sync is left out.
+    """
+    if len(paths) > 1:
+        for _ in _threads.pool().map(_sync, paths):
+            pass
+    else:
+        for path in paths:
+            _sync(path)
+
+
+def _sync(path: str) -> None:
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except FileNotFoundError as error:
+        raise NotFoundError(f"{path} does not exist") from error
+    except OSError as error:
+        if not os.path.isdir(path):  # noqa: PTH112  # paths are strings, as everywhere in the file store
+            raise UnavailableError(f"{path}: {error.strerror or error}") from error
+
+
+class _Threads:
+    """The threads that wait for the disk. A process that was forked starts its own."""
+
+    def __init__(self) -> None:
+        self._pool: ThreadPoolExecutor | None = None
+        self._lock = threading.Lock()
+        os.register_at_fork(after_in_child=self._forget)
+
+    def pool(self) -> ThreadPoolExecutor:
+        """The threads, started if there are none."""
+        with self._lock:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(_THREADS, "lakelog-sync")
+            return self._pool
+
+    def _forget(self) -> None:
+        self._pool, self._lock = None, threading.Lock()
+
+
+_threads = _Threads()

@@ -1,0 +1,83 @@
+"""The tags of a table: their names, and the snapshots that they keep."""
+
+from __future__ import annotations
+
+from lakelog.common.clock import system_millis
+from lakelog.common.errors import InvalidRequestError, NotFoundError
+from lakelog.common.quoting import listed, shown
+from lakelog.filestore.io.fileio import FileEntry, FileIO
+from lakelog.filestore.io.integrity import damaged
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.metadata.snapshots.tag_cache import cache_tag, cached_tag
+from lakelog.filestore.metadata.snapshots.tag_file import Tag
+from lakelog.filestore.schema.paths import TAG_PREFIX, TablePaths, is_tag_file
+
+
+class TagReader:
+    """Reads the tags of one table."""
+
+    def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
+        self._file_io = file_io
+        self._paths = paths
+
+    def tags(self) -> list[str]:
+        """The names of all tags, in order. Lists the folder."""
+        names = self._file_io.list_names(self._paths.tag_dir)
+        return sorted(name.removeprefix(TAG_PREFIX) for name in names if is_tag_file(name))
+
+    def tagged(self, name: str) -> Snapshot:
+        """The snapshot that a tag keeps, living or expired. Raises NotFoundError, naming the existing tags."""
+        return self.tag(name).snapshot
+
+    def tag(self, name: str) -> Tag:
+        """The tag of a name. Raises NotFoundError, naming the existing tags, and CorruptDataError."""
+        found = self.find_tag(name)
+        if found is None:
+            tags = self.tags()
+            known = f"the tags are {listed(tags)}" if tags else "it has no tags"
+            raise NotFoundError(
+                f"table {self._paths.root} has no tag {name!r}; {known}. When the tag was not deleted, its file "
+                f"{self._paths.tag(name)} was lost: restore it"
+            )
+        return found
+
+    def all_tags(self) -> list[Tag]:
+        """All tags, by snapshot, then by name. Raises CorruptDataError."""
+        entries = self._file_io.list_entries(self._paths.tag_dir)
+        found = [self.listed_tag(entry) for entry in entries if is_tag_file(entry.name)]
+        return sorted((tag for tag in found if tag is not None), key=lambda tag: (tag.snapshot.id, tag.name))
+
+    def listed_tag(self, entry: FileEntry) -> Tag | None:
+        """The tag of a file in the folder of tags, from the cache if it is there; None for a deleted one."""
+        path = f"{self._paths.tag_dir}/{entry.name}"
+        held = cached_tag(path, entry)
+        if held is not None:
+            return held
+        read_millis = system_millis()
+        tag = self.find_tag(entry.name.removeprefix(TAG_PREFIX))
+        if tag is not None:
+            cache_tag(path, entry, tag, read_millis=read_millis)
+        return tag
+
+    def find_tag(self, name: str) -> Tag | None:
+        """The tag of a name, None for a missing one. Raises CorruptDataError."""
+        path = self._paths.tag(name)
+        if not is_tag_file(f"{TAG_PREFIX}{name}"):
+            return None
+        try:
+            data = self._file_io.read_bytes(path)
+        except NotFoundError:
+            return None
+        tag, named = Tag.from_json(data, path=path, name=name)
+        if named != name and self._is_swapped(name, data, named):
+            raise damaged(path, f"it is the file of tag {shown(named)}")
+        return tag
+
+    def _is_swapped(self, name: str, data: bytes, named: str) -> bool:
+        """Whether the file of a tag is that of another tag, not one that another engine has renamed."""
+        try:
+            path = self._paths.tag(named)
+            other = self._file_io.read_bytes(path)
+        except (InvalidRequestError, NotFoundError):
+            return False
+        return other == data or Tag.from_json(other, path=path, name=named)[1] == name
