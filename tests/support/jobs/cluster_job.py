@@ -24,6 +24,7 @@ from lakelog.spark import attach, compact, merge, read, write_stream
 
 SETTINGS: dict[str, Any] = json.loads(sys.argv[1])
 CATALOG = Catalog(SETTINGS["warehouse"], SETTINGS["kafka"], options=SETTINGS["store"])
+_SCHEDULER = "org.apache.spark.scheduler.TaskSetManager"
 DELETES = 9  # each number that it divides deletes its key
 
 
@@ -34,6 +35,9 @@ def session() -> SparkSession:
         builder = builder.config(key, value)
     found = builder.getOrCreate()
     found.sparkContext.setLogLevel("WARN")
+    jvm: Any = found.sparkContext._jvm
+    levels = jvm.org.apache.logging.log4j.Level  # the scheduler says which tasks it runs a second time
+    jvm.org.apache.logging.log4j.core.config.Configurator.setLevel(_SCHEDULER, levels.INFO)
     return found
 
 
@@ -132,7 +136,11 @@ JOBS: dict[str, Callable[..., object]] = {
 def main() -> None:
     """Run the job that is named."""
     spark = session()
-    answers = [JOBS[name](spark, **arguments) for name, arguments in json.loads(sys.argv[2])]
+    answers = []
+    for name, arguments in json.loads(sys.argv[2]):
+        began = time.monotonic()
+        answers.append(JOBS[name](spark, **arguments))
+        print(f"job {name} {arguments}: {time.monotonic() - began:.1f} s", flush=True)
     spark.stop()
     print(json.dumps(answers))
 
