@@ -14,13 +14,14 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any  # Any: what JSON gives
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from lakelog.catalog import Catalog
-from lakelog.spark import attach, compact, merge, read, write_stream
+from lakelog.spark import LakelogSink, attach, compact, merge, read, write_stream
 
 SETTINGS: dict[str, Any] = json.loads(sys.argv[1])
 CATALOG = Catalog(SETTINGS["warehouse"], SETTINGS["kafka"], options=SETTINGS["store"])
@@ -63,9 +64,7 @@ def run_until(queries: list[Any], batch: int) -> None:
     """Let the queries run until the first one has finished a batch, then stop them."""
     first = queries[0]
     while (first.lastProgress or {"batchId": -1})["batchId"] < batch:
-        for query in queries:
-            if not query.isActive:
-                raise query.exception() or AssertionError(f"{query.name} has ended")
+        check_active(*queries)
         time.sleep(0.1)
     for query in queries:
         query.stop()
@@ -93,6 +92,46 @@ def copy(spark: SparkSession, *, source: str, table: str, align: bool = False) -
     query = write_stream(rows, table, catalog=CATALOG, checkpoint_location=f"checkpoints/{table}", available_now=True)
     query.awaitTermination()
     return [progress["numInputRows"] for progress in query.recentProgress]
+
+
+def pipeline(spark: SparkSession, *, rows: int, keys: int) -> object:
+    """Stream changes into two tables, db.changes and db.events, and db.changes into db.copy, until a file says stop.
+
+    The answer is the number of batches that were written.
+    """
+    upserts, events = (LakelogSink(name, catalog=CATALOG, order_by="amount") for name in ("db.changes", "db.events"))
+
+    def write_both(batch: DataFrame, batch_id: int) -> None:
+        if Path("stop").exists() and not Path("last").exists():
+            Path("last.new").write_text(str(batch_id))
+            Path("last.new").rename("last")
+        if not Path("last").exists() or batch_id < int(Path("last").read_text()):
+            upserts(changes(batch, keys), batch_id)
+            events(changes(batch, keys).drop("_row_kind"), batch_id)
+
+    writer = numbers(spark, rows, 1 << 40).writeStream.foreachBatch(write_both)
+    first = writer.option("checkpointLocation", "checkpoints/pipeline").start()
+    reader = spark.readStream.format("lakelog").options(**SETTINGS["store"]).option("row-kind", "true")
+    second = write_stream(
+        reader.load(CATALOG.load_table("db.changes").path),
+        "db.copy",
+        catalog=CATALOG,
+        checkpoint_location="checkpoints/copy",
+    )
+    while not Path("last").exists() or (first.lastProgress or {"batchId": -1})["batchId"] < int(Path("last").read_text()):
+        check_active(first, second)
+        time.sleep(0.1)
+    second.processAllAvailable()
+    first.stop()
+    second.stop()
+    return int(Path("last").read_text())
+
+
+def check_active(*queries: Any) -> None:
+    """Raise the error of a query that has ended."""
+    for query in queries:
+        if not query.isActive:
+            raise query.exception() or AssertionError(f"{query.id} has ended")
 
 
 def compact_fully(spark: SparkSession, *, table: str) -> object:
@@ -126,6 +165,7 @@ def count(spark: SparkSession, *, table: str) -> object:
 JOBS: dict[str, Callable[..., object]] = {
     "write": write,
     "copy": copy,
+    "pipeline": pipeline,
     "compact": compact_fully,
     "merge": merge_rows,
     "sql": run_sql,
