@@ -25,6 +25,8 @@ ROWS, BATCHES, KEYS = 400, 6, 250
 HALF = 2  # the last batch of the first half
 TOTAL = ROWS * BATCHES
 MERGED = 100
+MANY = 20_000
+RESULT_BYTES = "120000"  # of all results that the driver takes in a job
 SPECULATION = {
     "spark.speculation": "true",
     "spark.speculation.interval": "20ms",
@@ -165,3 +167,27 @@ def test_sql_and_a_batch_read_see_what_is_in_the_table(done: Done) -> None:
 
 def test_tasks_were_run_twice(done: Done) -> None:
     assert "as speculatable" in done.output
+
+
+def test_what_the_driver_gets_does_not_grow_with_the_rows(world: ClusterWorld) -> None:
+    for name in ("large", "large_copy"):
+        world.make_table(f"db.{name}", {**LOGGED, "write-only": "true"})
+    merge = SQL_MERGE.replace("db.statements", "db.large").replace("range(100)", f"range({MANY})")
+    jobs = [
+        ("write", {"table": "db.large", "rows": MANY, "batches": 2, "keys": MANY}),
+        ("copy", {"source": "db.large", "table": "db.large_copy"}),
+        ("compact", {"table": "db.large"}),
+        ("merge", {"table": "db.large", "rows": MANY}),
+        ("sql", {"statements": [merge, "SELECT count(*) FROM lake.db.large"]}),
+        ("count", {"table": "db.large_copy"}),
+    ]
+    rows = rows_after(2 * MANY, MANY)
+    conf = {"spark.driver.maxResultSize": RESULT_BYTES, "spark.sql.autoBroadcastJoinThreshold": "-1"}
+    answers = world.run(jobs, conf=conf)
+
+    assert sum(len(name) for name, _ in rows.values()) > 2 * int(RESULT_BYTES)
+    assert rows_of(world, "db.large_copy") == rows
+    merged = merged_rows(merged_rows(rows, MANY), MANY)
+    assert rows_of(world, "db.large") == merged
+    assert answers[4] == [[len(merged)]]
+    assert answers[5] == [len(rows), sum(amount for _, amount in rows.values())]

@@ -118,7 +118,9 @@ def pipeline(spark: SparkSession, *, rows: int, keys: int) -> object:
         catalog=CATALOG,
         checkpoint_location="checkpoints/copy",
     )
-    while not Path("last").exists() or (first.lastProgress or {"batchId": -1})["batchId"] < int(Path("last").read_text()):
+    while not Path("last").exists() or (first.lastProgress or {"batchId": -1})["batchId"] < int(
+        Path("last").read_text()
+    ):
         check_active(first, second)
         time.sleep(0.1)
     second.processAllAvailable()
@@ -142,7 +144,9 @@ def compact_fully(spark: SparkSession, *, table: str) -> object:
 
 def merge_rows(spark: SparkSession, *, table: str, rows: int) -> object:
     """Merge rows into a table: every third key that is there is deleted, others are updated, and new ones inserted."""
-    source = spark.range(rows).select("id", sf.concat(sf.lit("merged "), "id").alias("name"), (-sf.col("id")).alias("amount"))
+    source = spark.range(rows).select(
+        "id", sf.concat(sf.lit("merged "), "id").alias("name"), (-sf.col("id")).alias("amount")
+    )
     merged = merge(source, table, catalog=CATALOG).when_matched_delete("source.id % 3 = 0")
     snapshot = merged.when_matched_update_all().when_not_matched_insert_all().execute()
     return None if snapshot is None else snapshot.id

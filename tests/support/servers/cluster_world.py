@@ -44,8 +44,8 @@ class ClusterWorld:
             options = {**options, "log.kafka.bootstrap.servers": self.servers}
         self.catalog.create_table(name, schema=SCHEMA, primary_keys=keys, options=options)
 
-    def start(self, jobs: Sequence[Job], *, name: str = "driver", conf: Mapping[str, str] | None = None) -> Driver:
-        """Start a driver that runs jobs, in a folder of its own; a second one with the name continues in that."""
+    def settings(self, conf: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """What a driver must know: the cluster, the warehouse, and the settings of Spark."""
         settings = {
             "spark.driver.host": HOST,
             "spark.driver.bindAddress": HOST,
@@ -57,14 +57,18 @@ class ClusterWorld:
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
         }
-        given = {
+        return {
             "master": self.cluster.master,
             "warehouse": self.warehouse,
             "store": self.store.options,
             "kafka": self.servers,
             "conf": {**settings, **(conf or {})},
         }
-        return self.cluster.driver(JOB, [json.dumps(given), json.dumps(list(jobs))], name=name)
+
+    def start(self, jobs: Sequence[Job], *, name: str = "driver", conf: Mapping[str, str] | None = None) -> Driver:
+        """Start a driver that runs jobs, in a folder of its own; a second one with the name continues in that."""
+        arguments = [json.dumps(self.settings(conf)), json.dumps(list(jobs))]
+        return self.cluster.driver(JOB, arguments, name=name)
 
     def run(self, jobs: Sequence[Job], *, name: str = "driver", conf: Mapping[str, str] | None = None) -> list[Any]:
         """Run jobs in a driver, and give their answers."""
@@ -81,12 +85,12 @@ class ClusterWorld:
 
 
 @contextmanager
-def running_world(folder: Path, python: Path, moto: Path) -> Iterator[ClusterWorld]:
+def running_world(folder: Path, python: Path, moto: Path, *, memory_mib: int = 1024) -> Iterator[ClusterWorld]:
     """A cluster with an object store and a Kafka of its own."""
     broker = EmbeddedBroker(folder / "kafka")
     try:
         servers = broker.start().bootstrap_servers
-        with running_s3(moto) as store, running_cluster(folder / "cluster", python) as cluster:
+        with running_s3(moto) as store, running_cluster(folder / "cluster", python, memory_mib=memory_mib) as cluster:
             warehouse = f"s3://{store.new_bucket()}/lake"
             yield ClusterWorld(cluster=cluster, store=store, broker=broker, servers=servers, warehouse=warehouse)
     finally:

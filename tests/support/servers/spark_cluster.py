@@ -50,6 +50,15 @@ def installed_wheel(folder: Path) -> Path:
     return python
 
 
+@dataclass(frozen=True, slots=True)
+class DriverCommand:
+    """The command of a driver, and where it runs."""
+
+    arguments: Sequence[str]
+    folder: Path
+    environment: Mapping[str, str]
+
+
 @dataclass(slots=True)
 class Driver:
     """A driver in client mode. `output` is what it printed, Spark's log too."""
@@ -126,22 +135,24 @@ class SparkCluster:
         process.kill()
         process.wait()
 
-    def driver(
-        self, script: Path, arguments: Sequence[str], *, name: str = "driver", more: Mapping[str, str] | None = None
-    ) -> Driver:
-        """Start a driver: a copy of the script, in a folder of the driver's own. `more` is added to its environment."""
+    def driver_command(self, script: Path, arguments: Sequence[str], *, name: str = "driver") -> DriverCommand:
+        """How a driver is started: a copy of the script, in a folder of the driver's own."""
         home = self.folder / name
-        home.mkdir(parents=True, exist_ok=True)
+        environment = self._environment(home)
         copy = home / script.name
         shutil.copy(script, copy)
+        return DriverCommand([str(self.python), str(copy), *arguments], home, environment)
+
+    def driver(self, script: Path, arguments: Sequence[str], *, name: str = "driver") -> Driver:
+        """Start a driver; another one with its name gets the same folder."""
+        command = self.driver_command(script, arguments, name=name)
         self._started += 1
-        output = home / f"driver-{self._started}.log"
-        environment = {**self._environment(home), **(more or {})}
+        output = command.folder / f"driver-{self._started}.log"
         with output.open("wb") as log:
             process = subprocess.Popen(
-                [self.python, copy, *arguments],
-                cwd=home,
-                env=environment,
+                command.arguments,
+                cwd=command.folder,
+                env=command.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -212,7 +223,9 @@ class SparkCluster:
 
 
 @contextmanager
-def running_cluster(folder: Path, python: Path, *, worker_count: int = 2, memory_mib: int = 1024) -> Iterator[SparkCluster]:
+def running_cluster(
+    folder: Path, python: Path, *, worker_count: int = 2, memory_mib: int = 1024
+) -> Iterator[SparkCluster]:
     """A cluster that runs; all its processes are ended in the end."""
     cluster = SparkCluster(folder=folder, python=python, memory_mib=memory_mib)
     try:

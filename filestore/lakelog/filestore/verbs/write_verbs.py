@@ -106,7 +106,11 @@ class WritableTable(KeptTable):
         return snapshot
 
     def _committed(
-        self, write: TableWrite | TableChange | WrittenChange, clock: CommitClock | None, *, then: Callable[[], None] | None = None
+        self,
+        write: TableWrite | TableChange | WrittenChange,
+        clock: CommitClock | None,
+        *,
+        then: Callable[[], None] | None = None,
     ) -> Snapshot | None:
         """Commit, call `then`, compact and expire what is due. None if there is nothing to commit."""
         from lakelog.filestore.commit.commit import TableCommit
