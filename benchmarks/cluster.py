@@ -19,7 +19,6 @@ from pathlib import Path
 from statistics import median
 from typing import IO, Any  # Any: what JSON gives
 
-
 from benchmarks.command import run_command
 from benchmarks.measuring import in_turns
 from benchmarks.upsert_data import Size, UpsertData, make_data
@@ -52,7 +51,7 @@ class BenchDriver:
         """Write the data into a new table, and check every row of it."""
         self.runs += 1
         table = f"bench.{self.name}_{kind}"
-        checkpoints = self.world.cluster.folder / self.name / "checkpoints" / str(self.runs)
+        checkpoints = self.world.cluster.drivers / self.name / "checkpoints" / str(self.runs)
         given = {"name": table, "schema": DDL, "options": KINDS[kind], "checkpoints": str(checkpoints)}
         self._say({**given, "base": str(data.base), "batches": str(data.batches)})
         answer: dict[str, Any] = json.loads(self.answer())

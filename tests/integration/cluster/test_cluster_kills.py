@@ -45,7 +45,7 @@ class Killing:
 
     @property
     def folder(self) -> Path:
-        return self._world.cluster.folder / "killed"
+        return self._world.cluster.drivers / "killed"
 
     def _start(self) -> Driver:
         return self._world.start([("pipeline", {"rows": ROWS, "keys": KEYS})], name="killed", conf=SPECULATION)

@@ -1,8 +1,9 @@
 """A Spark standalone cluster on loopback, of what pip installs: a master, workers of one core, drivers.
 
 Each is a process of its own with an environment, a home, a temporary folder and a working folder of its own. Their
-Python is an environment into which the wheel was installed; nothing of the source tree is on its path. Every process of
-a cluster, executors and Python workers too, carries a mark in its environment, by which it is found and ended.
+Python is an environment into which the wheel was installed; nothing of the source tree is on its path. Workers do not
+see the folders of drivers, where the system lets them have mounts of their own (root does). Every process of a cluster,
+executors and Python workers too, carries a mark in its environment, by which it is found and ended.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from tests.support.servers.wheel import ROOT
@@ -26,6 +29,7 @@ HOST = "127.0.0.1"
 START_SECONDS = 60.0
 _MARK = "LAKELOG_TEST_CLUSTER"
 _EXECUTOR = "CoarseGrainedExecutorBackend"
+_HIDE = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"')  # a folder, a command
 _PYTHON_DAEMON = "pyspark.daemon"
 # Such processes live for minutes, and share two cores: fast compilation counts for more than fast code.
 _JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -101,6 +105,11 @@ class SparkCluster:
     _started: int = 0
 
     @property
+    def drivers(self) -> Path:
+        """The folder with the folders of drivers."""
+        return self.folder / "drivers"
+
+    @property
     def spark_home(self) -> Path:
         """The folder of the installed PySpark."""
         (home,) = self.python.parent.parent.glob("lib/python*/site-packages/pyspark")
@@ -123,10 +132,12 @@ class SparkCluster:
     def start_worker(self, number: int) -> None:
         """Start a worker, and wait until it is registered."""
         name = f"worker-{number}"
+        self.drivers.mkdir(exist_ok=True)
         program = ["org.apache.spark.deploy.worker.Worker", "--cores", "1", "--memory", f"{self.memory_mib}m"]
         place = ["--host", HOST, "--webui-port", "0", "--work-dir", str(self.folder / name / "work")]
         options = {"SPARK_WORKER_OPTS": "-Dspark.worker.cleanup.enabled=true -Dspark.worker.cleanup.interval=60"}
-        self.workers[number] = self._spark_class(name, [*program, *place, self.master], options)
+        hidden = self.drivers if can_hide() else None
+        self.workers[number] = self._spark_class(name, [*program, *place, self.master], options, hidden=hidden)
         self._await(name, "Successfully registered with master")
 
     def kill_worker(self, number: int) -> None:
@@ -137,7 +148,7 @@ class SparkCluster:
 
     def driver_command(self, script: Path, arguments: Sequence[str], *, name: str = "driver") -> DriverCommand:
         """How a driver is started: a copy of the script, in a folder of the driver's own."""
-        home = self.folder / name
+        home = self.drivers / name
         environment = self._environment(home)
         copy = home / script.name
         shutil.copy(script, copy)
@@ -183,14 +194,18 @@ class SparkCluster:
                 kill(pid)
             time.sleep(0.05)
 
-    def _spark_class(self, name: str, program: Sequence[str], options: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    def _spark_class(
+        self, name: str, program: Sequence[str], options: Mapping[str, str], *, hidden: Path | None = None
+    ) -> subprocess.Popen[bytes]:
+        """Start a program of Spark, which does not see what is in the folder `hidden`."""
         home = self.folder / name
         environment = {**self._environment(home), "SPARK_HOME": str(self.spark_home), **options}
         environment |= {"SPARK_DAEMON_MEMORY": "192m", "SPARK_DAEMON_JAVA_OPTS": _JAVA_OPTIONS}
+        hiding = [] if hidden is None else [*_HIDE, str(hidden)]
         (home / "log").unlink(missing_ok=True)
         with (home / "log").open("wb") as log:
             return subprocess.Popen(
-                ["bash", self.spark_home / "bin" / "spark-class", *program],
+                [*hiding, "bash", self.spark_home / "bin" / "spark-class", *program],
                 cwd=home,
                 env=environment,
                 stdin=subprocess.DEVNULL,
@@ -233,6 +248,13 @@ def running_cluster(
         yield cluster
     finally:
         cluster.stop()
+
+
+@cache
+def can_hide() -> bool:
+    """Whether processes here may have mounts of their own."""
+    with tempfile.TemporaryDirectory() as folder:
+        return subprocess.run([*_HIDE, folder, "true"], capture_output=True, check=False).returncode == 0
 
 
 def _parent(pid: int) -> int:

@@ -160,7 +160,7 @@ class RowStatement:
             target = self._placed_target(table, base) if is_by_place(store) else self._target(base)
             return found, actions(found, target)
 
-        if is_by_bucket(store) and not char_lengths(store.schema.key_fields):
+        if is_by_bucket(store) and not char_lengths(store.schema.select(store.schema.primary_keys)):
             return run_by_bucket(table, operation, lambda base: RowChanges.by_bucket(*changing(base)))
         return run_statement(table, operation, lambda base: RowChanges.on_driver(*changing(base)))
 

@@ -96,16 +96,20 @@ class _Task:
         yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(answer)], pa.binary())], schema=MESSAGE_SCHEMA)
 
     def run(self, rows: pa.Table, number: int) -> _Answer:
-        """Write the changes of each bucket that the rows name."""
+        """Write the changes of each bucket that the rows name. When it fails, the files written so far are deleted."""
         buckets, is_row = rows[BUCKET].to_numpy(), rows[IS_ROW].to_numpy()
         own = rows.drop_columns([BUCKET, IS_ROW])
         answer = _Answer(number)
-        for bucket in np.unique(buckets).tolist():
-            part = own.filter(pa.array((buckets == bucket) & is_row))
-            changes = self.changes(part, bucket)
-            if changes.row_count:
-                self._check(changes, bucket)
-                answer = self._written(answer, changes)
+        try:
+            for bucket in np.unique(buckets).tolist():
+                part = own.filter(pa.array((buckets == bucket) & is_row))
+                changes = self.changes(part, bucket)
+                if changes.row_count:
+                    self._check(changes, bucket)
+                    answer = self._written(answer, changes)
+        except BaseException:
+            _discard(self.table, [answer])
+            raise
         return answer
 
     def _check(self, changes: StatementChanges, bucket: int) -> None:

@@ -58,16 +58,18 @@ class FrameMerge(TableMerge):
     def _plan(self, base: Snapshot | None) -> tuple[DataFrame, Changes]:
         store = self._table.store
         bucket = bucket_column_of(store.schema)
-        return self._rows.withColumn(BUCKET, bucket), partial(_changes, store, base, self._on, self._clauses)
+        changes = partial(_changes, store=store, base=base, on=self._on, clauses=self._clauses)
+        return self._rows.withColumn(BUCKET, bucket), changes
 
 
 def _changes(
+    rows: pa.Table,
+    bucket: int,
+    *,
     store: FileStoreTable,
     base: Snapshot | None,
     on: Sequence[str],
     clauses: MergeClauses,
-    rows: pa.Table,
-    bucket: int,
 ) -> StatementChanges:
     """The changes of the rows of one bucket."""
     return merge_plan(store, row_source(rows), on, clauses, buckets={bucket})(base)
