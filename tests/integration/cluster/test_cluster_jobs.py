@@ -17,7 +17,7 @@ from lakelog.common.types import RowKind
 from tests.support.logs.log_records import lose_records
 from tests.support.logs.numbered_changes import Rows, merged_rows, rows_after
 from tests.support.logs.promises import check_log_equals_files, log_changes
-from tests.support.servers.cluster_world import LOGGED, ClusterWorld
+from tests.support.servers.cluster_world import LOGGED, ClusterWorld, Job
 
 pytestmark = [pytest.mark.integration, pytest.mark.full, pytest.mark.timeout(1800)]
 
@@ -26,7 +26,7 @@ HALF = 2  # the last batch of the first half
 TOTAL = ROWS * BATCHES
 MERGED = 100
 MANY = 20_000
-RESULT_BYTES = "120000"  # of all results that the driver takes in a job
+RESULT_BYTES = "100000"  # of all results that the driver takes in a job
 SPECULATION = {
     "spark.speculation": "true",
     "spark.speculation.interval": "20ms",
@@ -62,13 +62,13 @@ def done(world: ClusterWorld) -> Done:
     world.make_table("db.pieces", {"bucket": "4", "write-only": "true"})
     answers: dict[str, Any] = {}
 
-    def run(**jobs: tuple[str, dict[str, Any]]) -> str:
+    def run(**jobs: Job) -> str:
         driver = world.start(list(jobs.values()), conf=SPECULATION)
         output = driver.wait(900)
         answers.update(zip(jobs, json.loads(output.splitlines()[-1]), strict=True))
         return output
 
-    copies = {
+    copies: dict[str, Job] = {
         "copy": ("copy", {"source": "db.changes", "table": "db.copy"}),
         "aligned": ("copy", {"source": "db.changes", "table": "db.aligned", "align": True}),
     }
@@ -173,7 +173,7 @@ def test_what_the_driver_gets_does_not_grow_with_the_rows(world: ClusterWorld) -
     for name in ("large", "large_copy"):
         world.make_table(f"db.{name}", {**LOGGED, "write-only": "true"})
     merge = SQL_MERGE.replace("db.statements", "db.large").replace("range(100)", f"range({MANY})")
-    jobs = [
+    jobs: list[Job] = [
         ("write", {"table": "db.large", "rows": MANY, "batches": 2, "keys": MANY}),
         ("copy", {"source": "db.large", "table": "db.large_copy"}),
         ("compact", {"table": "db.large"}),

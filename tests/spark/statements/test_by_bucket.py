@@ -13,7 +13,7 @@ from pyspark.sql import functions as sf
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.metadata.snapshots import Snapshot
-from lakelog.filestore.write import merge_statement
+from lakelog.filestore.write import changing, merge_statement
 from lakelog.spark import attach, detach, merge
 from lakelog.spark.statements.by_bucket import Changes
 from lakelog.spark.statements.frame_merge import FrameMerge
@@ -43,7 +43,7 @@ def source(spark: SparkSession, start: int, end: int) -> DataFrame:
 
 def refuse_rows_in_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of frames, and those of the table, fail in this process; tasks have processes of their own."""
-    read = merge_statement.rows_of
+    read = changing.rows_of
 
     def refused(table: object, snapshot: Snapshot | None, **which: object) -> pa.Table:
         assert snapshot is None, "the driver reads the rows of the table"

@@ -136,6 +136,21 @@ def check_active(*queries: Any) -> None:
             raise query.exception() or AssertionError(f"{query.id} has ended")
 
 
+def sum_up(spark: SparkSession, *, table: str, rows: int, batches: int, until: int) -> object:
+    """Add numbers up by their last digit, in Spark's state, into a table."""
+    digit = (sf.col("value") % 10).alias("id")
+    sums = numbers(spark, rows, rows * batches).groupBy(digit).agg(sf.sum("value").alias("amount"))
+    query = write_stream(
+        sums.select("id", sf.lit("sum").alias("name"), "amount"),
+        table,
+        catalog=CATALOG,
+        checkpoint_location=f"checkpoints/{table}",
+        output_mode="update",
+    )
+    run_until([query], until)
+    return None
+
+
 def compact_fully(spark: SparkSession, *, table: str) -> object:
     """Compact every bucket of a table, in tasks. Answers with the numbers of buckets, files before and after."""
     done = compact(spark, table, full=True, catalog=CATALOG)
@@ -170,6 +185,7 @@ JOBS: dict[str, Callable[..., object]] = {
     "write": write,
     "copy": copy,
     "pipeline": pipeline,
+    "sum": sum_up,
     "compact": compact_fully,
     "merge": merge_rows,
     "sql": run_sql,

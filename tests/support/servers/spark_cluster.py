@@ -43,13 +43,14 @@ def installed_wheel(folder: Path) -> Path:
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
     (wheel,) = folder.glob("*.whl")
-    install = [uv, "--system-certs", "pip", "install", "--quiet", "--python", python]
+    install: list[str | Path] = [uv, "--system-certs", "pip", "install", "--quiet", "--python", python]
     pins = ROOT / "requirements" / "runtime.txt"
-    for command in (
+    commands: list[list[str | Path]] = [
         [sys.executable, "-m", "venv", "--without-pip", environment],
         [*install, "--require-hashes", "-r", pins],
         [*install, "--no-deps", wheel],
-    ):
+    ]
+    for command in commands:
         subprocess.run(command, cwd=folder, check=True, capture_output=True)
     return python
 

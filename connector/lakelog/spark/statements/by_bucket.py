@@ -16,7 +16,6 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from lakelog.catalog import Table
 from lakelog.catalog.logs.statements import after_statement, logged_table, recording
 from lakelog.common.clock import Stopwatch
 from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError
@@ -24,7 +23,7 @@ from lakelog.common.patience import Patience
 from lakelog.filestore import FileStoreTable
 from lakelog.filestore.encoding import bucket_of
 from lakelog.filestore.metadata.snapshots import Snapshot
-from lakelog.filestore.metadata.tables import discard_files, latest_of
+from lakelog.filestore.metadata.tables import TableStore, discard_files, latest_of
 from lakelog.filestore.write import StatementChanges, WrittenRows, write_rows
 from lakelog.logstore.kafka.clients.record_limit import RecordLimit, record_limit
 from lakelog.logstore.options import ChangelogMode
@@ -36,6 +35,7 @@ from lakelog.spark.session import core_count, prepare_session
 from lakelog.spark.sink.plan import run_messages
 from lakelog.spark.sink.statement_writer import joined_parts
 from lakelog.spark.worker import MESSAGE_SCHEMA, spare_modules_from_collection, task_number
+from lakelog.warehouse.handle import TableHandle
 
 BUCKET = "__lakelog_bucket"
 IS_ROW = "__lakelog_is_row"
@@ -78,7 +78,7 @@ class _Answer:
 class _Task:
     """The body of mapInArrow after the exchange. `state`, `limit` and `mode` are None for a table without a log."""
 
-    table: FileStoreTable
+    table: TableStore
     base: Snapshot | None
     changes: Changes
     task_count: int
@@ -132,7 +132,7 @@ class _Task:
         return replace(answer, written=answer.written + more, row_count=count)
 
 
-def run_by_bucket(table: Table, operation: str, plan: Plan, *, visits_all: bool = False) -> Snapshot | None:
+def run_by_bucket(table: TableHandle, operation: str, plan: Plan, *, visits_all: bool = False) -> Snapshot | None:
     """Run a statement in tasks, each of which has the rows of buckets of its own; None if it changes nothing.
 
     `visits_all` also works out the changes of buckets without rows of the statement. Raises ElsewhereError when a row
@@ -155,7 +155,7 @@ def run_by_bucket(table: Table, operation: str, plan: Plan, *, visits_all: bool 
     raise AssertionError("the last attempt returns or raises")
 
 
-def _run_logged(table: Table, operation: str, plan: Plan, *, visits_all: bool) -> Snapshot | None:
+def _run_logged(table: TableHandle, operation: str, plan: Plan, *, visits_all: bool) -> Snapshot | None:
     logged = logged_table(table)
     check_no_copy(logged.table, logged.snapshots.newest().place)
     logged.finish_left_over()
@@ -183,7 +183,7 @@ def _run_logged(table: Table, operation: str, plan: Plan, *, visits_all: bool) -
     return snapshot
 
 
-def _task_count(rows: DataFrame, table: FileStoreTable) -> int:
+def _task_count(rows: DataFrame, table: TableStore) -> int:
     return max(1, min(table.bucket_count, core_count(rows)))
 
 
@@ -208,12 +208,12 @@ def _answers(rows: DataFrame, task: _Task, *, visits_all: bool) -> list[_Answer]
     return found
 
 
-def _discard(table: FileStoreTable, answers: Sequence[_Answer]) -> None:
+def _discard(table: TableStore, answers: Sequence[_Answer]) -> None:
     """Delete the files of a statement that is not committed."""
     discard_files(table, [path for answer in answers for path in _paths(table, answer)])
 
 
-def _paths(table: FileStoreTable, answer: _Answer) -> Iterator[str]:
+def _paths(table: TableStore, answer: _Answer) -> Iterator[str]:
     for entry in (*answer.written.entries, *answer.written.changelog):
         yield table.data_path(entry.bucket_id, entry.file)
     for bucket, part in answer.parts.items():
