@@ -7,7 +7,9 @@ at what three drivers left, which ran one after the other.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any  # Any: what JSON gives
 
 import pytest
@@ -18,6 +20,7 @@ from tests.support.logs.log_records import lose_records
 from tests.support.logs.numbered_changes import Rows, merged_rows, rows_after
 from tests.support.logs.promises import check_log_equals_files, log_changes
 from tests.support.servers.cluster_world import LOGGED, ClusterWorld, Job
+from tests.support.servers.wheel import ROOT
 
 pytestmark = [pytest.mark.integration, pytest.mark.full, pytest.mark.timeout(1800)]
 
@@ -191,3 +194,24 @@ def test_what_the_driver_gets_does_not_grow_with_the_rows(world: ClusterWorld) -
     assert rows_of(world, "db.large") == merged
     assert answers[4] == [[len(merged)]]
     assert answers[5] == [len(rows), sum(amount for _, amount in rows.values())]
+
+
+def test_the_job_of_the_guide_runs_on_the_cluster(world: ClusterWorld, tmp_path: Path) -> None:
+    page = (ROOT / "docs/guide/from-laptop-to-cluster.md").read_text("utf-8")
+    (code,) = re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)
+    (tmp_path / "job.py").write_text(f"{code}\nassert spark.sparkContext.master.startswith('spark://')\n")
+    world.store.new_bucket("my-bucket")
+    conf = {f"spark.executorEnv.{name}": value for name, value in world.store.environment.items()}
+    given = world.settings(conf)["conf"].items()
+    words = [f"--master {world.cluster.master}", *(f"--conf {name}={value}" for name, value in given), "pyspark-shell"]
+    variables = {"PYSPARK_SUBMIT_ARGS": " ".join(words), "LAKELOG_KAFKA_BOOTSTRAP_SERVERS": world.servers}
+    driver = world.cluster.driver(tmp_path / "job.py", variables={**world.store.environment, **variables})
+    driver.wait(300)
+
+
+@pytest.mark.parametrize("program", ["org.apache.spark.deploy.master.Master", "org.apache.spark.deploy.worker.Worker"])
+def test_the_guide_starts_the_programs_of_this_cluster(program: str) -> None:
+    page = (ROOT / "docs/guide/from-laptop-to-cluster.md").read_text("utf-8")
+    support = (ROOT / "tests/support/servers/spark_cluster.py").read_text("utf-8")
+    assert f"bin/spark-class {program}" in page
+    assert f'"{program}"' in support

@@ -155,8 +155,15 @@ class SparkCluster:
         shutil.copy(script, copy)
         return DriverCommand([str(self.python), str(copy), *arguments], home, environment)
 
-    def driver(self, script: Path, arguments: Sequence[str], *, name: str = "driver") -> Driver:
-        """Start a driver; another one with its name gets the same folder."""
+    def driver(
+        self,
+        script: Path,
+        arguments: Sequence[str] = (),
+        *,
+        name: str = "driver",
+        variables: Mapping[str, str] | None = None,
+    ) -> Driver:
+        """Start a driver with more variables; another one with its name gets the same folder."""
         command = self.driver_command(script, arguments, name=name)
         self._started += 1
         output = command.folder / f"driver-{self._started}.log"
@@ -164,7 +171,7 @@ class SparkCluster:
             process = subprocess.Popen(
                 command.arguments,
                 cwd=command.folder,
-                env=command.environment,
+                env={**command.environment, **(variables or {})},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
