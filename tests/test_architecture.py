@@ -53,7 +53,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "catalog": ("names", "columns", "logs", "refs", "tables", "verbs", "system", "procedures"),
     "lineage": ("records", "columns", "tables", "foreign", "lines", "pictures", "answers", "openlineage", "page"),
     "lineage.columns": ("plans", "questions"),
-    "spark": ("source", "capture", "compaction", "sink", "ingesting", "catalog_plugin"),
+    "spark": ("source", "capture", "compaction", "sink", "statements", "ingesting", "catalog_plugin"),
     "spark.catalog_plugin": ("java",),
     "spark.source": ("reading", "phases", "batch", "streams"),
     "sql": ("language", "fields", "queries", "statements"),

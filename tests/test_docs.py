@@ -47,6 +47,7 @@ assert {row.carrier: row.flights for row in counted} == {"UA": 0, "AA": 2, "B6":
 }
 _LONG_PAGES = (
     "consistent",
+    "from-laptop-to-cluster",
     "ingest",
     "lineage-tables",
     "log-consumers",

@@ -7,7 +7,6 @@ from lakelog.spark.capture.declared_inputs import declare_inputs as declare_inpu
 from lakelog.spark.compaction.compaction_job import compact as compact
 from lakelog.spark.data_source import register as register
 from lakelog.spark.failures import error_of as error_of
-from lakelog.spark.frame_merge import merge as merge
 from lakelog.spark.ingesting.ingest import ingest as ingest
 from lakelog.spark.replay import replay_dead_letters as replay_dead_letters
 from lakelog.spark.sink.bucketing import bucket_column as bucket_column
@@ -19,3 +18,4 @@ from lakelog.spark.source.batch.consistent_read import consistent_read as consis
 from lakelog.spark.source.batch.group_streams import read_streams as read_streams
 from lakelog.spark.source.batch.read import read as read
 from lakelog.spark.source.streams.normalize import normalize as normalize
+from lakelog.spark.statements.frame_merge import merge as merge

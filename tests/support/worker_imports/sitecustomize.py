@@ -14,7 +14,7 @@ from pkgutil import walk_packages
 
 DAEMON = "pyspark.daemon"
 DAEMONS_MAX = 12  # of one Spark: each session of it has daemons of its own, and each of them holds 100 MB then
-PACKAGES = "lakelog.spark.source", "lakelog.spark.sink"
+PACKAGES = "lakelog.spark.source", "lakelog.spark.sink", "lakelog.spark.statements"
 MODULES = (
     "pandas",
     "pyarrow.parquet",

@@ -80,12 +80,16 @@ class TableMerge:
         """
         from lakelog.filestore.write import merge_plan
 
-        table = self._table
-        if table.store.lineage is not None:
-            from lakelog.catalog.tables.merge_fields import recording_merge
-
-            table = recording_merge(table, self._fields, self._source.columns.names, self._on, self._clauses)
+        table = self._recorded()
         return run_statement(table, "MERGE", merge_plan(table.store, self._source, self._on, self._clauses))
+
+    def _recorded(self) -> TableHandle:
+        """A handle of the table whose commit records the lineage of the merge, if the handle records any."""
+        if self._table.store.lineage is None:
+            return self._table
+        from lakelog.catalog.tables.merge_fields import recording_merge
+
+        return recording_merge(self._table, self._fields, self._source.columns.names, self._on, self._clauses)
 
     def _following(self, fields: PlanFields) -> TableMerge:
         """A merge that records from which columns its rows were made."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any  # Any: py4j gives Java objects without types
 
 import pyarrow as pa
@@ -35,6 +36,8 @@ from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.schema import PLACE_NAMES
 from lakelog.filestore.write import StatementChanges, is_by_place
 from lakelog.spark.catalog_plugin.column_defaults import default_sql
+from lakelog.spark.sink.bucketing import bucket_column_of
+from lakelog.spark.statements.by_bucket import BUCKET, Changes
 from lakelog.spark.types import to_spark_schema, to_spark_type
 
 if TYPE_CHECKING:
@@ -78,17 +81,17 @@ class RowChanges:
     base: Snapshot | None
     what: str
 
-    def of_rows(self, target: DataFrame, clause: Clause) -> StatementChanges:
-        """The changes of an UPDATE or DELETE; `target` has the rows of the table."""
+    def of_rows(self, target: DataFrame, clause: Clause) -> DataFrame:
+        """The actions of an UPDATE or DELETE, row by row; `target` has the rows of the table."""
         self._check_values(target.drop(*PLACE_NAMES), clause)
         chosen = target if clause.condition is None else target.where(self._column(clause.condition))
         chosen = chosen.select("*", self._target_row())
         new = self._row(clause) if clause.action == UPDATE else sf.lit(None)
         own = [sf.lit(clause.action).alias(ACTION), sf.col(OLD), new.alias(NEW)]
-        return self._changes(chosen.select(*own, *self._places))
+        return self._actions(chosen.select(*own, *self._places))
 
-    def of_merge(self, target: DataFrame, source: DataFrame, merge: MergeStatement) -> StatementChanges:
-        """The changes of a MERGE; raises InvalidRequestError for a row that several rows of the source change."""
+    def of_merge(self, target: DataFrame, source: DataFrame, merge: MergeStatement) -> DataFrame:
+        """The actions of a MERGE, row by row. Raises InvalidRequestError."""
         self._check_stars(source, merge)
         known = target.drop(*PLACE_NAMES)  # without our columns, which an error would suggest
         matched = known.join(source, self._column(merge.on))
@@ -114,7 +117,7 @@ class RowChanges:
         ):
             for at, clause in enumerate(clauses):
                 cases.append((alone & sf.col(_holds(side, at)), clause.action, sf.col(_made(side, at))))
-        return self._changes(_first_case(pairs, cases, self._places))
+        return self._actions(_first_case(pairs, cases, self._places))
 
     def _check_stars(self, source: DataFrame, merge: MergeStatement) -> None:
         """Raise InvalidRequestError for UPDATE SET * or INSERT * of a source that lacks a column of the table."""
@@ -183,8 +186,28 @@ class RowChanges:
         made = self.jvm.scala_object("org.apache.spark.sql.classic.ExpressionUtils").column(expression)
         return Column(made)
 
-    def _changes(self, rows: DataFrame) -> StatementChanges:
-        """The changes that the rows with their actions say."""
+    def by_bucket(self, actions: DataFrame) -> tuple[DataFrame, Changes]:
+        """The actions with the buckets of their rows, and how tasks make changes of them."""
+        schema = self.table.schema
+        keys: list[Column] = []
+        for name in schema.bucket_keys:
+            at = self._names.index(name)
+            sides = [sf.col(member(side, at)) for side in (OLD, NEW) if member(side, at) in actions.columns]
+            keys.append(sf.coalesce(*sides).alias(name))
+        found = actions.select("*", *keys).withColumn(BUCKET, bucket_column_of(schema)).drop(*schema.bucket_keys)
+        return found, partial(_bucket_changes, self.table, self.what)
+
+    def on_driver(self, actions: DataFrame) -> StatementChanges:
+        """The changes that the actions make, worked out by the driver.
+
+        Raises InvalidRequestError for a row that several rows of the source change.
+        """
+        has_keys = bool(self.table.schema.primary_keys)
+        found = self._as_stored(actions.toArrow())
+        return changes_of_actions(self.table, found, what=self.what, has_stored_keys=has_keys)
+
+    def _actions(self, rows: DataFrame) -> DataFrame:
+        """The rows with their actions, as columns that `changes_of_actions` knows."""
         own = [name for name in (ACTION, ROW, *PLACE_NAMES) if name in rows.columns]
         # Columns, and not structs: members that are NOT NULL would be so in a struct that is null, too.
         sides = [side for side in (OLD, NEW) if rows.schema[side].dataType != spark.NullType()]
@@ -195,10 +218,7 @@ class RowChanges:
             for side in sides
             for at, name in enumerate(self._names)
         ]
-        found = self._as_stored(rows.select(*own, *columns).toArrow())
-        return changes_of_actions(
-            self.table, found, what=self.what, has_stored_keys=bool(self.table.schema.primary_keys)
-        )
+        return rows.select(*own, *columns)
 
     def _as_stored(self, found: pa.Table) -> pa.Table:
         """The rows with what they are known by as it is stored: Spark pads CHAR columns, which other writers may not.
@@ -228,6 +248,11 @@ class RowChanges:
     @property
     def _names(self) -> list[str]:
         return [field.name for field in self.table.schema.fields]
+
+
+def _bucket_changes(table: FileStoreTable, what: str, actions: pa.Table, _bucket: int) -> StatementChanges:
+    """The changes of the actions on the rows of one bucket. Raises InvalidRequestError."""
+    return changes_of_actions(table, actions, what=what, has_stored_keys=True)
 
 
 def _first_case(pairs: DataFrame, cases: Sequence[tuple[Column, str, Column]], also: Sequence[Column]) -> DataFrame:

@@ -22,7 +22,7 @@ from lakelog.catalog.tables.row_actions import DELETE, INSERT, UPDATE, named_val
 from lakelog.common.errors import ConflictError, InvalidRequestError, UnsupportedError
 from lakelog.common.types import DataField
 from lakelog.filestore.predicate import Predicate, check_filter, parse_where, resolved_columns
-from lakelog.filestore.write import StatementChanges, check_replaceable, is_by_place
+from lakelog.filestore.write import check_replaceable, is_by_place
 from lakelog.lineage.columns.field_store import with_fields
 from lakelog.lineage.columns.plans.plan_fields import PlanFields
 from lakelog.lineage.records.declared import with_lineage
@@ -36,6 +36,7 @@ from lakelog.spark.catalog_plugin.row_changes import Clause, MergeStatement, Row
 from lakelog.spark.catalog_plugin.table_proxy import AttachedTable
 from lakelog.spark.shown_state import SNAPSHOT_ID
 from lakelog.spark.sink.write import recorded
+from lakelog.spark.statements.by_bucket import is_by_bucket, run_by_bucket
 
 if TYPE_CHECKING:
     from lakelog.filestore.metadata.snapshots import Snapshot
@@ -150,15 +151,18 @@ class RowStatement:
         raise ConflictError(f"{self.what}: other writers commit all the time; nothing was changed: merge again")
 
     def _run(
-        self, table: Table, operation: str, compute: Callable[[RowChanges, DataFrame], StatementChanges]
+        self, table: Table, operation: str, actions: Callable[[RowChanges, DataFrame], DataFrame]
     ) -> Snapshot | None:
-        is_placed = is_by_place(table.store)
+        store = table.store
 
-        def changes(base: Snapshot | None) -> StatementChanges:
-            found = RowChanges(jvm=self.jvm, table=table.store, base=base, what=self.what)
-            return compute(found, self._placed_target(table, base) if is_placed else self._target(base))
+        def changing(base: Snapshot | None) -> tuple[RowChanges, DataFrame]:
+            found = RowChanges(jvm=self.jvm, table=store, base=base, what=self.what)
+            target = self._placed_target(table, base) if is_by_place(store) else self._target(base)
+            return found, actions(found, target)
 
-        return run_statement(table, operation, changes)
+        if is_by_bucket(store) and not char_lengths(store.schema.select(store.schema.primary_keys)):
+            return run_by_bucket(table, operation, lambda base: RowChanges.by_bucket(*changing(base)))
+        return run_statement(table, operation, lambda base: RowChanges.on_driver(*changing(base)))
 
     def _placed_target(self, table: Table, base: Snapshot | None) -> DataFrame:
         """The rows with their places, which no name of a table in SQL gives."""
@@ -233,8 +237,8 @@ class _Once:
     merge: MergeStatement
     is_done: bool = False
 
-    def changes(self, changes: RowChanges, target: DataFrame) -> StatementChanges:
-        """The changes. Raises _OvertakenError for the second snapshot."""
+    def changes(self, changes: RowChanges, target: DataFrame) -> DataFrame:
+        """The actions. Raises _OvertakenError for the second snapshot."""
         if self.is_done:
             raise _OvertakenError
         self.is_done = True

@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from lakelog.filestore.commit.commit_clock import CommitClock
     from lakelog.filestore.predicate import Predicate
     from lakelog.filestore.write.changing import ChangePlan
-    from lakelog.filestore.write.deleting import TableChange
+    from lakelog.filestore.write.deleting import TableChange, WrittenChange
     from lakelog.filestore.write.row_input import Rows
     from lakelog.filestore.write.row_kinds import RowKinds
     from lakelog.filestore.write.table_write import Replaced, TableWrite
+    from lakelog.filestore.write.write import WrittenRows
 
 WriteMode = Literal["append", "overwrite", "overwrite-partitions"]
 
@@ -92,8 +93,24 @@ class WritableTable(KeptTable):
         self._compact_waiting(clock)
         return snapshot
 
+    def _change_written(self, operation: str, written: WrittenRows, base: Snapshot | None) -> Snapshot | None:
+        """Commit the changes of a statement that others have worked out and written on the snapshot `base`.
+
+        Afterwards like `_change`. Raises ConflictError if another snapshot is the newest; the files are deleted then.
+        """
+        self._check_has_no_log()
+        from lakelog.filestore.write.deleting import WrittenChange
+
+        snapshot = self._committed(WrittenChange(self, written, base, operation), None)
+        self._compact_waiting(None)
+        return snapshot
+
     def _committed(
-        self, write: TableWrite | TableChange, clock: CommitClock | None, *, then: Callable[[], None] | None = None
+        self,
+        write: TableWrite | TableChange | WrittenChange,
+        clock: CommitClock | None,
+        *,
+        then: Callable[[], None] | None = None,
     ) -> Snapshot | None:
         """Commit, call `then`, compact and expire what is due. None if there is nothing to commit."""
         from lakelog.filestore.commit.commit import TableCommit

@@ -51,4 +51,5 @@ from lakelog.filestore.write.write import WrittenRows as WrittenRows
 from lakelog.filestore.write.write import add_entry as add_entry
 from lakelog.filestore.write.write import check_kinds_taken as check_kinds_taken
 from lakelog.filestore.write.write import check_table_writable as check_table_writable
+from lakelog.filestore.write.write import write_rows as write_rows
 from lakelog.filestore.write.write_buffer import write_batches as write_batches

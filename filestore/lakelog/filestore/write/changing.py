@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Set
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -194,18 +194,19 @@ def rows_of(
     where: Predicate | None = None,
     *,
     partitions: Collection[bytes] | None = None,
+    buckets: Set[int] | None = None,
     needs_values: bool = True,
 ) -> pa.Table:
-    """The rows of a snapshot that meet a condition, or those of some partitions, in the table's columns and in memory.
+    """The rows of a snapshot that meet a condition, or those of some partitions or buckets, in memory.
 
-    Those of a table by places also have the columns of places, and with `needs_values` False no others. With deletion
-    vectors the rows that wait for a compaction are included: otherwise the compaction would show rows that a statement
-    has missed.
+    They have the table's columns. Those of a table by places also have the columns of places, and with `needs_values`
+    False no others. With deletion vectors the rows that wait for a compaction are included: otherwise the compaction
+    would show rows that a statement has missed.
     """
     table = table.placed if is_by_place(table) else with_waiting_rows(table)
     schema = table.schema
     fields = schema.fields if needs_values or not has_places(schema) else PLACE_FIELDS
-    splits = plan_splits(table, snapshot, where=where).splits
+    splits = plan_splits(table, snapshot, where=where, buckets=buckets).splits
     read = PlannedRead(
         table=table,
         fields=fields,

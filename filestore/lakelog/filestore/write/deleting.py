@@ -14,7 +14,7 @@ from dataclasses import replace
 import polars as pl
 import pyarrow as pa
 
-from lakelog.common.errors import UnsupportedError
+from lakelog.common.errors import ConflictError, UnsupportedError
 from lakelog.common.threads import in_threads
 from lakelog.filestore.commit.commit import CommitRequest, Look
 from lakelog.filestore.commit.conflicts import check_total_buckets
@@ -30,7 +30,7 @@ from lakelog.filestore.schema.row_places import FILE, POSITION
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.write.changing import ChangePlan, StatementChanges
 from lakelog.filestore.write.table_write import TableWrite
-from lakelog.filestore.write.write import check_table_writable
+from lakelog.filestore.write.write import WrittenRows, check_table_writable
 
 
 def check_deletable(schema: TableSchema, *, table_name: str) -> None:
@@ -122,6 +122,49 @@ class TableChange:
         """The data files that the commit adds."""
         taken = [one for one in self._taken if one.kind is FileKind.ADD]
         return [*taken, *([] if self._write is None else self._write.entries)]
+
+    def discard(self, paths: Iterable[str]) -> None:
+        """Delete files that no snapshot names."""
+        discard_files(self._table, paths)
+
+
+class WrittenChange:
+    """A statement on a table without a log whose files other processes have written, on one snapshot."""
+
+    def __init__(self, table: TableStore, written: WrittenRows, base: Snapshot | None, operation: str) -> None:
+        """`base` is the snapshot that the files were written on."""
+        self._table = table
+        self._written = written
+        self._base = base
+        self._operation = operation
+        self.superseded: Sequence[str] = ()
+
+    def resolve(self, latest: Snapshot | None) -> CommitRequest | None:
+        """The commit after `latest`; None if nothing changes. Raises ConflictError for another snapshot."""
+        if latest != self._base:
+            found = "none" if latest is None else str(latest.id)
+            raise ConflictError(f"{self._table.name}: snapshot {found} appeared while a statement was worked out")
+        if not self.entries:
+            return None
+        return CommitRequest(
+            commit_user=str(uuid.uuid4()),
+            commit_identifier=BATCH_COMMIT_IDENTIFIER,
+            kind=CommitKind.APPEND,
+            entries=self.entries,
+            changelog=self._written.changelog,
+            operation=self._operation,
+        )
+
+    @property
+    def paths(self) -> list[str]:
+        """The paths of the files that the commit names."""
+        entries = [*self._written.entries, *self._written.changelog]
+        return [self._table.data_path(entry.bucket_id, entry.file) for entry in entries]
+
+    @property
+    def entries(self) -> list[ManifestEntry]:
+        """The data files that the commit adds."""
+        return self._written.entries
 
     def discard(self, paths: Iterable[str]) -> None:
         """Delete files that no snapshot names."""

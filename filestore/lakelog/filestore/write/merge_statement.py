@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 
 import polars as pl
@@ -34,8 +34,15 @@ _TARGET_ROW, _SOURCE_ROW = "target row", "source row"
 _NO_CLAUSE = -1
 
 
-def merge_plan(table: TableStore, source: RowInput, on: Sequence[str], clauses: MergeClauses) -> ChangePlan:
-    """A merge of a source. The source and the table's rows are held in memory.
+def merge_plan(
+    table: TableStore,
+    source: RowInput,
+    on: Sequence[str],
+    clauses: MergeClauses,
+    *,
+    buckets: Set[int] | None = None,
+) -> ChangePlan:
+    """A merge of a source. The source and the table's rows, those of `buckets` or all, are held in memory.
 
     Rows match where their columns `on` are equal; a null equals nothing. Raises InvalidRequestError for columns,
     conditions and values that do not fit, for a row of the table that several source rows change, and UnsupportedError
@@ -48,7 +55,7 @@ def merge_plan(table: TableStore, source: RowInput, on: Sequence[str], clauses: 
         clause.check(table)
     rows = source.table if source.table is not None else pa.Table.from_batches(list(source.batches()), source.schema)
     run = _Merge(table=table, given=_given(table, rows, on, clauses), match=_match_fields(table, on), clauses=clauses)
-    return lambda base: run.changes(rows_of(table, base))
+    return lambda base: run.changes(rows_of(table, base, buckets=buckets))
 
 
 @dataclass(frozen=True, kw_only=True)

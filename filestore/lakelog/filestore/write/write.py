@@ -59,6 +59,10 @@ class WrittenRows:
     entries: list[ManifestEntry] = field(default_factory=list)
     changelog: list[ManifestEntry] = field(default_factory=list)
 
+    def __add__(self, more: WrittenRows) -> WrittenRows:
+        """The files of both."""
+        return WrittenRows(entries=[*self.entries, *more.entries], changelog=[*self.changelog, *more.changelog])
+
 
 @dataclass(frozen=True, slots=True)
 class PlacedRows:
