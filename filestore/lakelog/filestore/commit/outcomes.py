@@ -21,7 +21,8 @@ from lakelog.common.errors import (
     UnknownOutcomeError,
 )
 from lakelog.filestore.metadata.snapshots.changelogs import ChangelogManager
-from lakelog.filestore.metadata.snapshots.live_files import LiveFiles
+from lakelog.filestore.metadata.snapshots.live_state import LiveFiles
+from lakelog.filestore.metadata.snapshots.partial_files import LiveBuckets
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot, is_same_commit
 from lakelog.filestore.metadata.tables.identity import is_same_table
 from lakelog.filestore.metadata.tables.store import TableStore
@@ -31,7 +32,7 @@ logger = logging.getLogger("lakelog.filestore")
 _UNKNOWN_MAX = 10  # so file systems that answer reads but no creation are not tried until a commit's timeout
 
 
-def continues_table(table: TableStore, snapshot: Snapshot, live: LiveFiles, *, base: Snapshot | None = None) -> bool:
+def continues_table(table: TableStore, snapshot: Snapshot, live: LiveBuckets, *, base: Snapshot | None = None) -> bool:
     """Whether a created snapshot is the one after its base. Deletes it if it is not; `live` are its files.
 
     The snapshot with the id of a known `base` is of the same commit, unless a branch has replaced it since.
@@ -72,11 +73,11 @@ def continues_table(table: TableStore, snapshot: Snapshot, live: LiveFiles, *, b
     return False
 
 
-def _is_base_of(table: TableStore, live: LiveFiles, snapshot_id: int) -> bool:
+def _is_base_of(table: TableStore, live: LiveBuckets, snapshot_id: int) -> bool:
     following = table.snapshots.get(snapshot_id)
     base = table.manifests.read_list(following.base_manifest_list, size_bytes=following.base_manifest_list_size)
     before = LiveFiles().apply(table.manifests.read_entries(base))
-    return _names(before) == _names(live)
+    return _names(before) == _names(live.whole())
 
 
 def _names(live: LiveFiles) -> set[tuple[object, ...]]:
@@ -105,7 +106,7 @@ class UnknownAttempts:
             try:
                 snapshot = self._table.snapshots.get(snapshot_id)
                 if snapshot.uuid == self._uuid:
-                    live = self._table.live_files.of(snapshot)
+                    live = self._table.live_files.near(snapshot)
                     if continues_table(self._table, snapshot, live):
                         return snapshot
             except NotFoundError:  # not created, or expired meanwhile

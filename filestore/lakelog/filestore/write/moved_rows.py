@@ -75,7 +75,7 @@ def moved_behind(
     if not is_overtaken(table, latest, written.entries, hashes):
         return written, hashes
     assigner = bucket_assigner(table, latest)
-    first_sequence = table.live_files.of(latest).next_sequence
+    first_sequence = table.live_files.near(latest).next_sequence
     moved = moved_rows(table, written, first_sequence=first_sequence, assigner=assigner)
     return moved, None if assigner is None else assigner.write_index()
 

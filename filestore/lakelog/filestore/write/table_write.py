@@ -17,7 +17,7 @@ from lakelog.filestore.index.index_manifest import hash_index
 from lakelog.filestore.metadata.manifests.data_file import SEQUENCE_MAX
 from lakelog.filestore.metadata.manifests.manifest import FileKind, ManifestEntry
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
-from lakelog.filestore.metadata.snapshots.live_files import LiveFiles
+from lakelog.filestore.metadata.snapshots.partial_files import LiveBuckets
 from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakelog.filestore.metadata.tables.identity import latest_of
 from lakelog.filestore.metadata.tables.store import TableStore
@@ -191,14 +191,14 @@ class TableWrite:
         one."""
         is_overwrite = self._replaces is not None
         assigner = bucket_assigner(self._table, None if is_overwrite else latest)
-        live = self._table.live_files.of(latest)
+        live = self._table.live_files.near(latest)
         written = self._write(self._first_sequence(live), assigner, before)
         if assigner is None:
             return written, None
         hashes = assigner.write_index()
         return written, HashIndexChange(files=hashes.files, replaced=set(hashes.seen)) if is_overwrite else hashes
 
-    def _first_sequence(self, live: LiveFiles) -> Callable[[BucketId], int]:
+    def _first_sequence(self, live: LiveBuckets) -> Callable[[BucketId], int]:
         """Where sequence numbers start: for a stream so high that others may commit while it is written."""
         if self._rows.table is not None or self._replaces is not None or self._table.schema.is_change_log:
             return live.next_sequence
