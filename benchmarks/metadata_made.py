@@ -82,9 +82,10 @@ def make_metadata(path: Path, size: Size) -> None:
     _commit_replacing(table, range(1, size.small_commits))
     living = list(_add_quiet_snapshots(table, size))
     tagged = living[:: max(1, len(living) // size.tags)][: size.tags]
+    Path(table.paths.tag_dir).mkdir()
     for number, snapshot in enumerate(tagged):
         tag = Tag(name=f"tag-of-{number:06}", snapshot=snapshot)
-        table.file_io.create_new(table.paths.tag(tag.name), tag.to_json().encode())
+        Path(table.paths.tag(tag.name)).write_text(tag.to_json())
     branches = Table(opened(path)).branches
     for number in range(size.branches):
         branches.create(f"branch-{number:05}", tag=f"tag-of-{number * len(tagged) // size.branches:06}")
@@ -220,7 +221,7 @@ def _add_quiet_snapshots(table: FileStoreTable, size: Size) -> Iterator[Snapshot
     )
     for number in range(before.id + 1, size.snapshots + 1):
         snapshot = replace(quiet, id=number, uuid=str(uuid.uuid4()), commit_identifier=number)
-        table.file_io.create_new(table.paths.snapshot(number), snapshot.to_json().encode())
+        Path(table.paths.snapshot(number)).write_text(snapshot.to_json())  # not synchronized with the disk one by one
         yield snapshot
     table.snapshots.write_latest_hint(size.snapshots)
     table.snapshots.write_earliest_hint(1)
