@@ -65,7 +65,7 @@ def git_changes(copies: int) -> Changes:
     return Changes(keys=pa.array(keys), is_delete=np.tile(kinds, copies)[order] == "D")
 
 
-def _history() -> tuple[list[str], np.ndarray, np.ndarray, np.ndarray]:  # type: ignore[type-arg]  # of several types
+def _history() -> tuple[list[str], np.ndarray, np.ndarray, np.ndarray]:
     """The paths, and for each change its kind, the number of its path and that of its commit."""
     paths, _, changes = lzma.decompress(HISTORY.read_bytes()).decode().partition("\n\n")
     kinds, numbers, commits, commit = [], [], [], 0
@@ -92,7 +92,7 @@ def skewed_changes(count: int, warehouses: int) -> Changes:
     return Changes(keys=pa.array(keys[:count]), is_delete=np.zeros(count, dtype=bool))
 
 
-def _nurand(rng: np.random.Generator, spread: int, below: int, count: int) -> np.ndarray:  # type: ignore[type-arg]
+def _nurand(rng: np.random.Generator, spread: int, below: int, count: int) -> np.ndarray:
     """TPC-C's NURand over the numbers below a limit: some bits of a number are set in many of them."""
     return ((rng.integers(0, spread + 1, count) | rng.integers(0, below, count)) + 123) % below
 

@@ -45,7 +45,10 @@ _STATS_COLUMNS = ("id", "amount", "name")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How much metadata there is; `small_commits` are those whose snapshots have lists of their own."""
+    """How much metadata there is; `small_commits` are those whose snapshots have lists of their own.
+
+    `expired` snapshots are deleted by an expiry: 50 in one of a writer, by the default of `snapshot.expire.limit`.
+    """
 
     files: int
     buckets: int
@@ -53,6 +56,7 @@ class Size:
     branches: int
     tags: int
     small_commits: int
+    expired: int
 
     @property
     def partitions(self) -> int:
@@ -60,10 +64,12 @@ class Size:
         return self.files // FILES_A_PARTITION
 
 
-FULL = Size(files=1_000_000, buckets=1_000, snapshots=100_000, branches=1_000, tags=10_000, small_commits=400)
-HUNDREDTH = Size(files=10_000, buckets=10, snapshots=1_000, branches=10, tags=100, small_commits=400)
-SMALL = Size(files=2_000, buckets=10, snapshots=600, branches=2, tags=10, small_commits=400)
-SMALL_HUNDREDTH = Size(files=1_000, buckets=10, snapshots=500, branches=1, tags=5, small_commits=400)
+FULL = Size(
+    files=1_000_000, buckets=1_000, snapshots=100_000, branches=1_000, tags=10_000, small_commits=600, expired=50
+)
+HUNDREDTH = Size(files=10_000, buckets=10, snapshots=1_000, branches=10, tags=100, small_commits=600, expired=50)
+SMALL = Size(files=2_000, buckets=10, snapshots=200, branches=2, tags=10, small_commits=60, expired=5)
+SMALL_HUNDREDTH = Size(files=1_000, buckets=10, snapshots=150, branches=1, tags=5, small_commits=60, expired=5)
 
 
 def opened(path: Path) -> FileStoreTable:
