@@ -1,9 +1,10 @@
 """What Delta and Iceberg are asked to do in Spark, in an environment of their own: upserts, scans, lookups, changes.
 
-    python spark_peer.py <delta|iceberg> <jars, with commas> <folder of the data> <folder for the table> <keys, with commas>
+    python spark_peer.py <delta|iceberg> <jars> <folder of the data> <folder for the table> <keys>
 
-The data are Parquet files in `base`, `batches` and `small`, each a micro-batch of a stream that merges it by its key. It
-prints the seconds of each step and what the steps have found, as JSON. It knows nothing of lakelog.
+Jars and keys have commas between them. The data are Parquet files in `base`, `batches` and `small`, each a micro-batch
+of a stream that merges it by its key. It prints the seconds of each step and what the steps have found, as JSON. It
+knows nothing of lakelog.
 """
 
 from __future__ import annotations

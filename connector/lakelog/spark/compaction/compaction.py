@@ -94,6 +94,7 @@ class BackgroundCompaction:
         work = _Work(batch, Counter(files) | Counter(self._take_left()), is_settled_later)
         if not work.files:
             return
+        live.read({bucket.partition for bucket in work.files})
         with self._changed:
             self._next = _joined(self._next, work)
             self._written = _joined(self._written, work)

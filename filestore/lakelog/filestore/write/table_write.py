@@ -191,7 +191,8 @@ class TableWrite:
         one."""
         is_overwrite = self._replaces is not None
         assigner = bucket_assigner(self._table, None if is_overwrite else latest)
-        live = self._table.live_files.near(latest)
+        is_stream = self._rows.table is None  # it may take so long that the manifests of `latest` expire meanwhile
+        live = self._table.live_files.of(latest) if is_stream else self._table.live_files.near(latest)
         written = self._write(self._first_sequence(live), assigner, before)
         if assigner is None:
             return written, None

@@ -114,7 +114,9 @@ class LiveFilesCache:
         """Cache a state that the caller has built itself, such as the one that it has just committed."""
         with self._lock:
             if isinstance(live, PartialFiles):
-                self._partial = _name_of(snapshot), live.rebased(self.manifests_of(snapshot))
+                self._partial = None
+                with contextlib.suppress(NotFoundError):  # it has expired already
+                    self._partial = _name_of(snapshot), live.rebased(self.manifests_of(snapshot))
                 return
             assert isinstance(live, LiveFiles)
             self._held[_name_of(snapshot)] = (snapshot, live)
