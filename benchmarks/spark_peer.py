@@ -77,6 +77,7 @@ class Iceberg:
             "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
             "spark.sql.catalog.ice": "org.apache.iceberg.spark.SparkCatalog",
             "spark.sql.catalog.ice.type": "hadoop",
+            "spark.sql.catalog.ice.cache-enabled": "false",  # a batch runs in another session, whose commits are read
             "spark.sql.catalog.ice.warehouse": f"{folder}/warehouse",
         }
 
