@@ -42,9 +42,9 @@ from lakelog.filestore.table import FileStoreTable
 from lakelog.spark import read
 
 ROOT = Path(__file__).resolve().parent.parent
-FULL = Size(base_rows=500_000, batch_count=4, batch_rows=50_000)
+FULL = Size(base_rows=1_000_000, batch_count=5, batch_rows=100_000)
 SMALL = Size(base_rows=20_000, batch_count=2, batch_rows=2_000)
-SMALL_COMMITS, SMALL_ROWS = 6, 100
+SMALL_COMMITS, SMALL_ROWS = 10, 100
 LOOKUPS = 5
 REPEATS = 3
 SPARK_PEERS = {"delta": "delta-4.0.0", "iceberg": "iceberg-1.10.1"}
