@@ -19,7 +19,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from benchmarks.command import run_command
 from benchmarks.log import make_rows, some_broker
 from benchmarks.measuring import in_turns
-from benchmarks.peers import timed
+from benchmarks.python_peer import timed
 from lakelog.common.arrow import from_arrow_field
 from lakelog.logstore.codec.debezium import EncodedRecords, decode_changes, encode_changes
 from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic

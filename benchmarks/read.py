@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from benchmarks.command import run_command
 from benchmarks.measuring import in_turns
-from benchmarks.peers import timed
+from benchmarks.python_peer import timed
 from benchmarks.spark_reads import run_queries
 from benchmarks.upsert_data import KEY, SCHEMA
 from lakelog.filestore.schema.new_schema import build_schema

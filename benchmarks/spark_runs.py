@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -14,6 +15,9 @@ from benchmarks.measuring import Measure, measured
 from benchmarks.upsert_data import KEY, SCHEMA, SPARK_SCHEMA
 from lakelog.catalog import Catalog, Table
 from lakelog.spark import write_stream
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 BUCKETS = 4
 TABLE = "bench.rows"
@@ -38,14 +42,14 @@ def make_session() -> SparkSession:
     return session
 
 
-def file_stream(session: SparkSession, folder: Path) -> DataFrame:
-    """A stream of a folder's Parquet files, each a micro-batch."""
-    return session.readStream.schema(SPARK_SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder))
+def file_stream(session: SparkSession, folder: Path, *, shape: str = SPARK_SCHEMA) -> DataFrame:
+    """A stream of a folder's Parquet files, each a micro-batch, with these columns."""
+    return session.readStream.schema(shape).option("maxFilesPerTrigger", 1).parquet(str(folder))
 
 
-def append_plain(session: SparkSession, source: Path, work: Path) -> None:
+def append_plain(session: SparkSession, source: Path, work: Path, *, shape: str = SPARK_SCHEMA) -> None:
     """The floor: the stream appended as plain Parquet files, by Spark alone."""
-    writer = file_stream(session, source).writeStream.format("parquet").trigger(availableNow=True)
+    writer = file_stream(session, source, shape=shape).writeStream.format("parquet").trigger(availableNow=True)
     _finish(writer.option("checkpointLocation", str(work / "checkpoint")).start(str(work / "plain")))
 
 
@@ -58,6 +62,9 @@ class LakelogRun:
     options: Mapping[str, str] = field(default_factory=dict)
     name: str = TABLE
     warehouse: Path | None = None  # where runs share one, and its broker
+    schema: pa.Schema = SCHEMA
+    keys: tuple[str, ...] = (KEY,)
+    shape: str = SPARK_SCHEMA  # of the source: the columns of the table, maybe with the kind of each change
 
     @property
     def catalog(self) -> Catalog:
@@ -67,7 +74,7 @@ class LakelogRun:
     def create(self) -> Table:
         """Make the table."""
         options = {"bucket": str(BUCKETS), **self.options}
-        return self.catalog.create_table(self.name, schema=SCHEMA, primary_keys=[KEY], options=options)
+        return self.catalog.create_table(self.name, schema=self.schema, primary_keys=self.keys, options=options)
 
     def upsert(self, source: Path) -> None:
         """Write all files of a folder, one micro-batch each, in a stream that ends, with the merge at its end."""
@@ -90,7 +97,7 @@ class LakelogRun:
 
     def _start(self, source: Path, *, available_now: bool) -> StreamingQuery:
         return write_stream(
-            file_stream(self.session, source),
+            file_stream(self.session, source, shape=self.shape),
             self.name,
             catalog=self.catalog,
             checkpoint_location=self.work / f"checkpoint-{source.name}",

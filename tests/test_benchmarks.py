@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.against import compare, run_once, worktree_of
+from benchmarks.changed_rows import git_changes
 
 
 def test_commits_are_compared_by_the_medians_of_what_both_measure() -> None:
@@ -30,3 +31,15 @@ def test_a_benchmark_that_fails_ends_the_comparison_with_its_output(tmp_path: Pa
     command.chmod(0o755)
     with pytest.raises(SystemExit, match=r"upsert failed in .*\nthe table holds other rows"):
         run_once(tmp_path, "upsert", [])
+
+
+def test_the_history_adds_a_file_before_it_changes_or_deletes_it() -> None:
+    changes = git_changes(copies=2)
+    assert len(changes) == 2 * 66_146
+    living: set[str] = set()
+    for key, is_delete in zip(changes.keys.to_pylist(), changes.is_delete, strict=True):
+        if is_delete:
+            living.remove(key)
+        else:
+            living.add(key)
+    assert len(living) == 2 * 6_905

@@ -12,7 +12,7 @@ from lakelog.filestore.metadata.manifests.manifest import merge_entries
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId, FileKind, ManifestEntry
 from lakelog.filestore.metadata.manifests.manifest_records import ManifestFileMeta, partition_stats
 from lakelog.filestore.metadata.manifests.manifest_steps import ManifestStep, net_change
-from lakelog.filestore.metadata.snapshots.live_files import NO_SEQUENCE, LiveFiles
+from lakelog.filestore.metadata.snapshots.live_state import NO_SEQUENCE, LiveFiles
 from tests.support.files.data_files import plain_entry
 from tests.support.tables.small_tables import make_table, rows_of
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from lakelog.common.errors import LakelogError
 from lakelog.filestore.index.index_manifest import read_index
 from lakelog.filestore.metadata.manifests.manifest import FileKind
-from lakelog.filestore.metadata.snapshots.live_files import LiveFiles
+from lakelog.filestore.metadata.snapshots.live_state import LiveFiles
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
 from lakelog.filestore.metadata.tables.consumers import STATE_CONSUMER
 from lakelog.filestore.refs.restore.restore_tags import RESTORE_TAG_PREFIX

@@ -27,7 +27,8 @@ from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.metadata.manifests.manifest import FileKind, ManifestEntry
 from lakelog.filestore.metadata.snapshots import snapshot_manager
 from lakelog.filestore.metadata.snapshots.commit_times import CommitTimes
-from lakelog.filestore.metadata.snapshots.live_files import LiveFiles
+from lakelog.filestore.metadata.snapshots.live_state import LiveFiles
+from lakelog.filestore.metadata.snapshots.partial_files import LiveBuckets
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
 from lakelog.filestore.metadata.snapshots.snapshot_manager import SnapshotManager
 from lakelog.filestore.metadata.tables.state_keeping import StateKeeper
@@ -104,9 +105,9 @@ def test_files_stay_while_the_outcome_is_unknown(monkeypatch: pytest.MonkeyPatch
 
 def test_changes_are_checked_against_the_newest_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
     def unchecked(
-        live: LiveFiles, entries: Sequence[ManifestEntry], *, kind: CommitKind, key_types: Sequence[DataType]
-    ) -> LiveFiles:
-        return applied_anyhow(live, entries)
+        live: LiveBuckets, entries: Sequence[ManifestEntry], *, kind: CommitKind, key_types: Sequence[DataType]
+    ) -> LiveBuckets:
+        return applied_anyhow(live.whole(), entries)
 
     monkeypatch.setattr(commit, "check_conflicts", unchecked)
     check_breaks("cannot be read", "lacks")
@@ -116,10 +117,10 @@ def test_a_compaction_minds_what_was_deleted_meanwhile(monkeypatch: pytest.Monke
     check = conflicts.check_conflicts
 
     def lenient(
-        live: LiveFiles, entries: Sequence[ManifestEntry], *, kind: CommitKind, key_types: Sequence[DataType]
-    ) -> LiveFiles:
+        live: LiveBuckets, entries: Sequence[ManifestEntry], *, kind: CommitKind, key_types: Sequence[DataType]
+    ) -> LiveBuckets:
         if kind is CommitKind.COMPACT:
-            return applied_anyhow(live, entries)
+            return applied_anyhow(live.whole(), entries)
         return check(live, entries, kind=kind, key_types=key_types)
 
     monkeypatch.setattr(commit, "check_conflicts", lenient)

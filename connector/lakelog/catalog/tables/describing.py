@@ -80,9 +80,11 @@ class PartitionDescription:
 
 def describe_table(table: TableHandle) -> TableDescription:
     """See `Table.describe`."""
-    files, schema, options = table.store, table.schema, table.schema.options
+    from lakelog.filestore.system import table_totals
+
+    schema, options = table.schema, table.schema.options
     snapshot = table.store.snapshot()
-    entries = list(files.live_files.of(snapshot).entries())
+    totals = table_totals(table.store, snapshot)
     log = table.log
     return TableDescription(
         name=table.name,
@@ -95,12 +97,12 @@ def describe_table(table: TableHandle) -> TableDescription:
         snapshot_id=None if snapshot is None else snapshot.id,
         snapshot_millis=None if snapshot is None else snapshot.time_millis,
         watermark_millis=None if snapshot is None else snapshot.watermark,
-        last_modified_millis=_last_modified(entries),
+        last_modified_millis=totals.last_modified_millis,
         file_format=FILE_FORMAT.of(options),
-        file_count=len(entries),
-        size_bytes=sum(entry.file.file_size_bytes for entry in entries),
-        rows_in_files=sum(entry.file.row_count for entry in entries),
-        is_compacted=_is_compacted(table, entries),
+        file_count=totals.file_count,
+        size_bytes=totals.size_bytes,
+        rows_in_files=totals.rows_in_files,
+        is_compacted=totals.is_compacted,
         log_system=LOG_SYSTEM.of(options).value,
         log_topic=None if log is None else log.topic,
         log_topic_id=None if log is None else log.topic_id,

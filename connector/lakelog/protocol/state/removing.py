@@ -55,7 +55,8 @@ def without_removed(
 
     Writes new files. Raises CorruptDataError when a row is missing.
     """
-    live = table.live_files.of(latest)
+    live = table.live_files.near(latest)
+    live.read({file.partition for _, file in removed})
     entries: list[ManifestEntry] = []
     by_id: dict[BucketId, list[BucketFile]] = {}
     for bucket, file in removed:

@@ -80,7 +80,7 @@ def old_rows(
 def _files(table: TableStore, bucket_id: BucketId, base: PartBase) -> list[DataFileMeta]:
     """The files of a bucket in the snapshot, and those that the tail adds."""
     snapshot = table.snapshots.get(base.snapshot_id) if base.snapshot_id else None
-    live = table.live_files.of(snapshot).files(bucket_id)
+    live = table.live_files.near(snapshot).files(bucket_id)
     return [*live, *(file.meta for header in base.tail for file in header.files if file.partition == bucket_id[0])]
 
 

@@ -33,7 +33,7 @@ from lakelog.filestore.compact import (
 )
 from lakelog.filestore.expire import expire_after_commit
 from lakelog.filestore.metadata.manifests import BucketId, DataFileMeta
-from lakelog.filestore.metadata.snapshots import BATCH_COMMIT_IDENTIFIER, LiveFiles
+from lakelog.filestore.metadata.snapshots import BATCH_COMMIT_IDENTIFIER, LiveBuckets
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.filestore.options import READ_MEMORY_BUDGET, WRITE_ONLY
 from lakelog.filestore.read import waiting_buckets
@@ -78,7 +78,9 @@ class BackgroundCompaction:
     _written: _Work | None = None
     _error: BaseException | None = None
 
-    def after_batch(self, batch: Batch, files: Iterable[BucketId], live: LiveFiles, *, is_settled_later: bool) -> None:
+    def after_batch(
+        self, batch: Batch, files: Iterable[BucketId], live: LiveBuckets, *, is_settled_later: bool
+    ) -> None:
         """Note a committed batch: the bucket of each file that it added, and the live files.
 
         What is due in these buckets is compacted later, or before this returns when one of them has so many sorted runs
@@ -92,6 +94,7 @@ class BackgroundCompaction:
         work = _Work(batch, Counter(files) | Counter(self._take_left()), is_settled_later)
         if not work.files:
             return
+        live.read({bucket.partition for bucket in work.files})
         with self._changed:
             self._next = _joined(self._next, work)
             self._written = _joined(self._written, work)

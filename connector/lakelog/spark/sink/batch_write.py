@@ -169,7 +169,7 @@ class BatchWrite:
         if snapshot is not None and not files:  # with files, the background compaction does it
             tag_after_commit(self.table, snapshot)
         beside = compaction_beside(self.snapshots)
-        live = self.table.live_files.of(latest)
+        live = self.table.live_files.near(latest)
         beside.after_batch(self.batch, files, live, is_settled_later=self.is_settled_later)
         topic_id = self.snapshots.topic_id
         has_log = snapshot is not None and topic_id is not None
@@ -185,7 +185,7 @@ class BatchWrite:
 
     def compact_left(self) -> None:
         """Leave to the compaction what a process that was killed behind its commit has left."""
-        live = self.table.live_files.of(self.table.snapshots.latest())
+        live = self.table.live_files.near(self.table.snapshots.latest())
         compaction_beside(self.snapshots).after_batch(self.batch, (), live, is_settled_later=self.is_settled_later)
 
     def _is_worth_a_snapshot(self, messages: Sequence[TaskMessage], answers: Sequence[BucketAnswer]) -> bool:

@@ -31,7 +31,7 @@ from lakelog.filestore.merge.lookups import needs_lookup
 from lakelog.filestore.metadata.manifests.data_file import DataFileMeta
 from lakelog.filestore.metadata.manifests.manifest import FileKind, ManifestEntry
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
-from lakelog.filestore.metadata.snapshots.live_files import LiveFiles
+from lakelog.filestore.metadata.snapshots.live_state import LiveFiles
 from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakelog.filestore.metadata.tables.identity import latest_of
 from lakelog.filestore.metadata.tables.store import TableStore

@@ -29,7 +29,8 @@ from lakelog.filestore.index.index_manifest import BucketDeletions, index_after
 from lakelog.filestore.io.network import both
 from lakelog.filestore.metadata.manifests.manifest import FileKind, ManifestEntry, ManifestFiles, merge_entries
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
-from lakelog.filestore.metadata.manifests.manifest_merging import pick_manifests
+from lakelog.filestore.metadata.manifests.manifest_merging import ENTRIES_MAX, pick_manifests
+from lakelog.filestore.metadata.manifests.manifest_pruning import manifests_of_partitions
 from lakelog.filestore.metadata.manifests.manifest_records import ManifestFileMeta
 from lakelog.filestore.metadata.origins.cleared_rows import cleared_property
 from lakelog.filestore.metadata.origins.row_source_changes import sources_property
@@ -38,7 +39,7 @@ from lakelog.filestore.metadata.origins.unseen_changes import unseen_property
 from lakelog.filestore.metadata.snapshots.commit_line import CommitTurn
 from lakelog.filestore.metadata.snapshots.line_change import read_change
 from lakelog.filestore.metadata.snapshots.listeners import notify_committed
-from lakelog.filestore.metadata.snapshots.live_files import LiveFiles
+from lakelog.filestore.metadata.snapshots.partial_files import LiveBuckets
 from lakelog.filestore.metadata.snapshots.snapshot import (
     BATCH_COMMIT_IDENTIFIER,
     OPERATION_KEY,
@@ -141,7 +142,7 @@ class _Attempt:
 
     base: Snapshot | None
     snapshot: Snapshot
-    live: LiveFiles
+    live: LiveBuckets
     written: Sequence[str]
 
 
@@ -323,7 +324,7 @@ class TableCommit:
         self._delete_manifests(prepared.written)
         return False
 
-    def _finish(self, snapshot: Snapshot, live: LiveFiles | None) -> Snapshot:
+    def _finish(self, snapshot: Snapshot, live: LiveBuckets | None) -> Snapshot:
         table = self._table
         if live is not None:
             table.live_files.put(snapshot, live)
@@ -354,7 +355,7 @@ class TableCommit:
         restored = request.restores
         if table.schema.has_dynamic_buckets and kind is not CommitKind.COMPACT and restored is None:
             check_indexed(request.entries, request.hashes, table_name=table.name)
-        live = check_conflicts(table.live_files.of(latest), request.entries, kind=kind, key_types=table.key_types)
+        live = check_conflicts(table.live_files.near(latest), request.entries, kind=kind, key_types=table.key_types)
         schema_id = self._newest_schema_id(latest)
         lists = self._write_manifests(latest, request, kind, schema_id, may_merge=may_merge)
         delta_count = sum(entry.file.row_count * (1 if entry.kind is FileKind.ADD else -1) for entry in request.entries)
@@ -473,9 +474,28 @@ class TableCommit:
         )
         if not picked:
             return manifests
-        merged = merge_entries(files.read_entries(picked))
-        kept = manifests[: len(manifests) - len(picked)]
+        kept, joined = self._without_untouched(manifests, picked)
+        merged = merge_entries(files.read_entries(joined))
         return kept + files.write(merged, names=names, schema_id=schema_id)
+
+    def _without_untouched(
+        self, manifests: Sequence[ManifestFileMeta], picked: Sequence[ManifestFileMeta]
+    ) -> tuple[list[ManifestFileMeta], Sequence[ManifestFileMeta]]:
+        """The manifests that stay, and those to join. Where all are picked, because of the DELETE entries in some, full
+        ones without files of the partitions of these stay."""
+        if len(picked) < len(manifests):
+            return [*manifests[: len(manifests) - len(picked)]], picked
+        with_deletes = [manifest for manifest in picked if manifest.num_deleted_files]
+        deleted = {
+            entry.partition
+            for entry in self._table.manifests.read_entries(with_deletes)
+            if entry.kind is FileKind.DELETE
+        }
+        touched = manifests_of_partitions(picked, deleted, self._table.manifests.partition_types)
+        names = {manifest.file_name for manifest in [*with_deletes, *touched]}
+        kept = [one for one in picked if one.file_name not in names and one.num_added_files >= ENTRIES_MAX]
+        stays = {manifest.file_name for manifest in kept}
+        return kept, [manifest for manifest in picked if manifest.file_name not in stays]
 
     def _properties(self, carried: Mapping[str, str], request: CommitRequest) -> dict[str, str]:
         """The properties, always with the users, so that a search for users ends at the newest snapshot of lakelog."""

@@ -5,7 +5,7 @@ Source: Paimon spec, "Snapshot" (conflicts); Paimon, `ConflictDetection`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 from lakelog.common.errors import ConflictError, CorruptDataError, InvalidRequestError
 from lakelog.common.types import DataType
@@ -13,19 +13,20 @@ from lakelog.filestore.index.hash_index import HashIndexChange, is_changed
 from lakelog.filestore.index.index_manifest import hash_index
 from lakelog.filestore.metadata.manifests.levels import runs_of
 from lakelog.filestore.metadata.manifests.manifest import FileKind, ManifestEntry
-from lakelog.filestore.metadata.snapshots.live_files import LiveFiles
+from lakelog.filestore.metadata.snapshots.partial_files import LiveBuckets
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
 from lakelog.filestore.metadata.tables.store import TableStore
 
 
 def check_conflicts(
-    live: LiveFiles, entries: Sequence[ManifestEntry], *, kind: CommitKind, key_types: Sequence[DataType]
-) -> LiveFiles:
+    live: LiveBuckets, entries: Sequence[ManifestEntry], *, kind: CommitKind, key_types: Sequence[DataType]
+) -> LiveBuckets:
     """The live files after the change. Raises ConflictError if the change conflicts with another writer's commit.
 
     These are checked: a DELETE must be of a live file, an ADD of a new one; the number of buckets does not change,
     unless the commit overwrites; in each changed bucket the files of one level above 0 must not overlap in key range.
     """
+    live.read({entry.partition for entry in entries})
     if kind is not CommitKind.OVERWRITE:
         check_total_buckets(live, entries)
     _check_identities(live, entries)
@@ -46,7 +47,7 @@ class OvertakenError(ConflictError):
 
 
 def is_overtaken(
-    table: TableStore, latest: Snapshot | None, entries: Iterable[ManifestEntry], hashes: HashIndexChange | None
+    table: TableStore, latest: Snapshot | None, entries: Collection[ManifestEntry], hashes: HashIndexChange | None
 ) -> bool:
     """Whether new files, written on an older snapshot, must be written again after `latest`.
 
@@ -57,7 +58,8 @@ def is_overtaken(
         return True
     if table.schema.is_change_log:  # counts add up in any order
         return False
-    live = table.live_files.of(latest)
+    live = table.live_files.near(latest)
+    live.read({one.partition for one in entries})
     return any(one.file.min_sequence_number < live.next_sequence(one.bucket_id) for one in entries)
 
 
@@ -71,7 +73,7 @@ def check_indexed(entries: Sequence[ManifestEntry], hashes: HashIndexChange | No
         )
 
 
-def _check_identities(live: LiveFiles, entries: Sequence[ManifestEntry]) -> None:
+def _check_identities(live: LiveBuckets, entries: Sequence[ManifestEntry]) -> None:
     changed: dict[object, FileKind] = {}
     for entry in entries:
         before = changed.get(entry.identifier)
@@ -87,7 +89,7 @@ def _check_identities(live: LiveFiles, entries: Sequence[ManifestEntry]) -> None
             raise ConflictError(f"file {name} is in bucket {entry.bucket} already: it was committed before")
 
 
-def check_total_buckets(live: LiveFiles, entries: Sequence[ManifestEntry]) -> None:
+def check_total_buckets(live: LiveBuckets, entries: Sequence[ManifestEntry]) -> None:
     """Raise ConflictError for files that were written for another number of buckets than the live ones."""
     totals = live.total_buckets({entry.partition for entry in entries})
     for entry in entries:

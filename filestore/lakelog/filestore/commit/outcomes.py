@@ -21,7 +21,8 @@ from lakelog.common.errors import (
     UnknownOutcomeError,
 )
 from lakelog.filestore.metadata.snapshots.changelogs import ChangelogManager
-from lakelog.filestore.metadata.snapshots.live_files import LiveFiles
+from lakelog.filestore.metadata.snapshots.live_state import LiveFiles
+from lakelog.filestore.metadata.snapshots.partial_files import LiveBuckets
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot, is_same_commit
 from lakelog.filestore.metadata.tables.identity import is_same_table
 from lakelog.filestore.metadata.tables.store import TableStore
@@ -34,7 +35,7 @@ _UNKNOWN_MAX = 10  # so file systems that answer reads but no creation are not t
 def continues_table(
     table: TableStore,
     snapshot: Snapshot,
-    live: LiveFiles,
+    live: LiveBuckets,
     *,
     before: Snapshot | None,
     base: Snapshot | None = None,
@@ -79,11 +80,11 @@ def continues_table(
     return False
 
 
-def _is_base_of(table: TableStore, live: LiveFiles, snapshot_id: int) -> bool:
+def _is_base_of(table: TableStore, live: LiveBuckets, snapshot_id: int) -> bool:
     following = table.snapshots.get(snapshot_id)
     base = table.manifests.read_list(following.base_manifest_list, size_bytes=following.base_manifest_list_size)
     before = LiveFiles().apply(table.manifests.read_entries(base))
-    return _names(before) == _names(live)
+    return _names(before) == _names(live.whole())
 
 
 def _names(live: LiveFiles) -> set[tuple[object, ...]]:
@@ -112,7 +113,7 @@ class UnknownAttempts:
             try:
                 snapshot = self._table.snapshots.get(snapshot_id)
                 if snapshot.uuid == self._uuid:
-                    live = self._table.live_files.of(snapshot)
+                    live = self._table.live_files.near(snapshot)
                     before = self._table.snapshots.find(snapshot.id - 1)
                     if continues_table(self._table, snapshot, live, before=before):
                         return snapshot

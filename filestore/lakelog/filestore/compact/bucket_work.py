@@ -68,9 +68,10 @@ def due_work(
 
     `pick` is called with the bucket, its live files, and the names of those that have deletion vectors.
     """
-    live = table.live_files.of(snapshot)
+    live = table.live_files.of(snapshot) if buckets is None else table.live_files.near(snapshot)
     deletions = deletion_files(table, snapshot)
-    wanted = sorted(live.buckets if buckets is None else buckets)
+    wanted = sorted(live.whole().buckets if buckets is None else buckets)
+    live.read({bucket.partition for bucket in wanted})
     picked = ((bucket, pick(bucket, live.files(bucket), deletions.get(bucket, {}))) for bucket in wanted)
     return [BucketWork(bucket, unit, deletions.get(bucket, {})) for bucket, unit in picked if unit is not None]
 

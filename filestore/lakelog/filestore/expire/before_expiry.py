@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from lakelog.common.errors import LakelogError
 from lakelog.common.quoting import escaped
+from lakelog.filestore.metadata.snapshots.users import LINEAGE_KEY
 from lakelog.filestore.metadata.tables.consumers import LINEAGE_CONSUMER, ConsumerManager
 
 if TYPE_CHECKING:
@@ -60,3 +61,12 @@ def unfed_from(table: TableStore) -> int | None:
     is_other = before is not None and held.commit is not None and before.uuid != held.commit
     is_back = (table.snapshots.latest_id() or 0) < held.next_snapshot - 1
     return 1 if is_other or is_back else held.next_snapshot
+
+
+def expires_lineage(table: TableStore, ids: range) -> bool:
+    """Whether one of the snapshots has lineage that may not have been taken."""
+    held = unfed_from(table)
+    if held is not None:
+        return held < ids.stop and bool(ids)
+    found = (table.snapshots.find(number) for number in ids)
+    return any(one is not None and LINEAGE_KEY in one.properties for one in found)

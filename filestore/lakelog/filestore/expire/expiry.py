@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from lakelog.common.clock import Stopwatch
 from lakelog.common.errors import LakelogError
 from lakelog.common.events import log_event
 from lakelog.common.progress import counted
-from lakelog.filestore.expire.before_expiry import take_lineage, unfed_from
+from lakelog.filestore.expire.before_expiry import expires_lineage, take_lineage, unfed_from
 from lakelog.filestore.expire.kept_files import KeptFiles
 from lakelog.filestore.expire.line_breaks import first_before_gaps
 from lakelog.filestore.expire.references import (
@@ -28,13 +28,20 @@ from lakelog.filestore.expire.references import (
     manifest_names,
     names_of,
 )
-from lakelog.filestore.expire.removed_files import entries_left, index_left, names_left, net_removed, removed_by
+from lakelog.filestore.expire.removed_files import (
+    entries_left,
+    index_left,
+    names_left,
+    net_removed,
+    partitions_of_removed,
+    removed_by,
+)
 from lakelog.filestore.expire.retention_rules import Expired, Retention, first_kept
 from lakelog.filestore.metadata.manifests.manifest import ManifestEntry
 from lakelog.filestore.metadata.origins.restored import parse_restored
 from lakelog.filestore.metadata.snapshots.commit_times import CommitTimes
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
-from lakelog.filestore.metadata.snapshots.users import LINEAGE_KEY, carried_properties
+from lakelog.filestore.metadata.snapshots.users import carried_properties
 from lakelog.filestore.metadata.tables.consumers import LINEAGE_CONSUMER, ConsumerManager
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, ChangelogProducer
@@ -66,7 +73,7 @@ def expire_snapshots(table: TableStore, *, now_millis: int, retention: Retention
     if end > earliest and (oldest := first_before_gaps(table, earliest)) < earliest:
         earliest = oldest
         end = _Expiry(table, retention, newest, now_millis, wanted).first_kept(earliest)
-    if table.lineage_keeper is not None and _expires_lineage(table, unfed_from(table), range(earliest, end)):
+    if table.lineage_keeper is not None and expires_lineage(table, range(earliest, end)):
         take_lineage(table)
     held = [one for one in (consumers.first_wanted(but=LINEAGE_CONSUMER), unfed_from(table)) if one is not None]
     expiry = _Expiry(table, retention, newest, now_millis, min(held, default=None))
@@ -82,15 +89,6 @@ def expire_snapshots(table: TableStore, *, now_millis: int, retention: Retention
     if done != Expired():
         _log(table, done, lasted)
     return done
-
-
-def _expires_lineage(table: TableStore, held: int | None, ids: range) -> bool:
-    """Whether one of the snapshots has lineage that may not have been taken; `held` is the first snapshot that is
-    held."""
-    if held is not None:
-        return held < ids.stop and bool(ids)
-    found = (table.snapshots.find(number) for number in ids)
-    return any(one is not None and LINEAGE_KEY in one.properties for one in found)
 
 
 def _log(table: TableStore, expired: Expired, lasted: Stopwatch) -> None:
@@ -157,8 +155,8 @@ class _Expiry:
         if len(found) < 2:  # another expiry is running, and is ahead
             return ()
         keeps_deltas = self._keeps_changes and not self._has_producer
-        files = self._files_behind_hint(found)
         removed = removed_by(self._table, found)
+        files = self._files_behind_hint(found, partitions_of_removed(self._table, found[:-1], removed))
         steps = counted(itertools.pairwise(found), "snapshots deleted", total=len(found) - 1)
         for snapshot, next_snapshot in steps:
             changes = {*names_of(brought_by_appends(removed[next_snapshot.id]))} if keeps_deltas else set()
@@ -188,14 +186,14 @@ class _Expiry:
         following = snapshots.find(min((number for number in ids if number >= end), default=end))
         return [] if following is None else [*found, following]
 
-    def _files_behind_hint(self, found: Sequence[Snapshot]) -> KeptFiles:
+    def _files_behind_hint(self, found: Sequence[Snapshot], partitions: Collection[bytes]) -> KeptFiles:
         """The files to keep, collected once the hint names the oldest snapshot that stays.
 
         A tag that is created meanwhile sees one of the two, see `lakelog.filestore.metadata.snapshots.tag_holds`.
         """
         self._table.snapshots.write_earliest_hint(found[-1].id)
         try:
-            return KeptFiles(self._table, found[:-1], found[-1], self._restored)
+            return KeptFiles(self._table, found[:-1], found[-1], self._restored, partitions=partitions)
         except LakelogError:
             self._table.snapshots.write_earliest_hint(found[0].id)
             raise

@@ -3,18 +3,53 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
+from lakelog.common.errors import CorruptDataError
 from lakelog.filestore.expire.line_breaks import line_breaks
 from lakelog.filestore.expire.references import References, history_of
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.snapshots.tag_holds import kept_by_tags
+from lakelog.filestore.metadata.tables.forks import read_fork
 from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.schema.paths import MAIN_BRANCH
 
 
 def _is_own(tag: str) -> bool:
     """Whether a tag, or the hold of a tag that is being created, is lakelog's own."""
     return tag.startswith(("lakelog-", "."))
+
+
+class LaterStates:
+    """The states of a line from the oldest snapshot that stays on, for a line without breaks and restores.
+
+    What an expiry deletes was removed before them, and never came back: so a branch that began at one of them has none
+    of it, and neither has a tag of one of them. A branch that began earlier, or on a line that was rolled back since,
+    may have some of it.
+    """
+
+    def __init__(self, table: TableStore, kept: Snapshot) -> None:
+        """`kept` is the oldest snapshot that stays."""
+        self._table = table
+        self._kept = kept
+        self._commits: dict[int, str | None] = {}
+
+    def has(self, snapshot_id: int | None, commit: str | None) -> bool:
+        """Whether a snapshot, by its number and its commit's uuid, is one of these."""
+        if snapshot_id is None or commit is None or snapshot_id < self._kept.id:
+            return False
+        if snapshot_id not in self._commits:
+            found = self._table.snapshots.find(snapshot_id)
+            self._commits[snapshot_id] = None if found is None else found.uuid
+        return self._commits[snapshot_id] == commit
+
+    def has_branch(self, branch: str) -> bool:
+        """Whether a branch began at one of these; False where that is not known."""
+        try:
+            fork = read_fork(self._table, branch)
+        except CorruptDataError:
+            return False
+        return fork is not None and fork.taken_millis is None and self.has(fork.snapshot_id, fork.commit_uuid)
 
 
 class KeptFiles:
@@ -28,18 +63,23 @@ class KeptFiles:
         restored: int,
         *,
         is_of_changelogs: bool = False,
+        partitions: Collection[bytes] | None = None,
     ) -> None:
         """`expired` are the snapshots that expire, oldest first, `kept` is the oldest that stays.
 
         `is_of_changelogs`: only changelogs expire, and what their deltas removed is already deleted. `restored` is the
-        newest snapshot of a restore, 0 without one: before it a file may be removed and added again.
+        newest snapshot of a restore, 0 without one: before it a file may be removed and added again. `partitions` are
+        those of all data files that may be deleted, None for any.
         """
-        references = References(table)
+        references = References(table, partitions=partitions)
         references.add_metadata(kept)
         # A delta may have removed files that a line after it still has: the first living snapshot of that line has
         # them.
-        for snapshot in () if is_of_changelogs else line_breaks(table, [*expired, kept][0]):
+        breaks = () if is_of_changelogs else line_breaks(table, [*expired, kept][0])
+        for snapshot in breaks:
             references.add_state(kept if snapshot.id < kept.id else snapshot)
+        is_one_line = table.branch == MAIN_BRANCH and not (is_of_changelogs or breaks or restored)
+        later = LaterStates(table, kept) if is_one_line else None
         tagged = kept_by_tags(table.file_io, history_of(table, table.branch).paths)
         users = sorted((one for name, one in tagged.items() if not _is_own(name)), key=lambda one: one.id)
         # A file that a snapshot removed is in the newest tag before the snapshot, or in no older tag; after a restore
@@ -52,9 +92,9 @@ class KeptFiles:
         # So nothing else of these states can be deleted now, if a branch has them too.
         references.leave_out(users)
         for name, snapshot in tagged.items():
-            if _is_own(name):  # of this line or of another one
+            if _is_own(name) and not (later is not None and later.has(snapshot.id, snapshot.uuid)):
                 references.add_state(snapshot)
         for branch in table.branch_names():
-            if branch != table.branch:
+            if branch != table.branch and not (later is not None and later.has_branch(branch)):
                 references.add_branch(history_of(table, branch))
         self.kept = references.names

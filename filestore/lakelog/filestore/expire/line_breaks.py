@@ -1,33 +1,24 @@
 """Snapshots of a table that do not continue the one before them: another engine's fast-forward leaves both lines.
 
 A commit before such a snapshot may have removed a file that the snapshot still has, so an expiry must know of each. The
-manifest lists of all living snapshots show them. Each process compares two neighbours once: a line is changed from some
-snapshot up to the newest, so after a change the newest compared snapshot is a different one. The numbers of the two
+manifest lists of all living snapshots show them. Two neighbours are compared once: a line is changed from some snapshot
+up to the newest, so after a change the newest compared snapshot is a different one. What was compared is kept by the
+process, and for other processes in a file, see `lakelog.filestore.expire.compared_line`. The numbers of the two
 lines may have a gap between them; the hint of the oldest snapshot is then after the gap, but an expiry begins before
 it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 
 from lakelog.common.errors import NotFoundError
+from lakelog.filestore.expire.compared_line import Compared, read_compared, written_compared
 from lakelog.filestore.metadata.snapshots.changelogs import ChangelogManager
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.tables.store import TableStore
 
-
-@dataclass(frozen=True, slots=True)
-class _Compared:
-    """The range of snapshots that were compared, and those in it that do not continue the one before."""
-
-    first_id: int
-    newest: Snapshot
-    breaks: tuple[Snapshot, ...]
-
-
-_compared: dict[tuple[str, str], _Compared] = {}
+_compared: dict[tuple[str, str], Compared] = {}
 
 
 def first_before_gaps(table: TableStore, hinted: int) -> int:
@@ -49,21 +40,23 @@ def line_breaks(table: TableStore, first: Snapshot) -> list[Snapshot]:
     A snapshot counts as such if its manifest lists, or those of the one before, are deleted. `first`, and those after
     it that are not living, may have only a changelog.
     """
-    held = _held(table, first.id) or _Compared(first.id, first, ())
+    held = _held(table, first.id) or Compared(first.id, first, (), first.id)
     line = [held.newest, *_behind(table, held.newest.id)]
     found = [later for earlier, later in pairwise(line) if not _continues(table, earlier, later)]
     breaks = [snapshot for snapshot in (*held.breaks, *found) if snapshot.id > first.id]
-    _compared[table.path, table.branch] = _Compared(first.id, line[-1], tuple(breaks))
+    compared = Compared(first.id, line[-1], tuple(breaks), held.written_id)
+    _compared[table.path, table.branch] = written_compared(table, compared)
     return breaks
 
 
-def _held(table: TableStore, first_id: int) -> _Compared | None:
+def _held(table: TableStore, first_id: int) -> Compared | None:
     """What was compared from a snapshot on, or from an earlier one, and is still of this line; None if there is
     nothing."""
     held = _compared.get((table.path, table.branch))
-    if held is None or not held.first_id <= first_id <= held.newest.id:
-        return None
-    return held if table.snapshots.find(held.newest.id) == held.newest else None
+    is_of_line = held is not None and table.snapshots.find(held.newest.id) == held.newest
+    if held is None or not is_of_line:
+        held = read_compared(table, first_id)
+    return held if held is not None and held.first_id <= first_id <= held.newest.id else None
 
 
 def _behind(table: TableStore, number: int) -> list[Snapshot]:

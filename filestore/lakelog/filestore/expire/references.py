@@ -7,7 +7,7 @@ A file is identified by its name, which holds a uuid.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from lakelog.common.errors import CorruptDataError, NotFoundError
@@ -16,7 +16,9 @@ from lakelog.filestore.index.index_manifest import read_index
 from lakelog.filestore.io.name_cache import NameCache
 from lakelog.filestore.metadata.manifests.data_file import FileSource
 from lakelog.filestore.metadata.manifests.manifest import FileKind, ManifestEntry
+from lakelog.filestore.metadata.manifests.manifest_pruning import manifests_of_partitions
 from lakelog.filestore.metadata.manifests.manifest_records import ManifestFileMeta
+from lakelog.filestore.metadata.manifests.manifest_steps import count_entries
 from lakelog.filestore.metadata.snapshots.changelogs import ChangelogManager
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.snapshots.snapshot_manager import SnapshotManager
@@ -28,6 +30,7 @@ from lakelog.filestore.options.merging import CHANGELOG_PRODUCER, ChangelogProdu
 from lakelog.filestore.schema.paths import MAIN_BRANCH, TablePaths
 
 _NAME_BYTES = 128
+_WHOLE_MAX = 20_000  # entries of a state whose names are collected and cached for all partitions
 _CHECKSUM = re.compile(r'"([0-9a-f]{64})"')
 _MANIFEST_NAMES: NameCache[tuple[str, int]] = NameCache(32 << 20)  # what the manifests of such states add and delete
 _STATE_NAMES: NameCache[str] = NameCache(64 << 20)  # the live files of tags and branches, which do not change
@@ -93,19 +96,36 @@ def index_names(table: TableStore, index_manifest: str) -> list[str]:
     return [record["_FILE_NAME"] for record in read_index(table, index_manifest)]
 
 
-def live_names(table: TableStore, snapshot: Snapshot) -> tuple[str, ...]:
-    """The names of the live files of a snapshot. Cached between calls. Raises NotFoundError, CorruptDataError."""
+def live_names(table: TableStore, snapshot: Snapshot, partitions: Collection[bytes] | None = None) -> tuple[str, ...]:
+    """The names of the live files of a snapshot, or at least of those in some partitions.
+
+    Those of all files are cached between calls. Raises NotFoundError, CorruptDataError.
+    """
     key = "+".join(table.paths.manifest(name) for name in lists_of(snapshot))
     held = _STATE_NAMES.get(key)
-    if held is None:
-        counts: dict[str, int] = {}
-        for name in lists_of(snapshot):
-            for manifest in table.manifests.read_list(name):
-                for named, count in _net_names(table, manifest):
-                    counts[named] = counts.get(named, 0) + count
-        held = tuple(name for name, count in counts.items() if count > 0)
-        _STATE_NAMES.put(key, held, _NAME_BYTES * len(held))
+    if held is not None:
+        return held
+    manifests = [manifest for name in lists_of(snapshot) for manifest in table.manifests.read_list(name)]
+    if partitions is not None and table.schema.partition_keys and count_entries(manifests) > _WHOLE_MAX:
+        return _names_in_partitions(table, manifests, partitions)
+    counts: dict[str, int] = {}
+    for manifest in manifests:
+        for named, count in _net_names(table, manifest):
+            counts[named] = counts.get(named, 0) + count
+    held = tuple(name for name, count in counts.items() if count > 0)
+    _STATE_NAMES.put(key, held, _NAME_BYTES * len(held))
     return held
+
+
+def _names_in_partitions(
+    table: TableStore, manifests: Sequence[ManifestFileMeta], partitions: Collection[bytes]
+) -> tuple[str, ...]:
+    counts: dict[str, int] = {}
+    for manifest in manifests_of_partitions(manifests, partitions, table.manifests.partition_types):
+        for entry in table.manifests.read_buckets(manifest, lambda bucket: bucket.partition in partitions):
+            for name in names_of([entry]):
+                counts[name] = counts.get(name, 0) + (1 if entry.kind is FileKind.ADD else -1)
+    return tuple(name for name, count in counts.items() if count > 0)
 
 
 _StateFiles = tuple[str, str, str | None, str | None]
@@ -139,9 +159,18 @@ def documents_of(snapshot: Snapshot) -> list[str]:
 class References:
     """Collects names of files that must be kept."""
 
-    def __init__(self, table: TableStore, *, holds_after_millis: int | None = None) -> None:
-        """`holds_after_millis` leaves out older holds of tags that are being created, see `kept_by_tags`."""
+    def __init__(
+        self,
+        table: TableStore,
+        *,
+        holds_after_millis: int | None = None,
+        partitions: Collection[bytes] | None = None,
+    ) -> None:
+        """`holds_after_millis` leaves out older holds of tags that are being created, see `kept_by_tags`. With
+        `partitions`, names of data files in other partitions may be left out."""
         self._table = table
+        self._partitions = partitions
+        self._added: set[_StateFiles] = set()
         self._holds_after_millis = holds_after_millis
         self._named_elsewhere: set[_StateFiles] = set()
         self.names: set[str] = set()
@@ -177,8 +206,10 @@ class References:
     def add_state(self, snapshot: Snapshot) -> None:
         """Add the files that a read of the rows of a snapshot needs."""
         self.add_metadata(snapshot)
-        if _files_of(snapshot) not in self._named_elsewhere:
-            self.names.update(live_names(self._table, snapshot))
+        state = _files_of(snapshot)
+        if state not in self._named_elsewhere and state not in self._added:
+            self.names.update(live_names(self._table, snapshot, self._partitions))
+            self._added.add(state)
 
     def add_tags(self, history: BranchHistory) -> None:
         """Add the files of the tags of a branch. Their changelog is not kept, as in Paimon."""

@@ -6,6 +6,7 @@
                                                         manifest/header-<uuid>-<n> (lakelog's own)
     <root>/tag/tag-<name>, tag/tag-success-file/<name>_SUCCESS
     <root>/branch/branch-<name>/..., lakelog/state (see `lakelog.filestore.metadata.tables.state_keeping`)
+    <root>/lakelog/compared (see `lakelog.filestore.expire.compared_line`)
     <root>/lakelog/fields/<checksum>.json (of all branches, see `lakelog.lineage.columns.field_documents`)
     <root>/branch/.lakelog-<name>, branch/branch-<name>/lakelog/fork (see `lakelog.filestore.refs`)
     <root>/[<key>=<value>/...]bucket-<B>/data-<uuid>-<n>.<format>

@@ -1,5 +1,6 @@
 """What other parts may import of filestore.system."""
 
+from lakelog.filestore.system.file_totals import table_totals as table_totals
 from lakelog.filestore.system.history import History as History
 from lakelog.filestore.system.history import HistoryEntry as HistoryEntry
 from lakelog.filestore.system.history import HistoryLine as HistoryLine

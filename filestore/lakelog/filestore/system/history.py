@@ -114,7 +114,8 @@ def _line(table: TableStore, branch: Branch | None, branches: list[Branch], limi
         if one.snapshot_id is not None:
             forks.setdefault(one.snapshot_id, []).append(one.name)
     numbers = sorted((at for at in living | tagged.keys() if began_at is None or at > began_at), reverse=True)
-    wanted = numbers if limit is None else [at for at in numbers if at in numbers[:limit] or at in tags or at in forks]
+    newest = set(numbers[:limit])
+    wanted = [at for at in numbers if at in newest or at in tags or at in forks]
     entries = []
     for at in wanted:
         found = tagged.get(at) if at not in living else table.snapshots.find(at) or tagged.get(at)

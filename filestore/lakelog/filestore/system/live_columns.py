@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import polars as pl
 
@@ -49,18 +49,22 @@ _SCHEMA = {
     **{name: kind for name, (_, kind) in _STATS.items()},
     "created_millis": pl.Int64(),
 }
+_OF_IDENTITY = ("kind", "partition", "bucket", "level", "file_name", "extra_files", "embedded_index", "external_path")
 _IDENTITY = ("partition", "bucket", "level", "file_name", "embedded_index", "external_path")
 
 
-def live_columns(table: TableStore, snapshot: Snapshot | None) -> pl.DataFrame:
+def live_columns(table: TableStore, snapshot: Snapshot | None, columns: Collection[str] | None = None) -> pl.DataFrame:
     """The files of a snapshot, one row per file, in the order in which they were added.
 
     `partition`, `min_key`, `max_key` and the statistics are serialized rows; `created_millis` is the wall clock of the
-    writer's zone, as the format stores it. Raises CorruptDataError.
+    writer's zone, as the format stores it. With `columns` these are there, and those that identify a file. Raises
+    CorruptDataError.
     """
+    wanted = [name for name in _SCHEMA if columns is None or name in _OF_IDENTITY or name in columns]
     if snapshot is None:
-        return pl.DataFrame(schema=_SCHEMA)
-    return _living(pl.concat([_entries(table, manifest) for manifest in manifests_of(table, snapshot)]), snapshot)
+        return pl.DataFrame(schema=_SCHEMA).select(wanted)
+    entries = [_entries(table, manifest).select(wanted) for manifest in manifests_of(table, snapshot)]
+    return _living(pl.concat([pl.DataFrame(schema=_SCHEMA).select(wanted), *entries]), snapshot)
 
 
 def manifests_of(table: TableStore, snapshot: Snapshot) -> list[ManifestFileMeta]:

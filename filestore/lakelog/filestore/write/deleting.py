@@ -137,6 +137,7 @@ class WrittenChange:
         self._written = written
         self._base = base
         self._operation = operation
+        self.look: Look | None = None  # the files were written on a snapshot that was read long ago
         self.superseded: Sequence[str] = ()
 
     def resolve(self, latest: Snapshot | None) -> CommitRequest | None:

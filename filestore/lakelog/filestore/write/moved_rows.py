@@ -75,8 +75,9 @@ def moved_behind(
     if not is_overtaken(table, latest, written.entries, hashes):
         return written, hashes
     assigner = bucket_assigner(table, latest)
-    first_sequence = table.live_files.of(latest).next_sequence
-    moved = moved_rows(table, written, first_sequence=first_sequence, assigner=assigner)
+    live = table.live_files.near(latest)
+    live.read({entry.partition for entry in written.entries})
+    moved = moved_rows(table, written, first_sequence=live.next_sequence, assigner=assigner)
     return moved, None if assigner is None else assigner.write_index()
 
 

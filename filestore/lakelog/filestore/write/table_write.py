@@ -20,7 +20,7 @@ from lakelog.filestore.io.syncing import later_syncs
 from lakelog.filestore.metadata.manifests.data_file import SEQUENCE_MAX
 from lakelog.filestore.metadata.manifests.manifest import FileKind, ManifestEntry
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
-from lakelog.filestore.metadata.snapshots.live_files import LiveFiles
+from lakelog.filestore.metadata.snapshots.partial_files import LiveBuckets
 from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakelog.filestore.metadata.tables.identity import check_same_table, latest_of
 from lakelog.filestore.metadata.tables.store import TableStore
@@ -234,7 +234,8 @@ class TableWrite:
         one."""
         is_overwrite = self._replaces is not None
         assigner = bucket_assigner(self._table, None if is_overwrite else latest)
-        live = self._table.live_files.of(latest)
+        is_stream = self._rows.table is None  # it may take so long that the manifests of `latest` expire meanwhile
+        live = self._table.live_files.of(latest) if is_stream else self._table.live_files.near(latest)
         with later_syncs() as self._unsynced:
             written = self._write(self._first_sequence(live), assigner, before)
         if assigner is None:
@@ -242,7 +243,7 @@ class TableWrite:
         hashes = assigner.write_index()
         return written, HashIndexChange(files=hashes.files, replaced=set(hashes.seen)) if is_overwrite else hashes
 
-    def _first_sequence(self, live: LiveFiles) -> Callable[[BucketId], int]:
+    def _first_sequence(self, live: LiveBuckets) -> Callable[[BucketId], int]:
         """Where sequence numbers start: for a stream so high that others may commit while it is written."""
         if self._rows.table is not None or self._replaces is not None or self._table.schema.is_change_log:
             return live.next_sequence

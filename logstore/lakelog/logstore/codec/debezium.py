@@ -99,7 +99,10 @@ class EncodedRecords:
         return len(self.value_column)
 
 
-NO_RECORDS = EncodedRecords.of(None, pl.Series(dtype=pl.Binary), row_count=0)
+# Made without a computation: polars would start its threads, which a process that is forked later would lack.
+NO_RECORDS = EncodedRecords(
+    key_column=None, value_column=pl.Series(dtype=pl.Binary), row_count=0, size_bytes=0, largest=0
+)
 
 
 def encode_changes(

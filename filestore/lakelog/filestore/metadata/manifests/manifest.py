@@ -30,6 +30,8 @@ from lakelog.filestore.metadata.manifests.manifest_entries import (
     live_entries,
     merge_entries,
 )
+from lakelog.filestore.metadata.manifests.manifest_merging import ENTRIES_MAX
+from lakelog.filestore.metadata.manifests.manifest_pruning import by_partition
 from lakelog.filestore.metadata.manifests.manifest_records import (
     ManifestFileMeta,
     entry_record,
@@ -91,9 +93,16 @@ class ManifestFiles:
             self.collected.clear()
 
     def write(
-        self, entries: Sequence[ManifestEntry], *, names: FileNames, schema_id: int, entries_max: int = 50_000
+        self, entries: Sequence[ManifestEntry], *, names: FileNames, schema_id: int, entries_max: int | None = None
     ) -> list[ManifestFileMeta]:
-        """Write entries into as few manifests as `entries_max` allows; without entries no manifest is written."""
+        """Write entries into as few manifests as `entries_max` allows, by default ENTRIES_MAX; without entries no
+        manifest is written.
+
+        Several manifests are in the order of partitions and buckets, so that each holds few of them.
+        """
+        entries_max = ENTRIES_MAX if entries_max is None else entries_max
+        if len(entries) > entries_max:
+            entries = by_partition(entries, self.partition_types)
         return [
             self._write_one(tuple(entries[start : start + entries_max]), names, schema_id)
             for start in range(0, len(entries), entries_max)

@@ -4,9 +4,9 @@ from lakelog.filestore.metadata.snapshots.commit_times import newest_at as newes
 from lakelog.filestore.metadata.snapshots.listeners import CommitListener as CommitListener
 from lakelog.filestore.metadata.snapshots.listeners import ListenersOf as ListenersOf
 from lakelog.filestore.metadata.snapshots.listeners import notify as notify
-from lakelog.filestore.metadata.snapshots.live_files import LiveFiles as LiveFiles
 from lakelog.filestore.metadata.snapshots.operations import operation_of as operation_of
 from lakelog.filestore.metadata.snapshots.operations import recorded_operations as recorded_operations
+from lakelog.filestore.metadata.snapshots.partial_files import LiveBuckets as LiveBuckets
 from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIER as BATCH_COMMIT_IDENTIFIER
 from lakelog.filestore.metadata.snapshots.snapshot import MERGE_OPERATION as MERGE_OPERATION
 from lakelog.filestore.metadata.snapshots.snapshot import RESTORE_OPERATION as RESTORE_OPERATION

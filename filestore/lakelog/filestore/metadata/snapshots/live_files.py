@@ -5,126 +5,22 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.filestore.io.collection import paused_collection
-from lakelog.filestore.metadata.manifests.data_file import SEQUENCE_MAX, DataFileMeta
-from lakelog.filestore.metadata.manifests.layered import Draft, LayeredMap
-from lakelog.filestore.metadata.manifests.manifest import FileIdentifier, FileKind, ManifestEntry, ManifestFiles
+from lakelog.filestore.metadata.manifests.manifest import ManifestEntry, ManifestFiles
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.filestore.metadata.manifests.manifest_records import ManifestFileMeta
 from lakelog.filestore.metadata.manifests.manifest_steps import ManifestStep, count_entries, net_change
+from lakelog.filestore.metadata.snapshots.live_state import LiveFiles
+from lakelog.filestore.metadata.snapshots.partial_files import LiveBuckets, PartialFiles
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 
-NO_SEQUENCE = -1  # of a bucket without files
-_NO_FILES: LayeredMap[FileIdentifier, ManifestEntry] = LayeredMap()
 _STATES_HELD = 4
 _WHOLE_MAX = 20_000  # entries that become objects even if few are wanted
 _StateName = tuple[str, str]  # the manifest lists
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LiveFiles:
-    """The live files of one snapshot: the ADD entries of each bucket. Immutable.
-
-    `highest_sequences` holds the highest sequence number of each bucket's files. Each commit needs it, so it is kept:
-    searching for it in a bucket of 10,000 files takes three times as long as the rest of a commit.
-    """
-
-    buckets: LayeredMap[BucketId, LayeredMap[FileIdentifier, ManifestEntry]] = field(default_factory=LayeredMap)
-    highest_sequences: LayeredMap[BucketId, int] = field(default_factory=LayeredMap)
-
-    def entries(self) -> Iterator[ManifestEntry]:
-        """All live entries, bucket by bucket."""
-        for live in self.buckets.values():
-            yield from live.values()
-
-    def files(self, bucket: BucketId) -> tuple[DataFileMeta, ...]:
-        """The live files of a bucket."""
-        return tuple(entry.file for entry in self.buckets.get(bucket, _NO_FILES).values())
-
-    def find(self, entry: ManifestEntry) -> ManifestEntry | None:
-        """The live entry with the same identifier."""
-        return self.buckets.get(entry.bucket_id, _NO_FILES).get(entry.identifier)
-
-    def next_sequence(self, bucket: BucketId) -> int:
-        """The sequence number after those of all live rows in a bucket."""
-        highest = self.highest_sequences.get(bucket, NO_SEQUENCE)
-        if highest >= SEQUENCE_MAX:
-            raise CorruptDataError(
-                f"a file of bucket {bucket.number} has the sequence number {highest}, which leaves none for rows after "
-                "it; restore the table to a snapshot without that file, or copy its rows into a new table"
-            )
-        return highest + 1
-
-    def total_buckets(self, partitions: Collection[bytes]) -> dict[bytes, int]:
-        """The number of buckets that each partition's files were written for; partitions without files are left out."""
-        return {
-            partition: next(iter(live.values())).total_buckets
-            for (partition, _), live in self.buckets.items()
-            if partition in partitions
-        }
-
-    def apply(self, entries: Iterable[ManifestEntry]) -> LiveFiles:
-        """The state after a delta. Raises CorruptDataError for an ADD of a live file and a DELETE of a file that is not
-        live."""
-        # Grouped by plain tuples: a `BucketId` for each of many entries takes longer.
-        changed: dict[tuple[bytes, int], _ChangedBucket] = {}
-        for entry in entries:
-            at = (entry.partition, entry.bucket)
-            bucket = changed.get(at)
-            if bucket is None:
-                bucket = changed[at] = self._changed_bucket(BucketId(*at))
-            bucket.apply(entry)
-        buckets, highest = self.buckets.draft(), self.highest_sequences.draft()
-        for at, bucket in changed.items():
-            files = bucket.files.done()
-            if files:
-                buckets.put(BucketId(*at), files)
-                highest.put(BucketId(*at), bucket.highest_sequence(files))
-            else:
-                buckets.discard(BucketId(*at))
-                highest.discard(BucketId(*at))
-        return LiveFiles(buckets=buckets.done(), highest_sequences=highest.done())
-
-    def _changed_bucket(self, bucket: BucketId) -> _ChangedBucket:
-        files = self.buckets.get(bucket, _NO_FILES).draft()
-        return _ChangedBucket(files, self.highest_sequences.get(bucket, NO_SEQUENCE))
-
-
-class _ChangedBucket:
-    """A draft of a bucket's live files, and the sequence numbers that a change adds and removes."""
-
-    __slots__ = ("_added", "_before", "_removed", "files")
-
-    def __init__(self, files: Draft[FileIdentifier, ManifestEntry], highest_sequence: int) -> None:
-        self.files = files
-        self._before = highest_sequence
-        self._added = self._removed = NO_SEQUENCE
-
-    def apply(self, entry: ManifestEntry) -> None:
-        """Raises CorruptDataError for an ADD of a live file and a DELETE of a file that is not live."""
-        identifier = entry.identifier
-        sequence = entry.file.max_sequence_number
-        is_live = identifier in self.files
-        if entry.kind is FileKind.ADD and not is_live:
-            self.files.add(identifier, entry)
-            self._added = max(self._added, sequence)
-        elif entry.kind is FileKind.DELETE and is_live:
-            self.files.discard(identifier)
-            self._removed = max(self._removed, sequence)
-        else:
-            what = "added twice to" if is_live else "deleted but was never added to"
-            raise CorruptDataError(f"file {entry.file.file_name} is {what} bucket {entry.bucket}")
-
-    def highest_sequence(self, files: LayeredMap[FileIdentifier, ManifestEntry]) -> int:
-        """The highest sequence number of the files after the change."""
-        if self._removed < max(self._added, self._before):  # the file with the highest number is still live
-            return max(self._added, self._before)
-        return max(entry.file.max_sequence_number for entry in files.values())
 
 
 class BucketChoice(Protocol):
@@ -151,6 +47,7 @@ class LiveFilesCache:
     def __init__(self, manifests: ManifestFiles) -> None:
         self._manifests = manifests
         self._held: OrderedDict[_StateName, tuple[Snapshot, LiveFiles]] = OrderedDict()
+        self._partial: tuple[_StateName, PartialFiles] | None = None
         self._lock = threading.RLock()
 
     def of(self, snapshot: Snapshot | None) -> LiveFiles:
@@ -169,6 +66,27 @@ class LiveFilesCache:
         """Whether the state of a snapshot is cached, so that `of` reads nothing."""
         with self._lock:
             return _name_of(snapshot) in self._held
+
+    def near(self, snapshot: Snapshot | None) -> LiveBuckets:
+        """The live files of a snapshot for one who needs those of few partitions.
+
+        If there are many, they are read when they are asked for; what was read stays for the next snapshots.
+        """
+        if snapshot is None:
+            return LiveFiles()
+        with self._lock:
+            if _name_of(snapshot) in self._held:
+                return self.of(snapshot)
+            if self._partial is not None and self._partial[0] == _name_of(snapshot):
+                return self._partial[1]
+            manifests = self.manifests_of(snapshot)
+            nearest = self._nearest(manifests)
+            is_near = nearest is not None and nearest[1].entry_count <= _WHOLE_MAX
+            if is_near or not self._manifests.partition_types or count_entries(manifests) <= _WHOLE_MAX:
+                return self.of(snapshot)
+            partial = self._made_partial(manifests)
+            self._partial = _name_of(snapshot), partial
+            return partial
 
     def matching(self, snapshot: Snapshot, wanted: BucketChoice) -> LiveFiles:
         """The live files of a snapshot, or at least those of the buckets and levels that `wanted` may need.
@@ -193,9 +111,15 @@ class LiveFilesCache:
         manifests = self.manifests_of(snapshot)
         return sum(manifest.num_added_files - manifest.num_deleted_files for manifest in manifests)
 
-    def put(self, snapshot: Snapshot, live: LiveFiles) -> None:
+    def put(self, snapshot: Snapshot, live: LiveBuckets) -> None:
         """Cache a state that the caller has built itself, such as the one that it has just committed."""
         with self._lock:
+            if isinstance(live, PartialFiles):
+                self._partial = None
+                with contextlib.suppress(NotFoundError):  # it has expired already
+                    self._partial = _name_of(snapshot), live.rebased(self.manifests_of(snapshot))
+                return
+            assert isinstance(live, LiveFiles)
             self._held[_name_of(snapshot)] = (snapshot, live)
             self._held.move_to_end(_name_of(snapshot))
             while len(self._held) > _STATES_HELD:
@@ -233,6 +157,13 @@ class LiveFilesCache:
                 change = self._net_change(step) if step.dropped else self._manifests.read_entries(step.added)
                 return live.apply(change)
         return self._merged(snapshot, self._manifests.read_entries(manifests))
+
+    def _made_partial(self, manifests: Sequence[ManifestFileMeta]) -> PartialFiles:
+        """A state whose files are read when they are asked for, from those of the one before if that is known."""
+        if self._partial is not None:
+            with contextlib.suppress(NotFoundError, CorruptDataError):  # expired, or a contradiction: read anew
+                return self._partial[1].stepped(manifests)
+        return PartialFiles(self._manifests, manifests)
 
     def _nearest(self, manifests: Sequence[ManifestFileMeta]) -> tuple[LiveFiles, ManifestStep] | None:
         """The cached state from which the fewest entries lead to these manifests."""

@@ -31,7 +31,7 @@ from lakelog.filestore.merge.counting import counted_rows
 from lakelog.filestore.metadata.manifests.manifest import ManifestEntry
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.filestore.metadata.origins.restored import restores_properties
-from lakelog.filestore.metadata.snapshots.live_files import LiveFiles
+from lakelog.filestore.metadata.snapshots.live_state import LiveFiles
 from lakelog.filestore.metadata.snapshots.snapshot import (
     BATCH_COMMIT_IDENTIFIER,
     RESTORE_OPERATION,

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Sequence
 from lakelog.common.errors import CorruptDataError
 from lakelog.filestore.metadata.manifests.manifest import FileKind, ManifestEntry
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
-from lakelog.filestore.metadata.snapshots.live_files import NO_SEQUENCE, LiveFiles
+from lakelog.filestore.metadata.snapshots.live_state import NO_SEQUENCE, LiveFiles
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.read.change_source import ChangeSource

@@ -1,0 +1,190 @@
+"""What Delta and Iceberg are asked to do in Spark, in an environment of their own: upserts, scans, lookups, changes.
+
+    python spark_peer.py <delta|iceberg> <jars> <folder of the data> <folder for the table> <keys>
+
+Jars and keys have commas between them. The data are Parquet files in `base`, `batches` and `small`, each a micro-batch
+of a stream that merges it by its key. It prints the seconds of each step and what the steps have found, as JSON. It
+knows nothing of lakelog.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any, Protocol  # Any: figures of several kinds
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+KEY = "id"
+SHAPE = "id BIGINT, amount BIGINT, price DOUBLE, batch BIGINT, city STRING, note STRING, at TIMESTAMP"
+REPEATS = 3
+
+
+class Peer(Protocol):
+    """A table format in Spark."""
+
+    settings: dict[str, str]
+    name: str
+
+    def create(self, session: SparkSession) -> None:
+        """Make the table."""
+        ...
+
+    def changes(self, session: SparkSession) -> DataFrame:
+        """The rows that the last commit has inserted or updated, as they are now."""
+        ...
+
+
+class Delta:
+    """Delta, with its change data feed, by which changes are read."""
+
+    def __init__(self, folder: Path) -> None:
+        self.name = "spark_catalog.default.t"
+        self._folder = folder
+        self.settings = {
+            "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+            "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        }
+
+    def create(self, session: SparkSession) -> None:
+        """Make the table."""
+        session.sql(
+            f"CREATE TABLE {self.name} ({SHAPE}) USING delta LOCATION '{self._folder}/t' "
+            "TBLPROPERTIES (delta.enableChangeDataFeed = true)"
+        )
+
+    def changes(self, session: SparkSession) -> DataFrame:
+        """The rows that the last commit has inserted or updated, as they are now."""
+        history = session.sql(f"DESCRIBE HISTORY {self.name}").where("operation = 'MERGE'")
+        last = history.agg(sf.max("version")).collect()[0][0]
+        feed = session.read.format("delta").option("readChangeFeed", "true")
+        rows = feed.option("startingVersion", last).option("endingVersion", last).table(self.name)
+        return rows.where("_change_type IN ('insert', 'update_postimage')")
+
+
+class Iceberg:
+    """Iceberg, which rewrites files in its MERGE, as it does by default: else it cannot tell the changes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.name = "ice.db.t"
+        self.settings = {
+            "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+            "spark.sql.catalog.ice": "org.apache.iceberg.spark.SparkCatalog",
+            "spark.sql.catalog.ice.type": "hadoop",
+            "spark.sql.catalog.ice.cache-enabled": "false",  # a batch runs in another session, whose commits are read
+            "spark.sql.catalog.ice.warehouse": f"{folder}/warehouse",
+        }
+
+    def create(self, session: SparkSession) -> None:
+        """Make the table."""
+        session.sql(f"CREATE TABLE {self.name} ({SHAPE}) USING iceberg")
+
+    def changes(self, session: SparkSession) -> DataFrame:
+        """The rows that the last commit has inserted or updated, as they are now."""
+        snapshots = session.sql(f"SELECT snapshot_id FROM {self.name}.snapshots ORDER BY committed_at").collect()
+        before = snapshots[-2][0]
+        session.sql(
+            f"CALL ice.system.create_changelog_view(table => 'db.t', options => map('start-snapshot-id', '{before}'), "
+            f"changelog_view => 'changes', identifier_columns => array('{KEY}'), compute_updates => true)"
+        )
+        return session.table("changes").where("_change_type IN ('INSERT', 'UPDATE_AFTER')")
+
+
+def make_session(settings: dict[str, str], jars: str) -> SparkSession:
+    """Spark on two cores, as the other contenders'."""
+    settings = {
+        "spark.driver.memory": "3g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.jars": jars,
+        **settings,
+    }
+    builder = SparkSession.builder.master("local[2]").appName("peers")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def upsert(session: SparkSession, peer: Peer, source: Path, checkpoint: Path) -> None:
+    """Merge each file of a folder, in the order of their times."""
+
+    def merge(rows: DataFrame, _number: int) -> None:
+        rows.createOrReplaceTempView("s")
+        rows.sparkSession.sql(
+            f"MERGE INTO {peer.name} t USING s ON t.{KEY} = s.{KEY} WHEN MATCHED THEN UPDATE SET * "
+            "WHEN NOT MATCHED THEN INSERT *"
+        )
+
+    rows = session.readStream.schema(SHAPE).option("maxFilesPerTrigger", 1).parquet(str(source))
+    writer = rows.writeStream.foreachBatch(merge).trigger(availableNow=True)
+    query = writer.option("checkpointLocation", str(checkpoint)).start()
+    query.awaitTermination()
+    error = query.exception()
+    if error is not None:
+        raise error
+
+
+def seconds(run: Callable[[], object]) -> float:
+    """How long it takes."""
+    started = time.perf_counter()
+    run()
+    return time.perf_counter() - started
+
+
+def measure(session: SparkSession, peer: Peer, data: Path, work: Path, keys: list[int]) -> dict[str, Any]:
+    """The seconds of each step, and the answers."""
+    peer.create(session)
+    for file in sorted((data / "base").glob("*.parquet")):
+        session.read.schema(SHAPE).parquet(str(file)).writeTo(peer.name).append()
+    found: dict[str, Any] = {
+        "upsert_s": seconds(lambda: upsert(session, peer, data / "batches", work / "checkpoint-batches"))
+    }
+    answers: dict[str, Any] = {}
+
+    def scan() -> None:
+        row = session.table(peer.name).agg(sf.count("amount"), sf.sum("amount"), sf.max("price")).collect()[0]
+        answers["scan"] = [row[0], row[1], row[2]]
+
+    found["scan_s"] = median(seconds(scan) for _ in range(REPEATS))
+
+    def look_up(key: int) -> None:
+        rows = session.table(peer.name).where(f"{KEY} = {key}").collect()
+        answers.setdefault("lookup", []).append([rows[0]["amount"], len(rows)])
+
+    found["lookup_s"] = median(seconds(partial(look_up, key)) for key in keys)
+
+    def read_changes() -> None:
+        row = peer.changes(session).agg(sf.count("amount"), sf.sum("amount")).collect()[0]
+        answers["changes"] = [row[0], row[1]]
+
+    found["changes_s"] = median(seconds(read_changes) for _ in range(REPEATS))
+    found["small_s"] = seconds(lambda: upsert(session, peer, data / "small", work / "checkpoint-small"))
+    answers["end"] = session.table(peer.name).agg(sf.count("amount"), sf.sum("amount")).collect()[0].asDict()
+    answers["end"] = list(answers["end"].values())
+    return {**found, "answers": answers}
+
+
+def main() -> None:
+    """Run one peer and print its figures."""
+    name, jars, data, folder, keys = sys.argv[1:]
+    peer: Peer = Delta(Path(folder)) if name == "delta" else Iceberg(Path(folder))
+    session = make_session(peer.settings, jars)
+    figures = measure(session, peer, Path(data), Path(folder), [int(key) for key in keys.split(",")])
+    print(json.dumps({**figures, "spark": session.version}), flush=True)
+    session.stop()
+
+
+if __name__ == "__main__":
+    main()
