@@ -42,6 +42,7 @@ ERROR_MODULES = frozenset(
         "lakelog.protocol.state.stores",
         "lakelog.protocol.writing.task",
         "lakelog.protocol.writing.writer_lease",
+        "lakelog.spark.statements.by_bucket",
     }
 )
 _BEHIND = re.compile(

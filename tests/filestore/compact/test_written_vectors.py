@@ -341,7 +341,7 @@ def test_histories_leave_the_rows_of_a_dict(
         verb = data.draw(st.sampled_from(["write", "write", "overwrite", "delete"]))
         run = partial(VERBS[verb], table, batch, state)
         if data.draw(st.booleans()):
-            with patch.object(FileStoreTable, "_compact_after_write", lambda *_: None):
+            with patch.object(FileStoreTable, "_compact_after_write", lambda *_, **__: None):
                 run()
         run()
         if data.draw(st.booleans()):
@@ -359,7 +359,7 @@ def test_a_delete_that_was_cut_off_before_its_compaction_is_seen_once_it_is_made
     table = make(tmp_path)
     table.write(rows((0, 1, 1), (0, 2, 2), (1, 3, 3)))
     with monkeypatch.context() as killed:
-        killed.setattr(FileStoreTable, "_compact_after_write", lambda *_: None)
+        killed.setattr(FileStoreTable, "_compact_after_write", lambda *_, **__: None)
         assert table.delete("id = 1") is not None
     assert content(table) == [(0, 1, 1), (0, 2, 2), (1, 3, 3)]  # the change waits for a compaction
     again = table.delete(where)
@@ -375,7 +375,7 @@ def test_a_merge_that_was_cut_off_before_its_compaction_is_seen_once_it_is_made_
     table.create_branch("dev")
     table.on_branch("dev").write(rows((0, 1, 9)))
     with monkeypatch.context() as killed:
-        killed.setattr(FileStoreTable, "_compact_after_write", lambda *_: None)
+        killed.setattr(FileStoreTable, "_compact_after_write", lambda *_, **__: None)
         assert table.merge_changes("dev").snapshot_id is not None
     assert content(table) == [(0, 1, 1), (0, 2, 2)]
     assert table.merge_changes("dev").snapshot_id is None
@@ -390,7 +390,7 @@ def test_an_overwrite_is_compacted_before_it_is_committed(
     """Its rows are read as soon as the old ones are deleted."""
     table = make(tmp_path, {"bucket": "2", "deletion-vectors.enabled": str("merge-engine" not in options), **options})
     table.write(rows((0, 1, 1), (0, 2, 2), (1, 3, 3)))
-    monkeypatch.setattr(FileStoreTable, "_compact_after_write", lambda *_: None)
+    monkeypatch.setattr(FileStoreTable, "_compact_after_write", lambda *_, **__: None)
     table.write(rows((0, 4, 4), (0, 5, 5), (0, 6, 6)), mode=mode)
     kept = [(1, 3, 3)] if mode == "overwrite-partitions" else []
     assert content(table) == [(0, 4, 4), (0, 5, 5), (0, 6, 6), *kept]

@@ -156,7 +156,7 @@ def check(folder: Path, change: str, writer: str) -> tuple[int, int]:
 @pytest.mark.parametrize("change", CHANGES)
 def test_rows_that_gave_way_do_not_come_back_with_a_batch(tmp_path: Path, change: str) -> None:
     done, _ = check(tmp_path, change, "batch")
-    assert done > 5
+    assert done >= 5
 
 
 @pytest.mark.full

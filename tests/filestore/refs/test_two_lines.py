@@ -115,10 +115,8 @@ def test_a_handle_from_before_looks_behind_a_gap(tmp_path: Path, verb: str) -> N
 def test_a_handle_that_starts_where_it_was_stays_before_a_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The guard taken out: the hint counts only where the last snapshot that was seen is missing."""
     opened, _ = behind_a_gap(tmp_path)
-    found = SnapshotManager._newest
-    monkeypatch.setattr(
-        SnapshotManager, "_newest", lambda manager, hint, known=None: found(manager, manager._seen or hint)
-    )
+    found = SnapshotManager._hint
+    monkeypatch.setattr(SnapshotManager, "_hint", lambda manager, path: manager._seen or found(manager, path))
     assert content(opened) == {0: 0}
 
 
