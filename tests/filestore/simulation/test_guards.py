@@ -156,8 +156,8 @@ def test_deletes_stay_while_older_rows_are_there(monkeypatch: pytest.MonkeyPatch
 def test_an_expiry_keeps_what_tags_show(monkeypatch: pytest.MonkeyPatch) -> None:
     prepare = KeptFiles.__init__
 
-    def careless(self: KeptFiles, *given: object) -> None:
-        prepare(self, *given)  # type: ignore[arg-type]  # whatever it is given
+    def careless(self: KeptFiles, *given: object, **named: object) -> None:
+        prepare(self, *given, **named)  # type: ignore[arg-type]  # whatever it is given
         self.kept = set()
 
     monkeypatch.setattr(KeptFiles, "__init__", careless)
