@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 
@@ -17,7 +17,12 @@ def run_command(description: str | None, run: Callable[[Path, bool], dict[str, o
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="lakelog-bench-") as folder:
         summary = run(Path(folder), arguments.small)
+    print_summary(summary, as_json=arguments.json)
+
+
+def print_summary(summary: Mapping[str, object], *, as_json: bool) -> None:
+    """Print figures, one a line, and as one JSON object behind them if that was asked for."""
     for name, value in summary.items():
         print(f"{name:28} {value:>12,}" if isinstance(value, int) else f"{name:28} {value:>12}")
-    if arguments.json:
+    if as_json:
         print(json.dumps(summary))

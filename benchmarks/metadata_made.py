@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-import pyarrow as pa
-
+from benchmarks.plan import SCHEMA
 from lakelog.catalog import Table
 from lakelog.filestore.commit.commit import CommitRequest, TableCommit
 from lakelog.filestore.encoding.binary_row import serialize_row
@@ -32,14 +31,6 @@ FILES_A_PARTITION = 100
 BUCKETS_A_PARTITION = 10
 ROWS_A_FILE = 1_000
 LEVEL = 5
-SCHEMA = pa.schema(
-    [
-        pa.field("day", pa.int32(), nullable=False),
-        pa.field("id", pa.int64(), nullable=False),
-        pa.field("amount", pa.int64()),
-        pa.field("name", pa.string()),
-    ]
-)
 _STATS_COLUMNS = ("id", "amount", "name")
 
 

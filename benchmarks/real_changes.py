@@ -9,7 +9,6 @@ start of the query to its end, compaction included; every key is checked. See `b
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import sys
 from collections.abc import Callable
@@ -31,6 +30,7 @@ from benchmarks.changed_rows import (
     uniform_changes,
     write_changes,
 )
+from benchmarks.command import print_summary
 from benchmarks.measuring import Measure, in_turns, measured, median_cpu_s, median_wall_s
 from benchmarks.spark_runs import LakelogRun, append_plain, make_session
 from benchmarks.upsert import work_folder
@@ -116,10 +116,7 @@ def main() -> None:
             summary = run_all(session, size, work / "run", repeats)
         finally:
             session.stop()
-    for name, value in summary.items():
-        print(f"{name:28} {value:>12,}" if isinstance(value, int) else f"{name:28} {value:>12}")
-    if arguments.json:
-        print(json.dumps(summary))
+    print_summary(summary, as_json=arguments.json)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ of Spark, its Python workers and the driver, without the broker's.
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import sys
 import tempfile
@@ -20,6 +19,7 @@ from pathlib import Path
 import polars as pl
 from pyspark.sql import SparkSession
 
+from benchmarks.command import print_summary
 from benchmarks.measuring import Measure, in_turns, measured, median_cpu_s, median_wall_s
 from benchmarks.spark_runs import LOGGED, LakelogRun, append_plain, make_session
 from benchmarks.upsert_data import FULL, SMALL, Size, UpsertData, make_data
@@ -85,10 +85,7 @@ def run_command(description: str | None, run: Callable[[SparkSession, Size, Path
         finally:
             EmbeddedBroker(work / "log" / "warehouse").stop()
             session.stop()
-    for name, value in summary.items():
-        print(f"{name:28} {value:>12,}" if isinstance(value, int) else f"{name:28} {value:>12}")
-    if arguments.json:
-        print(json.dumps(summary))
+    print_summary(summary, as_json=arguments.json)
 
 
 def run_all(session: SparkSession, size: Size, work: Path) -> dict[str, object]:

@@ -14,7 +14,7 @@ from pyspark.sql import types as spark_types
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.types import DataField, array_of, parse_type
 from lakelog.filestore.schema.schema import TableSchema
-from lakelog.spark.projection import Projector, check_is_projected, check_schema, project_rows, refused_row_error
+from lakelog.spark.projection import Projector, check_is_projected, check_schema, refused_row_error
 
 
 def schema_of(**columns: str) -> TableSchema:
@@ -29,7 +29,7 @@ def project(spark: SparkSession, value: object, ddl: str, kind: str) -> object:
     rows = spark.createDataFrame([(1, value)], f"k INT NOT NULL, `v w` {ddl}")
     table = schema_of(k="INT NOT NULL", **{"v w": kind})
     check_schema(rows.schema, table, table_name="db.t")
-    return project_rows(rows, table, table_name="db.t").collect()[0][1]
+    return Projector().project(rows, table, table_name="db.t").collect()[0][1]
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_rows_that_lack_a_nullable_column_have_null_and_names_are_found_in_any_c
     table = schema_of(k="INT NOT NULL", Name="VARCHAR(3)", at="TIMESTAMP(3)")
     rows = spark.createDataFrame([("abc", 1, "-D")], "name STRING, K INT, _row_kind STRING")
     check_schema(rows.schema, table, table_name="db.t")
-    found = project_rows(rows, table, table_name="db.t")
+    found = Projector().project(rows, table, table_name="db.t")
     assert found.columns == ["k", "Name", "at", "_row_kind"]
     assert [tuple(row) for row in found.collect()] == [(1, "abc", None, 3)]
     with pytest.raises(InvalidRequestError, match=r"lack column\(s\) k"):
@@ -117,7 +117,7 @@ def test_a_null_key_is_named_by_its_row(spark: SparkSession) -> None:
     table = replace(schema_of(**types), primary_keys=("k",))
     rows = spark.createDataFrame([(1, "a", 1), (None, "b\n", 7)], "K INT, name STRING, c0 INT")
     with pytest.raises(Exception, match="refuses the batch") as caught:
-        project_rows(rows, table, table_name="db.t").collect()
+        Projector().project(rows, table, table_name="db.t").collect()
     refused = refused_row_error(caught.value)
     assert str(refused).endswith("""but a row has a null; the row begins with {"k":null,"name":"b\\n","c0":"7"}""")
 
@@ -135,14 +135,14 @@ def test_a_null_key_is_named_by_its_row(spark: SparkSession) -> None:
 def test_rows_in_the_form_of_the_table_are_not_copied(spark: SparkSession, ddl: str, is_copied: bool) -> None:
     table = schema_of(k="INT NOT NULL", v="STRING", at="TIMESTAMP(6) WITH LOCAL TIME ZONE")
     rows = spark.createDataFrame([], ddl)
-    assert (project_rows(rows, table, table_name="db.t") is not rows) == is_copied
+    assert (Projector().project(rows, table, table_name="db.t") is not rows) == is_copied
 
 
 @pytest.mark.parametrize("kind", ["VARCHAR(3)", "CHAR(3)", "VARBINARY(3)"])
 def test_rows_whose_values_have_rules_are_looked_at(spark: SparkSession, kind: str) -> None:
     table = schema_of(k="INT NOT NULL", v=kind)
     rows = spark.createDataFrame([], f"k INT, v {'BINARY' if 'BINARY' in kind else 'STRING'}")
-    assert project_rows(rows, table, table_name="db.t") is not rows
+    assert Projector().project(rows, table, table_name="db.t") is not rows
 
 
 def test_a_projector_makes_new_expressions_for_other_columns(spark: SparkSession) -> None:

@@ -111,6 +111,11 @@ class DataType:
         """True for ARRAY, MAP, MULTISET and ROW."""
         return self.root in _NESTED
 
+    @property
+    def length_max(self) -> int | None:
+        """The most characters or bytes of a value; None for a type that limits neither, such as STRING."""
+        return None if self.length == MAX_LENGTH else self.length
+
     def __str__(self) -> str:
         return f"{_type_word(self)}{'' if self.nullable else ' NOT NULL'}"
 

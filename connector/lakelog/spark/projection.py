@@ -17,7 +17,7 @@ from lakelog.catalog import Table
 from lakelog.catalog.columns.written_ddl import quoted_name
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.quoting import VALUE_MAX
-from lakelog.common.types import MAX_LENGTH, ROW_KIND_COLUMN, ROW_KIND_TEXTS, DataField, TypeRoot
+from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS, DataField, DataType, TypeRoot
 from lakelog.filestore.options import ROWKIND_FIELD
 from lakelog.filestore.schema import TableSchema
 from lakelog.filestore.write import check_columns, kinds_twice, names_of, unknown_columns
@@ -67,7 +67,7 @@ def _without_kind(rows: spark.StructType) -> spark.StructType:
 
 
 def check_is_projected(table: TableSchema, *, table_name: str) -> None:
-    """Raise UnsupportedError for a column that `project_rows` cannot make, since Spark lacks its type."""
+    """Raise UnsupportedError for a column that a `Projector` cannot make, since Spark lacks its type."""
     for field in table.fields:
         try:
             to_spark_type(field.type, name=field.name)
@@ -92,7 +92,11 @@ class Projector:
     def project(
         self, rows: DataFrame, table: TableSchema, *, table_name: str, extra: Sequence[Column] = ()
     ) -> DataFrame:
-        """As `project_rows`."""
+        """The table's columns, checked and converted, then `_row_kind` as a TINYINT if rows have it, then `extra`.
+
+        A column that the rows lack is null. The rows have passed `check_schema`. Rows whose columns and types are the
+        table's stay as they are, since Spark would copy each: `validate_rows` then finds nulls in NOT NULL columns.
+        """
         jvm = getattr(rows.sparkSession, "_jvm", None)  # an expression lives in one; Spark Connect has none
         made_for = (rows.schema, table, table_name, jvm)
         if made_for != self._made_for:
@@ -101,15 +105,6 @@ class Projector:
         if self._columns is None and not extra:
             return rows
         return rows.select(*(rows.columns if self._columns is None else self._columns), *extra)
-
-
-def project_rows(rows: DataFrame, table: TableSchema, *, table_name: str, extra: Sequence[Column] = ()) -> DataFrame:
-    """The table's columns, checked and converted, then `_row_kind` as a TINYINT if the rows have it, then `extra`.
-
-    A column that the rows lack is null. The rows have passed `check_schema`. Rows whose columns and types are the
-    table's stay as they are, since Spark would copy each: `validate_rows` then finds nulls in NOT NULL columns.
-    """
-    return Projector().project(rows, table, table_name=table_name, extra=extra)
 
 
 def _projected(rows: spark.StructType, table: TableSchema, table_name: str) -> list[Column] | None:
@@ -129,7 +124,9 @@ def _projected(rows: spark.StructType, table: TableSchema, table_name: str) -> l
 def _are_of(rows: spark.StructType, table: TableSchema) -> bool:
     """Whether rows have the table's columns in its order and types, whose values Spark need not look at."""
     return rows.names == list(table.field_names) and all(
-        found.dataType == to_spark_type(field.type, name=field.name) and not _has_rules(field)
+        found.dataType == to_spark_type(field.type, name=field.name)
+        and field.type.length_max is None
+        and _unit_micros(field.type) is None
         for found, field in zip(rows.fields, table.fields, strict=True)
     )
 
@@ -173,24 +170,22 @@ def _checked(
     return column.alias(field.name)
 
 
-def _has_rules(field: DataField) -> bool:
-    """Whether a value of the right type may be wrong, see `_value_problems`."""
-    kind = field.type
-    is_time = kind.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
-    has_length = kind.length is not None and kind.length != MAX_LENGTH
-    return has_length or (is_time and (kind.precision or 0) in _MICROS)
+def _unit_micros(kind: DataType) -> int | None:
+    """The microseconds of the smallest unit that a timestamp keeps; None for one that keeps all, and other types."""
+    is_timestamp = kind.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
+    return _MICROS.get(kind.precision or 0) if is_timestamp else None
 
 
 def _value_problems(given: Column, field: DataField, where: str) -> list[tuple[Column, Column]]:
     """What can be wrong with a value of the right type: a string that is too long, digits that would be cut off."""
     kind = field.type
-    if kind.length is not None and kind.length != MAX_LENGTH:
+    if kind.length_max is not None:
         size = sf.char_length(given) if kind.root in _TEXT else sf.octet_length(given)
         unit = "characters" if kind.root in _TEXT else "bytes"
         found = sf.concat(sf.lit(f"{where} is {kind}, but a row has "), size.cast("string"), sf.lit(f" {unit}"))
-        return [(size > kind.length, found)]
-    unit_micros = _MICROS.get(kind.precision or 0)
-    if kind.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ) and unit_micros is not None:
+        return [(size > kind.length_max, found)]
+    unit_micros = _unit_micros(kind)
+    if unit_micros is not None:
         # The fraction of a second is the same in every zone.
         is_cut = sf.unix_micros(given.cast("timestamp")) % unit_micros != 0
         found = sf.concat(sf.lit(f"{where} is {kind}, which cannot hold "), given.cast("string"))

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakelog.common.errors import InvalidRequestError
-from lakelog.common.types import MAX_LENGTH, DataField, DataType, TypeRoot
+from lakelog.common.types import DataField, DataType, TypeRoot
 
 Values: TypeAlias = "pa.Array | pa.ChunkedArray"
 _STORED, _IS_STORED = "__lakelog_stored_", "__lakelog_is_stored"
@@ -30,8 +30,8 @@ def char_lengths(fields: Sequence[DataField]) -> dict[str, int]:
 
 def stored_text(values: Values, kind: DataType) -> Values:
     """Strings as a column of this type stores them; values of other types as they are."""
-    length = kind.length
-    if kind.root not in _TEXT or length is None or length == MAX_LENGTH:
+    length = kind.length_max
+    if kind.root not in _TEXT or length is None:
         return values
     is_cut = pc.and_(
         pc.greater(pc.utf8_length(values), length),

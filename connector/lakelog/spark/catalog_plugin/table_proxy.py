@@ -11,7 +11,7 @@ from pyspark.sql import types as spark
 
 from lakelog.catalog.logs.log_life import SET_BY_LAKELOG
 from lakelog.common.errors import UnsupportedError
-from lakelog.common.types import MAX_LENGTH, DataField, TypeRoot
+from lakelog.common.types import DataField, TypeRoot
 from lakelog.spark.catalog_plugin.column_defaults import default_sql
 from lakelog.spark.catalog_plugin.java.java_predicates import exact_filters, joined_filters
 from lakelog.spark.catalog_plugin.java.jvm import DEFAULT
@@ -148,8 +148,9 @@ def _declared(field: spark.StructField, own: DataField | None) -> spark.StructFi
     if own is None:
         return field
     kind, said = field.dataType, field.metadata
-    if own.type.root in _TEXT and own.type.length not in (None, MAX_LENGTH):
-        kind = (spark.CharType if own.type.root is TypeRoot.CHAR else spark.VarcharType)(own.type.length)
+    length_max = own.type.length_max
+    if own.type.root in _TEXT and length_max is not None:
+        kind = (spark.CharType if own.type.root is TypeRoot.CHAR else spark.VarcharType)(length_max)
     default = default_sql(own)
     if default is not None:
         said = {**(said or {}), DEFAULT: default}

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from lakelog.common.arrow import misplaced_null, to_arrow_field, wide_decimal
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import shown
-from lakelog.common.types import MAX_LENGTH, DataField, DataType, TypeRoot
+from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.write.columns import places_of_columns
 
@@ -142,12 +142,13 @@ def _shown(rows: pa.Table, number: int) -> str:
 
 def _check_lengths(values: pa.ChunkedArray, field: DataField, table_name: str, rows_before: int) -> None:
     kind = field.type
-    if kind.length is None or kind.length == MAX_LENGTH:
+    length_max = kind.length_max
+    if length_max is None:
         return
     lengths = pc.utf8_length(values) if kind.root in _TEXT else pc.binary_length(values)
     longest = pc.max(lengths).as_py()
-    if longest is not None and longest > kind.length:
-        first = pc.index(pc.greater(lengths, kind.length), True).as_py()
+    if longest is not None and longest > length_max:
+        first = pc.index(pc.greater(lengths, length_max), True).as_py()
         unit = "characters" if kind.root in _TEXT else "bytes"
         raise InvalidRequestError(
             f"table {table_name}, column {field.name!r} is {kind}, but row {rows_before + first} has {lengths[first]} "

@@ -6,9 +6,9 @@ that it expects (`rd_kafka_message_t` in its rdkafka.h), whose pointers lead int
 copies what they point to before the call returns.
 
 Everything else about the client stays with confluent-kafka. The one thing that it does not give is the address of its
-client, which is read from the memory of its object: its first member since version 0.9. So this way is taken only with
-versions for which that was tried, and where the library that confluent-kafka has loaded is found. Elsewhere records go
-the usual way, see `batch_function`.
+client, which is read from the memory of its object: its first member in all releases from 2.13.0 to 2.16.1, by whose
+address `rd_kafka_name` gave the configured name. So this way is taken only with versions for which that was tried, and
+where the library that confluent-kafka has loaded is found. Elsewhere records go the usual way, see `batch_function`.
 """
 
 from __future__ import annotations
