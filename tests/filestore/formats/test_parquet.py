@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -60,7 +61,7 @@ TYPES = {
 }
 
 
-def fields_named(types: dict[str, str]) -> list[DataField]:
+def fields_named(types: Mapping[str, object]) -> list[DataField]:
     return list(number_fields([DataField(id=0, name=name, type=parse_type(text)) for name, text in types.items()])[0])
 
 
@@ -285,6 +286,40 @@ def test_repetitive_columns_get_a_dictionary_and_integers_are_delta_packed(tmp_p
     columns = [group.column(index) for index in range(4)]
     assert [column.has_dictionary_page for column in columns] == [True, False, True, False]
     assert ["DELTA_BINARY_PACKED" in column.encodings for column in columns] == [False, True, False, False]
+
+
+@pytest.mark.parametrize("compression", ["zstd", "lz4", "gzip"])
+def test_columns_that_do_not_shrink_are_not_compressed(tmp_path: Path, compression: str) -> None:
+    rng = np.random.default_rng(7)
+    count = 40_000
+    numbers = pa.array(rng.random(count))
+    notes = pa.array([f"the row of number {number}" for number in rng.integers(0, 1 << 20, count)])
+    nested = pa.StructArray.from_arrays([numbers, notes], names=["inner", "text"])
+    inner = [{"id": 0, "name": "inner", "type": "DOUBLE"}, {"id": 1, "name": "text", "type": "STRING"}]
+    kinds: dict[str, object] = {
+        "number": "DOUBLE",
+        "note": "STRING",
+        "whole": "BIGINT",
+        "both": {"type": "ROW", "fields": inner},
+        "numbers": {"type": "ARRAY", "element": "DOUBLE"},
+    }
+    fields = fields_named(kinds)
+    lists = pa.ListArray.from_arrays(pa.array(np.arange(count + 1), pa.int32()), numbers)
+    wholes = pa.array(rng.integers(0, 1 << 60, count))
+    table = pa.table([numbers, notes, wholes, nested, lists], schema=to_arrow_schema(fields))
+    write_parquet(IO, str(tmp_path / "f"), table, fields, compression=compression)
+    assert read_parquet(tmp_path / "f", fields).equals(table)
+    group = pq.ParquetFile(tmp_path / "f").metadata.row_group(0)
+    codecs = {group.column(place).path_in_schema: group.column(place).compression for place in range(group.num_columns)}
+    text = "LZ4" if compression == "lz4" else compression.upper()
+    assert codecs == {
+        "number": "UNCOMPRESSED",
+        "note": text,
+        "whole": "UNCOMPRESSED",
+        "both.inner": "UNCOMPRESSED",
+        "both.text": text,
+        "numbers.list.element": "UNCOMPRESSED",
+    }
 
 
 def test_a_null_in_a_column_that_must_not_have_one_is_named(tmp_path: Path) -> None:

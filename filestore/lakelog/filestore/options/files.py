@@ -34,7 +34,8 @@ FILE_COMPRESSION = Option(
     key="file.compression",
     parse=str,
     default="zstd",
-    doc="The compression of new data files: `zstd`, `gzip` or `none`, not in Avro also `snappy` and `lz4`.",
+    doc="The compression of new data files: `zstd`, `gzip` or `none`, not in Avro also `snappy` and `lz4`. In Parquet, "
+    "columns that hardly shrink, such as random numbers, are not compressed.",
 )
 FILE_COMPRESSION_PER_LEVEL = Option(
     key="file.compression.per.level",

@@ -20,6 +20,9 @@ ROW_GROUP_BYTES = 64 << 20
 ROW_GROUP_ROWS = 65_536
 LOOKED_UP_GROUP_ROWS = 16_384  # the least that a lookup must decode; fewer make footers long and writes slow
 _SAMPLE_ROWS = 2_048
+_SAMPLE_SLICES = 4
+_JUDGED_ROWS = 16_384  # fewer rows are compressed as they are: a sample of them would take longer
+_WORTHWHILE_SHARE = 0.9
 # The second day that INT96 counts, 23 November of the year -4713, in microseconds: Arrow reads earlier days as numbers
 # without a sign, and shifts the first day.
 _FIRST_INT96_MICROS = (1 - 2_440_588) * 86_400 * 1_000_000
@@ -126,30 +129,64 @@ class ParquetWriter:
         return self._footers[0]
 
     def _opened(self, first: pa.Table) -> pq.ParquetWriter:
-        """Arrow's writer, created with the first rows, which show the columns that are worth a dictionary."""
+        """Arrow's writer, created with the first rows, which show the columns that are worth a dictionary, and a
+        compression."""
         if self._writer is None:
-            packed = [column.name for column in self._schema if _is_delta_packed(column.type, in_int96=self._in_int96)]
             others = [
                 column.name
                 for column in self._schema
-                if column.name not in packed and not _is_fixed_decimal(column.type)
+                if not _is_delta_packed(column.type, in_int96=self._in_int96) and not _is_fixed_decimal(column.type)
             ]
-            self._writer = pq.ParquetWriter(
-                self._output.sink,
-                self._schema,
-                compression=self._codec,
-                compression_level=self._level,
-                use_dictionary=_repetitive(first.select(others)),
-                column_encoding=dict.fromkeys(packed, "DELTA_BINARY_PACKED"),
-                write_statistics=self._with_statistics(),
-                use_deprecated_int96_timestamps=self._in_int96,
-                store_decimal_as_integer=True,
-                write_page_checksum=True,
-                write_time_adjusted_to_utc=True,
-                store_schema=False,
-                metadata_collector=self._footers,
-            )
+            repetitive = _repetitive(first.select(others))
+            compression = self._codec if first.num_rows < _JUDGED_ROWS else self._by_column(first, repetitive)
+            self._writer = self._create(self._output.sink, repetitive, compression, self._footers)
         return self._writer
+
+    def _by_column(self, first: pa.Table, repetitive: list[str]) -> dict[str, str]:
+        """The compression of each leaf column: none where a sample of the rows, as they are stored, hardly shrinks.
+
+        Random numbers and packed integers do not: to decompress them would take longer than to decode them.
+        """
+        step = first.num_rows // _SAMPLE_SLICES
+        slices = [first.slice(step * number, _SAMPLE_ROWS // _SAMPLE_SLICES) for number in range(_SAMPLE_SLICES)]
+        footers: list[pq.FileMetaData] = []
+        with self._create(pa.BufferOutputStream(), repetitive, self._codec, footers) as writer:
+            writer.write_table(pa.concat_tables(slices).combine_chunks())
+        group = footers[0].row_group(0)
+        columns = [group.column(number) for number in range(group.num_columns)]
+        return {
+            column.path_in_schema: self._codec
+            if column.total_compressed_size < column.total_uncompressed_size * _WORTHWHILE_SHARE
+            else "none"
+            for column in columns
+        }
+
+    def _create(
+        self,
+        sink: pa.NativeFile,
+        repetitive: list[str],
+        compression: str | dict[str, str],
+        footers: list[pq.FileMetaData],
+    ) -> pq.ParquetWriter:
+        packed = [column.name for column in self._schema if _is_delta_packed(column.type, in_int96=self._in_int96)]
+        level: int | dict[str, int] | None = self._level
+        if level is not None and isinstance(compression, dict):
+            level = {path: level for path, codec in compression.items() if codec == self._codec}
+        return pq.ParquetWriter(
+            sink,
+            self._schema,
+            compression=compression,
+            compression_level=level,
+            use_dictionary=repetitive,
+            column_encoding=dict.fromkeys(packed, "DELTA_BINARY_PACKED"),
+            write_statistics=self._with_statistics(),
+            use_deprecated_int96_timestamps=self._in_int96,
+            store_decimal_as_integer=True,
+            write_page_checksum=True,
+            write_time_adjusted_to_utc=True,
+            store_schema=False,
+            metadata_collector=footers,
+        )
 
     def _with_statistics(self) -> bool | list[str]:
         """The columns with statistics; True for all of them."""
