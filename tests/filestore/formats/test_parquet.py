@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -61,7 +62,7 @@ TYPES = {
 }
 
 
-def fields_named(types: Mapping[str, object]) -> list[DataField]:
+def fields_named(types: Mapping[str, Any]) -> list[DataField]:
     return list(number_fields([DataField(id=0, name=name, type=parse_type(text)) for name, text in types.items()])[0])
 
 
@@ -296,7 +297,7 @@ def test_columns_that_do_not_shrink_are_not_compressed(tmp_path: Path, compressi
     notes = pa.array([f"the row of number {number}" for number in rng.integers(0, 1 << 20, count)])
     nested = pa.StructArray.from_arrays([numbers, notes], names=["inner", "text"])
     inner = [{"id": 0, "name": "inner", "type": "DOUBLE"}, {"id": 1, "name": "text", "type": "STRING"}]
-    kinds: dict[str, object] = {
+    kinds: dict[str, Any] = {
         "number": "DOUBLE",
         "note": "STRING",
         "whole": "BIGINT",

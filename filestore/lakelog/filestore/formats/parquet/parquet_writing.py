@@ -170,8 +170,8 @@ class ParquetWriter:
     ) -> pq.ParquetWriter:
         packed = [column.name for column in self._schema if _is_delta_packed(column.type, in_int96=self._in_int96)]
         level: int | dict[str, int] | None = self._level
-        if level is not None and isinstance(compression, dict):
-            level = {path: level for path, codec in compression.items() if codec == self._codec}
+        if self._level is not None and isinstance(compression, dict):
+            level = {path: self._level for path, codec in compression.items() if codec == self._codec}
         return pq.ParquetWriter(
             sink,
             self._schema,
