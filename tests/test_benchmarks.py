@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.against import compare, run_once, worktree_of
-from benchmarks.changed_rows import git_changes
+from benchmarks.streams.changed_rows import git_changes
 
 
 def test_commits_are_compared_by_the_medians_of_what_both_measure() -> None:
