@@ -129,6 +129,16 @@ def core_count(rows: DataFrame) -> int:
     return int(rows.sparkSession.sparkContext.defaultParallelism)
 
 
+def is_on_cluster(session: SparkSession) -> bool:
+    """Whether tasks run on other machines than the driver. False for Spark Connect, whose driver is elsewhere."""
+    return not is_connect(session) and not is_local_master(session.sparkContext.master)
+
+
+def is_local_master(master: str | None) -> bool:
+    """Whether a master is `local` or `local[cores]`: one process has the driver and the tasks."""
+    return master is not None and (master == "local" or master.startswith("local["))
+
+
 def task_attempts_max(session: SparkSession) -> int:
     """How many times Spark runs a task that fails; 1 if that is unknown."""
     if is_connect(session):
@@ -139,7 +149,7 @@ def task_attempts_max(session: SparkSession) -> int:
 
 def attempts_of(master: str | None, failures_max: str | None) -> int:
     """`spark.task.maxFailures`, or on a local master the attempts in `local[cores, attempts]`."""
-    if master is not None and (master == "local" or master.startswith("local[")):
+    if master is not None and is_local_master(master):
         given = re.fullmatch(r"local\[[^,\]]+,\s*(\d+)\s*\]", master)
         return int(given[1]) if given else 1
     return int(failures_max or 4)

@@ -60,13 +60,17 @@ def done(world: ClusterWorld) -> Done:
     for name in ("changes", "statements"):
         world.make_table(f"db.{name}", LOGGED)
     world.make_table("db.upserts", {"bucket": "2", "log.system": "kafka"})
-    for name in ("plain", "copy", "aligned", "healed"):
+    world.make_table("db.plain", {"bucket": "2", "num-sorted-run.compaction-trigger": "3"})
+    for name in ("copy", "aligned", "healed"):
         world.make_table(f"db.{name}", {"bucket": "2"})
     world.make_table("db.pieces", {"bucket": "4", "write-only": "true"})
     answers: dict[str, Any] = {}
+    world_events(world).mkdir()
+    events = {"enabled": "true", "compress": "false", "dir": world_events(world).as_uri()}
+    conf = SPECULATION | {f"spark.eventLog.{name}": value for name, value in events.items()}
 
     def run(**jobs: Job) -> str:
-        driver = world.start(list(jobs.values()), conf=SPECULATION)
+        driver = world.start(list(jobs.values()), conf=conf)
         output = driver.wait(900)
         answers.update(zip(jobs, json.loads(output.splitlines()[-1]), strict=True))
         return output
@@ -100,6 +104,11 @@ def done(world: ClusterWorld) -> Done:
         **{f"{name}_again": job for name, job in copies.items()},
     )
     return Done(answers=answers, output=output)
+
+
+def world_events(world: ClusterWorld) -> Path:
+    """Where Spark writes what each driver has done."""
+    return world.cluster.drivers / "events"
 
 
 def log_by_key(table: Table) -> Rows:
@@ -154,6 +163,14 @@ def test_tasks_compact_the_buckets(world: ClusterWorld, done: Done) -> None:
     assert (buckets, after) == (4, 4)
     assert before > after
     assert rows_of(world, "db.pieces") == rows_after(TOTAL, KEYS)
+
+
+def test_tasks_compact_beside_a_stream(world: ClusterWorld, done: Done) -> None:
+    files = [path for path in world_events(world).rglob("*") if path.is_file()]
+    jobs = re.findall(r"lakelog compacts bucket (\d) of db\.plain", "".join(path.read_text("utf-8") for path in files))
+    assert {*jobs} == {"0", "1"}
+    kinds = [row["commit_kind"] for row in world.catalog.load_table("db.plain").system.snapshots().to_pylist()]
+    assert "COMPACT" in kinds
 
 
 @pytest.mark.parametrize("name", ["db.changes", "db.statements"])

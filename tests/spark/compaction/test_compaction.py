@@ -16,7 +16,7 @@ from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.table import FileStoreTable
 from lakelog.protocol.state.state import Batch
 from lakelog.protocol.state.stores import DriverSnapshots
-from lakelog.spark.compaction import compaction
+from lakelog.spark.compaction import compaction, unit_runs
 from lakelog.spark.compaction.compaction import BackgroundCompaction
 from tests.support.tables.small_tables import (
     append_rows,
@@ -104,7 +104,7 @@ def test_the_end_of_a_stream_leaves_out_what_is_due_and_merges_once(
         beside._settling_count += 1  # the stream ends just now
         begin()
 
-    monkeypatch.setattr("lakelog.spark.compaction.compaction.compact_bucket", note)
+    monkeypatch.setattr("lakelog.spark.compaction.unit_runs.compact_bucket", note)
     monkeypatch.setattr(compaction, "_stand_back", settle_first)
     last = Batch(user="job", identifier=2, source_digest=None)
     beside.after_batch(last, [BucketId(NO_PARTITION, 0), BucketId(NO_PARTITION, 1)], live, is_settled_later=False)
@@ -128,7 +128,7 @@ def test_buckets_that_are_merged_at_once_share_the_memory_budget(
         budgets.append(memory_budget_bytes)
         return compact_bucket(of, work, memory_budget_bytes=memory_budget_bytes)
 
-    monkeypatch.setattr("lakelog.spark.compaction.compaction.compact_bucket", note)
+    monkeypatch.setattr("lakelog.spark.compaction.unit_runs.compact_bucket", note)
     beside = BackgroundCompaction(DriverSnapshots(table, None))
     for number in range(7):
         write(beside, number, is_settled_later=True)
@@ -185,13 +185,29 @@ def test_a_compaction_that_failed_is_made_up_for_by_the_next_batch(
         raise UnavailableError("the store is away")
 
     with monkeypatch.context() as failing:
-        failing.setattr(compaction, "compact_bucket", fail)
+        failing.setattr(unit_runs, "compact_bucket", fail)
         write(beside, 0, is_settled_later=False)
     assert content(table) == {}
     live = table.live_files.of(table.snapshots.latest())
     beside.after_batch(Batch(user="job", identifier=1, source_digest=None), (), live, is_settled_later=False)
     beside.wait()
     assert content(table) == content_after(1)
+
+
+def test_a_bucket_that_cannot_be_merged_leaves_the_others_merged(
+    beside: BackgroundCompaction, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def but_one(of: TableStore, work: BucketWork, *, memory_budget_bytes: int) -> object:
+        if work.bucket.number == 0:
+            raise UnavailableError("the store is away")
+        return compact_bucket(of, work, memory_budget_bytes=memory_budget_bytes)
+
+    monkeypatch.setattr(unit_runs, "compact_bucket", but_one)
+    for number in range(5):
+        write(beside, number, is_settled_later=True)
+    beside.settle()
+    assert run_counts(beside) == [5, 1]
+    assert content(table_of(beside)) == content_after(5)
 
 
 @pytest.mark.parametrize("producer", ["lookup", "full-compaction"])

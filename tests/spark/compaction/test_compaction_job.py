@@ -19,6 +19,7 @@ from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
 from lakelog.filestore.table import FileStoreTable
 from lakelog.spark import compact
+from lakelog.spark.compaction import unit_runs
 from lakelog.spark.compaction.compaction_job import CompactionSummary
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("batch", pa.int64())])
@@ -130,19 +131,17 @@ def rival_before_commit(table: Table, monkeypatch: pytest.MonkeyPatch) -> Iterat
 def test_a_task_whose_store_does_not_answer_fails_but_for_its_last_attempt(
     table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lakelog.spark.compaction import compaction_job  # noqa: PLC0415  # to be patched
-
     def away(*_: object) -> None:
         raise UnavailableError("the store")
 
-    monkeypatch.setattr(compaction_job, "compact_bucket", away)
-    task = compaction_job._CompactTask(FileStoreTable.open(table.path), [None], attempts_max=3)  # type: ignore[list-item]  # no work is looked at
+    monkeypatch.setattr(unit_runs, "compact_bucket", away)
+    task = unit_runs._CompactTask(FileStoreTable.open(table.path), [None], attempts_max=3)  # type: ignore[list-item]  # no work is looked at
     numbers = [pa.record_batch({"id": [0]})]
     for attempt in range(2):
-        monkeypatch.setattr(compaction_job, "attempt_number", lambda attempt=attempt: attempt)
+        monkeypatch.setattr(unit_runs, "attempt_number", lambda attempt=attempt: attempt)
         with pytest.raises(UnavailableError, match="the store"):
             list(task(iter(numbers)))
 
-    monkeypatch.setattr(compaction_job, "attempt_number", lambda: 2)
+    monkeypatch.setattr(unit_runs, "attempt_number", lambda: 2)
     (answer,) = task(iter(numbers))
     assert isinstance(pickle.loads(answer.column(0)[0].as_py()), UnavailableError)

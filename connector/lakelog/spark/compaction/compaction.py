@@ -1,6 +1,7 @@
-"""Compaction beside a stream: the driver merges what is due and commits the result in a COMPACT snapshot.
+"""Compaction beside a stream: what is due is merged, and the driver commits the result in a COMPACT snapshot.
 
-Old snapshots expire there too, while the next batch runs.
+On one machine the driver merges in its threads. On a cluster Spark's tasks do, on half of the cores while the stream
+goes on, and on all of them at its end. Old snapshots expire there too, while the next batch runs.
 """
 
 from __future__ import annotations
@@ -15,15 +16,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from threading import Condition, Lock, get_native_id
 
+from pyspark.sql import SparkSession
+
 from lakelog.common.clock import Stopwatch
 from lakelog.common.errors import LakelogError
-from lakelog.common.threads import in_threads
 from lakelog.filestore.compact import (
-    BucketWork,
     CompactResult,
     CompactUnit,
     Pick,
-    compact_bucket,
     due_work,
     log_compaction,
     log_failed_compaction,
@@ -35,17 +35,17 @@ from lakelog.filestore.expire import expire_after_commit
 from lakelog.filestore.metadata.manifests import BucketId, DataFileMeta
 from lakelog.filestore.metadata.snapshots import BATCH_COMMIT_IDENTIFIER, LiveBuckets
 from lakelog.filestore.metadata.tables import TableStore
-from lakelog.filestore.options import READ_MEMORY_BUDGET, WRITE_ONLY
+from lakelog.filestore.options import WRITE_ONLY
 from lakelog.filestore.read import waiting_buckets
 from lakelog.filestore.refs import expire_tags_by_writer, release_after_commit, tag_after_commit
 from lakelog.protocol.state import Batch, DriverSnapshots, process_observer
 from lakelog.protocol.upkeep import expire_log_after_commit
 from lakelog.protocol.writing import commit_compaction
+from lakelog.spark.compaction.unit_runs import THREAD_NAME, compact_in_jobs, compact_in_threads
+from lakelog.spark.session import is_on_cluster
 
 logger = logging.getLogger("lakelog.spark")
 
-THREADS_MAX = 2
-_THREAD_NAME = "lakelog-compact"
 _BACKGROUND_NICENESS = 10
 
 
@@ -53,12 +53,14 @@ _BACKGROUND_NICENESS = 10
 class _Work:
     """Buckets to check, how many files one batch adds to each, and the newest batch that wrote to them.
 
-    `is_settled_later` says that their writer merges them at the end of its stream.
+    `is_settled_later` says that their writer merges them at the end of its stream. `spark` is the session of a cluster
+    whose tasks merge; None if this process does.
     """
 
     batch: Batch
     files: Counter[BucketId]
     is_settled_later: bool = False
+    spark: SparkSession | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -70,7 +72,7 @@ class BackgroundCompaction:
 
     snapshots: DriverSnapshots
     _changed: Condition = field(default_factory=Condition)
-    _threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, _THREAD_NAME))
+    _threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, THREAD_NAME))
     _is_running: bool = False
     _has_left: bool = True  # rows that no read shows before a compaction: those of a process that was killed
     _settling_count: int = 0
@@ -79,19 +81,27 @@ class BackgroundCompaction:
     _error: BaseException | None = None
 
     def after_batch(
-        self, batch: Batch, files: Iterable[BucketId], live: LiveBuckets, *, is_settled_later: bool
+        self,
+        batch: Batch,
+        files: Iterable[BucketId],
+        live: LiveBuckets,
+        *,
+        is_settled_later: bool,
+        spark: SparkSession | None = None,
     ) -> None:
         """Note a committed batch: the bucket of each file that it added, and the live files.
 
         What is due in these buckets is compacted later, or before this returns when one of them has so many sorted runs
         that writers must wait. The first batch also takes up rows that no read shows before a compaction, and that a
-        killed process did not compact. `is_settled_later` says that `settle` is called at the end of the stream. Raises
-        the error of an earlier compaction, except lakelog's own errors, which are logged.
+        killed process did not compact. `is_settled_later` says that `settle` is called at the end of the stream,
+        `spark` is the session that wrote the batch, if there is one. Raises the error of an earlier compaction, except
+        lakelog's own errors, which are logged.
         """
         table = self.snapshots.table
         if WRITE_ONLY.of(table.schema.options):
             return
-        work = _Work(batch, Counter(files) | Counter(self._take_left()), is_settled_later)
+        cluster = spark if spark is not None and is_on_cluster(spark) else None
+        work = _Work(batch, Counter(files) | Counter(self._take_left()), is_settled_later, cluster)
         if not work.files:
             return
         live.read({bucket.partition for bucket in work.files})
@@ -182,7 +192,9 @@ def _joined(older: _Work | None, newer: _Work) -> _Work:
     """The union of both; for a bucket in both, the larger number of files."""
     if older is None:
         return newer
-    return _Work(newer.batch, older.files | newer.files, older.is_settled_later and newer.is_settled_later)
+    return replace(
+        newer, files=older.files | newer.files, is_settled_later=older.is_settled_later and newer.is_settled_later
+    )
 
 
 _lock = Lock()
@@ -254,35 +266,30 @@ def _compact(
     prepare: Callable[[], None] | None = None,
     is_wanted: Callable[[], bool] = lambda: True,
 ) -> bool:
-    """Compact the picked units, in threads that begin with `prepare` and share the memory budget, while `is_wanted`.
+    """Compact the picked units while `is_wanted`; `prepare` says that a stream goes on beside it.
 
-    The batch is already in the table: nothing here can fail it. False if the compaction did not happen: lakelog's own
-    errors are logged, and a compaction is dropped if another one has replaced its files.
+    The batch is already in the table: nothing here can fail it. False if the compaction, or a part of it, did not
+    happen: lakelog's own errors are logged, and a compaction is dropped if another one has replaced its files.
     """
     table = snapshots.table
     lasted = Stopwatch()
-
-    def compact(due: BucketWork, budget_bytes: int) -> CompactResult | None:
-        return compact_bucket(table, due, memory_budget_bytes=budget_bytes) if is_wanted() else None
-
     try:
         units = due_work(table, table.snapshots.latest(), work.files, pick)
         if not units:
             return True
-        results = in_threads(
-            compact,
-            units,
-            budget_bytes=READ_MEMORY_BUDGET.of(table.schema.options),
-            threads_max=THREADS_MAX,
-            name=_THREAD_NAME,
-            prepare=prepare,
-        )
-        compacted = [result for result in results if result is not None]
+        if work.spark is None:
+            found = compact_in_threads(table, units, is_wanted, prepare)
+        else:
+            found = compact_in_jobs(work.spark, table, units, is_wanted, is_beside=prepare is not None)
+        compacted = [result for result in found if isinstance(result, CompactResult)]
         if compacted:
             done = commit_compaction(work.batch, compacted, snapshots=snapshots, observe=process_observer())
             if done.snapshot_id is None:
                 return False
             log_compaction(table, compacted, snapshot_id=done.snapshot_id, lasted=lasted)
+        failed = next((result for result in found if isinstance(result, LakelogError)), None)
+        if failed is not None:
+            raise failed
     except LakelogError as error:
         log_failed_compaction(table, f"batch {work.batch.identifier}", error)
         return False

@@ -8,23 +8,19 @@ second one is undone, and tried again by the next job.
 from __future__ import annotations
 
 import logging
-import pickle
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from lakelog.catalog import Catalog
 from lakelog.common.clock import Stopwatch
-from lakelog.common.errors import ConflictError, LakelogError, UnavailableError
+from lakelog.common.errors import ConflictError, LakelogError
 from lakelog.filestore.compact import (
-    BucketWork,
     CompactResult,
     CompactUnit,
     commit_results,
-    compact_bucket,
     due_work,
     log_compaction,
     pick_unit,
@@ -32,9 +28,9 @@ from lakelog.filestore.compact import (
 from lakelog.filestore.metadata.manifests import BucketId, DataFileMeta
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.spark.compaction.compaction import expire_after
-from lakelog.spark.session import prepare_session, task_attempts_max
+from lakelog.spark.compaction.unit_runs import compact_in_tasks
+from lakelog.spark.session import prepare_session
 from lakelog.spark.tables import TableName, resolve_table
-from lakelog.spark.worker import MESSAGE_SCHEMA, MESSAGE_TYPE, attempt_number
 
 logger = logging.getLogger("lakelog.spark")
 
@@ -49,30 +45,6 @@ class CompactionSummary:
     files_after: int = 0
     bytes_before: int = 0
     bytes_after: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _CompactTask:
-    """The body of mapInArrow: takes numbers of units, gives their results.
-
-    A store that does not answer fails the task, so that Spark tries it again; the last attempt answers with the error,
-    as it does with any other error: the other buckets are committed all the same.
-    """
-
-    table: TableStore
-    work: Sequence[BucketWork]
-    attempts_max: int
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                try:
-                    result: CompactResult | LakelogError | None = compact_bucket(self.table, self.work[number])
-                except LakelogError as error:
-                    if isinstance(error, UnavailableError) and attempt_number() + 1 < self.attempts_max:
-                        raise
-                    result = error
-                yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(result)], pa.binary())], schema=MESSAGE_SCHEMA)
 
 
 def compact(
@@ -98,10 +70,7 @@ def compact(
     work = due_work(store, store.snapshots.latest(), None, pick)
     if not work:
         return CompactionSummary()
-    task = _CompactTask(store, work, task_attempts_max(spark))
-    numbers = spark.range(0, len(work), 1, len(work))
-    messages = numbers.mapInArrow(task, MESSAGE_TYPE).collect()
-    found = [pickle.loads(message[0]) for message in messages]
+    found = compact_in_tasks(spark, store, work)
     results = [result for result in found if isinstance(result, CompactResult)]
     committed = _commit(store, results, lasted)
     if committed:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import StalledError
@@ -120,7 +120,7 @@ class BatchWrite:
             self.batch, answers, snapshots=self.snapshots, observe=process_observer(), clock=system_millis
         )
         files = [file.bucket_id(one.bucket) for one in answers for head in one.transactions for file in head.files]
-        return self._written(messages, files, done)
+        return self._written(messages, files, done, rows.sparkSession)
 
     def write_files(self, rows: DataFrame, state: TableState) -> Written | None:
         """Write level-0 files of a table without a log; returns None when there was nothing to write.
@@ -157,9 +157,11 @@ class BatchWrite:
             hashes=joined_changes(hashes) if is_dynamic else None,
             observe=process_observer(),
         )
-        return self._written(messages, [file.bucket_id(bucket) for bucket, file in files], done)
+        return self._written(messages, [file.bucket_id(bucket) for bucket, file in files], done, rows.sparkSession)
 
-    def _written(self, messages: Sequence[TaskMessage], files: Sequence[BucketId], done: Outcome) -> Written:
+    def _written(
+        self, messages: Sequence[TaskMessage], files: Sequence[BucketId], done: Outcome, spark: SparkSession
+    ) -> Written:
         """Pass what is due in the buckets of `files` to the compaction; returns what was written."""
         latest = self.table.snapshots.latest()
         snapshot = None
@@ -170,7 +172,7 @@ class BatchWrite:
             tag_after_commit(self.table, snapshot)
         beside = compaction_beside(self.snapshots)
         live = self.table.live_files.near(latest)
-        beside.after_batch(self.batch, files, live, is_settled_later=self.is_settled_later)
+        beside.after_batch(self.batch, files, live, is_settled_later=self.is_settled_later, spark=spark)
         topic_id = self.snapshots.topic_id
         has_log = snapshot is not None and topic_id is not None
         log = read_state(self.table, snapshot, topic_id=topic_id).log if has_log else None
@@ -183,10 +185,11 @@ class BatchWrite:
             has_repeated_tasks=any(message.is_repeated for message in messages),
         )
 
-    def compact_left(self) -> None:
+    def compact_left(self, spark: SparkSession) -> None:
         """Leave to the compaction what a process that was killed behind its commit has left."""
         live = self.table.live_files.near(self.table.snapshots.latest())
-        compaction_beside(self.snapshots).after_batch(self.batch, (), live, is_settled_later=self.is_settled_later)
+        beside = compaction_beside(self.snapshots)
+        beside.after_batch(self.batch, (), live, is_settled_later=self.is_settled_later, spark=spark)
 
     def _is_worth_a_snapshot(self, messages: Sequence[TaskMessage], answers: Sequence[BucketAnswer]) -> bool:
         """False for an empty batch without news of its sources: Spark runs those when only time has passed.

@@ -123,7 +123,7 @@ def skip_replay(run: BatchRun) -> None:
     """A batch that the table holds is not written again."""
     if check_identity(run.state, run.write.batch) is Verdict.REPLAY:
         run_nothing(run.rows)
-        run.write.compact_left()
+        run.write.compact_left(run.rows.sparkSession)
         run.outcome = BatchOutcome.REPLAYED
 
 
