@@ -16,6 +16,7 @@ import pytest
 
 from lakelog.catalog import Table
 from lakelog.common.types import RowKind
+from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
 from tests.support.logs.log_records import lose_records
 from tests.support.logs.numbered_changes import Rows, merged_rows, rows_after
 from tests.support.logs.promises import check_log_equals_files, log_changes
@@ -169,8 +170,8 @@ def test_tasks_compact_beside_a_stream(world: ClusterWorld, done: Done) -> None:
     files = [path for path in world_events(world).rglob("*") if path.is_file()]
     jobs = re.findall(r"lakelog compacts bucket (\d) of db\.plain", "".join(path.read_text("utf-8") for path in files))
     assert {*jobs} == {"0", "1"}
-    kinds = [row["commit_kind"] for row in world.catalog.load_table("db.plain").system.snapshots().to_pylist()]
-    assert "COMPACT" in kinds
+    snapshots = world.catalog.load_table("db.plain").snapshots()
+    assert CommitKind.COMPACT in {snapshot.commit_kind for snapshot in snapshots}
 
 
 @pytest.mark.parametrize("name", ["db.changes", "db.statements"])
