@@ -3,7 +3,7 @@
 usage: setup.py [NAME...]
 Each NAME makes .venvs/NAME of requirements/NAME.txt too: `pypaimon` is the reader that tests compare with, apart
 because of its own dependencies; `moto` is the S3 server of tests; `node` brings npm, to check the types of the page;
-`deltalake`, `ducklake` and `pyiceberg` are peers of benchmarks; `runtime` is what a user of the wheel gets.
+`deltalake`, `ducklake`, `pyiceberg` and `spark35` are peers of benchmarks; `runtime` is what a user of the wheel gets.
 
 Runs on any Python 3.11 with nothing installed. A stamp in the environment names what it was made from, so a second run
 has nothing to do; a lock lets two scripts run at once.

@@ -1,4 +1,4 @@
-"""The connectors of other table formats to Spark 4.0, as released: jars that a session is started with.
+"""The connectors of other table formats to Spark, as released: jars that a session is started with.
 
 They are downloaded once, checked against their pins. `python -m benchmarks.peers.peer_jars NAME` prints the pins of a
 new version.
@@ -20,6 +20,8 @@ from tests.support.servers.pinned_jars import pinned_jars, print_pins
 CONNECTORS: Mapping[str, Sequence[tuple[str, str, str]]] = {
     "delta-4.0.0": [("io.delta", "delta-spark_2.13", "4.0.0"), ("io.delta", "delta-storage", "4.0.0")],
     "iceberg-1.10.1": [("org.apache.iceberg", "iceberg-spark-runtime-4.0_2.13", "1.10.1")],
+    "paimon-0.9.0": [("org.apache.paimon", "paimon-spark-3.5", "0.9.0")],
+    "hudi-1.0.2": [("org.apache.hudi", "hudi-spark3.5-bundle_2.12", "1.0.2")],
 }
 
 

@@ -1,13 +1,15 @@
 """lakelog beside other table formats: upserts, scans behind them, lookups, changes and small commits, in one run.
 
-With Spark: Delta and Iceberg by connectors for Spark 4.0, lakelog in Spark 4.3; a stream of files, each a micro-batch,
-that the peers merge by the key (MERGE in `foreachBatch`) and lakelog upserts. Without Spark: delta-rs and pypaimon, in
+With Spark: Delta and Iceberg by connectors for Spark 4.0, Paimon and Hudi by those for Spark 3.5, lakelog in Spark 4.3;
+a stream of files, each a micro-batch, that Delta and Iceberg merge by the key (MERGE in `foreachBatch`), and the others
+upsert. Without Spark: delta-rs and pypaimon, in
 environments of their own. All get the same files, in which no batch has a key twice. Every answer is checked.
 `ratio_<peer>_<what>` is the peer's time by ours: above 1 we are faster.
 
 What is unfair: lakelog's writes are made for upserts by key, a MERGE may have any condition. Delta and delta-rs write a
 change feed in addition, by which their changes are read; without it their upserts are faster. Spark 4.3 is younger than
-the peers' 4.0. The tables are small: what a format spends once, such as a job of Spark, weighs more than on large ones.
+the peers' 4.0 and 3.5, and Paimon's connector is that of its version 0.9, not 1.x. Hudi's changes are the rows of a scan
+that have the last commit's time. The tables are small: what a format spends once, such as a job of Spark, weighs more than on large ones.
 """
 
 from __future__ import annotations
@@ -47,9 +49,15 @@ SMALL = Size(base_rows=20_000, batch_count=2, batch_rows=2_000)
 SMALL_COMMITS, SMALL_ROWS = 10, 100
 LOOKUPS = 5
 REPEATS = 3
-SPARK_PEERS = {"delta": "delta-4.0.0", "iceberg": "iceberg-1.10.1"}
+SPARK_40, SPARK_35 = "spark-kafka", "spark35"  # the environments of PySpark
+SPARK_PEERS = {
+    "delta": ("delta-4.0.0", SPARK_40),
+    "iceberg": ("iceberg-1.10.1", SPARK_40),
+    "paimon": ("paimon-0.9.0", SPARK_35),
+    "hudi": ("hudi-1.0.2", SPARK_35),
+}
 PYTHON_PEERS = {"delta_rs": "deltalake", "pypaimon": "pypaimon"}
-ENVIRONMENTS = ("spark-kafka", *PYTHON_PEERS.values())  # PySpark 4.0 serves all connectors
+ENVIRONMENTS = (SPARK_40, SPARK_35, *PYTHON_PEERS.values())
 Figures = dict[str, Any]
 
 
@@ -159,8 +167,9 @@ def _changed(table: FileStoreTable, snapshot_id: int) -> pa.Table:
 
 def ask_spark(name: str, data: Path, work: Path, keys: Sequence[int]) -> Figures:
     """The steps by a peer in Spark."""
-    jars = ",".join(map(str, connector_jars(SPARK_PEERS[name])))
-    python = ROOT / ".venvs" / "spark-kafka" / "bin" / "python"
+    connector, environment = SPARK_PEERS[name]
+    jars = ",".join(map(str, connector_jars(connector)))
+    python = ROOT / ".venvs" / environment / "bin" / "python"
     return _asked(python, "spark_peer.py", [name, jars, str(data), str(work), ",".join(map(str, keys))])
 
 
