@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any  # Any: parsed JSON
 
 from lakelog.common.errors import CorruptDataError, NotFoundError, UnavailableError
@@ -24,6 +24,32 @@ _WRITTEN_EVERY = 1_000  # snapshots: comparing so many takes no time that anybod
 _DIGEST = "digest"
 
 
+class KnownCommits:
+    """The uuids of snapshots up to the newest that was compared, as they were found while it was this commit.
+
+    A line is changed from some snapshot up to the newest, so they stay right as long as the newest does.
+    """
+
+    def __init__(self, newest_id: int) -> None:
+        self._newest_id = newest_id
+        self._uuids: dict[int, str] = {}
+
+    def get(self, snapshot_id: int) -> str | None:
+        """The uuid of a snapshot; None if it is not known."""
+        return self._uuids.get(snapshot_id)
+
+    def add(self, snapshot: Snapshot) -> None:
+        """Add a snapshot, unless it is newer than those that were compared."""
+        if snapshot.uuid is not None and snapshot.id <= self._newest_id:
+            self._uuids[snapshot.id] = snapshot.uuid
+
+    def up_to(self, newest_id: int, *, first_id: int) -> KnownCommits:
+        """These from a snapshot on, and room for those up to a newer one."""
+        made = KnownCommits(newest_id)
+        made._uuids = {number: commit for number, commit in self._uuids.items() if number >= first_id}
+        return made
+
+
 @dataclass(frozen=True, slots=True)
 class Compared:
     """The range of snapshots that were compared, and those in it that do not continue the one before.
@@ -35,6 +61,7 @@ class Compared:
     newest: Snapshot
     breaks: tuple[Snapshot, ...]
     written_id: int
+    commits: KnownCommits = field(default_factory=lambda: KnownCommits(0), compare=False)
 
 
 def read_compared(table: TableStore, first_id: int) -> Compared | None:

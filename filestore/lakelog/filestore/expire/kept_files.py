@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
-from lakelog.common.errors import CorruptDataError
-from lakelog.filestore.expire.line_breaks import line_breaks
+from lakelog.filestore.expire.line_breaks import known_commits, line_breaks
 from lakelog.filestore.expire.references import References, history_of
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.snapshots.tag_holds import kept_by_tags
-from lakelog.filestore.metadata.tables.forks import read_fork
+from lakelog.filestore.metadata.tables.forks import read_forks
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.schema.paths import MAIN_BRANCH
-
-
-def _is_own(tag: str) -> bool:
-    """Whether a tag, or the hold of a tag that is being created, is lakelog's own."""
-    return tag.startswith(("lakelog-", "."))
 
 
 class LaterStates:
@@ -32,24 +26,27 @@ class LaterStates:
         """`kept` is the oldest snapshot that stays."""
         self._table = table
         self._kept = kept
+        self._known = known_commits(table)
         self._commits: dict[int, str | None] = {}
 
     def has(self, snapshot_id: int | None, commit: str | None) -> bool:
         """Whether a snapshot, by its number and its commit's uuid, is one of these."""
         if snapshot_id is None or commit is None or snapshot_id < self._kept.id:
             return False
+        if (known := self._known.get(snapshot_id)) is not None:
+            return known == commit
         if snapshot_id not in self._commits:
             found = self._table.snapshots.find(snapshot_id)
             self._commits[snapshot_id] = None if found is None else found.uuid
+            if found is not None:
+                self._known.add(found)
         return self._commits[snapshot_id] == commit
 
-    def has_branch(self, branch: str) -> bool:
-        """Whether a branch began at one of these; False where that is not known."""
-        try:
-            fork = read_fork(self._table, branch)
-        except CorruptDataError:
-            return False
-        return fork is not None and fork.taken_millis is None and self.has(fork.snapshot_id, fork.commit_uuid)
+    def without_branches(self, branches: Sequence[str]) -> Iterator[str]:
+        """Those of the branches that did not begin at one of these, or of which that is not known."""
+        for branch, fork in read_forks(self._table, branches):
+            if fork is None or fork.taken_millis is not None or not self.has(fork.snapshot_id, fork.commit_uuid):
+                yield branch
 
 
 class KeptFiles:
@@ -81,20 +78,19 @@ class KeptFiles:
         is_one_line = table.branch == MAIN_BRANCH and not (is_of_changelogs or breaks or restored)
         later = LaterStates(table, kept) if is_one_line else None
         tagged = kept_by_tags(table.file_io, history_of(table, table.branch).paths)
-        users = sorted((one for name, one in tagged.items() if not _is_own(name)), key=lambda one: one.id)
+        users, ids = tagged.of_users, tagged.ids_of_users
         # A file that a snapshot removed is in the newest tag before the snapshot, or in no older tag; after a restore
         # it may be in any older tag. A line change deletes younger tags of users, so all of them are of this line.
-        ids = [one.id for one in users]
         nearest = {bisect.bisect_right(ids, snapshot.id) - 1 for snapshot in expired}
         nearest |= set(range(bisect.bisect_left(ids, restored)))
         for at in sorted(nearest - {-1}):
             references.add_state(users[at])
         # So nothing else of these states can be deleted now, if a branch has them too.
-        references.leave_out(users)
-        for name, snapshot in tagged.items():
-            if _is_own(name) and not (later is not None and later.has(snapshot.id, snapshot.uuid)):
+        references.leave_out(tagged.states_of_users)
+        for snapshot in tagged.own:
+            if later is None or not later.has(snapshot.id, snapshot.uuid):
                 references.add_state(snapshot)
-        for branch in table.branch_names():
-            if branch != table.branch and not (later is not None and later.has_branch(branch)):
-                references.add_branch(history_of(table, branch))
+        others = [branch for branch in table.branch_names() if branch != table.branch]
+        for branch in others if later is None else later.without_branches(others):
+            references.add_branch(history_of(table, branch))
         self.kept = references.names

@@ -13,7 +13,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from lakelog.common.errors import NotFoundError
-from lakelog.filestore.expire.compared_line import Compared, read_compared, written_compared
+from lakelog.filestore.expire.compared_line import Compared, KnownCommits, read_compared, written_compared
 from lakelog.filestore.metadata.snapshots.changelogs import ChangelogManager
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.tables.store import TableStore
@@ -44,9 +44,15 @@ def line_breaks(table: TableStore, first: Snapshot) -> list[Snapshot]:
     line = [held.newest, *_behind(table, held.newest.id)]
     found = [later for earlier, later in pairwise(line) if not _continues(table, earlier, later)]
     breaks = [snapshot for snapshot in (*held.breaks, *found) if snapshot.id > first.id]
-    compared = Compared(first.id, line[-1], tuple(breaks), held.written_id)
+    commits = held.commits.up_to(line[-1].id, first_id=first.id)
+    compared = Compared(first.id, line[-1], tuple(breaks), held.written_id, commits)
     _compared[table.path, table.branch] = written_compared(table, compared)
     return breaks
+
+
+def known_commits(table: TableStore) -> KnownCommits:
+    """The commits of the line that `line_breaks` has just compared."""
+    return _compared[table.path, table.branch].commits
 
 
 def _held(table: TableStore, first_id: int) -> Compared | None:

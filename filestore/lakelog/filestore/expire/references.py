@@ -7,7 +7,7 @@ A file is identified by its name, which holds a uuid.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 
 from lakelog.common.errors import CorruptDataError, NotFoundError
@@ -22,7 +22,7 @@ from lakelog.filestore.metadata.manifests.manifest_steps import count_entries
 from lakelog.filestore.metadata.snapshots.changelogs import ChangelogManager
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.snapshots.snapshot_manager import SnapshotManager
-from lakelog.filestore.metadata.snapshots.tag_holds import kept_by_tags
+from lakelog.filestore.metadata.snapshots.tag_holds import StateFiles, kept_by_tags, state_files
 from lakelog.filestore.metadata.snapshots.users import LINEAGE_KEY
 from lakelog.filestore.metadata.tables.branch_damage import damage_of_branch
 from lakelog.filestore.metadata.tables.store import TableStore
@@ -128,14 +128,6 @@ def _names_in_partitions(
     return tuple(name for name, count in counts.items() if count > 0)
 
 
-_StateFiles = tuple[str, str, str | None, str | None]
-
-
-def _files_of(snapshot: Snapshot) -> _StateFiles:
-    """The names that determine all files of a state: equal for a snapshot, its tags, and its copies in branches."""
-    return (*lists_of(snapshot), snapshot.index_manifest, snapshot.statistics)
-
-
 def _net_names(table: TableStore, manifest: ManifestFileMeta) -> tuple[tuple[str, int], ...]:
     """How often a manifest adds each name, less how often it deletes it; names with a difference of 0 are left out."""
     path = table.paths.manifest(manifest.file_name)
@@ -170,15 +162,15 @@ class References:
         `partitions`, names of data files in other partitions may be left out."""
         self._table = table
         self._partitions = partitions
-        self._added: set[_StateFiles] = set()
+        self._added: set[StateFiles] = set()
         self._holds_after_millis = holds_after_millis
-        self._named_elsewhere: set[_StateFiles] = set()
+        self._named_elsewhere: Set[StateFiles] = frozenset()
         self.names: set[str] = set()
 
-    def leave_out(self, states: Iterable[Snapshot]) -> None:
+    def leave_out(self, states: Set[StateFiles]) -> None:
         """From now on, leave out these states when files are added: the caller decides which of their files are
         kept."""
-        self._named_elsewhere.update(map(_files_of, states))
+        self._named_elsewhere = states
 
     def add_metadata(self, snapshot: Snapshot) -> None:
         """Add manifests, their lists, index files and statistics of a state, and the lineage of fields that it names.
@@ -186,7 +178,7 @@ class References:
         Raises NotFoundError, CorruptDataError.
         """
         self.names.update(documents_of(snapshot))
-        if _files_of(snapshot) in self._named_elsewhere:
+        if state_files(snapshot) in self._named_elsewhere:
             return
         if snapshot.index_manifest is not None:
             self.names.add(snapshot.index_manifest)
@@ -206,7 +198,7 @@ class References:
     def add_state(self, snapshot: Snapshot) -> None:
         """Add the files that a read of the rows of a snapshot needs."""
         self.add_metadata(snapshot)
-        state = _files_of(snapshot)
+        state = state_files(snapshot)
         if state not in self._named_elsewhere and state not in self._added:
             self.names.update(live_names(self._table, snapshot, self._partitions))
             self._added.add(state)
@@ -214,7 +206,7 @@ class References:
     def add_tags(self, history: BranchHistory) -> None:
         """Add the files of the tags of a branch. Their changelog is not kept, as in Paimon."""
         kept = kept_by_tags(self._table.file_io, history.paths, holds_after_millis=self._holds_after_millis)
-        for tag, snapshot in kept.items():
+        for tag, snapshot in kept.by_name.items():
             try:
                 self.add_state(snapshot)
             except NotFoundError as error:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, UnsupportedError
-from lakelog.filestore.io.fileio import FileEntry, FileIO, OutputFile
+from lakelog.filestore.io.fileio import FileEntry, FileIO, FileMark, OutputFile, marks_of
 from lakelog.filestore.io.folders import FolderStore
 from lakelog.filestore.io.network import calls_at_once, create_all, fetch_end, open_known
 from lakelog.filestore.io.path_forms import (
@@ -98,6 +98,13 @@ class BoundedFileIO:
         """The entries of a folder."""
         self.check_readable(directory)
         return self.inner.list_entries(directory)
+
+    def marks(self, paths: Sequence[str]) -> list[FileMark | None]:
+        """The marks of files in the table, see `marks_of`: a link has its own mark, and is not followed."""
+        for path in paths:
+            if self._parts(path) is None:
+                self._check_own(path)
+        return marks_of(self.inner, paths)
 
     def delete(self, path: str) -> None:
         """Delete a file; for a link, the link itself."""

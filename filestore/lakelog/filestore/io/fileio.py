@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from types import TracebackType
-from typing import Protocol, Self
+from typing import NamedTuple, Protocol, Self
 
 import pyarrow as pa
 
@@ -19,8 +18,10 @@ from lakelog.common.errors import CorruptDataError
 WHOLE_BYTES_MAX = 128 << 20  # of a file that is read completely: metadata and indexes, which are far smaller
 
 
-@dataclass(frozen=True, slots=True)
-class FileEntry:
+FileMark = tuple[int, ...]
+
+
+class FileEntry(NamedTuple):
     """A file or a folder in a folder. `modified_millis` is when it was last changed, in epoch milliseconds.
 
     A folder in an object store, which has only names with slashes, has the time 0. A link is not followed, and does not
@@ -144,6 +145,19 @@ class FileIO(Protocol):
     def sync(self, path: str) -> None:
         """Make a file that was written through `open_output` durable, before something durable names it."""
         ...
+
+
+def marks_of(file_io: FileIO, paths: Sequence[str]) -> list[FileMark | None]:
+    """For each file a mark that is another one once the file was written again or replaced, whoever did it.
+
+    None for a file whose mark is not known: it is missing, or was changed just now, or `file_io` has no marks, as an
+    object store. Such a file must be read.
+    """
+    marks: list[FileMark | None] | None = None
+    ask = getattr(file_io, "marks", None)
+    if ask is not None:
+        marks = ask(paths)
+    return [None] * len(paths) if marks is None else marks
 
 
 def check_whole(path: str, size_bytes: int) -> None:

@@ -16,9 +16,10 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from lakelog.common.clock import system_millis
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError, UnavailableError
 from lakelog.common.quoting import cut
-from lakelog.filestore.io.fileio import FileEntry, NewFile, OutputFile, check_whole
+from lakelog.filestore.io.fileio import FileEntry, FileMark, NewFile, OutputFile, check_whole
 from lakelog.filestore.io.folders import folder_in_place_of_file, folders_below, missing
 from lakelog.filestore.io.network import name_taken
 from lakelog.filestore.io.path_forms import is_below
@@ -26,6 +27,9 @@ from lakelog.filestore.io.syncing import is_synced_later, sync_at_once
 
 _READ_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)  # a pipe would wait
 _NOT_EMPTY = {errno.ENOTEMPTY, errno.EEXIST}
+# So old a change must be that no later one can have its time: file systems count in ticks, some in seconds.
+_SETTLED_NANOS = 2_000_000_000
+_SETTLED_OF_SECONDS_NANOS = 60_000_000_000
 _FOLDER_TRIES = 5  # a folder may be deleted as empty between its creation and its first file
 _NO_HARD_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV, errno.EINVAL}
 
@@ -135,17 +139,26 @@ class LocalFileIO:
         """
         found: list[FileEntry] = []
         try:
-            with (
-                _errors_named(directory),
-                contextlib.suppress(NotADirectoryError),
-                os.scandir(directory) as entries,
-            ):
-                for entry in entries:
-                    with contextlib.suppress(FileNotFoundError):
-                        found.append(_entry_of(entry))
+            with _errors_named(directory), contextlib.suppress(NotADirectoryError):
+                descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)  # the system then looks up names alone
+                try:
+                    with os.scandir(descriptor) as entries:
+                        for entry in entries:
+                            try:  # not `suppress`, which takes as long as the rest: a folder may have 10,000 tags
+                                status = entry.stat(follow_symlinks=False)
+                            except FileNotFoundError:
+                                continue
+                            found.append(_entry_of(entry.name, status))
+                finally:
+                    os.close(descriptor)
         except NotFoundError:
             return []
         return found
+
+    def marks(self, paths: Sequence[str]) -> list[FileMark | None]:
+        """Device, inode, size and both times of files, see `marks_of`. No program can set the time of an inode."""
+        now = system_millis() * 1_000_000
+        return [_mark_of(path, now) for path in paths]
 
     def delete(self, path: str) -> None:
         """Delete a file; a missing one is fine."""
@@ -222,15 +235,21 @@ class _LocalOutput(pa.OSFile):  # type: ignore[misc]  # pyarrow has no types her
     __exit__ = NewFile.__exit__
 
 
-def _entry_of(entry: os.DirEntry[str]) -> FileEntry:
-    status = entry.stat(follow_symlinks=False)
-    return FileEntry(
-        entry.name,
-        is_folder=entry.is_dir(follow_symlinks=False),
-        size_bytes=status.st_size,
-        modified_millis=status.st_mtime_ns // 1_000_000,
-        is_link=entry.is_symlink(),
-    )
+def _entry_of(name: str, status: os.stat_result) -> FileEntry:
+    kind = stat.S_IFMT(status.st_mode)
+    return FileEntry(name, kind == stat.S_IFDIR, status.st_size, status.st_mtime_ns // 1_000_000, kind == stat.S_IFLNK)
+
+
+def _mark_of(path: str, now_nanos: int) -> FileMark | None:
+    try:
+        found = os.lstat(path)
+    except OSError:  # whoever reads the file gets the error
+        return None
+    changed = max(found.st_mtime_ns, found.st_ctime_ns)
+    is_of_seconds = found.st_ctime_ns % 1_000_000_000 == 0
+    if now_nanos - changed < (_SETTLED_OF_SECONDS_NANOS if is_of_seconds else _SETTLED_NANOS):
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 @contextlib.contextmanager

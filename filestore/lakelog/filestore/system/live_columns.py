@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+import numpy as np
 import polars as pl
 
 from lakelog.common.errors import CorruptDataError
@@ -64,7 +65,7 @@ def live_columns(table: TableStore, snapshot: Snapshot | None, columns: Collecti
     if snapshot is None:
         return pl.DataFrame(schema=_SCHEMA).select(wanted)
     entries = [_entries(table, manifest).select(wanted) for manifest in manifests_of(table, snapshot)]
-    return _living(pl.concat([pl.DataFrame(schema=_SCHEMA).select(wanted), *entries]), snapshot)
+    return _living(pl.concat([pl.DataFrame(schema=_SCHEMA).select(wanted), *entries]), snapshot.id)
 
 
 def manifests_of(table: TableStore, snapshot: Snapshot) -> list[ManifestFileMeta]:
@@ -76,18 +77,32 @@ def manifests_of(table: TableStore, snapshot: Snapshot) -> list[ManifestFileMeta
     return [one for name, size in lists for one in table.manifests.read_list(name, size_bytes=size)]
 
 
-def _living(entries: pl.DataFrame, snapshot: Snapshot) -> pl.DataFrame:
+def _living(entries: pl.DataFrame, snapshot_id: int) -> pl.DataFrame:
     """The files that were added and not deleted since. Raises CorruptDataError for a deletion without its file."""
-    named = entries.with_columns(extra=pl.col("extra_files").list.join("/"))
-    last = named.unique([*_IDENTITY, "extra"], keep="last", maintain_order=True)
-    living = last.filter(pl.col("kind") == int(FileKind.ADD)).drop("extra")
-    added = int((entries["kind"] == int(FileKind.ADD)).sum())
+    is_added = entries["kind"] == int(FileKind.ADD)
+    added = int(is_added.sum())
+    # Few files were deleted, and comparing all by their names takes several times the memory of the entries.
+    is_named = entries["file_name"].is_in(entries.filter(~is_added)["file_name"].implode())
+    is_kept = is_added & ~is_named
+    hashes = entries["file_name"].hash().filter(is_kept)
+    if hashes.n_unique() < len(hashes):  # a name in two buckets, or a file that was added twice
+        is_named, is_kept = is_named | True, is_kept & False
+    last = _last_of_each(entries.with_row_index().filter(is_named))
+    is_last = np.zeros(entries.height, np.bool_)
+    is_last[last.filter(last["kind"] == int(FileKind.ADD))["index"].to_numpy()] = True
+    living = entries.filter(is_kept | pl.Series(is_last))
     if living.height != 2 * added - entries.height:
         raise CorruptDataError(
-            f"the manifests of snapshot {snapshot.id} contradict each other: they add {added} files and delete "
+            f"the manifests of snapshot {snapshot_id} contradict each other: they add {added} files and delete "
             f"{entries.height - added}, which leaves {living.height}"
         )
     return living
+
+
+def _last_of_each(entries: pl.DataFrame) -> pl.DataFrame:
+    """The last entry of each file."""
+    named = entries.with_columns(extra=pl.col("extra_files").list.join("/"))
+    return named.unique([*_IDENTITY, "extra"], keep="last", maintain_order=True)
 
 
 def _entries(table: TableStore, manifest: ManifestFileMeta) -> pl.DataFrame:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import io
 import struct
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any  # Any: Avro records are untyped
 
 import fastavro
+import pyarrow as pa
 from fastavro.schema import SchemaParseException, UnknownType
 from fastavro.types import Schema
 
@@ -39,6 +42,7 @@ NOT_AVRO = (
 _PLAIN_BYTES_MIN = 16 << 20  # bytes of all blocks before compression that a file may have, whatever its own size
 _PLAIN_RATIO = 32  # and beyond that, this many times its size
 _OBJECTS_BYTES_MAX = 96 << 20  # of the records of a block in memory
+_ZSTD_LEVEL = 3  # as fastavro compresses
 
 
 def codec_of(compression: str) -> str:
@@ -59,6 +63,21 @@ def encode_container(schema: Schema, records: Iterable[Mapping[str, Any]], *, co
     return buffer.getvalue()
 
 
+def packed_block(codec: str, data: bytes, *, zstd_level: int = _ZSTD_LEVEL) -> bytes:
+    """The records of a block, compressed by Avro's name of a codec."""
+    if codec == "zstandard":
+        return _zstd(zstd_level).compress(data, asbytes=True)  # type: ignore[no-any-return]  # Arrow has no types
+    if codec == "deflate":
+        packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)  # Avro's deflate has neither header nor checksum
+        return packer.compress(data) + packer.flush()
+    return data
+
+
+@lru_cache(maxsize=32)
+def _zstd(level: int) -> pa.Codec:
+    return pa.Codec("zstd", compression_level=level)
+
+
 def iter_container(data: bytes, *, path: str) -> Iterator[dict[str, Any]]:
     """The records of an Avro object file, one by one. Raises CorruptDataError or UnsupportedError, naming `path`."""
     with avro_errors_named(path):
@@ -76,13 +95,17 @@ def decoded(file: AvroBlocks, schema: bytes, *, bytes_max: int | None = None) ->
 
     Its blocks have at most `bytes_max` before compression. Raises what `avro_errors_named` names.
     """
-    stream = file.stream(_checked(file, file.plain(bytes_max=bytes_max)), schema)
+    stream = file.stream(checked_blocks(file, bytes_max=bytes_max), schema)
     # fastavro needs only `read` of a file, and may give any type: the files of tables have records.
     yield from fastavro.reader(stream)  # type: ignore[misc,arg-type]
 
 
-def _checked(file: AvroBlocks, blocks: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
-    for count, block in blocks:
+def checked_blocks(file: AvroBlocks, *, bytes_max: int | None = None) -> Iterator[tuple[int, bytes]]:
+    """The blocks of a file without compression: the number of records of each, which fit into memory, and its bytes.
+
+    Raises what `avro_errors_named` names.
+    """
+    for count, block in file.plain(bytes_max=bytes_max):
         check_cost(file.schema, block, count, limit=_OBJECTS_BYTES_MAX)
         yield count, block
 

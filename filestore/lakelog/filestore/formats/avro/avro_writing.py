@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import json
 import os
-import zlib
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -25,7 +24,7 @@ import pyarrow as pa
 
 from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.types import DataField, DataType, TypeRoot
-from lakelog.filestore.formats.avro.avro import codec_of
+from lakelog.filestore.formats.avro.avro import codec_of, packed_block
 from lakelog.filestore.formats.avro.avro_blocks import SYNC_BYTES, header_bytes
 from lakelog.filestore.formats.avro.avro_values import STRINGS, encode_rows, entry_types, long_bytes
 from lakelog.filestore.formats.blocks.checked import ChecksummedFile
@@ -71,7 +70,7 @@ class AvroWriter:
         self._fields = tuple(fields)
         self._schema = to_arrow_schema(fields)
         self._codec = codec_of(compression)
-        self._zstd = pa.Codec("zstd", compression_level=compression_level)
+        self._zstd_level = compression_level
         self._sync = os.urandom(SYNC_BYTES)
         self._output = ChecksummedFile(file_io, path)
 
@@ -103,7 +102,7 @@ class AvroWriter:
             if not batch.num_rows:  # tables may have chunks without rows, and a block has rows
                 continue
             for count, data in _blocks(encode_rows(batch, self._fields)):
-                packed = self._packed(data)
+                packed = packed_block(self._codec, data, zstd_level=self._zstd_level)
                 self._output.sink.write(long_bytes(count) + long_bytes(len(packed)) + packed + self._sync)
 
     def finish(self) -> int:
@@ -116,14 +115,6 @@ class AvroWriter:
             schema = json.dumps(avro_schema(self._fields)).encode()
             head = header_bytes({"avro.schema": schema, "avro.codec": self._codec.encode()})
             self._output.sink.write(head + self._sync)
-
-    def _packed(self, data: bytes) -> bytes:
-        if self._codec == "zstandard":
-            return self._zstd.compress(data, asbytes=True)  # type: ignore[no-any-return]  # Arrow has no types
-        if self._codec == "deflate":
-            packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)  # Avro's deflate has neither header nor checksum
-            return packer.compress(data) + packer.flush()
-        return data
 
 
 def _blocks(rows: pa.LargeBinaryArray) -> Iterator[tuple[int, bytes]]:

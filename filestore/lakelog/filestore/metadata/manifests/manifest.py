@@ -12,7 +12,8 @@ import polars as pl
 from lakelog.common.quoting import cause
 from lakelog.common.types import DataType
 from lakelog.filestore.formats.avro.avro import codec_of, encode_container
-from lakelog.filestore.formats.records import iter_records, read_records
+from lakelog.filestore.formats.avro.avro_blocks import MAGIC
+from lakelog.filestore.formats.records import iter_records
 from lakelog.filestore.io.collection import paused_collection
 from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.io.integrity import damaged, has_digest, read_checked
@@ -30,17 +31,16 @@ from lakelog.filestore.metadata.manifests.manifest_entries import (
     live_entries,
     merge_entries,
 )
+from lakelog.filestore.metadata.manifests.manifest_lists import decode_list, encode_list
 from lakelog.filestore.metadata.manifests.manifest_merging import ENTRIES_MAX
 from lakelog.filestore.metadata.manifests.manifest_pruning import by_partition
 from lakelog.filestore.metadata.manifests.manifest_records import (
     ManifestFileMeta,
     entry_record,
-    manifest_record,
     parse_entry,
-    parse_manifest,
     partition_stats,
 )
-from lakelog.filestore.metadata.manifests.manifest_schemas import ENTRY_SCHEMA, LIST_SCHEMA
+from lakelog.filestore.metadata.manifests.manifest_schemas import ENTRY_SCHEMA
 from lakelog.filestore.schema.paths import FileNames, TablePaths
 
 __all__ = [
@@ -57,6 +57,7 @@ __all__ = [
 ]
 
 _META_BYTES = 1_000  # memory of the entry of a manifest in a list
+_FEW_BYTES = 4 << 10  # of a manifest: its records become objects one by one before they would become columns
 _ENTRY_BYTES = 1_600  # memory of an entry, without the rows of its statistics
 
 
@@ -163,16 +164,16 @@ class ManifestFiles:
         return frame
 
     def _load(self, path: str, size_bytes: int | None) -> Iterator[ManifestEntry]:
-        found = self._columns(path, size_bytes)
+        is_small = size_bytes is not None and size_bytes <= _FEW_BYTES and COLUMNS_CACHE.get(path) is None
+        data = read_checked(self.file_io, path, size_bytes=size_bytes) if is_small else b""
+        found = data if data.startswith(MAGIC) else self._columns(path, size_bytes)
         if isinstance(found, bytes):
             return _parsed(iter_records(found, path=path), parse_entry, path)
         return _parsed(entries_of(found), _same, path)
 
     def write_list(self, manifests: Sequence[ManifestFileMeta], *, names: FileNames) -> tuple[str, int]:
         """Write a manifest list, which may be empty; returns its name and size in bytes."""
-        data = encode_container(
-            LIST_SCHEMA, [manifest_record(meta) for meta in manifests], codec=codec_of(self.compression)
-        )
+        data = encode_list(manifests, table=self.paths.root, codec=codec_of(self.compression))
         name = names.manifest_list(data)
         path = self.paths.manifest(name)
         self.create(path, data)
@@ -184,7 +185,9 @@ class ManifestFiles:
         path = self.paths.manifest(name)
         held = LIST_CACHE.get(path)
         if held is None:
-            held = tuple(_parsed(read_records(self.file_io, path, size_bytes=size_bytes), parse_manifest, path))
+            data = read_checked(self.file_io, path, size_bytes=size_bytes)
+            with _records_named(path):
+                held = decode_list(data, path=path, table=self.paths.root)
             if size_bytes is not None or has_digest(path):  # a file without a known size or digest is not cached
                 LIST_CACHE.put(path, held, _META_BYTES * len(held))
         return held

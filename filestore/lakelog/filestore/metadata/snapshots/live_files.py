@@ -133,7 +133,10 @@ class LiveFilesCache:
         deleted.
         """
         before = () if earlier is None else self.manifests_of(earlier)
-        step = ManifestStep.between(before, self._read_list(later.base_manifest_list, later.base_manifest_list_size))
+        base = self._read_list(later.base_manifest_list, later.base_manifest_list_size)
+        if before == base:  # mostly the same objects, which are compared at once
+            return True
+        step = ManifestStep.between(before, base)
         return step.is_empty or not self._net_change(step)
 
     def manifests_of(self, snapshot: Snapshot) -> tuple[ManifestFileMeta, ...]:

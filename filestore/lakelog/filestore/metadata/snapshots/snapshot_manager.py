@@ -219,8 +219,10 @@ class SnapshotManager(TagReader):
         """The existing snapshots among these ids."""
         if len(ids) <= _READ_ALONE_MAX:
             return [snapshot for number in ids if (snapshot := self.find(number)) is not None]
+        count = min(_READ_ALONE_MAX, -(-len(ids) // _READERS))  # a task for each would take longer than its file
         with ThreadPoolExecutor(_READERS, "lakelog-snapshots") as pool:
-            return [snapshot for snapshot in pool.map(self.find, ids) if snapshot is not None]
+            pieces = pool.map(self._found, (ids[start : start + count] for start in range(0, len(ids), count)))
+            return [snapshot for piece in pieces for snapshot in piece]
 
     def walk_back(self, start: Snapshot) -> Iterator[Snapshot]:
         """`start`, then the snapshots before it, down to the oldest living one."""

@@ -10,19 +10,25 @@ A hold of a process that was killed keeps its files until `remove_orphan_files` 
 
 from __future__ import annotations
 
+import threading
 import uuid
-from collections.abc import Iterator
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 
 from lakelog.common.errors import NotFoundError
 from lakelog.filestore.io.fileio import FileEntry, FileIO
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.snapshots.snapshot_manager import SnapshotManager
+from lakelog.filestore.metadata.snapshots.tag_cache import cached_tag
 from lakelog.filestore.schema.paths import TAG_PREFIX, TablePaths, is_tag_file
 
 _PREFIX = ".hold-"
 _SUFFIX = ".tmp"
 _LISTINGS_MAX = 100
+_FOLDERS_MAX = 16
+_OWN_PREFIXES = ("lakelog-", ".")
 
 
 @contextmanager
@@ -36,8 +42,49 @@ def hold(file_io: FileIO, paths: TablePaths, snapshot: Snapshot) -> Iterator[Non
         file_io.delete(path)
 
 
-def kept_by_tags(file_io: FileIO, paths: TablePaths, *, holds_after_millis: int | None = None) -> dict[str, Snapshot]:
-    """The snapshot that each tag keeps, by the tag's name, and the one that each hold keeps, by the name of its file.
+StateFiles = tuple[str, str, str | None, str | None]
+
+
+def state_files(snapshot: Snapshot) -> StateFiles:
+    """The names that determine all files of a state: equal for a snapshot, its tags, and its copies in branches."""
+    lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
+    return (*lists, snapshot.index_manifest, snapshot.statistics)
+
+
+class KeptByTags:
+    """The snapshot that each tag keeps, by the tag's name, and that each hold keeps, by the name of its file."""
+
+    def __init__(self, by_name: Mapping[str, Snapshot]) -> None:
+        self.by_name = by_name
+
+    @cached_property
+    def own(self) -> tuple[Snapshot, ...]:
+        """The snapshots of lakelog's own tags, and of the holds of tags that are being created."""
+        return tuple(snapshot for name, snapshot in self.by_name.items() if name.startswith(_OWN_PREFIXES))
+
+    @cached_property
+    def of_users(self) -> tuple[Snapshot, ...]:
+        """The snapshots of all other tags, by number."""
+        others = (snapshot for name, snapshot in self.by_name.items() if not name.startswith(_OWN_PREFIXES))
+        return tuple(sorted(others, key=lambda snapshot: snapshot.id))
+
+    @cached_property
+    def ids_of_users(self) -> tuple[int, ...]:
+        """The numbers of these."""
+        return tuple(snapshot.id for snapshot in self.of_users)
+
+    @cached_property
+    def states_of_users(self) -> frozenset[StateFiles]:
+        """The states of these."""
+        return frozenset(map(state_files, self.of_users))
+
+
+_listed: OrderedDict[str, tuple[list[FileEntry], KeptByTags]] = OrderedDict()  # by folder
+_lock = threading.Lock()
+
+
+def kept_by_tags(file_io: FileIO, paths: TablePaths, *, holds_after_millis: int | None = None) -> KeptByTags:
+    """What tags and holds keep. The folder is listed with the time and size of each file, at each call.
 
     Holds that were last changed before `holds_after_millis` are left out. Raises CorruptDataError for a damaged tag.
     """
@@ -45,7 +92,11 @@ def kept_by_tags(file_io: FileIO, paths: TablePaths, *, holds_after_millis: int 
     kept: dict[str, Snapshot] = {}
     for attempt in range(_LISTINGS_MAX):
         holds = _holds(file_io, paths, holds_after_millis)  # before the tags: a hold ends when its tag exists
-        found = {entry.name: snapshots.listed_tag(entry) for entry in _tags(file_io, paths)}
+        entries = file_io.list_entries(paths.tag_dir)
+        if not kept and not holds and (known := _known(paths.tag_dir, entries)) is not None:
+            return known
+        tags = [entry for entry in entries if is_tag_file(entry.name)]
+        found = {entry.name: snapshots.listed_tag(entry) for entry in tags}
         kept |= {name.removeprefix(TAG_PREFIX): tag.snapshot for name, tag in found.items() if tag is not None}
         try:
             for name in holds:
@@ -56,11 +107,26 @@ def kept_by_tags(file_io: FileIO, paths: TablePaths, *, holds_after_millis: int 
         except NotFoundError:
             if attempt + 1 == _LISTINGS_MAX:
                 raise
-    return kept
+    made = KeptByTags(kept)
+    if not holds and all(cached_tag(f"{paths.tag_dir}/{entry.name}", entry) is not None for entry in tags):
+        _keep(paths.tag_dir, entries, made)
+    return made
 
 
-def _tags(file_io: FileIO, paths: TablePaths) -> list[FileEntry]:
-    return [entry for entry in file_io.list_entries(paths.tag_dir) if is_tag_file(entry.name)]
+def _known(folder: str, entries: list[FileEntry]) -> KeptByTags | None:
+    """What was found in a folder by the same listing; None if there was none, or not all of its tags were so old that
+    a later change shows, see `tag_cache`."""
+    with _lock:
+        held = _listed.get(folder)
+    return held[1] if held is not None and held[0] == entries else None
+
+
+def _keep(folder: str, entries: list[FileEntry], made: KeptByTags) -> None:
+    with _lock:
+        _listed[folder] = entries, made
+        _listed.move_to_end(folder)
+        while len(_listed) > _FOLDERS_MAX:
+            _listed.popitem(last=False)
 
 
 def _holds(file_io: FileIO, paths: TablePaths, after_millis: int | None) -> list[str]:

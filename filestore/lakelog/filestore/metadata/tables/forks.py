@@ -7,6 +7,7 @@ neither line's expiry deletes files that the other still needs; other engines kn
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any  # Any: parsed JSON
 
@@ -14,12 +15,16 @@ from lakelog.common.errors import CorruptDataError, NotFoundError
 from lakelog.common.file_names import check_file_name
 from lakelog.common.json_fields import COUNT, LONG, optional, parse_object, string, whole
 from lakelog.common.quoting import cause
-from lakelog.filestore.io.fileio import FileIO
+from lakelog.filestore.io.fileio import FileIO, FileMark, marks_of
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot, is_same_commit
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.schema.paths import TablePaths
 
+_READ_MAX = 20_000
 PROTECTING_PREFIX = "lakelog-fork-"  # of the tags that keep the fork snapshot, in both lines
+
+
+_read: dict[str, tuple[FileMark, Fork]] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +100,28 @@ def is_fork_commit(fork: Fork, snapshot: Snapshot | None, *, protected: Snapshot
 def read_fork(table: TableStore, branch: str) -> Fork | None:
     """Where a branch began; None for branches of other engines. Raises CorruptDataError."""
     return fork_of(table.file_io, TablePaths(table.path, branch), table_name=table.name)
+
+
+def read_forks(table: TableStore, branches: Sequence[str]) -> Iterator[tuple[str, Fork | None]]:
+    """Each branch with where it began, None also for a damaged file.
+
+    A file that this process has read is read again only if its mark is another one, see `marks_of`.
+    """
+    paths = [TablePaths(table.path, branch).fork_file for branch in branches]
+    for branch, path, mark in zip(branches, paths, marks_of(table.file_io, paths), strict=True):
+        held = _read.get(path)
+        if mark is not None and held is not None and held[0] == mark:
+            yield branch, held[1]
+            continue
+        try:
+            fork = read_fork(table, branch)
+        except CorruptDataError:
+            fork = None
+        if mark is not None and fork is not None:
+            if len(_read) >= _READ_MAX:
+                _read.clear()
+            _read[path] = mark, fork
+        yield branch, fork
 
 
 def fork_of(file_io: FileIO, paths: TablePaths, *, table_name: str) -> Fork | None:

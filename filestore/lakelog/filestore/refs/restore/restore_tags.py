@@ -23,7 +23,7 @@ from lakelog.filestore.metadata.snapshots.changelogs import ChangelogManager
 from lakelog.filestore.metadata.snapshots.users import carried_properties
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.refs.tags.tags import drop_tag
-from lakelog.filestore.schema.paths import TAG_PREFIX
+from lakelog.filestore.schema.paths import TAG_PREFIX, is_tag_file
 
 logger = logging.getLogger("lakelog.filestore")
 
@@ -44,7 +44,9 @@ def restored_after(table: TableStore, carried: Mapping[str, str], tag: str, snap
 def release_restore_tags(table: TableStore, *, now_millis: int | None = None) -> list[str]:
     """Delete the tags of restores that no longer protect anything; returns their names. Without such tags it costs one
     listing."""
-    tags = [name for name in table.snapshots.tags() if name.startswith(RESTORE_TAG_PREFIX)]
+    prefix = TAG_PREFIX + RESTORE_TAG_PREFIX
+    names = [name for name in table.file_io.list_names(table.paths.tag_dir) if name.startswith(prefix)]
+    tags = sorted(name.removeprefix(TAG_PREFIX) for name in names if is_tag_file(name))
     if not tags:
         return []
     restored = parse_restored(carried_properties(table.snapshots.latest(), table.snapshots).properties)
