@@ -5,19 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from threading import Lock, Thread
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from lakelog.catalog import Table
 from lakelog.catalog.columns.written_ddl import quoted_name
 from lakelog.spark.failures import error_of
 from lakelog.spark.projection import Projector, refused_row_error
-from lakelog.spark.session import is_connect
 from lakelog.spark.sink.exchange import BLOCKS_TYPE, SORT_PREFIX, TASK_COLUMN, Sender
-from lakelog.spark.sink.task import Loading, TaskMessage, parse_messages
+from lakelog.spark.sink.task import TaskMessage, parse_messages
 from lakelog.spark.worker import MESSAGE_TYPE
 
 logger = logging.getLogger("lakelog.spark")
@@ -89,31 +86,3 @@ def batches_cut_by_rows(session: SparkSession) -> Iterator[None]:
 def run_nothing(rows: DataFrame) -> None:
     """Run the plan without using its result: a stateful query fails when a batch is not run to its end."""
     rows.write.format("noop").mode("overwrite").save()
-
-
-_LOADED: set[str] = set()  # the Spark applications in which `load_beside` has run
-_LOADING = Lock()
-
-
-def load_beside(session: SparkSession, table: Table) -> None:
-    """Let Spark start its Python workers, and these import what they need, while a query starts; once per application.
-
-    Without it, the first tasks of the first batch do it, after the driver has planned them. No batch waits for it, or
-    depends on it: workers that could not be started are started again, and the batch says why they cannot.
-    """
-    if is_connect(session):  # the server is responsible for its workers
-        return
-    with _LOADING:
-        application = session.sparkContext.applicationId
-        if application in _LOADED:
-            return
-        _LOADED.add(application)
-    Thread(target=_load, args=(session, table), name="lakelog-load", daemon=True).start()
-
-
-def _load(session: SparkSession, table: Table) -> None:
-    count = session.sparkContext.defaultParallelism
-    try:
-        session.range(0, count, 1, count).mapInArrow(Loading(table=table.store), MESSAGE_TYPE).collect()
-    except Exception as error:  # noqa: BLE001  # the first batch raises it, if it lasts
-        logger.info("workers could not be started beside the query: %r", error)

@@ -33,7 +33,6 @@ from lakelog.spark.sink.batch_run import BatchRun, SinkState, check_checkpoint, 
 from lakelog.spark.sink.checkpoint_folders import named_folder
 from lakelog.spark.sink.leases import check_no_speculation
 from lakelog.spark.sink.listeners import watch_end
-from lakelog.spark.sink.plan import load_beside
 from lakelog.spark.sink.query import TableQuery
 from lakelog.spark.sink.stages import run_batch
 from lakelog.spark.tables import TableName, log_target, resolve_table
@@ -217,12 +216,11 @@ def start_stream(
     _check_stream(rows, output_mode, available_now=available_now, processing_time=processing_time)
     if checkpoint_location is None and not rows.sparkSession.conf.get(CHECKPOINT_CONF, None):
         raise no_checkpoint()
-    prepare_session(rows.sparkSession)
-    load_beside(rows.sparkSession, sink.table)
     if sink.table.log is not None:
         check_no_speculation(sink.table.store, rows.sparkSession)
         check_no_copy(sink.table.store, recorded_place(sink.table.store))
         await_topic(sink.table.log)
+    prepare_session(rows.sparkSession)
     sink._state.owns_checkpoint = True
     if checkpoint_location is not None and not is_connect(rows.sparkSession):
         check_before_start(named_folder(rows.sparkSession, str(checkpoint_location)), sink.table.store)

@@ -105,18 +105,6 @@ class LoggedWrite:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Loading:
-    """A task that reads and writes nothing: a worker that has run it has imported what the tasks of a table need."""
-
-    table: TableStore
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The body of mapInArrow."""
-        for _ in batches:
-            yield _to_batch(answered(TaskMessage))
-
-
 def rows_of_task(
     batches: Iterable[pa.RecordBatch], table: TableStore, context: TaskContext
 ) -> Iterator[pa.RecordBatch]:
