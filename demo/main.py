@@ -152,7 +152,13 @@ def _report(console: Console, catalog: Catalog, stream: ChangeStream, played: Pl
     killed = explain_kill(played.steps_before, played.steps_after, bucket_count=BUCKET_COUNT)
     print_snapshots(console, snapshots)
     print_kill(console, killed, played.struck_count)
-    print_figures(console, batches=played.written, files=stream.files, latency=measure_latency(played, snapshots))
+    print_figures(
+        console,
+        batches=played.written,
+        first_of_starts=played.first_of_starts,
+        files=stream.files,
+        latency=measure_latency(played, snapshots),
+    )
     checks = check_everything(catalog, stream, snapshots, killed_batch=killed.identifier)
     print_checks(console, checks)
     return all(check.has_passed for check in checks)

@@ -44,12 +44,16 @@ class KillPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Played:
-    """What happened. `steps_before` and `steps_after` are the writer's before the kill and after it."""
+    """What happened. `steps_before` and `steps_after` are the writer's before the kill and after it.
+
+    `written` are its batches, `first_of_starts` the numbers of those that it finished first after each of its starts.
+    """
 
     steps_before: Sequence[StepTaken]
     steps_after: Sequence[StepTaken]
     struck_count: int
     written: Sequence[MicroBatch]
+    first_of_starts: Sequence[int]
     read: Sequence[MicroBatch]
 
 
@@ -108,12 +112,13 @@ class Play:
         self._look()
 
         before, after = self._steps
-        written = [batch for run in ("writer-1", "writer-2") for batch in read_batches(self.workspace.progress(run))]
+        starts = [read_batches(self.workspace.progress(run)) for run in ("writer-1", "writer-2")]
         return Played(
             steps_before=before.taken,
             steps_after=after.taken,
             struck_count=struck_count,
-            written=written,
+            written=[batch for batches in starts for batch in batches],
+            first_of_starts=[batches[0].identifier for batches in starts if batches],
             read=self._read,
         )
 

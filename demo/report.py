@@ -62,19 +62,34 @@ def print_snapshots(console: Console, snapshots: Sequence[SnapshotLine]) -> None
 
 
 def print_figures(
-    console: Console, *, batches: Sequence[MicroBatch], files: Sequence[ChangeFile], latency: Spread | None
+    console: Console,
+    *,
+    batches: Sequence[MicroBatch],
+    first_of_starts: Sequence[int],
+    files: Sequence[ChangeFile],
+    latency: Spread | None,
 ) -> None:
-    """Print the writer's speed and the time from the log to the reader."""
+    """Print the writer's speed and the time from the log to the reader.
+
+    `first_of_starts` are the batches that Spark runs while it still starts: they are printed apart.
+    """
     console.print("\n[bold]Figures[/] (two Spark jobs and a broker share this machine)")
     changes = sum(files[batch.identifier].change_count for batch in batches)
     rows = sum(files[batch.identifier].row_count for batch in batches)
     seconds = sum(batch.seconds for batch in batches)
-    times = Spread.of(batch.seconds for batch in batches)
-    if times is not None:
+    times = Spread.of(batch.seconds for batch in batches if batch.identifier not in first_of_starts)
+    if batches:
         console.print(
             f"  writer           {changes / seconds:,.0f} changes/s, {rows / seconds:,.0f} rows/s (old rows too)"
         )
+    if times is not None:
         console.print(f"  micro-batch      median {times.median:.2f} s, max {times.max:.2f} s, of {times.count}")
+    for batch in batches:
+        if batch.identifier in first_of_starts:
+            console.print(
+                f"  after a start    {batch.seconds:.2f} s for batch {batch.identifier}: Spark loads its classes, "
+                "and starts its Python workers"
+            )
     if latency is None:
         console.print("  log to reader    too few batches came fresh from the log")
     else:

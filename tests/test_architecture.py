@@ -176,8 +176,9 @@ def names_of_face(package: str) -> set[str]:
 
 
 def used_of(part: str) -> set[tuple[str, str]]:
-    """The modules of a part that others import from, each with the name."""
-    names = (name for importer, path in modules() if importer != part for name in imports(path))
+    """The modules of a part that others import from, in modules and in stubs of faces, each with the name."""
+    faces = [(path.relative_to(ROOT).parts[2], path) for path in stubs()]
+    names = (name for importer, path in [*modules(), *faces] if importer != part for name in imports(path))
     parts = (name.rpartition(".") for name in names if name.startswith(f"lakelog.{part}."))
     return {(module, name) for module, _, name in parts}
 

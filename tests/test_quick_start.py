@@ -1,4 +1,4 @@
-"""What an import and a start of the command line leave unloaded: names of modules, no times.
+"""What an import, a start of the command line and a look-up leave unloaded: names of modules, no times.
 
 pandas alone takes 0.4 s of processor time, polars 0.15 s, pyarrow.compute 0.1 s; see CONTRIBUTING.md.
 """
@@ -35,6 +35,9 @@ HEAVY = {
     "typer",
     "uvicorn",
 }
+
+
+START = "import sys; from lakelog.cli.main import main\ntry: main(sys.argv[1:])\nexcept SystemExit: pass"
 
 
 def loaded(program: str, *arguments: str) -> set[str]:
@@ -80,6 +83,29 @@ def test_sparks_workers_read_files_without_pandas_and_kafka(table: Table) -> Non
 
 @pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["table", "--help"], ["no-such-command"]])
 def test_the_command_line_starts_without_heavy_modules(arguments: list[str]) -> None:
-    start = "import sys; from lakelog.cli.main import main\ntry: main(sys.argv[1:])\nexcept SystemExit: pass"
-    found = loaded(start, *arguments)
+    found = loaded(START, *arguments)
     assert found & (HEAVY - {"rich", "typer"} | {"numpy", "pyarrow", "lakelog.catalog", "lakelog.filestore"}) == set()
+
+
+def test_a_command_loads_no_other_command() -> None:
+    commands = {"lakelog.cli.logs.broker", "lakelog.cli.logs.ingest", "lakelog.cli.lineage.lineage", "lakelog.cli.sql"}
+    assert commands <= loaded(START, "--help")
+    assert loaded(START, "table", "--help") & commands == set()
+
+
+def test_a_look_up_from_the_shell_loads_only_what_queries_need(tmp_path: Path) -> None:
+    """Of more rows than are kept without a look at their bytes, in a table whose files DuckDB does not read itself."""
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False)])
+    made = Catalog(tmp_path).create_table("db.t", schema=schema, primary_keys=["id"])
+    made.write(pa.table({"id": pa.array(range(100_000))}, schema=schema))
+    found = loaded(START, "sql", "-w", str(tmp_path), "--csv", "-e", "SELECT id FROM db.t WHERE id = 77")
+    assert {"duckdb", "sqlglot", "polars"} <= found
+    assert found & {"asyncio", "confluent_kafka", "fsspec", "pandas", "pyarrow.dataset", "pyspark", "rich"} == set()
+    unneeded = (
+        "lakelog.sql.statements.",
+        "lakelog.sql.fields.",
+        "lakelog.lineage.columns",
+        "lakelog.catalog.procedures",
+    )
+    assert [name for name in found if name.startswith(unneeded)] == []
+    assert found & {"lakelog.filestore.write.write", "lakelog.cli.tables.table"} == set()

@@ -133,7 +133,8 @@ def names_of(commands: list[CommandInfo], groups: list[TyperInfo], before: str =
 
 
 def test_every_command_is_run_over_the_hostile_table() -> None:
-    assert sorted(names_of(main.app.registered_commands, main.app.registered_groups)) == sorted(COMMANDS)
+    app = main.make_app()
+    assert sorted(names_of(app.registered_commands, app.registered_groups)) == sorted(COMMANDS)
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ from tests.cli.conftest import Run
 
 COMMANDS: list[CommandInfo] = [
     command
-    for app in (main.app, table.app, database.app, log.app, lineage.app, broker.app, ingest.letters)
+    for app in (main.make_app(), table.app, database.app, log.app, lineage.app, broker.app, ingest.letters)
     for command in app.registered_commands
 ]
 HELP_MAX = 55  # characters beside the longest name of a command in 80 columns

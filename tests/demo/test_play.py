@@ -47,6 +47,7 @@ def test_the_writer_is_killed_in_its_batch_and_comes_back(workspace: Workspace) 
     assert killed.driver_step is None
     assert played.struck_count >= 1
     assert [batch.identifier for batch in played.written] == [0, 1, 2, 3]
+    assert list(played.first_of_starts) == [0, demo_jobs.KILLED_BATCH]
     assert len(played.read) == 1
 
 

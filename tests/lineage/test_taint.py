@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from lakelog.catalog import Catalog, Table
-from lakelog.cli.main import app
+from lakelog.cli.main import make_app
 from lakelog.common.errors import NotFoundError
 from lakelog.lineage import Tainted, tainted
 from lakelog.lineage.records.record import ReadMode
@@ -69,7 +69,7 @@ def test_the_commands_run_and_leave_no_tainted_rows(catalog: Catalog) -> None:
     for command in tainted(catalog, "db.s", 2).commands:
         name, *arguments = shlex.split(command)
         assert name == "lakelog"
-        result = CliRunner().invoke(app, arguments)
+        result = CliRunner().invoke(make_app(), arguments)
         assert result.exit_code == 0, result.output
 
     assert [table.to_arrow()["id"].to_pylist() for table in (source, middle, last)] == [[0], [0], [0]]
@@ -132,7 +132,7 @@ def test_a_branch_is_brought_back_too(catalog: Catalog) -> None:
 
     found = tainted(catalog, "db.s", 2)
     (command,) = [one for one in found.commands if "trial" in one]
-    result = CliRunner().invoke(app, shlex.split(command)[1:])
+    result = CliRunner().invoke(make_app(), shlex.split(command)[1:])
 
     assert result.exit_code == 0, result.output
     assert middle.branch("trial").to_arrow()["id"].to_pylist() == [0]

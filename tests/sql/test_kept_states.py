@@ -74,6 +74,7 @@ def test_many_rows_are_brought_into_memory_when_they_are_read_again(
     catalog: Catalog, table: Table, made: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kept, "_AT_ONCE_ROWS_MAX", 1)
+    monkeypatch.setattr(kept, "_AT_ONCE_BYTES_MAX", 1)
     connection = connect(catalog)
     assert counts(connection) == [(99, 4, 99)]
     assert not made

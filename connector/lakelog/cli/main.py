@@ -1,36 +1,21 @@
-"""The root of the command line: its groups of commands, and its errors."""
+"""The root of the command line: its groups of commands, and its errors.
+
+A command line that begins with the name of a command loads that command alone: typer makes an object for each argument
+of each command that it knows.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated
 
 import typer
 
-from lakelog.cli import options
-from lakelog.cli import sql as sql_command
 from lakelog.cli.console.door import foreign_lines, print_lines, write_error, write_trace, write_wrong_arguments
 from lakelog.cli.console.helps import unwrap_helps
 from lakelog.cli.console.output import Asked, show_error
-from lakelog.cli.lineage import lineage
-from lakelog.cli.logs import broker, ingest, log, statement
-from lakelog.cli.logs import doctor as doctor_command
-from lakelog.cli.tables import database, table
 from lakelog.common.errors import LakelogError
-
-app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
-app.add_typer(table.app, name="table", help="Tables, without Spark.")
-app.add_typer(database.app, name="database", help="Databases, without Spark.")
-app.add_typer(log.app, name="log", help="Logs of tables: see, verify, check, repair, add, renew and remove.")
-app.add_typer(lineage.app, name="lineage", help="What tables were made from, and into.")
-app.add_typer(statement.app, name="statement", help="Unfinished batch statements of tables with a log.")
-app.add_typer(broker.app, name="broker", help="The embedded Kafka broker of a folder.")
-app.command(name="ingest")(ingest.ingest)
-app.add_typer(ingest.letters, name="dead-letter", help="Records that an ingest could not take.")
-app.command(name="sql")(sql_command.sql)
-app.command(name="options")(options.show_options)
-app.command(name="doctor")(doctor_command.doctor)
 
 
 def _show_version(is_asked: bool) -> None:
@@ -41,7 +26,6 @@ def _show_version(is_asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def root(
     version: Annotated[  # its callback prints it
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
@@ -53,14 +37,105 @@ def root(
     """
 
 
-unwrap_helps(app)
+def _add_table(app: typer.Typer) -> None:
+    from lakelog.cli.tables import table
+
+    app.add_typer(table.app, name="table", help="Tables, without Spark.")
+
+
+def _add_database(app: typer.Typer) -> None:
+    from lakelog.cli.tables import database
+
+    app.add_typer(database.app, name="database", help="Databases, without Spark.")
+
+
+def _add_log(app: typer.Typer) -> None:
+    from lakelog.cli.logs import log
+
+    app.add_typer(log.app, name="log", help="Logs of tables: see, verify, check, repair, add, renew and remove.")
+
+
+def _add_lineage(app: typer.Typer) -> None:
+    from lakelog.cli.lineage import lineage
+
+    app.add_typer(lineage.app, name="lineage", help="What tables were made from, and into.")
+
+
+def _add_statement(app: typer.Typer) -> None:
+    from lakelog.cli.logs import statement
+
+    app.add_typer(statement.app, name="statement", help="Unfinished batch statements of tables with a log.")
+
+
+def _add_broker(app: typer.Typer) -> None:
+    from lakelog.cli.logs import broker
+
+    app.add_typer(broker.app, name="broker", help="The embedded Kafka broker of a folder.")
+
+
+def _add_ingest(app: typer.Typer) -> None:
+    from lakelog.cli.logs.ingest import ingest
+
+    app.command(name="ingest")(ingest)
+
+
+def _add_dead_letter(app: typer.Typer) -> None:
+    from lakelog.cli.logs.ingest import letters
+
+    app.add_typer(letters, name="dead-letter", help="Records that an ingest could not take.")
+
+
+def _add_sql(app: typer.Typer) -> None:
+    from lakelog.cli.sql import sql
+
+    app.command(name="sql")(sql)
+
+
+def _add_options(app: typer.Typer) -> None:
+    from lakelog.cli.options import show_options
+
+    app.command(name="options")(show_options)
+
+
+def _add_doctor(app: typer.Typer) -> None:
+    from lakelog.cli.logs.doctor import doctor
+
+    app.command(name="doctor")(doctor)
+
+
+_COMMANDS: Mapping[str, Callable[[typer.Typer], None]] = {
+    "table": _add_table,
+    "database": _add_database,
+    "log": _add_log,
+    "lineage": _add_lineage,
+    "statement": _add_statement,
+    "broker": _add_broker,
+    "ingest": _add_ingest,
+    "dead-letter": _add_dead_letter,
+    "sql": _add_sql,
+    "options": _add_options,
+    "doctor": _add_doctor,
+}
+
+
+def make_app(name: str | None = None) -> typer.Typer:
+    """The command line with the command `name` alone, or with all if there is none of this name."""
+    app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
+    app.callback()(root)
+    for command, add in _COMMANDS.items():
+        if name == command or name not in _COMMANDS:
+            add(app)
+    unwrap_helps(app)
+    return app
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line. A lakelog error is a message and exit code 1; any other is a bug, with its traceback."""
     asked = Asked()
+    given = sys.argv[1:] if arguments is None else arguments
     with foreign_lines():
         try:
+            app = make_app(given[0] if given else None)
             sys.exit(app(arguments, prog_name="lakelog", obj=asked, standalone_mode=False) or 0)
         except typer.Abort:
             write_error("Aborted.")

@@ -1,10 +1,13 @@
-"""Statements of SQL without Spark: one connection with its catalogs, its current database and its views."""
+"""Statements of SQL without Spark: one connection with its catalogs, its current database and its views.
+
+What a statement needs is imported when one of its kind is run: a query from the shell must not wait for all others.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any  # Any: Spark is an extra
+from typing import TYPE_CHECKING, Any, TypeAlias  # Any: Spark is an extra
 
 import pyarrow as pa
 from sqlglot import exp
@@ -13,14 +16,12 @@ from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.quoting import shown
 from lakelog.sql.language.names import SqlNames
 from lakelog.sql.language.parsing import bound, parsed
-from lakelog.sql.queries.selects import run_query
-from lakelog.sql.statements import calls, definitions, describing, inserting, row_statements
-from lakelog.sql.statements.texts import run_text
 
 if TYPE_CHECKING:
     from lakelog.catalog import Catalog
 
 DEFAULT_NAME = "lake"
+_READ_AS_TEXT = re.compile(r"\s*(?:SET|RESET|DESC)", re.IGNORECASE)  # by `lakelog.sql.statements.texts`
 _EMPTY = pa.table({})
 _WORDS = """
 ALTER AND AS BETWEEN BY CALL CREATE DATABASE DELETE DESCRIBE DISTINCT DROP FROM GROUP HAVING IN INSERT INTO IS JOIN LEFT
@@ -57,9 +58,12 @@ class SqlConnection:
         """
         if engine is not None:
             return self._in_spark(engine, text, parameters)
-        found = run_text(self._names, text)
-        if found is not None:
-            return found
+        if _READ_AS_TEXT.match(text):
+            from lakelog.sql.statements.texts import run_text
+
+            found = run_text(self._names, text)
+            if found is not None:
+                return found
         statements = parsed(text)
         if len(statements) != 1:
             raise InvalidRequestError(f"{shown(text)} has {len(statements)} statements: give one")
@@ -87,18 +91,18 @@ class SqlConnection:
 
     def _in_spark(self, spark: Any, text: str, parameters: Sequence[object] | Mapping[str, object] | None) -> pa.Table:
         try:
-            from lakelog.spark.attaching import run_in_session  # noqa: PLC0415  # needs the extra
+            from lakelog.spark.attaching import run_in_session  # needs the extra
         except ImportError as error:
             raise InvalidRequestError("engine=spark needs pyspark: pip install 'lakelog[spark]'") from error
         names = self._names
         return run_in_session(spark, names.catalogs, text, parameters, catalog=names.catalog, database=names.database)
 
     def _run(self, statement: exp.Expr, text: str) -> pa.Table:
-        for kind, run in _KINDS.items():
-            if isinstance(statement, kind):
-                found = run(self._names, statement)
-                return _EMPTY if found is None else found
-        raise UnsupportedError(f"{shown(text)}: there is no such statement here")
+        run = _function_for(statement)
+        if run is None:
+            raise UnsupportedError(f"{shown(text)}: there is no such statement here")
+        found = run(self._names, statement)
+        return _EMPTY if found is None else found
 
 
 def connect(
@@ -114,20 +118,58 @@ def connect(
     return SqlConnection({name: catalog, **others}, name)
 
 
-_KINDS: Mapping[type[exp.Expr], Callable[[SqlNames, exp.Expr], pa.Table | None]] = {
-    exp.Query: run_query,
-    exp.Values: run_query,
-    exp.Insert: inserting.insert,
-    exp.Delete: row_statements.delete,
-    exp.Update: row_statements.change_rows,
-    exp.Merge: row_statements.change_rows,
-    exp.TruncateTable: row_statements.truncate,
-    exp.Create: definitions.create,
-    exp.Drop: definitions.drop,
-    exp.Alter: definitions.alter,
-    exp.Comment: definitions.comment,
-    exp.Use: definitions.use,
-    exp.Describe: describing.describe,
-    exp.Refresh: lambda _, __: None,  # nothing is held between statements
-    exp.Command: calls.run_command,
-}
+_Run: TypeAlias = Callable[[SqlNames, exp.Expr], "pa.Table | None"]
+
+
+def _function_for(statement: exp.Expr) -> _Run | None:
+    """The function that runs statements of this kind; None if there is none."""
+    match statement:
+        case exp.Query() | exp.Values():
+            from lakelog.sql.queries.selects import run_query
+
+            return run_query
+        case exp.Insert():
+            from lakelog.sql.statements.inserting import insert
+
+            return insert
+        case exp.Delete() | exp.Update() | exp.Merge() | exp.TruncateTable():
+            return _of_rows(statement)
+        case exp.Create() | exp.Drop() | exp.Alter() | exp.Comment() | exp.Use():
+            return _of_definitions(statement)
+        case exp.Describe():
+            from lakelog.sql.statements.describing import describe
+
+            return describe
+        case exp.Refresh():
+            return lambda _, __: None  # nothing is held between statements
+        case exp.Command():
+            from lakelog.sql.statements.calls import run_command
+
+            return run_command
+    return None
+
+
+def _of_rows(statement: exp.Expr) -> _Run:
+    from lakelog.sql.statements.row_statements import change_rows, delete, truncate
+
+    match statement:
+        case exp.Delete():
+            return delete
+        case exp.TruncateTable():
+            return truncate
+    return change_rows
+
+
+def _of_definitions(statement: exp.Expr) -> _Run:
+    from lakelog.sql.statements import definitions
+
+    match statement:
+        case exp.Create():
+            return definitions.create
+        case exp.Drop():
+            return definitions.drop
+        case exp.Alter():
+            return definitions.alter
+        case exp.Comment():
+            return definitions.comment
+    return definitions.use

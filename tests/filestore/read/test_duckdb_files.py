@@ -16,7 +16,7 @@ from lakelog.filestore.alter.schema_changes import AddColumn
 from lakelog.filestore.formats.blocks.checked import BLOCK_BYTES
 from lakelog.filestore.formats.blocks.shared_input import SharedFile
 from lakelog.filestore.io.fileio import FileIO
-from lakelog.filestore.read.duckdb import own_files
+from lakelog.filestore.read.duckdb import file_system, own_files, served_files
 from lakelog.filestore.read.duckdb import relation as duckdb_relation
 from lakelog.filestore.read.duckdb.own_files import OwnFiles
 from lakelog.filestore.read.scan import plan_splits
@@ -250,12 +250,12 @@ def test_files_are_known_as_long_as_something_reads_them(tmp_path: Path) -> None
         gc.collect()
         assert connection.sql("SELECT count(*) FROM lake").fetchall() == [(ROWS,)]
     gc.collect()
-    assert not own_files._KNOWN
+    assert not served_files.SERVED
 
 
 def test_a_file_of_no_relation_is_an_error_that_says_what_to_do() -> None:
     with pytest.raises(NotFoundError, match="make the relation again"):
-        own_files._FILES.open("lakelog://none/0")
+        file_system._FILES.open("lakelog://none/0")
 
 
 def test_a_damaged_file_is_named_by_duckdb(tmp_path: Path) -> None:

@@ -23,11 +23,6 @@ _STORED, _IS_STORED = "__lakelog_stored_", "__lakelog_is_stored"
 _TEXT = (TypeRoot.CHAR, TypeRoot.VARCHAR)
 
 
-def char_lengths(fields: Sequence[DataField]) -> dict[str, int]:
-    """The lengths of the CHAR columns, by their names."""
-    return {one.name: one.type.length or 0 for one in fields if one.type.root is TypeRoot.CHAR}
-
-
 def stored_text(values: Values, kind: DataType) -> Values:
     """Strings as a column of this type stores them; values of other types as they are."""
     length = kind.length_max

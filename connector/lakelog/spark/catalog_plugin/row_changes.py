@@ -18,7 +18,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as spark
 
-from lakelog.catalog.columns.text_lengths import char_lengths, stored_rows
+from lakelog.catalog.columns.char_fields import char_lengths
+from lakelog.catalog.columns.text_lengths import stored_rows
 from lakelog.catalog.columns.written_ddl import quoted_name
 from lakelog.catalog.tables.row_actions import (
     ACTION,

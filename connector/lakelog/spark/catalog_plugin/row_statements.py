@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any  # Any: py4j gives Java objects without ty
 from pyspark.sql import DataFrame
 
 from lakelog.catalog import Catalog, Table
-from lakelog.catalog.columns.text_lengths import char_lengths
+from lakelog.catalog.columns.char_fields import char_lengths
 from lakelog.catalog.columns.written_ddl import quoted_name
 from lakelog.catalog.logs.statements import run_statement
 from lakelog.catalog.tables.row_actions import DELETE, INSERT, UPDATE, named_values

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from lakelog.filestore.metadata.snapshots import Snapshot
 
 _AT_ONCE_ROWS_MAX = 65_536  # rows that are kept when a state is first read: filters that are pushed into it win less
+# Bytes of files that are kept at once as well: importing what a pushed filter needs, `pyarrow.dataset` and with it
+# pandas, takes longer than reading them.
+_AT_ONCE_BYTES_MAX = 4 << 20
 _ROWS_MAX = 1 << 20  # of a state
 _BYTES_MAX = 64 << 20  # of the files of a state
 _KEPT_BYTES_MAX = 128 << 20  # of the files of all states
@@ -31,6 +34,12 @@ class _State:
     rows: KeptRows | None
     name: str
     is_made: bool = False
+
+    @property
+    def rows_are_few(self) -> bool:
+        """Whether the rows are kept when the state is first read."""
+        rows = self.rows
+        return rows is not None and (rows.row_count <= _AT_ONCE_ROWS_MAX or rows.size_bytes <= _AT_ONCE_BYTES_MAX)
 
     @property
     def size_bytes(self) -> int:
@@ -76,7 +85,7 @@ class KeptEngine:
             self._make_room()
             return None
         if not state.is_made:
-            if is_first and state.rows.row_count > _AT_ONCE_ROWS_MAX:
+            if is_first and not state.rows_are_few:
                 return None
             state.rows.create(self._engine, state.name)
             state.is_made = True

@@ -11,23 +11,15 @@ from typing import TYPE_CHECKING, Any  # Any: duckdb is an optional extra withou
 import pyarrow as pa
 from sqlglot import exp
 
-from lakelog.catalog.columns.text_lengths import char_lengths
-from lakelog.catalog.tables.row_actions import stored_member
+from lakelog.catalog.columns.char_fields import char_lengths
 from lakelog.common.errors import InvalidRequestError, LakelogError
 from lakelog.common.quoting import quoted, shown
-from lakelog.filestore.options import LINEAGE_CAPTURE
-from lakelog.filestore.read import snapshot_relation
 from lakelog.filestore.refs import SnapshotChoice
-from lakelog.filestore.write import is_by_place
-from lakelog.lineage.columns.field_store import with_fields
-from lakelog.lineage.columns.plans.plan_fields import PlanFields
-from lakelog.lineage.records.declared import with_lineage
-from lakelog.lineage.records.record import BatchLineage, ReadMode, TableSource
+from lakelog.lineage.records.record import ReadMode, TableSource
 from lakelog.lineage.records.sources import source_of_table, version_of
 from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.language.names import FoundName, SqlNames
 from lakelog.sql.language.parsing import literal_of
-from lakelog.sql.queries.changes import changes_of
 from lakelog.sql.queries.char_columns import pad_comparisons, padded
 from lakelog.sql.queries.duckdb_words import as_duckdb
 from lakelog.sql.queries.engine import told, typed
@@ -37,7 +29,6 @@ from lakelog.sql.queries.table_words import around, is_changed, is_of_query, rep
 from lakelog.warehouse.system_names import names_system_table
 
 if TYPE_CHECKING:
-    from lakelog.catalog import Table
     from lakelog.filestore import FileStoreTable
     from lakelog.filestore.metadata.snapshots import Snapshot
 
@@ -132,14 +123,6 @@ class QueryTables:
         finally:
             running.remove(self.connection)
 
-    def recording(self, table: Table, fields: PlanFields, *, without: FoundName | None = None) -> Table:
-        """A handle whose commit records the tables that were read, but for `without`, and the lineage of fields."""
-        if not LINEAGE_CAPTURE.of(table.schema.options):
-            return table
-        kept = tuple(source for name, source in self.sources.items() if name != str(without))
-        found = with_fields(BatchLineage(sources=kept), table.store, fields, is_approximate=True)
-        return with_lineage(table, found)
-
     def prepared(self, query: exp.Expr) -> exp.Expr:
         """A copy of a query that names registered relations in place of tables."""
         made = exp.Paren(this=query.copy())  # a query may be a table itself
@@ -219,6 +202,8 @@ class QueryTables:
         choice = self._choice(clauses, options)
         changes = None if clauses is None else clauses.args.get("changes")
         if changes is not None:
+            from lakelog.sql.queries.changes import changes_of
+
             return self._register_rows(name, changes_of(found, changes, options))
         check_known(found, options)
         if names_system_table(found.full, in_warehouse=True):
@@ -239,6 +224,9 @@ class QueryTables:
 
     def _register_changed(self, name: str, found: FoundName) -> pa.Schema:
         """Register the rows that a statement changes, see `as_changed`; returns the columns."""
+        from lakelog.catalog.tables.row_actions import stored_member
+        from lakelog.filestore.write import is_by_place
+
         files = found.table.store
         files = files.placed if is_by_place(files) else files
         snapshot = self.newest[str(found)] = self.bases[str(found)] if str(found) in self.bases else files.snapshot()
@@ -287,6 +275,8 @@ class QueryTables:
         """Register the rows of a table at a snapshot, that of `choice`."""
         view = kept_engine(self.names).view_of(files, snapshot)
         if view is None:
+            from lakelog.filestore.read import snapshot_relation
+
             self.connection.register(name, snapshot_relation(self.connection, files, snapshot))
         else:
             self._view(name, "*", view)

@@ -20,6 +20,7 @@ from lakelog.filestore.options import parse_names
 from lakelog.sql.language.dialect import LakelogDialect, WatermarkClause
 from lakelog.sql.language.names import FoundName, SqlNames, check_database
 from lakelog.sql.queries.reading import QueryTables
+from lakelog.sql.queries.recording import recording
 from lakelog.sql.statements.flink_columns import flink_options, is_computed
 from lakelog.sql.statements.inserting import check_still
 from lakelog.sql.statements.written_fields import fields_of_query
@@ -83,7 +84,7 @@ def _create_with_rows(names: SqlNames, found: FoundName, query: exp.Expr, words:
     staged = stage_table(found.catalog, found.full, schema=rows.schema, **words)
     try:
         with tables.own_errors():
-            tables.recording(staged.table, fields_of_query(names, query)).write(rows)
+            recording(tables, staged.table, fields_of_query(names, query)).write(rows)
     except BaseException:
         staged.discard()
         raise
@@ -95,7 +96,7 @@ def _replace_rows(names: SqlNames, found: FoundName, query: exp.Expr, words: Tab
     tables = QueryTables(names=names, bases={str(found): base})
     rows = tables.stream(query)
     made = replaced_table(found.catalog, found.full, schema=rows.schema, **words)
-    table = tables.recording(made, fields_of_query(names, query))
+    table = recording(tables, made, fields_of_query(names, query))
     check_still(table, base, f"REPLACE TABLE {found}")
     with tables.own_errors():
         table.write(rows, mode="overwrite")

@@ -14,6 +14,7 @@ from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.language.names import FoundName, SqlNames, check_arguments
 from lakelog.sql.queries.read_options import options_of
 from lakelog.sql.queries.reading import QueryTables
+from lakelog.sql.queries.recording import recording
 from lakelog.sql.queries.selects import query_with
 from lakelog.sql.statements.default_values import fill_defaults
 from lakelog.sql.statements.fitting import fitted
@@ -99,7 +100,7 @@ def insert(names: SqlNames, statement: exp.Expr) -> None:
         noted=tables.noted,
     )
     fields = fields_of_query(names, given.query, columns=given.columns, by_name=given.by_name)
-    table = tables.recording(given.table, fields)
+    table = recording(tables, given.table, fields)
     if given.where is None:
         with tables.own_errors():
             table.write(rows, change_tracking=given.change_tracking)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from lakelog.catalog.columns.text_lengths import char_lengths
+from lakelog.catalog.columns.char_fields import char_lengths
 from lakelog.catalog.tables.row_actions import (
     ACTION,
     DELETE,

@@ -26,6 +26,7 @@ from lakelog.lineage.columns.plans.plan_fields import PlanFields
 from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.language.names import FoundName, SqlNames, check_arguments
 from lakelog.sql.queries.reading import QueryTables
+from lakelog.sql.queries.recording import recording
 from lakelog.sql.queries.selects import query_with
 from lakelog.sql.queries.table_words import as_changed
 from lakelog.sql.statements.default_values import with_defaults
@@ -64,7 +65,7 @@ class RowStatement:
 
     def run(self) -> None:
         """Compute the changes and commit them."""
-        table = self.tables.recording(self.found.table, self.fields, without=self.found)
+        table = recording(self.tables, self.found.table, self.fields, without=self.found)
 
         def compute(base: Snapshot | None) -> StatementChanges:
             tables = QueryTables(names=self.tables.names, bases={**self.tables.newest, str(self.found): base})

@@ -14,20 +14,16 @@ first file without rows, from whose footer it takes its statistics, made queries
 
 from __future__ import annotations
 
-import threading
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import reduce
 from typing import Any  # Any: duckdb and fsspec have no types here
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
 import duckdb
-from fsspec import AbstractFileSystem
 
-from lakelog.common.errors import NotFoundError
 from lakelog.common.quoting import quoted
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.data.data_reader import missing_named, stored_columns, stored_file
@@ -41,15 +37,14 @@ from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.tables.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
 from lakelog.filestore.predicate import Predicate
-from lakelog.filestore.read.arrow_dataset import LakelogDataset
 from lakelog.filestore.read.duckdb.oldest_runs import base_files, has_bases, young_files
+from lakelog.filestore.read.duckdb.served_files import PROTOCOL, SERVED
 from lakelog.filestore.read.planned_read import PlannedRead
 from lakelog.filestore.read.scan import DataSplit
 from lakelog.filestore.schema.evolution import FieldMapping
 from lakelog.filestore.schema.row_places import has_places
 from lakelog.filestore.schema.schema_rules import KEY_PREFIX
 
-_PROTOCOL = "lakelog"
 # A query opens all files that DuckDB reads itself, whatever its filter is, and takes milliseconds for the footer of a
 # million rows. Through Arrow, files are pruned by the manifests, and footers are cached.
 _FILES_MAX = 64
@@ -57,7 +52,6 @@ _ROWS_MAX = 64 << 20  # of all files
 _ROWS_MIN = 65_536  # of a file: a smaller one takes longer to open than its rows take through Arrow
 _PLANNED_FILES_MAX = 1_000  # live files; a plan of more would make `to_duckdb` slow
 _MILLIS_DIGITS = 3
-_WRITTEN = datetime(1970, 1, 1, tzinfo=UTC)  # a file has its own name for each read, so it never changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +81,7 @@ class OwnFiles:
         self._others = self._without(read.splits)
         self._open: WeakValueDictionary[int, VerifiedBlocks] = WeakValueDictionary()
         self._name = uuid4().hex
-        _KNOWN[self._name] = self
+        SERVED[self._name] = self
 
     def relation(self, connection: Any, others: Any) -> Any:
         """The rows of the read as a relation of DuckDB; `others` is the relation of those that are not in the files.
@@ -99,6 +93,8 @@ class OwnFiles:
             return others.query("held", texts.alone)
         parts = [others, *(connection.sql(text) for text in (texts.alone,) if text is not None)]
         if texts.based is not None:
+            from lakelog.filestore.read.arrow_dataset import LakelogDataset
+
             young = duckdb.from_arrow(LakelogDataset(self.key_fields, self.young_keys), connection=connection)
             condition = " AND ".join(
                 f"base.{quoted(field.name)} = young.{quoted(field.name)}" for field in self.key_fields
@@ -109,9 +105,9 @@ class OwnFiles:
 
     def scans(self, connection: Any) -> Scans:
         """Queries of the files. Raises what DuckDB raises."""
-        with _REGISTERING:
-            if not connection.filesystem_is_registered(_PROTOCOL):
-                connection.register_filesystem(_FILES)
+        from lakelog.filestore.read.duckdb.file_system import register
+
+        register(connection)
         parts: dict[bool, list[int]] = {False: [], True: []}
         for number, (bucket, file) in enumerate(self.store):
             parts[(bucket, file.file_name) in self._based].append(number)
@@ -132,7 +128,7 @@ class OwnFiles:
 
     def _scan(self, numbers: Sequence[int]) -> str:
         names = ", ".join(quoted(field.name) for field in self._read.fields)
-        urls = ", ".join(f"'{_PROTOCOL}://{self._name}/{number}'" for number in numbers)
+        urls = ", ".join(f"'{PROTOCOL}://{self._name}/{number}'" for number in numbers)
         # Bounds of columns leave NaN out.
         return f"SELECT {names} FROM read_parquet([{urls}], can_have_nan = true, hive_partitioning = false)"
 
@@ -187,9 +183,6 @@ class OwnFiles:
 
     def _has(self, split: DataSplit, file: DataFileMeta) -> bool:
         return split.branch is None and (split.bucket_id, file.file_name) in self._keys
-
-
-_KNOWN: WeakValueDictionary[str, OwnFiles] = WeakValueDictionary()
 
 
 def may_have_own_files(table: TableStore, snapshot: Snapshot, fields: Sequence[DataField]) -> bool:
@@ -260,40 +253,3 @@ class _Layouts:
             is_read = is_read and FieldMapping.of(self._fields, stored).is_plain
             self._known[file.schema_id] = stored if is_read else None
         return self._known[file.schema_id]
-
-
-class _VerifiedFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
-    """The files of all `OwnFiles`, as DuckDB asks for them."""
-
-    protocol = _PROTOCOL
-    cachable = False
-
-    def open(self, path: str, *_: object, **__: object) -> SharedFile:
-        """Open a file to read."""
-        own, number = _found(path)
-        return own.opened(number)
-
-    def info(self, path: str, **_: object) -> dict[str, object]:
-        """What is known about a file."""
-        own, number = _found(path)
-        return {"name": path, "size": own.size(number), "type": "file"}
-
-    def glob(self, path: str, *_: object, **__: object) -> list[str]:
-        """The path itself: it has no wildcards."""
-        return [path]
-
-    def modified(self, path: str) -> datetime:  # noqa: ARG002  # fsspec's
-        """The same for each file."""
-        return _WRITTEN
-
-
-def _found(path: str) -> tuple[OwnFiles, int]:
-    name, _, number = path.removeprefix(f"{_PROTOCOL}://").partition("/")
-    own = _KNOWN.get(name)
-    if own is None:
-        raise NotFoundError(f"{path} is a file of a relation of `to_duckdb` that is deleted; make the relation again")
-    return own, int(number)
-
-
-_FILES = _VerifiedFiles()
-_REGISTERING = threading.Lock()

@@ -14,12 +14,12 @@ from lakelog.common.types import DataField
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.predicate import Predicate
-from lakelog.filestore.read.arrow_dataset import LakelogDataset
 from lakelog.filestore.read.planned_read import PlannedRead
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
 
+    from lakelog.filestore.read.arrow_dataset import LakelogDataset
     from lakelog.filestore.read.duckdb.own_files import OwnFiles
 
 _Planned = Callable[[Sequence[str], Predicate | None], PlannedRead]
@@ -47,6 +47,8 @@ def relation_of(
             others = duckdb.from_arrow(_others(own, planned, fields), connection=connection)
             found: DuckDBPyRelation = own.relation(connection, others)
             return found
+    from lakelog.filestore.read.arrow_dataset import LakelogDataset
+
     return duckdb.from_arrow(LakelogDataset(fields, planned), connection=connection)
 
 
@@ -54,6 +56,7 @@ def _others(own: OwnFiles, planned: _Planned, fields: Sequence[DataField]) -> La
     """The part that DuckDB does not read itself; it holds `own`, so that the files of `own` stay known."""
     if own.are_all:
         return _NoRows(own, fields)
+    from lakelog.filestore.read.arrow_dataset import LakelogDataset
 
     def others(names: Sequence[str], also: Predicate | None) -> PlannedRead:
         return own.others(planned(names, also))
@@ -81,7 +84,7 @@ def own_files_of(
     """The files that DuckDB may read itself; None without the library by which it uses Python file systems."""
     if find_spec("fsspec") is None:
         return None
-    from lakelog.filestore.read.duckdb.own_files import may_have_own_files, own_files  # noqa: PLC0415
+    from lakelog.filestore.read.duckdb.own_files import may_have_own_files, own_files
 
     if not may_have_own_files(table, snapshot, fields):
         return None

@@ -1,0 +1,36 @@
+"""What users and other parts import of `lakelog.catalog`."""
+
+from lakelog.catalog.catalog import Catalog as Catalog
+from lakelog.catalog.catalog import open_table as open_table
+from lakelog.catalog.verbs.table import Table as Table
+from lakelog.catalog.verbs.table_merge import TableMerge as TableMerge
+from lakelog.common.errors import ConflictError as ConflictError
+from lakelog.common.errors import CorruptDataError as CorruptDataError
+from lakelog.common.errors import FencedError as FencedError
+from lakelog.common.errors import InvalidRequestError as InvalidRequestError
+from lakelog.common.errors import LakelogError as LakelogError
+from lakelog.common.errors import NotFoundError as NotFoundError
+from lakelog.common.errors import OptionError as OptionError
+from lakelog.common.errors import StalledError as StalledError
+from lakelog.common.errors import TransactionTimeoutError as TransactionTimeoutError
+from lakelog.common.errors import UnavailableError as UnavailableError
+from lakelog.common.errors import UnknownOutcomeError as UnknownOutcomeError
+from lakelog.common.errors import UnsupportedError as UnsupportedError
+from lakelog.filestore.alter import AddColumn as AddColumn
+from lakelog.filestore.alter import DropColumn as DropColumn
+from lakelog.filestore.alter import Place as Place
+from lakelog.filestore.alter import Position as Position
+from lakelog.filestore.alter import RemoveOption as RemoveOption
+from lakelog.filestore.alter import RenameColumn as RenameColumn
+from lakelog.filestore.alter import SchemaChange as SchemaChange
+from lakelog.filestore.alter import SetComment as SetComment
+from lakelog.filestore.alter import SetDefault as SetDefault
+from lakelog.filestore.alter import SetNullability as SetNullability
+from lakelog.filestore.alter import SetOption as SetOption
+from lakelog.filestore.alter import SetTableComment as SetTableComment
+from lakelog.filestore.alter import UpdateColumnPosition as UpdateColumnPosition
+from lakelog.filestore.alter import UpdateColumnType as UpdateColumnType
+from lakelog.filestore.metadata.snapshots import CommitListener as CommitListener
+from lakelog.filestore.refs import BranchConflictError as BranchConflictError
+from lakelog.filestore.refs import BranchMerge as BranchMerge
+from lakelog.protocol.access import TableLog as TableLog
