@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from lakelog.common.errors import UnavailableError
 from lakelog.filestore.formats.blocks.crc import crc32
+from lakelog.filestore.formats.blocks.range_sums import RANGE_SUMS
 from lakelog.filestore.io.fileio import FileIO, OutputFile
 from lakelog.filestore.io.integrity import damaged
 
@@ -160,6 +161,7 @@ class CheckedInput(io.RawIOBase):
         self._source = source
         self._path = path
         self._size = size_bytes
+        self._name = (path, checksums)
         self._sums = struct.unpack(f">{len(checksums) // CHECKSUM_BYTES}I", checksums)
         self._position = 0
         self._held_start = 0
@@ -251,6 +253,19 @@ class CheckedInput(io.RawIOBase):
         found = view[: self._source.readinto(view)]
         self._compare(start, found)
         return found
+
+    def read_known(self, start: int, end: int) -> bytes | None:
+        """The bytes from `start` to `end`, if they have the checksum that was noted for them; None otherwise."""
+        expected = RANGE_SUMS.get(self._name, start, end)
+        if expected is None:
+            return None
+        self._source.seek(start)
+        found: bytes = self._source.read(end - start)
+        return found if crc32(found) == expected and len(found) == end - start else None
+
+    def note(self, start: int, verified: bytes) -> None:
+        """Note the checksum of verified bytes from `start` on, for `read_known`."""
+        RANGE_SUMS.put(self._name, start, start + len(verified), crc32(verified))
 
     def blocks(self, start: int, end: int) -> pa.Buffer:
         """Whole blocks that hold the bytes from the block start `start` to `end`. Raises CorruptDataError."""

@@ -90,13 +90,15 @@ class OwnFiles:
         _KNOWN[self._name] = self
 
     def relation(self, connection: Any, others: Any) -> Any:
-        """The rows of the read as a relation of DuckDB; `others` is the relation of those that are not in the files.
+        """The rows of the read as a relation of DuckDB; `others` is the relation of those that are not in the files, in
+        any columns if there are none.
 
         Raises what DuckDB raises.
         """
         texts = self.scans(connection)
-        if texts.based is None and self.are_all:
-            return others.query("held", texts.alone)
+        if self.are_all:
+            # The relation holds `others` by a join that DuckDB leaves out of its plans.
+            return connection.sql(texts.alone).join(others, "false", how="anti")
         parts = [others, *(connection.sql(text) for text in (texts.alone,) if text is not None)]
         if texts.based is not None:
             young = duckdb.from_arrow(LakelogDataset(self.key_fields, self.young_keys), connection=connection)

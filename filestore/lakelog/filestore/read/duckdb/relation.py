@@ -8,8 +8,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any  # Any: duckdb is an optional extra without types here
 
 import duckdb
+import pyarrow as pa
 
-from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.types import DataField
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.tables.store import TableStore
@@ -53,7 +53,7 @@ def relation_of(
 def _others(own: OwnFiles, planned: _Planned, fields: Sequence[DataField]) -> LakelogDataset | _NoRows:
     """The part that DuckDB does not read itself; it holds `own`, so that the files of `own` stay known."""
     if own.are_all:
-        return _NoRows(own, fields)
+        return _NoRows(own)
 
     def others(names: Sequence[str], also: Predicate | None) -> PlannedRead:
         return own.others(planned(names, also))
@@ -62,17 +62,18 @@ def _others(own: OwnFiles, planned: _Planned, fields: Sequence[DataField]) -> La
 
 
 class _NoRows:
-    """Columns without rows, as a stream of Arrow: getting them from a dataset takes milliseconds per filter."""
+    """No rows, as a stream of Arrow, which holds an object."""
 
-    def __init__(self, held: object, fields: Sequence[DataField]) -> None:
+    _ROWS = pa.table({"held": pa.array([], pa.bool_())})
+
+    def __init__(self, held: object) -> None:
         self._held = held
-        self._rows = to_arrow_schema(fields).empty_table()
 
     def __arrow_c_schema__(self) -> object:
-        return self._rows.schema.__arrow_c_schema__()
+        return self._ROWS.schema.__arrow_c_schema__()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        return self._rows.__arrow_c_stream__(requested_schema)
+        return self._ROWS.__arrow_c_stream__(requested_schema)
 
 
 def own_files_of(
