@@ -159,9 +159,9 @@ class CheckedInput(io.RawIOBase):
 
     def __init__(self, source: pa.NativeFile, path: str, *, size_bytes: int, checksums: bytes) -> None:
         self._source = source
-        self._path = path
+        self.path = path
+        self.checksums = checksums
         self._size = size_bytes
-        self._name = (path, checksums)
         self._sums = struct.unpack(f">{len(checksums) // CHECKSUM_BYTES}I", checksums)
         self._position = 0
         self._held_start = 0
@@ -256,7 +256,7 @@ class CheckedInput(io.RawIOBase):
 
     def read_known(self, start: int, end: int) -> bytes | None:
         """The bytes from `start` to `end`, if they have the checksum that was noted for them; None otherwise."""
-        expected = RANGE_SUMS.get(self._name, start, end)
+        expected = RANGE_SUMS.get((self.path, self.checksums), start, end)
         if expected is None:
             return None
         self._source.seek(start)
@@ -265,7 +265,7 @@ class CheckedInput(io.RawIOBase):
 
     def note(self, start: int, verified: bytes) -> None:
         """Note the checksum of verified bytes from `start` on, for `read_known`."""
-        RANGE_SUMS.put(self._name, start, start + len(verified), crc32(verified))
+        RANGE_SUMS.put((self.path, self.checksums), start, start + len(verified), crc32(verified))
 
     def blocks(self, start: int, end: int) -> pa.Buffer:
         """Whole blocks that hold the bytes from the block start `start` to `end`. Raises CorruptDataError."""
@@ -283,7 +283,7 @@ class CheckedInput(io.RawIOBase):
         found_sum, expected = crc32(found), self._sums[start // BLOCK_BYTES]
         if found_sum != expected or len(found) != end - start:
             raise damaged(
-                self._path,
+                self.path,
                 f"bytes {start} to {end} have the checksum {found_sum:08x}, the manifest says {expected:08x}",
             )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import threading
 from collections import OrderedDict
+from typing import Protocol
 
 from lakelog.filestore.formats.blocks.checked import BLOCK_BYTES, CheckedInput
 
@@ -26,6 +27,16 @@ class VerifiedBlocks:
     def size(self) -> int:
         """The bytes of the file."""
         return self._source.size()
+
+    @property
+    def path(self) -> str:
+        """Where the file is."""
+        return self._source.path
+
+    @property
+    def checksums(self) -> bytes:
+        """The checksums of the file's blocks, as a manifest holds them."""
+        return self._source.checksums
 
     def read(self, start: int, end: int) -> bytes:
         """The bytes from `start` to `end`. Raises CorruptDataError.
@@ -64,6 +75,17 @@ class VerifiedBlocks:
         return self._held[number]
 
 
+class ReadableRanges(Protocol):
+    """A file of which ranges are read, by several threads."""
+
+    @property
+    def size(self) -> int:
+        """The bytes of the file."""
+
+    def read(self, start: int, end: int) -> bytes:
+        """The bytes from `start` to `end`. Raises CorruptDataError."""
+
+
 class SharedFile:
     """A file that several threads read, each at its own position.
 
@@ -72,7 +94,7 @@ class SharedFile:
 
     closed = False
 
-    def __init__(self, blocks: VerifiedBlocks) -> None:
+    def __init__(self, blocks: ReadableRanges) -> None:
         self._blocks = blocks
         self._places = threading.local()
 

@@ -43,6 +43,7 @@ from lakelog.filestore.metadata.tables.store import KIND_FIELD, SEQUENCE_FIELD, 
 from lakelog.filestore.predicate import Predicate
 from lakelog.filestore.read.arrow_dataset import LakelogDataset
 from lakelog.filestore.read.duckdb.oldest_runs import base_files, has_bases, young_files
+from lakelog.filestore.read.duckdb.short_footers import ShortFooterFile
 from lakelog.filestore.read.planned_read import PlannedRead
 from lakelog.filestore.read.scan import DataSplit
 from lakelog.filestore.schema.evolution import FieldMapping
@@ -85,21 +86,21 @@ class OwnFiles:
         self.store = files
         self._keys = {(bucket, file.file_name) for bucket, file in files}
         self._others = self._without(read.splits)
-        self._open: WeakValueDictionary[int, VerifiedBlocks] = WeakValueDictionary()
+        self._open: WeakValueDictionary[int, ShortFooterFile] = WeakValueDictionary()
         self._name = uuid4().hex
         _KNOWN[self._name] = self
 
     def relation(self, connection: Any, others: Any) -> Any:
-        """The rows of the read as a relation of DuckDB; `others` is the relation of those that are not in the files, in
-        any columns if there are none.
+        """The rows of the read as a relation of DuckDB; `others` gives those that are not in the files to Arrow.
 
         Raises what DuckDB raises.
         """
         texts = self.scans(connection)
         if self.are_all:
-            # The relation holds `others` by a join that DuckDB leaves out of its plans.
-            return connection.sql(texts.alone).join(others, "false", how="anti")
-        parts = [others, *(connection.sql(text) for text in (texts.alone,) if text is not None)]
+            return _holding(connection, texts.alone, others)
+        parts = [duckdb.from_arrow(others, connection=connection)]
+        if texts.alone is not None:
+            parts.append(connection.sql(texts.alone))
         if texts.based is not None:
             young = duckdb.from_arrow(LakelogDataset(self.key_fields, self.young_keys), connection=connection)
             condition = " AND ".join(
@@ -162,10 +163,11 @@ class OwnFiles:
 
         DuckDB opens a file twice for a query: both handles share one open file.
         """
-        blocks = self._open.get(number)
-        if blocks is None:
-            blocks = self._open[number] = VerifiedBlocks(self._source(number))
-        return SharedFile(blocks)
+        file = self._open.get(number)
+        if file is None:
+            names = (field.name for field in self._read.fields)
+            file = self._open[number] = ShortFooterFile(VerifiedBlocks(self._source(number)), names)
+        return SharedFile(file)
 
     def _source(self, number: int) -> CheckedInput:
         bucket, file = self.store[number]
@@ -230,6 +232,16 @@ def own_files(read: PlannedRead) -> OwnFiles | None:
     chosen = max(found.values(), key=lambda files: sum(file.row_count for _, file in files), default=[])
     is_few = len(chosen) <= _FILES_MAX and sum(file.row_count for _, file in chosen) <= _ROWS_MAX
     return OwnFiles(read, chosen, based) if chosen and is_few else None
+
+
+def _holding(connection: Any, query: str | None, held: object) -> Any:
+    """A query as a relation that holds an object, by a join that DuckDB leaves out of its plans."""
+    lakelog_held = held
+    try:
+        return connection.sql(f"{query} ANTI JOIN lakelog_held ON false")  # DuckDB finds the variable
+    except duckdb.CatalogException:  # not where python_enable_replacements is false
+        rows = duckdb.from_arrow(lakelog_held, connection=connection)
+        return connection.sql(query).join(rows, "false", how="anti")
 
 
 def _is_alike(kind: DataType) -> bool:

@@ -44,8 +44,7 @@ def relation_of(
     own = None if snapshot is None else own_files_of(planned, fields, table, snapshot)
     if own is not None:
         with suppress(duckdb.PermissionException):  # the connection may not be allowed to read files
-            others = duckdb.from_arrow(_others(own, planned, fields), connection=connection)
-            found: DuckDBPyRelation = own.relation(connection, others)
+            found: DuckDBPyRelation = own.relation(connection, _others(own, planned, fields))
             return found
     return duckdb.from_arrow(LakelogDataset(fields, planned), connection=connection)
 
