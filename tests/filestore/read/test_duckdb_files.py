@@ -16,9 +16,11 @@ from lakelog.filestore.alter.schema_changes import AddColumn
 from lakelog.filestore.formats.blocks.checked import BLOCK_BYTES
 from lakelog.filestore.formats.blocks.shared_input import SharedFile
 from lakelog.filestore.io.fileio import FileIO
-from lakelog.filestore.read.duckdb import own_files
+from lakelog.filestore.read.duckdb import own_files, short_footers
 from lakelog.filestore.read.duckdb import relation as duckdb_relation
 from lakelog.filestore.read.duckdb.own_files import OwnFiles
+from lakelog.filestore.read.duckdb.short_footers import READS_BEFORE, ShortFooterFile
+from lakelog.filestore.read.planned_read import PlannedRead
 from lakelog.filestore.read.scan import plan_splits
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
@@ -291,6 +293,105 @@ def test_every_bit_flip_is_an_error(tmp_path: Path) -> None:
             relation.fetchall()
     path.write_bytes(content)
     assert str(relation.fetchall()) == expected
+
+
+def footer_start(content: bytes) -> int:
+    return len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+
+
+def test_every_bit_flip_in_data_is_an_error_after_the_footer_was_shortened(tmp_path: Path) -> None:
+    """A footer that was verified is cached; all data is compared, although its ranges were read before."""
+    table = new_table(tmp_path, {"write-only": "true"})
+    table.write(plain_rows(range(40)))
+    (path,) = (tmp_path / "t").rglob("data-*")
+    content = path.read_bytes()
+    relation = table.to_duckdb().order("id")
+    expected = str(relation.fetchall())
+    for _ in range(READS_BEFORE):
+        relation.fetchall()
+    assert any(str(path) in key for key in short_footers._PLACES._held)
+    source = random.Random(5)
+    for _ in range(60):
+        at = source.randrange(4, len(content))
+        damaged = bytearray(content)
+        damaged[at] ^= 1 << source.randrange(8)
+        path.write_bytes(damaged)
+        if at < footer_start(content):
+            with pytest.raises(duckdb.Error, match="have the checksum"):
+                relation.fetchall()
+        else:
+            assert str(relation.fetchall()) == expected
+    path.write_bytes(content)
+    assert str(relation.fetchall()) == expected
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_queries_find_the_same_after_footers_were_shortened(
+    tmp_path: Path, own: list[int], make: Callable[[Path], FileStoreTable]
+) -> None:
+    table = make(tmp_path)
+    columns = ["integer", "id", "varchar"]
+    queries: list[tuple[duckdb.DuckDBPyRelation, list[str]]] = [
+        (table.to_duckdb(), table.schema.field_names),
+        (table.to_duckdb(columns=columns), columns),
+    ]
+    whole = [relation.order("id").fetchall() for relation, _ in queries]
+    conditions = [Conditions(7, ROWS, TYPES).any(), "id = 77", "integer IS NULL"]
+    found = [queries[0][0].filter(where).project("id").order("id").fetchall() for where in conditions]
+    for _ in range(READS_BEFORE):
+        for relation, _ in queries:
+            relation.aggregate("count(*)").fetchall()
+    keys = [key for key in short_footers._PLACES._held if str(tmp_path) in key]
+    assert {len(key.split("\n")) - 2 for key in keys} == {len(names) for _, names in queries}
+    assert str([relation.order("id").fetchall() for relation, _ in queries]) == str(whole)
+    again = [queries[0][0].filter(where).project("id").order("id").fetchall() for where in conditions]
+    assert again == found
+    assert own
+
+
+def test_a_footer_that_was_begun_to_be_read_whole_is_read_whole(tmp_path: Path) -> None:
+    """One reader has read the length of the whole footer when it is shortened for others."""
+    table = wide_table(tmp_path, CountingFileIO())
+    (path,) = (tmp_path / "t").rglob("data-*")
+    content = path.read_bytes()
+    start, size = footer_start(content), len(content)
+    own_file = _opened_alone(table, ["c1"])
+    for _ in range(READS_BEFORE - 1):
+        assert own_file.read(size - 100, size) == content[-100:]
+    short = own_file.read(size - 100, size)
+    assert short != content[-100:]
+    length = int.from_bytes(short[-8:-4], "little")
+    assert own_file.read(start, size - 8) == content[start:-8]
+    assert own_file.read(size - 8 - length, size - 8) == own_file.read(size - 8 - length, size)[:-8]
+    assert own_file.read(start - 50, size)[:50] == content[start - 50 : start]
+    assert len(own_file.read(start - 50, size)) == size - start + 50
+
+
+def _opened_alone(table: FileStoreTable, names: list[str]) -> ShortFooterFile:
+    snapshot = table.snapshot()
+    files = own_files.own_files(PlannedRead.of(table, snapshot, table.schema.select(names)))
+    assert files is not None
+    file = files.opened(0)._blocks
+    assert isinstance(file, ShortFooterFile)
+    return file
+
+
+def test_a_connection_that_finds_no_variables_holds_the_files_too(tmp_path: Path, own: list[int]) -> None:
+    with duckdb.connect(config={"python_enable_replacements": "false"}) as connection:
+        relation = appended(tmp_path).to_duckdb(connection=connection)
+        relation.create_view("lake")
+        del relation
+        gc.collect()
+        assert connection.sql("SELECT count(*) FROM lake").fetchall() == [(ROWS,)]
+    gc.collect()
+    assert own
+    assert not own_files._KNOWN
+
+
+def test_what_holds_the_files_is_not_in_a_plan(tmp_path: Path) -> None:
+    relation = appended(tmp_path).to_duckdb()
+    for query in (relation, relation.filter("id = 5"), relation.aggregate("count(*), sum(integer)")):
+        assert "JOIN" not in query.explain().upper()
 
 
 def wide_table(folder: Path, file_io: FileIO) -> FileStoreTable:

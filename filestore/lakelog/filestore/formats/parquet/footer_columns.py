@@ -2,8 +2,8 @@
 
 A footer is a struct `FileMetaData`. Source: parquet-format, `parquet.thrift`. The fields that have an entry for each
 column lose those of other columns: the schema (2), the columns of each row group (1 in 4) and the orders of columns
-(7). In a row group a column (`ColumnMetaData`, 3 in its entry) loses counts of its pages (13) and sizes of its
-values (16), and its statistics (12) lose the deprecated bounds (1, 2) if they have the new ones (5, 6). All other bytes stay.
+(7). In a row group a column (`ColumnMetaData`, 3 in its entry) loses counts of its pages (13) and sizes of its values
+(16), and its statistics (12) lose the deprecated bounds (1, 2) if they have the new ones (5, 6). All other bytes stay.
 """
 
 from __future__ import annotations

@@ -42,6 +42,7 @@ from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.tables.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
 from lakelog.filestore.predicate import Predicate
 from lakelog.filestore.read.arrow_dataset import LakelogDataset
+from lakelog.filestore.read.duckdb.holding import holding_relation
 from lakelog.filestore.read.duckdb.oldest_runs import base_files, has_bases, young_files
 from lakelog.filestore.read.duckdb.short_footers import ShortFooterFile
 from lakelog.filestore.read.planned_read import PlannedRead
@@ -96,8 +97,8 @@ class OwnFiles:
         Raises what DuckDB raises.
         """
         texts = self.scans(connection)
-        if self.are_all:
-            return _holding(connection, texts.alone, others)
+        if self.are_all and texts.alone is not None:
+            return holding_relation(connection, texts.alone, others)
         parts = [duckdb.from_arrow(others, connection=connection)]
         if texts.alone is not None:
             parts.append(connection.sql(texts.alone))
@@ -232,16 +233,6 @@ def own_files(read: PlannedRead) -> OwnFiles | None:
     chosen = max(found.values(), key=lambda files: sum(file.row_count for _, file in files), default=[])
     is_few = len(chosen) <= _FILES_MAX and sum(file.row_count for _, file in chosen) <= _ROWS_MAX
     return OwnFiles(read, chosen, based) if chosen and is_few else None
-
-
-def _holding(connection: Any, query: str | None, held: object) -> Any:
-    """A query as a relation that holds an object, by a join that DuckDB leaves out of its plans."""
-    lakelog_held = held
-    try:
-        return connection.sql(f"{query} ANTI JOIN lakelog_held ON false")  # DuckDB finds the variable
-    except duckdb.CatalogException:  # not where python_enable_replacements is false
-        rows = duckdb.from_arrow(lakelog_held, connection=connection)
-        return connection.sql(query).join(rows, "false", how="anti")
 
 
 def _is_alike(kind: DataType) -> bool:

@@ -8,13 +8,13 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any  # Any: duckdb is an optional extra without types here
 
 import duckdb
-import pyarrow as pa
 
 from lakelog.common.types import DataField
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.predicate import Predicate
 from lakelog.filestore.read.arrow_dataset import LakelogDataset
+from lakelog.filestore.read.duckdb.holding import NoRows
 from lakelog.filestore.read.planned_read import PlannedRead
 
 if TYPE_CHECKING:
@@ -49,30 +49,15 @@ def relation_of(
     return duckdb.from_arrow(LakelogDataset(fields, planned), connection=connection)
 
 
-def _others(own: OwnFiles, planned: _Planned, fields: Sequence[DataField]) -> LakelogDataset | _NoRows:
+def _others(own: OwnFiles, planned: _Planned, fields: Sequence[DataField]) -> LakelogDataset | NoRows:
     """The part that DuckDB does not read itself; it holds `own`, so that the files of `own` stay known."""
     if own.are_all:
-        return _NoRows(own)
+        return NoRows(own)
 
     def others(names: Sequence[str], also: Predicate | None) -> PlannedRead:
         return own.others(planned(names, also))
 
     return LakelogDataset(fields, others)
-
-
-class _NoRows:
-    """No rows, as a stream of Arrow, which holds an object."""
-
-    _ROWS = pa.table({"held": pa.array([], pa.bool_())})
-
-    def __init__(self, held: object) -> None:
-        self._held = held
-
-    def __arrow_c_schema__(self) -> object:
-        return self._ROWS.schema.__arrow_c_schema__()
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        return self._ROWS.__arrow_c_stream__(requested_schema)
 
 
 def own_files_of(
