@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import random
 import struct
 import threading
 import zlib
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -15,17 +15,15 @@ from hypothesis import strategies as st
 
 from lakelog.common.errors import CorruptDataError
 from lakelog.filestore.formats.blocks.checked import BLOCK_BYTES, CheckedInput
-from lakelog.filestore.formats.blocks.range_sums import RANGE_SUMS
 from lakelog.filestore.formats.blocks.shared_input import BLOCKS_HELD, SharedFile, VerifiedBlocks
 
 CONTENT = random.Random(2).randbytes(40 * BLOCK_BYTES + 17)
 SUMS = [zlib.crc32(CONTENT[at : at + BLOCK_BYTES]) for at in range(0, len(CONTENT), BLOCK_BYTES)]
 
 
-def shared() -> SharedFile:
+def verified() -> VerifiedBlocks:
     sums = struct.pack(f">{len(SUMS)}I", *SUMS)
-    source = CheckedInput(pa.BufferReader(CONTENT), "f", size_bytes=len(CONTENT), checksums=sums)
-    return SharedFile(VerifiedBlocks(source))
+    return VerifiedBlocks(CheckedInput(pa.BufferReader(CONTENT), "f", size_bytes=len(CONTENT), checksums=sums))
 
 
 @given(
@@ -34,61 +32,46 @@ def shared() -> SharedFile:
     )
 )
 def test_reads_give_the_bytes_of_the_file_and_hold_few_blocks(ranges: list[tuple[int, int]]) -> None:
-    file = shared()
+    blocks = verified()
+    file = SharedFile(blocks)
     for start, size in ranges:
         assert file.seek(start) == start
         assert file.read(size) == CONTENT[start : start + size]
-        assert len(file._blocks._held) <= BLOCKS_HELD
+        assert len(blocks._held) <= BLOCKS_HELD
     file.seek(-5, 2)
     assert file.read() == CONTENT[-5:]
 
 
-class Counting(io.BytesIO):
-    """Counts the bytes that are read, and stays open when a reader closes it."""
-
-    bytes_read = 0
-
-    def close(self) -> None:
-        """Nothing."""
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        found = super().read(size)
-        self.bytes_read += len(found)
-        return found
-
-
-def test_a_range_that_was_read_before_is_read_alone_and_compared() -> None:
-    RANGE_SUMS.clear()
-    content = Counting(CONTENT)
-
-    def file() -> SharedFile:
-        sums = struct.pack(f">{len(SUMS)}I", *SUMS)
-        source = pa.PythonFile(content, mode="r")
-        return SharedFile(VerifiedBlocks(CheckedInput(source, "g", size_bytes=len(CONTENT), checksums=sums)))
-
+def test_a_range_that_was_read_before_is_read_alone_and_compared(tmp_path: Path) -> None:
+    path = tmp_path / "f"
     start, size = 3 * BLOCK_BYTES - 10, 1_000
 
-    def read() -> tuple[bytes, int]:
-        before = content.bytes_read
-        opened = file()
+    def read(damaged_at: int | None = None) -> bytes:
+        content = bytearray(CONTENT)
+        if damaged_at is not None:
+            content[damaged_at] ^= 4
+        path.write_bytes(content)
+        sums = struct.pack(f">{len(SUMS)}I", *SUMS)
+        source = CheckedInput(pa.OSFile(str(path)), str(path), size_bytes=len(CONTENT), checksums=sums)
+        opened = SharedFile(VerifiedBlocks(source))
         opened.seek(start)
-        return opened.read(size), content.bytes_read - before
+        return opened.read(size)
 
-    assert read() == (CONTENT[start : start + size], 2 * BLOCK_BYTES)
-    assert read() == (CONTENT[start : start + size], size)
+    expected = CONTENT[start : start + size]
+    with pytest.raises(CorruptDataError, match="have the checksum"):
+        read(damaged_at=start - 1)  # the block is compared
+    assert read() == expected
+    assert read() == expected
     for at in (start, start + size - 1):
-        content.getbuffer()[at] ^= 4
         with pytest.raises(CorruptDataError, match="have the checksum"):
-            read()
-        content.getbuffer()[at] ^= 4
-    assert read() == (CONTENT[start : start + size], size)
-    content.getbuffer()[start + size] ^= 4  # bytes that nobody asks for
-    assert read() == (CONTENT[start : start + size], size)
+            read(damaged_at=at)
+    for at in (start - 1, start + size):  # bytes that nobody asks for
+        assert read(damaged_at=at) == expected
 
 
 def test_threads_that_share_a_file_have_places_of_their_own() -> None:
     """Each thread goes to a place, lets the others do so too, and reads there."""
-    file, barrier = shared(), threading.Barrier(8)
+    file, barrier = SharedFile(verified()), threading.Barrier(8)
     wrong: list[int] = []
 
     def read(number: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import duckdb
@@ -331,7 +331,7 @@ def test_queries_find_the_same_after_footers_were_shortened(
 ) -> None:
     table = make(tmp_path)
     columns = ["integer", "id", "varchar"]
-    queries: list[tuple[duckdb.DuckDBPyRelation, list[str]]] = [
+    queries: list[tuple[duckdb.DuckDBPyRelation, Sequence[str]]] = [
         (table.to_duckdb(), table.schema.field_names),
         (table.to_duckdb(columns=columns), columns),
     ]

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from lakelog.filestore.formats.blocks.checked import BLOCK_BYTES, CheckedInput
 
-BLOCKS_HELD = 3  # of an open file
+BLOCKS_HELD = 8  # of an open file
 
 
 class VerifiedBlocks:
@@ -43,12 +43,13 @@ class VerifiedBlocks:
 
         Of a range that was read before no other bytes are read: its checksum is known.
         """
-        with self._lock:
-            found = self._source.read_known(start, end)
-            if found is None:  # or the bytes differ: the checksums of the blocks say where
-                found = self._read_blocks(start, end)
-                self._source.note(start, found)
-            return found
+        known = self._source.read_known(start, end)
+        if known is not None:
+            return known
+        with self._lock:  # bytes that differ are looked at too: the checksums of the blocks say where
+            found = self._read_blocks(start, end)
+        self._source.note(start, found)
+        return found
 
     def _read_blocks(self, start: int, end: int) -> bytes:
         numbers = range(start // BLOCK_BYTES, -(-end // BLOCK_BYTES))
