@@ -310,6 +310,8 @@ def test_every_bit_flip_in_data_is_an_error_after_the_footer_was_shortened(tmp_p
     for _ in range(READS_BEFORE):
         relation.fetchall()
     assert any(str(path) in key for key in short_footers._PLACES._held)
+    relation = table.to_duckdb().order("id")
+    assert str(relation.fetchall()) == expected
     source = random.Random(5)
     for _ in range(60):
         at = source.randrange(4, len(content))
@@ -343,28 +345,30 @@ def test_queries_find_the_same_after_footers_were_shortened(
             relation.aggregate("count(*)").fetchall()
     keys = [key for key in short_footers._PLACES._held if str(tmp_path) in key]
     assert {len(key.split("\n")) - 2 for key in keys} == {len(names) for _, names in queries}
+    queries = [(table.to_duckdb(), table.schema.field_names), (table.to_duckdb(columns=columns), columns)]
     assert str([relation.order("id").fetchall() for relation, _ in queries]) == str(whole)
     again = [queries[0][0].filter(where).project("id").order("id").fetchall() for where in conditions]
     assert again == found
     assert own
 
 
-def test_a_footer_that_was_begun_to_be_read_whole_is_read_whole(tmp_path: Path) -> None:
-    """One reader has read the length of the whole footer when it is shortened for others."""
+def test_each_range_of_a_file_with_a_short_footer_fits_the_others(tmp_path: Path) -> None:
     table = wide_table(tmp_path, CountingFileIO())
     (path,) = (tmp_path / "t").rglob("data-*")
     content = path.read_bytes()
     start, size = footer_start(content), len(content)
-    own_file = _opened_alone(table, ["c1"])
-    for _ in range(READS_BEFORE - 1):
-        assert own_file.read(size - 100, size) == content[-100:]
-    short = own_file.read(size - 100, size)
-    assert short != content[-100:]
-    length = int.from_bytes(short[-8:-4], "little")
-    assert own_file.read(start, size - 8) == content[start:-8]
-    assert own_file.read(size - 8 - length, size - 8) == own_file.read(size - 8 - length, size)[:-8]
-    assert own_file.read(start - 50, size)[:50] == content[start - 50 : start]
-    assert len(own_file.read(start - 50, size)) == size - start + 50
+    whole = _opened_alone(table, ["c1"])
+    for _ in range(READS_BEFORE):
+        assert whole.read(size - 100, size) == content[-100:]
+    assert whole.read(size - 100, size) == content[-100:]  # a relation keeps the footer that it began with
+    short = _opened_alone(table, ["c1"])
+    assert short.size == size
+    tail = short.read(start, size)
+    assert tail != content[start:]
+    assert short.read(start - 50, size) == content[start - 50 : start] + tail
+    assert short.read(start - 50, start) == content[start - 50 : start]
+    for at in (start - 9, start, start + 9, size - 9):
+        assert short.read(at, size - 3) == short.read(start - 9, size)[at - start + 9 : -3]
 
 
 def _opened_alone(table: FileStoreTable, names: list[str]) -> ShortFooterFile:
@@ -374,6 +378,19 @@ def _opened_alone(table: FileStoreTable, names: list[str]) -> ShortFooterFile:
     file = files.opened(0)._blocks
     assert isinstance(file, ShortFooterFile)
     return file
+
+
+def test_a_duckdb_that_caches_parts_of_files_reads_with_whole_and_short_footers(tmp_path: Path) -> None:
+    with duckdb.connect() as connection:
+        connection.execute("SET cache_local_files = true")
+        connection.execute("SET parquet_metadata_cache = true")
+        table = compacted(tmp_path)
+        first = table.to_duckdb(connection=connection)
+        expected = str(first.order("id").fetchall())
+        for _ in range(READS_BEFORE + 2):
+            for relation in (first, table.to_duckdb(connection=connection)):
+                assert str(relation.order("id").fetchall()) == expected
+        assert any(str(tmp_path) in key for key in short_footers._PLACES._held)
 
 
 def test_a_connection_that_finds_no_variables_holds_the_files_too(tmp_path: Path, own: list[int]) -> None:

@@ -28,16 +28,6 @@ class VerifiedBlocks:
         """The bytes of the file."""
         return self._source.size()
 
-    @property
-    def path(self) -> str:
-        """Where the file is."""
-        return self._source.path
-
-    @property
-    def checksums(self) -> bytes:
-        """The checksums of the file's blocks, as a manifest holds them."""
-        return self._source.checksums
-
     def read(self, start: int, end: int) -> bytes:
         """The bytes from `start` to `end`. Raises CorruptDataError.
 

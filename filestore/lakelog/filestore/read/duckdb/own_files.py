@@ -29,7 +29,7 @@ from fsspec import AbstractFileSystem
 
 from lakelog.common.errors import NotFoundError
 from lakelog.common.quoting import quoted
-from lakelog.common.types import DataField, DataType, TypeRoot
+from lakelog.common.types import DataField
 from lakelog.filestore.data.data_reader import missing_named, stored_columns, stored_file
 from lakelog.filestore.data.row_ids import has_row_groups
 from lakelog.filestore.formats.blocks.checked import CheckedInput
@@ -42,9 +42,10 @@ from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.tables.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
 from lakelog.filestore.predicate import Predicate
 from lakelog.filestore.read.arrow_dataset import LakelogDataset
+from lakelog.filestore.read.duckdb.alike_types import is_alike
 from lakelog.filestore.read.duckdb.holding import holding_relation
 from lakelog.filestore.read.duckdb.oldest_runs import base_files, has_bases, young_files
-from lakelog.filestore.read.duckdb.short_footers import ShortFooterFile
+from lakelog.filestore.read.duckdb.short_footers import ShortFooter, ShortFooterFile
 from lakelog.filestore.read.planned_read import PlannedRead
 from lakelog.filestore.read.scan import DataSplit
 from lakelog.filestore.schema.evolution import FieldMapping
@@ -58,7 +59,6 @@ _FILES_MAX = 64
 _ROWS_MAX = 64 << 20  # of all files
 _ROWS_MIN = 65_536  # of a file: a smaller one takes longer to open than its rows take through Arrow
 _PLANNED_FILES_MAX = 1_000  # live files; a plan of more would make `to_duckdb` slow
-_MILLIS_DIGITS = 3
 _WRITTEN = datetime(1970, 1, 1, tzinfo=UTC)  # a file has its own name for each read, so it never changes
 
 
@@ -88,6 +88,10 @@ class OwnFiles:
         self._keys = {(bucket, file.file_name) for bucket, file in files}
         self._others = self._without(read.splits)
         self._open: WeakValueDictionary[int, ShortFooterFile] = WeakValueDictionary()
+        names = [field.name for field in read.fields]
+        self._footers = [
+            ShortFooter(read.table.data_path(bucket, file), file.checksums or b"", names) for bucket, file in files
+        ]
         self._name = uuid4().hex
         _KNOWN[self._name] = self
 
@@ -104,11 +108,8 @@ class OwnFiles:
             parts.append(connection.sql(texts.alone))
         if texts.based is not None:
             young = duckdb.from_arrow(LakelogDataset(self.key_fields, self.young_keys), connection=connection)
-            condition = " AND ".join(
-                f"base.{quoted(field.name)} = young.{quoted(field.name)}" for field in self.key_fields
-            )
             base = connection.sql(texts.based).set_alias("base")
-            parts.append(base.join(young.set_alias("young"), condition, how="anti"))
+            parts.append(base.join(young.set_alias("young"), self.is_replaced, how="anti"))
         return reduce(lambda one, other: one.union(other), parts)
 
     def scans(self, connection: Any) -> Scans:
@@ -166,8 +167,8 @@ class OwnFiles:
         """
         file = self._open.get(number)
         if file is None:
-            names = (field.name for field in self._read.fields)
-            file = self._open[number] = ShortFooterFile(VerifiedBlocks(self._source(number)), names)
+            blocks = VerifiedBlocks(self._source(number))
+            file = self._open[number] = ShortFooterFile(blocks, self._footers[number])
         return SharedFile(file)
 
     def _source(self, number: int) -> CheckedInput:
@@ -206,7 +207,7 @@ def may_have_own_files(table: TableStore, snapshot: Snapshot, fields: Sequence[D
         and not has_row_groups(schema)
         and not has_places(schema)
         and is_local(table.path)
-        and all(_is_alike(field.type) for field in fields)
+        and all(is_alike(field.type) for field in fields)
         and table.live_files.count(snapshot) <= _PLANNED_FILES_MAX
     )
 
@@ -233,14 +234,6 @@ def own_files(read: PlannedRead) -> OwnFiles | None:
     chosen = max(found.values(), key=lambda files: sum(file.row_count for _, file in files), default=[])
     is_few = len(chosen) <= _FILES_MAX and sum(file.row_count for _, file in chosen) <= _ROWS_MAX
     return OwnFiles(read, chosen, based) if chosen and is_few else None
-
-
-def _is_alike(kind: DataType) -> bool:
-    """Whether DuckDB has the same type for a column from Parquet files as for one from Arrow."""
-    if kind.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ):
-        return (kind.precision or 0) > _MILLIS_DIGITS or kind.root is TypeRoot.TIMESTAMP_LTZ
-    inner = [part for part in (kind.element, kind.key, kind.value) if part is not None]
-    return kind.root is not TypeRoot.TIME and all(map(_is_alike, [*inner, *(part.type for part in kind.fields)]))
 
 
 class _Layouts:

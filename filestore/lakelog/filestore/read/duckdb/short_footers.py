@@ -1,11 +1,11 @@
 """Data files for DuckDB whose footers describe the columns of a read alone.
 
-DuckDB parses the whole footer of each file for each query, 64 KB for a million rows of 10 columns in 62 row groups. It
-reads the end of a file first, and then the footer, if that is longer than what it has read. A file keeps the size and
-the data that it has in the store. For a read of the end, zeros and a shorter footer are in the place of the footer;
-a read of exactly the whole footer finds that one. So readers that began with one of the two are not mixed up.
+DuckDB parses the whole footer of each file for each query, 64 KB for a million rows of 10 columns in 62 row groups. A
+file keeps the size and the data that it has in the store. In the place of its footer there may be zeros and a shorter
+footer: for all reads of a relation or for none, since DuckDB may cache parts of a file by its name.
 
-To shorten a footer takes as long as to parse about ten. It is done for a file whose end was read as often.
+To shorten a footer takes as long as to parse about ten. It is done for a file whose end was read as often, and used by
+relations that are made later.
 """
 
 from __future__ import annotations
@@ -19,19 +19,43 @@ from lakelog.filestore.io.name_cache import NameCache
 
 READS_BEFORE = 10
 _LENGTH_BYTES = 4
-_Place = tuple[bytes, int]  # the place of a footer to the end of the file, and the bytes of the footer in it
-_PLACES: NameCache[_Place | None] = NameCache(16 << 20)  # None where a footer cannot be shortened
+_PLACES: NameCache[bytes | None] = NameCache(16 << 20)  # None where a footer cannot be shortened
 _READS: NameCache[list[None]] = NameCache(1 << 20)  # for each read of an end an item
 
 
-class ShortFooterFile:
-    """An open data file, for several threads, with the columns `names` in its footer."""
+class ShortFooter:
+    """The shortened footer of a file with the columns `names`, if there was one when this was made.
 
-    def __init__(self, blocks: VerifiedBlocks, names: Iterable[str]) -> None:
+    `place` are the bytes from the place of the whole footer to the end of the file.
+    """
+
+    def __init__(self, path: str, checksums: bytes, names: Iterable[str]) -> None:
+        """The path of the file, and the checksums of its blocks."""
+        self.names = frozenset(names)
+        self._key = "\n".join([path, checksums.hex(), *sorted(self.names)])
+        held = _PLACES.get(self._key)
+        self._is_known = held is not None
+        self.place = held[0] if held else None
+
+    def count_read(self, blocks: VerifiedBlocks) -> None:
+        """Count a read of the file's end; shorten the footer for later, once it was read often enough."""
+        if self._is_known:
+            return
+        _READS.put(self._key, ([],), 0)
+        for reads in _READS.get(self._key) or ():
+            reads.append(None)
+            if len(reads) >= READS_BEFORE:
+                reads.clear()  # if the footer is dropped from the cache, this many reads are needed again
+                place = _shortened(blocks, self.names)
+                _PLACES.put(self._key, (place,), len(place or b""))
+
+
+class ShortFooterFile:
+    """An open data file, for several threads, with the shortened footer if there is one."""
+
+    def __init__(self, blocks: VerifiedBlocks, footer: ShortFooter) -> None:
         self._blocks = blocks
-        self._names = frozenset(names)
-        # The name of a data file is unique, and so are its bytes: they have these checksums.
-        self._key = "\n".join([blocks.path, blocks.checksums.hex(), *sorted(self._names)])
+        self._footer = footer
 
     @property
     def size(self) -> int:
@@ -40,37 +64,23 @@ class ShortFooterFile:
 
     def read(self, start: int, end: int) -> bytes:
         """The bytes from `start` to `end`. Raises CorruptDataError."""
-        held = _PLACES.get(self._key) or self._counted(end)
-        place = None if held is None else held[0]
-        if place is not None:
-            content, length = place
-            place_start = self.size - len(content)
+        place = self._footer.place
+        if place is None:
             if end == self.size:
-                found = content[max(0, start - place_start) :]
-                return found if start >= place_start else self._blocks.read(start, place_start) + found
-            if (start, end) == (self.size - FOOT_BYTES - length, self.size - FOOT_BYTES):
-                return content[-FOOT_BYTES - length : -FOOT_BYTES]
-        return self._blocks.read(start, end)
+                self._footer.count_read(self._blocks)
+            return self._blocks.read(start, end)
+        place_start = self.size - len(place)
+        if end <= place_start:
+            return self._blocks.read(start, end)
+        found = place[max(0, start - place_start) : end - place_start]
+        return found if start >= place_start else self._blocks.read(start, place_start) + found
 
-    def _counted(self, end: int) -> tuple[_Place | None] | None:
-        """Count a read of the end; the place of the shortened footer, once it was read often enough."""
-        if end != self.size:
-            return None
-        _READS.put(self._key, ([],), 0)
-        for reads in _READS.get(self._key) or ():
-            reads.append(None)
-            if len(reads) < READS_BEFORE:
-                return None
-            reads.clear()  # if the footer is dropped from the cache, this many reads are needed again
-        place = self._shortened()
-        _PLACES.put(self._key, (place,), 0 if place is None else len(place[0]))
-        return (place,)
 
-    def _shortened(self) -> _Place | None:
-        foot = self._blocks.read(self.size - FOOT_BYTES, self.size)
-        length = int.from_bytes(foot[:_LENGTH_BYTES], "little")
-        footer = self._blocks.read(self.size - FOOT_BYTES - length, self.size - FOOT_BYTES)
-        short = footer_of_columns(footer, self._names)
-        if short is None or len(short) == length:
-            return None
-        return bytes(length - len(short)) + short + len(short).to_bytes(_LENGTH_BYTES, "little") + MAGIC, len(short)
+def _shortened(blocks: VerifiedBlocks, names: frozenset[str]) -> bytes | None:
+    foot = blocks.read(blocks.size - FOOT_BYTES, blocks.size)
+    length = int.from_bytes(foot[:_LENGTH_BYTES], "little")
+    footer = blocks.read(blocks.size - FOOT_BYTES - length, blocks.size - FOOT_BYTES)
+    short = footer_of_columns(footer, names)
+    if short is None or len(short) >= length:
+        return None
+    return bytes(length - len(short)) + short + len(short).to_bytes(_LENGTH_BYTES, "little") + MAGIC
