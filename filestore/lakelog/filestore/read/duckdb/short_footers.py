@@ -4,7 +4,7 @@ DuckDB parses the whole footer of each file for each query, 64 KB for a million 
 file keeps the size and the data that it has in the store. In the place of its footer there may be zeros and a shorter
 footer: for all reads of a relation or for none, since DuckDB may cache parts of a file by its name.
 
-To shorten a footer takes as long as to parse about ten. It is done for a file whose end was read as often, and used by
+To shorten a footer takes longer than to parse ten. It is done for a file whose end was read several times, and used by
 relations that are made later.
 """
 
@@ -17,7 +17,7 @@ from lakelog.filestore.formats.parquet.footer_columns import footer_of_columns
 from lakelog.filestore.formats.parquet.parquet_check import FOOT_BYTES, MAGIC
 from lakelog.filestore.io.name_cache import NameCache
 
-READS_BEFORE = 10
+READS_BEFORE = 5
 _LENGTH_BYTES = 4
 _PLACES: NameCache[bytes | None] = NameCache(16 << 20)  # None where a footer cannot be shortened
 _READS: NameCache[list[None]] = NameCache(1 << 20)  # for each read of an end an item
