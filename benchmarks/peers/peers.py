@@ -8,8 +8,9 @@ environments of their own. All get the same files, in which no batch has a key t
 
 What is unfair: lakelog's writes are made for upserts by key, a MERGE may have any condition. Delta and delta-rs write a
 change feed in addition, by which their changes are read; without it their upserts are faster. Spark 4.3 is younger than
-the peers' 4.0 and 3.5, and Paimon's connector is that of its version 0.9, not 1.x. Hudi's changes are the rows of a scan
-that have the last commit's time. The tables are small: what a format spends once, such as a job of Spark, weighs more than on large ones.
+the peers' 4.0 and 3.5, and Paimon's connector is that of its version 0.9, not 1.x. Hudi's changes are the rows of a
+scan that have the last commit's time. The tables are small: what a format spends once, such as a job of Spark, weighs
+more than on large ones.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     python spark_peer.py <delta|iceberg|paimon|hudi> <jars> <folder of the data> <folder for the table> <keys>
 
 Jars and keys have commas between them. The data are Parquet files in `base`, `batches` and `small`, each a micro-batch
-of a stream that upserts it by its key, in the way that the format is made for. It prints the seconds of each step and what the steps have found, as JSON. It
-knows nothing of lakelog.
+of a stream that upserts it by its key, in the way that the format is made for. It prints the seconds of each step and
+what the steps have found, as JSON. It knows nothing of lakelog.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class Paimon:
 
     def changes(self, session: SparkSession) -> DataFrame:
         """The rows that the last commit has inserted or updated, as they are now."""
-        snapshots = session.sql(f"SELECT snapshot_id FROM pai.db.`t$snapshots` WHERE commit_kind = 'APPEND'")
+        snapshots = session.sql("SELECT snapshot_id FROM pai.db.`t$snapshots` WHERE commit_kind = 'APPEND'")
         last = snapshots.agg(sf.max("snapshot_id")).collect()[0][0]
         between = session.read.format("paimon").option("incremental-between", f"{last - 1},{last}")
         return between.load(f"{self.settings['spark.sql.catalog.pai.warehouse']}/db.db/t")

@@ -6,11 +6,14 @@ import random
 import struct
 import threading
 import zlib
+from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakelog.common.errors import CorruptDataError
 from lakelog.filestore.formats.blocks.checked import BLOCK_BYTES, CheckedInput
 from lakelog.filestore.formats.blocks.shared_input import BLOCKS_HELD, SharedFile, VerifiedBlocks
 
@@ -18,10 +21,9 @@ CONTENT = random.Random(2).randbytes(40 * BLOCK_BYTES + 17)
 SUMS = [zlib.crc32(CONTENT[at : at + BLOCK_BYTES]) for at in range(0, len(CONTENT), BLOCK_BYTES)]
 
 
-def shared() -> SharedFile:
+def verified() -> VerifiedBlocks:
     sums = struct.pack(f">{len(SUMS)}I", *SUMS)
-    source = CheckedInput(pa.BufferReader(CONTENT), "f", size_bytes=len(CONTENT), checksums=sums)
-    return SharedFile(VerifiedBlocks(source))
+    return VerifiedBlocks(CheckedInput(pa.BufferReader(CONTENT), "f", size_bytes=len(CONTENT), checksums=sums))
 
 
 @given(
@@ -30,18 +32,46 @@ def shared() -> SharedFile:
     )
 )
 def test_reads_give_the_bytes_of_the_file_and_hold_few_blocks(ranges: list[tuple[int, int]]) -> None:
-    file = shared()
+    blocks = verified()
+    file = SharedFile(blocks)
     for start, size in ranges:
         assert file.seek(start) == start
         assert file.read(size) == CONTENT[start : start + size]
-        assert len(file._blocks._held) <= BLOCKS_HELD
+        assert len(blocks._held) <= BLOCKS_HELD
     file.seek(-5, 2)
     assert file.read() == CONTENT[-5:]
 
 
+def test_a_range_that_was_read_before_is_read_alone_and_compared(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    start, size = 3 * BLOCK_BYTES - 10, 1_000
+
+    def read(damaged_at: int | None = None) -> bytes:
+        content = bytearray(CONTENT)
+        if damaged_at is not None:
+            content[damaged_at] ^= 4
+        path.write_bytes(content)
+        sums = struct.pack(f">{len(SUMS)}I", *SUMS)
+        source = CheckedInput(pa.OSFile(str(path)), str(path), size_bytes=len(CONTENT), checksums=sums)
+        opened = SharedFile(VerifiedBlocks(source))
+        opened.seek(start)
+        return opened.read(size)
+
+    expected = CONTENT[start : start + size]
+    with pytest.raises(CorruptDataError, match="have the checksum"):
+        read(damaged_at=start - 1)  # the block is compared
+    assert read() == expected
+    assert read() == expected
+    for at in (start, start + size - 1):
+        with pytest.raises(CorruptDataError, match="have the checksum"):
+            read(damaged_at=at)
+    for at in (start - 1, start + size):  # bytes that nobody asks for
+        assert read(damaged_at=at) == expected
+
+
 def test_threads_that_share_a_file_have_places_of_their_own() -> None:
     """Each thread goes to a place, lets the others do so too, and reads there."""
-    file, barrier = shared(), threading.Barrier(8)
+    file, barrier = SharedFile(verified()), threading.Barrier(8)
     wrong: list[int] = []
 
     def read(number: int) -> None:

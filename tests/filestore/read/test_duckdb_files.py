@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import duckdb
@@ -16,9 +16,11 @@ from lakelog.filestore.alter.schema_changes import AddColumn
 from lakelog.filestore.formats.blocks.checked import BLOCK_BYTES
 from lakelog.filestore.formats.blocks.shared_input import SharedFile
 from lakelog.filestore.io.fileio import FileIO
-from lakelog.filestore.read.duckdb import file_system, own_files, served_files
+from lakelog.filestore.read.duckdb import file_system, own_files, served_files, short_footers
 from lakelog.filestore.read.duckdb import relation as duckdb_relation
 from lakelog.filestore.read.duckdb.own_files import OwnFiles
+from lakelog.filestore.read.duckdb.short_footers import READS_BEFORE, ShortFooterFile
+from lakelog.filestore.read.planned_read import PlannedRead
 from lakelog.filestore.read.scan import plan_splits
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
@@ -291,6 +293,122 @@ def test_every_bit_flip_is_an_error(tmp_path: Path) -> None:
             relation.fetchall()
     path.write_bytes(content)
     assert str(relation.fetchall()) == expected
+
+
+def footer_start(content: bytes) -> int:
+    return len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+
+
+def test_every_bit_flip_in_data_is_an_error_after_the_footer_was_shortened(tmp_path: Path) -> None:
+    """A footer that was verified is cached; all data is compared, although its ranges were read before."""
+    table = new_table(tmp_path, {"write-only": "true"})
+    table.write(plain_rows(range(40)))
+    (path,) = (tmp_path / "t").rglob("data-*")
+    content = path.read_bytes()
+    relation = table.to_duckdb().order("id")
+    expected = str(relation.fetchall())
+    for _ in range(READS_BEFORE):
+        relation.fetchall()
+    assert any(str(path) in key for key in short_footers._PLACES._held)
+    relation = table.to_duckdb().order("id")
+    assert str(relation.fetchall()) == expected
+    source = random.Random(5)
+    for _ in range(60):
+        at = source.randrange(4, len(content))
+        damaged = bytearray(content)
+        damaged[at] ^= 1 << source.randrange(8)
+        path.write_bytes(damaged)
+        if at < footer_start(content):
+            with pytest.raises(duckdb.Error, match="have the checksum"):
+                relation.fetchall()
+        else:
+            assert str(relation.fetchall()) == expected
+    path.write_bytes(content)
+    assert str(relation.fetchall()) == expected
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_queries_find_the_same_after_footers_were_shortened(
+    tmp_path: Path, own: list[int], make: Callable[[Path], FileStoreTable]
+) -> None:
+    table = make(tmp_path)
+    columns = ["integer", "id", "varchar"]
+    queries: list[tuple[duckdb.DuckDBPyRelation, Sequence[str]]] = [
+        (table.to_duckdb(), table.schema.field_names),
+        (table.to_duckdb(columns=columns), columns),
+    ]
+    whole = [relation.order("id").fetchall() for relation, _ in queries]
+    conditions = [Conditions(7, ROWS, TYPES).any(), "id = 77", "integer IS NULL"]
+    found = [queries[0][0].filter(where).project("id").order("id").fetchall() for where in conditions]
+    for _ in range(READS_BEFORE):
+        for relation, _ in queries:
+            relation.aggregate("count(*)").fetchall()
+    keys = [key for key in short_footers._PLACES._held if str(tmp_path) in key]
+    assert {len(key.split("\n")) - 2 for key in keys} == {len(names) for _, names in queries}
+    queries = [(table.to_duckdb(), table.schema.field_names), (table.to_duckdb(columns=columns), columns)]
+    assert str([relation.order("id").fetchall() for relation, _ in queries]) == str(whole)
+    again = [queries[0][0].filter(where).project("id").order("id").fetchall() for where in conditions]
+    assert again == found
+    assert own
+
+
+def test_each_range_of_a_file_with_a_short_footer_fits_the_others(tmp_path: Path) -> None:
+    table = wide_table(tmp_path, CountingFileIO())
+    (path,) = (tmp_path / "t").rglob("data-*")
+    content = path.read_bytes()
+    start, size = footer_start(content), len(content)
+    whole = _opened_alone(table, ["c1"])
+    for _ in range(READS_BEFORE):
+        assert whole.read(size - 100, size) == content[-100:]
+    assert whole.read(size - 100, size) == content[-100:]  # a relation keeps the footer that it began with
+    short = _opened_alone(table, ["c1"])
+    assert short.size == size
+    tail = short.read(start, size)
+    assert tail != content[start:]
+    assert short.read(start - 50, size) == content[start - 50 : start] + tail
+    assert short.read(start - 50, start) == content[start - 50 : start]
+    for at in (start - 9, start, start + 9, size - 9):
+        assert short.read(at, size - 3) == short.read(start - 9, size)[at - start + 9 : -3]
+
+
+def _opened_alone(table: FileStoreTable, names: list[str]) -> ShortFooterFile:
+    snapshot = table.snapshot()
+    files = own_files.own_files(PlannedRead.of(table, snapshot, table.schema.select(names)))
+    assert files is not None
+    file = files.opened(0)._blocks
+    assert isinstance(file, ShortFooterFile)
+    return file
+
+
+def test_a_duckdb_that_caches_parts_of_files_reads_with_whole_and_short_footers(tmp_path: Path) -> None:
+    with duckdb.connect() as connection:
+        connection.execute("SET cache_local_files = true")
+        connection.execute("SET parquet_metadata_cache = true")
+        table = compacted(tmp_path)
+        first = table.to_duckdb(connection=connection)
+        expected = str(first.order("id").fetchall())
+        for _ in range(READS_BEFORE + 2):
+            for relation in (first, table.to_duckdb(connection=connection)):
+                assert str(relation.order("id").fetchall()) == expected
+        assert any(str(tmp_path) in key for key in short_footers._PLACES._held)
+
+
+def test_a_connection_that_finds_no_variables_holds_the_files_too(tmp_path: Path, own: list[int]) -> None:
+    with duckdb.connect(config={"python_enable_replacements": "false"}) as connection:
+        relation = appended(tmp_path).to_duckdb(connection=connection)
+        relation.create_view("lake")
+        del relation
+        gc.collect()
+        assert connection.sql("SELECT count(*) FROM lake").fetchall() == [(ROWS,)]
+    gc.collect()
+    assert own
+    assert not served_files.SERVED
+
+
+def test_what_holds_the_files_is_not_in_a_plan(tmp_path: Path) -> None:
+    relation = appended(tmp_path).to_duckdb()
+    for query in (relation, relation.filter("id = 5"), relation.aggregate("count(*), sum(integer)")):
+        assert "JOIN" not in query.explain().upper()
 
 
 def wide_table(folder: Path, file_io: FileIO) -> FileStoreTable:

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from lakelog.common.errors import UnavailableError
 from lakelog.filestore.formats.blocks.crc import crc32
+from lakelog.filestore.formats.blocks.range_sums import RANGE_SUMS
 from lakelog.filestore.io.fileio import FileIO, OutputFile
 from lakelog.filestore.io.integrity import damaged
 
@@ -158,7 +159,8 @@ class CheckedInput(io.RawIOBase):
 
     def __init__(self, source: pa.NativeFile, path: str, *, size_bytes: int, checksums: bytes) -> None:
         self._source = source
-        self._path = path
+        self.path = path
+        self.checksums = checksums
         self._size = size_bytes
         self._sums = struct.unpack(f">{len(checksums) // CHECKSUM_BYTES}I", checksums)
         self._position = 0
@@ -252,6 +254,19 @@ class CheckedInput(io.RawIOBase):
         self._compare(start, found)
         return found
 
+    def read_known(self, start: int, end: int) -> bytes | None:
+        """The bytes from `start` to `end` of a local file, if they have the checksum that was noted for them; None
+        otherwise. Threads may call this at once."""
+        expected = RANGE_SUMS.get((self.path, self.checksums), start, end)
+        if expected is None or not self.is_local:
+            return None
+        found = os.pread(self._source.fileno(), end - start, start)
+        return found if crc32(found) == expected and len(found) == end - start else None
+
+    def note(self, start: int, verified: bytes) -> None:
+        """Note the checksum of verified bytes from `start` on, for `read_known`."""
+        RANGE_SUMS.put((self.path, self.checksums), start, start + len(verified), crc32(verified))
+
     def blocks(self, start: int, end: int) -> pa.Buffer:
         """Whole blocks that hold the bytes from the block start `start` to `end`. Raises CorruptDataError."""
         stop = min(-(-end // BLOCK_BYTES) * BLOCK_BYTES, self._size)
@@ -268,7 +283,7 @@ class CheckedInput(io.RawIOBase):
         found_sum, expected = crc32(found), self._sums[start // BLOCK_BYTES]
         if found_sum != expected or len(found) != end - start:
             raise damaged(
-                self._path,
+                self.path,
                 f"bytes {start} to {end} have the checksum {found_sum:08x}, the manifest says {expected:08x}",
             )
 

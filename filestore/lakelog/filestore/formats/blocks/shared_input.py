@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import threading
 from collections import OrderedDict
+from typing import Protocol
 
 from lakelog.filestore.formats.blocks.checked import BLOCK_BYTES, CheckedInput
 
@@ -28,13 +29,31 @@ class VerifiedBlocks:
         return self._source.size()
 
     def read(self, start: int, end: int) -> bytes:
-        """The bytes from `start` to `end`. Raises CorruptDataError."""
-        parts: list[bytes] = []
-        with self._lock:
-            for number in range(start // BLOCK_BYTES, -(-end // BLOCK_BYTES)):
-                at = number * BLOCK_BYTES
-                parts.append(bytes(memoryview(self._block(number))[max(0, start - at) : end - at]))
+        """The bytes from `start` to `end`. Raises CorruptDataError.
+
+        Of a range that was read before no other bytes are read: its checksum is known.
+        """
+        known = self._source.read_known(start, end)
+        if known is not None:
+            return known
+        with self._lock:  # bytes that differ are looked at too: the checksums of the blocks say where
+            found = self._read_blocks(start, end)
+        self._source.note(start, found)
+        return found
+
+    def _read_blocks(self, start: int, end: int) -> bytes:
+        numbers = range(start // BLOCK_BYTES, -(-end // BLOCK_BYTES))
+        # The memory of a block is used again after as many others.
+        parts = [
+            b"".join(self._part(number, start, end) for number in numbers[at : at + BLOCKS_HELD])
+            for at in range(0, len(numbers), BLOCKS_HELD)
+        ]
         return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _part(self, number: int, start: int, end: int) -> memoryview:
+        """The bytes of a block that are between `start` and `end`."""
+        at = number * BLOCK_BYTES
+        return memoryview(self._block(number))[max(0, start - at) : end - at]
 
     def _block(self, number: int) -> bytearray:
         """The memory that begins with a block: that of the least recently used block, if all memory is used."""
@@ -47,6 +66,17 @@ class VerifiedBlocks:
         return self._held[number]
 
 
+class ReadableRanges(Protocol):
+    """A file of which ranges are read, by several threads."""
+
+    @property
+    def size(self) -> int:
+        """The bytes of the file."""
+
+    def read(self, start: int, end: int) -> bytes:
+        """The bytes from `start` to `end`. Raises CorruptDataError."""
+
+
 class SharedFile:
     """A file that several threads read, each at its own position.
 
@@ -55,7 +85,7 @@ class SharedFile:
 
     closed = False
 
-    def __init__(self, blocks: VerifiedBlocks) -> None:
+    def __init__(self, blocks: ReadableRanges) -> None:
         self._blocks = blocks
         self._places = threading.local()
 

@@ -43,6 +43,11 @@ class ThriftCursor:
         self._data = data
         self._at = 0
 
+    @property
+    def position(self) -> int:
+        """The number of bytes before the next value."""
+        return self._at
+
     def fields(self) -> Iterator[tuple[int, int]]:
         """The number and type of each field of a struct; the caller reads or skips its value.
 

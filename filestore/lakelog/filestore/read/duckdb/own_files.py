@@ -25,7 +25,7 @@ from weakref import WeakValueDictionary
 import duckdb
 
 from lakelog.common.quoting import quoted
-from lakelog.common.types import DataField, DataType, TypeRoot
+from lakelog.common.types import DataField
 from lakelog.filestore.data.data_reader import missing_named, stored_columns, stored_file
 from lakelog.filestore.data.row_ids import has_row_groups
 from lakelog.filestore.formats.blocks.checked import CheckedInput
@@ -37,8 +37,11 @@ from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.tables.store import KIND_FIELD, SEQUENCE_FIELD, TableStore
 from lakelog.filestore.predicate import Predicate
+from lakelog.filestore.read.duckdb.alike_types import is_alike
+from lakelog.filestore.read.duckdb.holding import holding_relation
 from lakelog.filestore.read.duckdb.oldest_runs import base_files, has_bases, young_files
 from lakelog.filestore.read.duckdb.served_files import PROTOCOL, SERVED
+from lakelog.filestore.read.duckdb.short_footers import ShortFooter, ShortFooterFile
 from lakelog.filestore.read.planned_read import PlannedRead
 from lakelog.filestore.read.scan import DataSplit
 from lakelog.filestore.schema.evolution import FieldMapping
@@ -51,7 +54,6 @@ _FILES_MAX = 64
 _ROWS_MAX = 64 << 20  # of all files
 _ROWS_MIN = 65_536  # of a file: a smaller one takes longer to open than its rows take through Arrow
 _PLANNED_FILES_MAX = 1_000  # live files; a plan of more would make `to_duckdb` slow
-_MILLIS_DIGITS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,28 +81,31 @@ class OwnFiles:
         self.store = files
         self._keys = {(bucket, file.file_name) for bucket, file in files}
         self._others = self._without(read.splits)
-        self._open: WeakValueDictionary[int, VerifiedBlocks] = WeakValueDictionary()
+        self._open: WeakValueDictionary[int, ShortFooterFile] = WeakValueDictionary()
+        names = [field.name for field in read.fields]
+        self._footers = [
+            ShortFooter(read.table.data_path(bucket, file), file.checksums or b"", names) for bucket, file in files
+        ]
         self._name = uuid4().hex
         SERVED[self._name] = self
 
     def relation(self, connection: Any, others: Any) -> Any:
-        """The rows of the read as a relation of DuckDB; `others` is the relation of those that are not in the files.
+        """The rows of the read as a relation of DuckDB; `others` gives those that are not in the files to Arrow.
 
         Raises what DuckDB raises.
         """
         texts = self.scans(connection)
-        if texts.based is None and self.are_all:
-            return others.query("held", texts.alone)
-        parts = [others, *(connection.sql(text) for text in (texts.alone,) if text is not None)]
+        if self.are_all and texts.alone is not None:
+            return holding_relation(connection, texts.alone, others)
+        parts = [duckdb.from_arrow(others, connection=connection)]
+        if texts.alone is not None:
+            parts.append(connection.sql(texts.alone))
         if texts.based is not None:
             from lakelog.filestore.read.arrow_dataset import LakelogDataset
 
             young = duckdb.from_arrow(LakelogDataset(self.key_fields, self.young_keys), connection=connection)
-            condition = " AND ".join(
-                f"base.{quoted(field.name)} = young.{quoted(field.name)}" for field in self.key_fields
-            )
             base = connection.sql(texts.based).set_alias("base")
-            parts.append(base.join(young.set_alias("young"), condition, how="anti"))
+            parts.append(base.join(young.set_alias("young"), self.is_replaced, how="anti"))
         return reduce(lambda one, other: one.union(other), parts)
 
     def scans(self, connection: Any) -> Scans:
@@ -156,10 +161,11 @@ class OwnFiles:
 
         DuckDB opens a file twice for a query: both handles share one open file.
         """
-        blocks = self._open.get(number)
-        if blocks is None:
-            blocks = self._open[number] = VerifiedBlocks(self._source(number))
-        return SharedFile(blocks)
+        file = self._open.get(number)
+        if file is None:
+            blocks = VerifiedBlocks(self._source(number))
+            file = self._open[number] = ShortFooterFile(blocks, self._footers[number])
+        return SharedFile(file)
 
     def _source(self, number: int) -> CheckedInput:
         bucket, file = self.store[number]
@@ -194,7 +200,7 @@ def may_have_own_files(table: TableStore, snapshot: Snapshot, fields: Sequence[D
         and not has_row_groups(schema)
         and not has_places(schema)
         and is_local(table.path)
-        and all(_is_alike(field.type) for field in fields)
+        and all(is_alike(field.type) for field in fields)
         and table.live_files.count(snapshot) <= _PLANNED_FILES_MAX
     )
 
@@ -221,14 +227,6 @@ def own_files(read: PlannedRead) -> OwnFiles | None:
     chosen = max(found.values(), key=lambda files: sum(file.row_count for _, file in files), default=[])
     is_few = len(chosen) <= _FILES_MAX and sum(file.row_count for _, file in chosen) <= _ROWS_MAX
     return OwnFiles(read, chosen, based) if chosen and is_few else None
-
-
-def _is_alike(kind: DataType) -> bool:
-    """Whether DuckDB has the same type for a column from Parquet files as for one from Arrow."""
-    if kind.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ):
-        return (kind.precision or 0) > _MILLIS_DIGITS or kind.root is TypeRoot.TIMESTAMP_LTZ
-    inner = [part for part in (kind.element, kind.key, kind.value) if part is not None]
-    return kind.root is not TypeRoot.TIME and all(map(_is_alike, [*inner, *(part.type for part in kind.fields)]))
 
 
 class _Layouts:

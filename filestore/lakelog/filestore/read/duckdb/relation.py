@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any  # Any: duckdb is an optional extra withou
 
 import duckdb
 
-from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.types import DataField
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.predicate import Predicate
+from lakelog.filestore.read.duckdb.holding import NoRows
 from lakelog.filestore.read.planned_read import PlannedRead
 
 if TYPE_CHECKING:
@@ -44,38 +44,23 @@ def relation_of(
     own = None if snapshot is None else own_files_of(planned, fields, table, snapshot)
     if own is not None:
         with suppress(duckdb.PermissionException):  # the connection may not be allowed to read files
-            others = duckdb.from_arrow(_others(own, planned, fields), connection=connection)
-            found: DuckDBPyRelation = own.relation(connection, others)
+            found: DuckDBPyRelation = own.relation(connection, _others(own, planned, fields))
             return found
     from lakelog.filestore.read.arrow_dataset import LakelogDataset
 
     return duckdb.from_arrow(LakelogDataset(fields, planned), connection=connection)
 
 
-def _others(own: OwnFiles, planned: _Planned, fields: Sequence[DataField]) -> LakelogDataset | _NoRows:
+def _others(own: OwnFiles, planned: _Planned, fields: Sequence[DataField]) -> LakelogDataset | NoRows:
     """The part that DuckDB does not read itself; it holds `own`, so that the files of `own` stay known."""
     if own.are_all:
-        return _NoRows(own, fields)
+        return NoRows(own)
     from lakelog.filestore.read.arrow_dataset import LakelogDataset
 
     def others(names: Sequence[str], also: Predicate | None) -> PlannedRead:
         return own.others(planned(names, also))
 
     return LakelogDataset(fields, others)
-
-
-class _NoRows:
-    """Columns without rows, as a stream of Arrow: getting them from a dataset takes milliseconds per filter."""
-
-    def __init__(self, held: object, fields: Sequence[DataField]) -> None:
-        self._held = held
-        self._rows = to_arrow_schema(fields).empty_table()
-
-    def __arrow_c_schema__(self) -> object:
-        return self._rows.schema.__arrow_c_schema__()
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        return self._rows.__arrow_c_stream__(requested_schema)
 
 
 def own_files_of(
