@@ -11,7 +11,8 @@ import pyarrow as pa
 class NoRows:
     """No rows, as a stream of Arrow, which holds an object."""
 
-    _ROWS = pa.table({"held": pa.array([], pa.bool_())})
+    # Not made from a list: Arrow would import pandas.
+    _ROWS = pa.table({"held": pa.Array.from_buffers(pa.bool_(), 0, [None, pa.py_buffer(b"")])})
 
     def __init__(self, held: object) -> None:
         self._held = held
