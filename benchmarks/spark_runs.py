@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 import lakelog.common.allocation  # noqa: F401  # before pyarrow, as in programs that sort their imports
+from benchmarks.local_spark import start_session
 from benchmarks.measuring import Measure, measured
 from benchmarks.upsert_data import KEY, SCHEMA, SPARK_SCHEMA
 from lakelog.catalog import Catalog, Table
@@ -26,20 +27,7 @@ LOGGED = {"log.system": "kafka"}
 
 def make_session() -> SparkSession:
     """Spark on two cores in this process."""
-    settings = {
-        "spark.driver.memory": "3g",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.session.timeZone": "UTC",
-    }
-    builder = SparkSession.builder.master("local[2]").appName("lakelog benchmarks")
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    return session
+    return start_session("lakelog benchmarks")
 
 
 def file_stream(session: SparkSession, folder: Path, *, shape: str = SPARK_SCHEMA) -> DataFrame:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import io
-import json
 import sys
 import tempfile
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from pathlib import Path
 import fastavro
 import pyarrow as pa
 
+from benchmarks.command import print_summary
 from benchmarks.measuring import Measure, in_turns, measured, median_cpu_s, median_wall_s
 from lakelog.filestore.commit.batches import append_commit
 from lakelog.filestore.encoding.binary_row import serialize_row
@@ -159,10 +159,7 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="lakelog-bench-") as folder:
         summary = run(Path(folder), *((2_000, 1) if arguments.small else (100_000, REPEATS)))
-    for name, value in summary.items():
-        print(f"{name:28} {value:>12}")
-    if arguments.json:
-        print(json.dumps(summary))
+    print_summary(summary, as_json=arguments.json)
 
 
 if __name__ == "__main__":

@@ -182,7 +182,8 @@ def ask_python(name: str, data: Path, work: Path, keys: Sequence[int]) -> Figure
 
 def _asked(python: Path, script: str, arguments: Sequence[str]) -> Figures:
     command: list[str | Path] = [python, Path(__file__).with_name(script), *arguments]
-    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, cwd=ROOT)
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}  # for `benchmarks.local_spark`
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, cwd=ROOT, env=environ)
     found: Figures = json.loads(done.stdout.splitlines()[-1])
     return found
 

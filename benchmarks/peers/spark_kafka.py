@@ -65,7 +65,7 @@ def spark_kafka() -> Iterator[SparkKafka]:
     jars = ",".join(str(jar) for jar in ensure_jars())
     command: list[str | Path] = [python, Path(__file__).with_name("spark_kafka_peer.py"), jars]
     environ = {key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK_", "SPARK_"))}
-    environ["PYSPARK_PYTHON"] = str(python)
+    environ |= {"PYSPARK_PYTHON": str(python), "PYTHONPATH": str(ROOT)}  # for `benchmarks.local_spark`
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ, cwd=tempfile.gettempdir()
     ) as process:

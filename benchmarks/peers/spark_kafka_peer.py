@@ -17,24 +17,7 @@ from typing import Any  # Any: the requests
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-
-def make_session(jars: str) -> SparkSession:
-    """Spark on two cores, as the other contender's."""
-    settings = {
-        "spark.driver.memory": "3g",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.jars": jars,
-    }
-    builder = SparkSession.builder.master("local[2]").appName("Spark's Kafka")
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    return session
+from benchmarks.local_spark import start_session
 
 
 def sink(session: SparkSession, asked: dict[str, Any]) -> dict[str, Any]:
@@ -90,7 +73,7 @@ def _timed(writer: Any) -> dict[str, Any]:
 
 def main() -> None:
     """Answer requests until the input ends."""
-    session = make_session(sys.argv[1])
+    session = start_session("Spark's Kafka", {"spark.jars": sys.argv[1]})
     print(json.dumps({"spark": session.version}), flush=True)
     for line in sys.stdin:
         asked = json.loads(line)

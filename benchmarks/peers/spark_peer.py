@@ -21,6 +21,8 @@ from typing import Any, Protocol  # Any: figures of several kinds
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from benchmarks.local_spark import start_session
+
 KEY = "id"
 SHAPE = "id BIGINT, amount BIGINT, price DOUBLE, batch BIGINT, city STRING, note STRING, at TIMESTAMP"
 REPEATS = 3
@@ -215,27 +217,6 @@ class Hudi:
 PEERS: dict[str, Callable[[Path], Peer]] = {"delta": Delta, "iceberg": Iceberg, "paimon": Paimon, "hudi": Hudi}
 
 
-def make_session(settings: dict[str, str], jars: str) -> SparkSession:
-    """Spark on two cores, as the other contenders'."""
-    settings = {
-        "spark.driver.memory": "3g",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": "4",
-        "spark.jars": jars,
-        **settings,
-    }
-    builder = SparkSession.builder.master("local[2]").appName("peers")
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    return session
-
-
 def upsert(session: SparkSession, peer: Peer, source: Path, checkpoint: Path) -> None:
     """Upsert each file of a folder, in the order of their times."""
     rows = session.readStream.schema(SHAPE).option("maxFilesPerTrigger", 1).parquet(str(source))
@@ -291,7 +272,7 @@ def main() -> None:
     """Run one peer and print its figures."""
     name, jars, data, folder, keys = sys.argv[1:]
     peer = PEERS[name](Path(folder))
-    session = make_session(peer.settings, jars)
+    session = start_session("peers", {"spark.sql.shuffle.partitions": "4", "spark.jars": jars, **peer.settings})
     figures = measure(session, peer, Path(data), Path(folder), [int(key) for key in keys.split(",")])
     print(json.dumps({**figures, "spark": session.version}), flush=True)
     session.stop()

@@ -9,7 +9,6 @@ time of lookups without Spark. Medians of the repeats.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import tempfile
 import time
@@ -23,6 +22,7 @@ import polars as pl
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from benchmarks.command import print_summary
 from benchmarks.measuring import Measure, in_turns, measured, median_wall_s
 from benchmarks.spark_runs import make_session
 from lakelog.catalog import Catalog
@@ -144,10 +144,7 @@ def main() -> None:
             summary = run(session, Path(folder), *((20_000, 1) if arguments.small else (10_000_000, 15)))
         finally:
             session.stop()
-    for name, value in summary.items():
-        print(f"{name:28} {value:>12}")
-    if arguments.json:
-        print(json.dumps(summary))
+    print_summary(summary, as_json=arguments.json)
 
 
 if __name__ == "__main__":

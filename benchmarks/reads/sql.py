@@ -10,7 +10,6 @@ rows to merge (`merged`); after a full compaction files need no merge (`compacte
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
 import tempfile
@@ -24,6 +23,7 @@ import duckdb
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from benchmarks.command import print_summary
 from benchmarks.measuring import Measure, in_turns, measured, median_wall_s
 from benchmarks.reads import tpch
 from benchmarks.spark_runs import make_session
@@ -172,10 +172,7 @@ def main() -> None:
             summary = run(session, Path(folder), scale, repeats, engines)
         finally:
             session.stop()
-    for name, value in summary.items():
-        print(f"{name:28} {value:>12}")
-    if arguments.json:
-        print(json.dumps(summary))
+    print_summary(summary, as_json=arguments.json)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakelog.common.types import DataField, DataType, TypeRoot
+from lakelog.filestore.formats.blocks.varints import varint_bytes
 
 _DECIMAL_BYTES = 16
 _VARINT_BYTES_MAX = 10
@@ -50,13 +51,7 @@ def entry_types(kind: DataType) -> tuple[DataType, DataType]:
 
 def long_bytes(number: int) -> bytes:
     """A long of zero or more as a varint."""
-    value = number << 1
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
+    return varint_bytes(number << 1)
 
 
 def _encoded(values: pa.Array, kind: DataType) -> pa.LargeBinaryArray:

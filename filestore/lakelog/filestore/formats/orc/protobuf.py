@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lakelog.filestore.formats.blocks.varints import varint_bytes
+
 _VARINT_BYTES_MAX = 10
 _FIXED_BYTES = {1: 8, 5: 4}
 Field = tuple[int, int, bytes, int]  # number, wire type, bytes of the value, and the value if it is a number
@@ -55,22 +57,14 @@ def encode_field(field: Field) -> bytes:
     number, wire, data, value = field
     if wire == 0:
         return varint_field(number, value)
-    return bytes_field(number, data) if wire == 2 else _varint_bytes(number << 3 | wire) + data
+    return bytes_field(number, data) if wire == 2 else varint_bytes(number << 3 | wire) + data
 
 
 def varint_field(number: int, value: int) -> bytes:
     """The bytes of a number with its key."""
-    return _varint_bytes(number << 3) + _varint_bytes(value)
+    return varint_bytes(number << 3) + varint_bytes(value)
 
 
 def bytes_field(number: int, data: bytes) -> bytes:
     """The bytes of a string or message with its key."""
-    return _varint_bytes(number << 3 | 2) + _varint_bytes(len(data)) + data
-
-
-def _varint_bytes(value: int) -> bytes:
-    parts = bytearray()
-    while value >= 0x80:
-        parts.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*parts, value])
+    return varint_bytes(number << 3 | 2) + varint_bytes(len(data)) + data

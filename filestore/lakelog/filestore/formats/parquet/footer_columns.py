@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from lakelog.filestore.formats.blocks.varints import varint_bytes
 from lakelog.filestore.formats.parquet.thrift import INTEGERS, ThriftCursor, Wire
 
 _METADATA, _STATISTICS = 3, 12
@@ -83,7 +84,7 @@ def _schema(cursor: ThriftCursor, footer: bytes, names: Collection[str]) -> tupl
                 break
             open_members.pop()
     start, end = root.children_at
-    first = footer[root.start : start] + _varint(roots << 1) + footer[end : root.end]
+    first = footer[root.start : start] + varint_bytes(roots << 1) + footer[end : root.end]
     return _list_head(len(found) + 1) + first + b"".join(found), kept
 
 
@@ -174,7 +175,7 @@ def _edited(
         if number in dropped and numbers.issuperset(dropped_with):
             continue
         step = number - before
-        parts.append(bytes([step << 4 | kind]) if 0 < step < 16 else bytes([kind]) + _varint(number << 1))
+        parts.append(bytes([step << 4 | kind]) if 0 < step < 16 else bytes([kind]) + varint_bytes(number << 1))
         parts.append(value)
         before = number
     return b"".join([*parts, b"\0"])
@@ -184,12 +185,4 @@ def _list_head(count: int) -> bytes:
     """The head of a list of structs."""
     if count < _LONG_LIST:
         return bytes([count << 4 | Wire.STRUCT])
-    return bytes([_LONG_LIST << 4 | Wire.STRUCT]) + _varint(count)
-
-
-def _varint(value: int) -> bytes:
-    found = bytearray()
-    while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*found, value])
+    return bytes([_LONG_LIST << 4 | Wire.STRUCT]) + varint_bytes(count)
