@@ -16,7 +16,8 @@ from pathlib import Path
 
 from benchmarks.files.plan import SCHEMA
 from lakelog.catalog import Table
-from lakelog.filestore.commit.commit import CommitRequest, TableCommit
+from lakelog.filestore.commit.commit import TableCommit
+from lakelog.filestore.commit.requests import CommitRequest
 from lakelog.filestore.encoding.binary_row import serialize_row
 from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.metadata.manifests.data_file import DataFileMeta, FileSource, SimpleStats

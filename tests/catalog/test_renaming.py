@@ -19,8 +19,9 @@ from lakelog.common.errors import (
     UnsupportedError,
 )
 from lakelog.filestore.alter.schema_changes import AddColumn
-from lakelog.filestore.commit.commit import BEFORE_CREATE, CommitRequest, TableCommit
+from lakelog.filestore.commit.commit import BEFORE_CREATE, TableCommit
 from lakelog.filestore.commit.outcomes import CommitOutcome, continues_table
+from lakelog.filestore.commit.requests import CommitRequest
 from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
 from lakelog.filestore.metadata.snapshots.users import LOG_STATE_KEY

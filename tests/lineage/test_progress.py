@@ -8,7 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakelog.filestore.commit.commit import CommitRequest, TableCommit
+from lakelog.filestore.commit.commit import TableCommit
+from lakelog.filestore.commit.requests import CommitRequest
 from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
 from lakelog.filestore.metadata.snapshots.users import LINEAGE_KEY, LOG_STATE_KEY, USERS_KEY, CommitUser, users_to_json

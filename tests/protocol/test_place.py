@@ -9,7 +9,8 @@ import pytest
 
 from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.errors import InvalidRequestError
-from lakelog.filestore.commit.commit import CommitRequest, TableCommit
+from lakelog.filestore.commit.commit import TableCommit
+from lakelog.filestore.commit.requests import CommitRequest
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
 from lakelog.filestore.metadata.tables.identity import PLACE_KEY
 from lakelog.protocol.access.place import check_no_copy, original_of, recorded_place

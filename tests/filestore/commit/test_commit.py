@@ -13,8 +13,9 @@ import pytest
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import ConflictError, InvalidRequestError, UnavailableError, UnknownOutcomeError
 from lakelog.filestore.commit.batches import append_commit
-from lakelog.filestore.commit.commit import AFTER_CREATE, BEFORE_CREATE, CommitRequest, TableCommit
+from lakelog.filestore.commit.commit import AFTER_CREATE, BEFORE_CREATE, TableCommit
 from lakelog.filestore.commit.commit_clock import CommitClock
+from lakelog.filestore.commit.requests import CommitRequest
 from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.metadata.manifests.manifest import FileKind
 from lakelog.filestore.metadata.snapshots.snapshot import (

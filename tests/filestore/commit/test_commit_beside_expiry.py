@@ -11,7 +11,8 @@ import pytest
 
 from lakelog.common.errors import ConflictError, NotFoundError, UnavailableError
 from lakelog.filestore.commit.batches import append_commit
-from lakelog.filestore.commit.commit import BEFORE_CREATE, CommitRequest, TableCommit
+from lakelog.filestore.commit.commit import BEFORE_CREATE, TableCommit
+from lakelog.filestore.commit.requests import CommitRequest
 from lakelog.filestore.expire.expiry import Expired, Retention
 from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.io.local_files import LocalFileIO

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from lakelog.common.errors import ConflictError, InvalidRequestError, UnavailableError, UnknownOutcomeError
-from lakelog.filestore.commit.commit import CommitRequest, TableCommit
+from lakelog.filestore.commit.commit import TableCommit
 from lakelog.filestore.commit.outcomes import CommitOutcome, FoundCommit
+from lakelog.filestore.commit.requests import CommitRequest
 from lakelog.filestore.expire.expiry import Retention
 from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot

@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
-from lakelog.filestore.commit.commit import CommitRequest, TableCommit
+from lakelog.filestore.commit.commit import TableCommit
+from lakelog.filestore.commit.requests import CommitRequest
 from lakelog.filestore.data.row_numbers import read_numbered
 from lakelog.filestore.metadata.manifests.data_file import DataFileMeta, FileSource
 from lakelog.filestore.metadata.manifests.manifest import FileKind, ManifestEntry

@@ -10,7 +10,8 @@ import pytest
 from lakelog.common.errors import ConflictError
 from lakelog.filestore.alter.schema_changes import SetOption
 from lakelog.filestore.commit import outcomes
-from lakelog.filestore.commit.commit import BEFORE_CREATE, CommitRequest, TableCommit
+from lakelog.filestore.commit.commit import BEFORE_CREATE, TableCommit
+from lakelog.filestore.commit.requests import CommitRequest
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
 from lakelog.filestore.metadata.tables import identity
 from lakelog.filestore.metadata.tables.identity import UUID_KEY, carried_by

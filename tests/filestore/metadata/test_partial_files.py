@@ -143,7 +143,7 @@ def test_manifests_that_are_written_together_hold_few_partitions_each(tmp_path: 
 def test_full_manifests_without_the_deleted_partitions_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (manifest, manifest_merging):
         monkeypatch.setattr(module, "ENTRIES_MAX", 3)
-    monkeypatch.setattr("lakelog.filestore.commit.commit.ENTRIES_MAX", 3)
+    monkeypatch.setattr("lakelog.filestore.commit.written_manifests.ENTRIES_MAX", 3)
     table = make_table(tmp_path)
     table.write(rows_of(range(4), 0))
     before = _manifests(table)

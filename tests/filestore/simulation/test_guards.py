@@ -16,8 +16,10 @@ import pytest
 from lakelog.common.errors import NotFoundError, UnavailableError
 from lakelog.common.types import DataType
 from lakelog.filestore.commit import batches, commit, conflicts, outcomes
-from lakelog.filestore.commit.commit import CommitRequest, TableCommit
+from lakelog.filestore.commit.commit import TableCommit
 from lakelog.filestore.commit.outcomes import UnknownAttempts
+from lakelog.filestore.commit.requests import CommitRequest
+from lakelog.filestore.commit.written_manifests import delete_manifests
 from lakelog.filestore.compact.picking import CompactUnit
 from lakelog.filestore.expire import expiry, references
 from lakelog.filestore.expire.expiry import Retention
@@ -96,7 +98,7 @@ def test_files_stay_while_the_outcome_is_unknown(monkeypatch: pytest.MonkeyPatch
         try:
             return create(self, prepared)
         except (UnavailableError, NotFoundError):
-            self._delete_manifests(prepared.written)
+            delete_manifests(self._table, prepared.manifests)
             raise
 
     monkeypatch.setattr(TableCommit, "_create", cleaning)

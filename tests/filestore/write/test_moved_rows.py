@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakelog.filestore.commit.commit import CommitRequest
+from lakelog.filestore.commit.requests import CommitRequest
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable

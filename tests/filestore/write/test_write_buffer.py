@@ -14,7 +14,8 @@ import pytest
 
 from lakelog.common.errors import InvalidRequestError, UnavailableError
 from lakelog.common.types import ROW_KIND_COLUMN
-from lakelog.filestore.commit.commit import CommitRequest, TableCommit
+from lakelog.filestore.commit.commit import TableCommit
+from lakelog.filestore.commit.requests import CommitRequest
 from lakelog.filestore.metadata.manifests.levels import runs_of, sections_of
 from lakelog.filestore.metadata.manifests.manifest import ManifestEntry
 from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind

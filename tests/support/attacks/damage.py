@@ -15,7 +15,8 @@ import fastavro
 import pyarrow as pa
 
 from lakelog.common.types import DataField, parse_type
-from lakelog.filestore.commit.commit import CommitRequest, TableCommit
+from lakelog.filestore.commit.commit import TableCommit
+from lakelog.filestore.commit.requests import CommitRequest
 from lakelog.filestore.formats.avro.avro import encode_container
 from lakelog.filestore.metadata.manifests.manifest import ManifestEntry
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId

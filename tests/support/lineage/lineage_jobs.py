@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from lakelog.catalog import Table
 from lakelog.filestore.commit.batches import append_commit, batch_properties
-from lakelog.filestore.commit.commit import CommitRequest, TableCommit
+from lakelog.filestore.commit.commit import TableCommit
 from lakelog.filestore.commit.commit_clock import CommitClock
+from lakelog.filestore.commit.requests import CommitRequest
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.snapshots.users import LINEAGE_KEY
 from lakelog.filestore.write.table_write import Overwrite, TableWrite

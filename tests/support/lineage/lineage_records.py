@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from lakelog.catalog import Catalog, Table
 from lakelog.filestore.commit.batches import append_commit
-from lakelog.filestore.commit.commit import CommitRequest, TableCommit
+from lakelog.filestore.commit.commit import TableCommit
+from lakelog.filestore.commit.requests import CommitRequest
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
 from lakelog.filestore.metadata.snapshots.users import LINEAGE_KEY
 from lakelog.filestore.table import FileStoreTable

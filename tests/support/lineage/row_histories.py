@@ -20,7 +20,8 @@ import pyarrow as pa
 from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import ConflictError, InvalidRequestError, NotFoundError
 from lakelog.common.types import RowKind
-from lakelog.filestore.commit.commit import CommitRequest, TableCommit
+from lakelog.filestore.commit.commit import TableCommit
+from lakelog.filestore.commit.requests import CommitRequest
 from lakelog.filestore.metadata.manifests.manifest import ManifestEntry
 from lakelog.filestore.metadata.origins.cleared_rows import Clears, clears_properties
 from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot

@@ -9,9 +9,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from lakelog.filestore.commit.batches import append_commit
-from lakelog.filestore.commit.commit import CommitRequest, TableCommit
+from lakelog.filestore.commit.commit import TableCommit
 from lakelog.filestore.commit.commit_clock import CommitClock
 from lakelog.filestore.commit.conflicts import OvertakenError
+from lakelog.filestore.commit.requests import CommitRequest
 from lakelog.filestore.formats.parquet.parquet_footer import FOOTER_CACHE
 from lakelog.filestore.io.bounded_files import KNOWN_FOLDERS
 from lakelog.filestore.io.fileio import FileIO

@@ -20,9 +20,10 @@ from functools import partial
 from lakelog.common.arrow import pieces_of
 from lakelog.common.errors import ConflictError, InvalidRequestError
 from lakelog.common.log_system import has_log
-from lakelog.filestore.commit.commit import CommitRequest, TableCommit
+from lakelog.filestore.commit.commit import TableCommit
 from lakelog.filestore.commit.commit_clock import CommitClock
 from lakelog.filestore.commit.commit_tries import CommitTries
+from lakelog.filestore.commit.requests import CommitRequest
 from lakelog.filestore.compact.bucket_work import BucketWork, due_work, pick_unit
 from lakelog.filestore.compact.committing import commit_results
 from lakelog.filestore.compact.picking import CompactUnit

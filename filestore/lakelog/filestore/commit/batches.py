@@ -10,9 +10,10 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 
 from lakelog.common.errors import InvalidRequestError
-from lakelog.filestore.commit.commit import CommitRequest, TableCommit
+from lakelog.filestore.commit.commit import TableCommit
 from lakelog.filestore.commit.commit_clock import CommitClock
 from lakelog.filestore.commit.conflicts import OvertakenError, is_overtaken
+from lakelog.filestore.commit.requests import CommitRequest
 from lakelog.filestore.index.hash_index import HashIndexChange
 from lakelog.filestore.metadata.manifests.manifest import ManifestEntry
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from lakelog.common.clock import Stopwatch
 from lakelog.common.errors import ConflictError, LakelogError
 from lakelog.common.events import log_event
-from lakelog.filestore.commit.commit import CommitRequest, TableCommit
+from lakelog.filestore.commit.commit import TableCommit
 from lakelog.filestore.commit.commit_clock import CommitClock
+from lakelog.filestore.commit.requests import CommitRequest
 from lakelog.filestore.compact.result import CompactResult, discard_result
 from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakelog.filestore.metadata.tables.store import TableStore

@@ -180,7 +180,8 @@ class WritableTable(KeptTable):
         return lambda partitions: expired_partitions(self.schema, list(partitions), age_millis=age, now_millis=now)
 
     def _drop(self, choose: Callable[[set[bytes]], set[bytes]], clock: CommitClock | None) -> Snapshot | None:
-        from lakelog.filestore.commit.commit import CommitRequest, TableCommit
+        from lakelog.filestore.commit.commit import TableCommit
+        from lakelog.filestore.commit.requests import CommitRequest
         from lakelog.filestore.index.hash_index import HashIndexChange
         from lakelog.filestore.metadata.manifests.manifest import FileKind
         from lakelog.filestore.write.table_write import partitions_of

@@ -16,8 +16,9 @@ import pyarrow as pa
 
 from lakelog.common.errors import ConflictError, UnsupportedError
 from lakelog.common.threads import in_threads
-from lakelog.filestore.commit.commit import CommitRequest, Look
 from lakelog.filestore.commit.conflicts import check_total_buckets
+from lakelog.filestore.commit.looks import Look
+from lakelog.filestore.commit.requests import CommitRequest
 from lakelog.filestore.data.placed_rows import file_without
 from lakelog.filestore.index.index_manifest import deletion_files
 from lakelog.filestore.metadata.manifests.manifest import FileKind, ManifestEntry

@@ -9,9 +9,10 @@ from enum import Enum, auto
 
 from lakelog.common.errors import ConflictError, InvalidRequestError
 from lakelog.common.quoting import listed, shown
-from lakelog.filestore.commit.commit import CommitRequest, Look, look_at
 from lakelog.filestore.commit.commit_clock import CommitClock
 from lakelog.filestore.commit.conflicts import is_overtaken
+from lakelog.filestore.commit.looks import Look, look_at
+from lakelog.filestore.commit.requests import CommitRequest
 from lakelog.filestore.encoding.binary_row import deserialize_row, to_table
 from lakelog.filestore.index.hash_index import HashIndexChange
 from lakelog.filestore.index.index_manifest import hash_index

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from lakelog.common.errors import LakelogError
 from lakelog.common.types import RowKind
-from lakelog.filestore.commit.commit import CommitRequest
+from lakelog.filestore.commit.requests import CommitRequest
 from lakelog.filestore.data.row_pieces import StoredRows
 from lakelog.filestore.metadata.manifests.manifest import FileKind, ManifestEntry
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId

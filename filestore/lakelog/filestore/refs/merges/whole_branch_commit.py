@@ -11,7 +11,8 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from lakelog.filestore.commit.commit import CommitRequest, TableCommit
+from lakelog.filestore.commit.commit import TableCommit
+from lakelog.filestore.commit.requests import CommitRequest
 from lakelog.filestore.metadata.manifests.manifest import FileKind, ManifestEntry
 from lakelog.filestore.metadata.snapshots.snapshot import (
     BATCH_COMMIT_IDENTIFIER,

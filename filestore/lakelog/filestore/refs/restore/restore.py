@@ -24,8 +24,9 @@ import numpy as np
 import pyarrow as pa
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError, UnsupportedError
-from lakelog.filestore.commit.commit import CommitRequest, TableCommit
+from lakelog.filestore.commit.commit import TableCommit
 from lakelog.filestore.commit.commit_clock import CommitClock
+from lakelog.filestore.commit.requests import CommitRequest
 from lakelog.filestore.data.row_pieces import StoredRows
 from lakelog.filestore.merge.counting import counted_rows
 from lakelog.filestore.metadata.manifests.manifest import ManifestEntry
