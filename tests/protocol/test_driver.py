@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.metadata.snapshots.users import CommitUser, is_same_source
 from lakelog.protocol.state.state import Batch, LogPosition, LogState, TableState, TakenBatch, is_committed
+from lakelog.protocol.writing.attempts import BucketAnswer
 from lakelog.protocol.writing.driver import (
     AnswerDecision,
     BucketConflictError,
@@ -19,7 +20,6 @@ from lakelog.protocol.writing.driver import (
     compare_and_set,
     take_answers,
 )
-from lakelog.protocol.writing.task import BucketAnswer
 
 
 def table_with(user: str, identifier: int, digest: str | None) -> TableState:

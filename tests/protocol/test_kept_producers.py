@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from lakelog.filestore.metadata.tables.unnamed_files import AGE_MILLIS_MIN
 from lakelog.logstore.kafka.clients.transaction_timeout import TIMEOUT_MILLIS_MAX
 from lakelog.protocol.state.header import CommitHeader
+from lakelog.protocol.writing.attempts import FILES_AGE_SECONDS_MAX
 from lakelog.protocol.writing.kept_producers import KEPT_MAX, KeptProducers, ProducerPool
-from lakelog.protocol.writing.task import FILES_AGE_SECONDS_MAX
 
 
 @dataclass(eq=False)

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from lakelog.common.errors import CorruptDataError
-from lakelog.protocol.writing.task import TailReader, check_goes_up
+from lakelog.protocol.writing.tail_checks import TailReader, check_goes_up
 
 TASK = cast("TailReader", SimpleNamespace(bucket=1, table_uuid="u"))
 

@@ -8,8 +8,8 @@ from lakelog.common.errors import InvalidRequestError
 from lakelog.protocol.state.header import CommitHeader
 from lakelog.protocol.state.state import Batch, LogState, TableState, TakenBatch
 from lakelog.protocol.statements.unfinished import UnfinishedBatch, check_whole, unfinished_batches
+from lakelog.protocol.writing.attempts import BucketAnswer
 from lakelog.protocol.writing.driver import take_answers
-from lakelog.protocol.writing.task import BucketAnswer
 
 
 def log(*, abandoned: dict[str, int] | None = None) -> LogState:

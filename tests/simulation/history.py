@@ -12,7 +12,8 @@ from lakelog.protocol.state.state import Batch
 from lakelog.protocol.state.steps import silent
 from lakelog.protocol.statements.statements import ABANDONED_MILLIS, finish, unfinished_in
 from lakelog.protocol.writing import driver
-from lakelog.protocol.writing.task import BucketAnswer, BucketTask, write_bucket
+from lakelog.protocol.writing.attempts import BucketAnswer
+from lakelog.protocol.writing.task import BucketTask, write_bucket
 from tests.simulation.checks import check
 from tests.simulation.files import SimFiles, SimSnapshots, remove_orphan_files
 from tests.simulation.kinds import LAST_WRITE, Row, TableKind

@@ -19,8 +19,8 @@ from lakelog.common.errors import (
 )
 from lakelog.logstore.errors import LogTruncatedError
 from lakelog.protocol.state.header import GOES_WITH_ANOTHER_FOLDER
+from lakelog.protocol.writing.attempts import OldFilesError
 from lakelog.protocol.writing.kept_producers import KeptProducers
-from lakelog.protocol.writing.task import OldFilesError
 from tests.simulation.kinds import Key, Operation, Value
 from tests.simulation.world import (
     UNAVAILABLE_SECONDS,

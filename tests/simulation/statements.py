@@ -14,7 +14,7 @@ from lakelog.protocol.state.steps import silent
 from lakelog.protocol.statements import statement_task, statements
 from lakelog.protocol.statements.statement_task import CancelledError, StatementTask
 from lakelog.protocol.statements.statements import Fate, StatementPorts
-from lakelog.protocol.writing.task import BucketAnswer
+from lakelog.protocol.writing.attempts import BucketAnswer
 from tests.simulation.files import (
     FORGOTTEN_MILLIS,
     SimFiles,

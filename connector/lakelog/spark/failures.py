@@ -40,7 +40,7 @@ ERROR_MODULES = frozenset(
         "lakelog.protocol.access.servers",
         "lakelog.protocol.statements.statement_task",
         "lakelog.protocol.state.stores",
-        "lakelog.protocol.writing.task",
+        "lakelog.protocol.writing.attempts",
         "lakelog.protocol.writing.writer_lease",
         "lakelog.spark.statements.by_bucket",
     }

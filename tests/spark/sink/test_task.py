@@ -21,7 +21,7 @@ from lakelog.common.errors import (
     UnavailableError,
     UnknownOutcomeError,
 )
-from lakelog.protocol.writing.task import StaleAttemptError
+from lakelog.protocol.writing.attempts import StaleAttemptError
 from lakelog.spark.failures import error_of
 from lakelog.spark.session import attempts_of
 from lakelog.spark.sink.plan import run_tasks
@@ -78,7 +78,7 @@ def test_the_driver_raises_what_failed_the_last_attempt_as_it_was(spark: SparkSe
     ("text", "kind", "message"),
     [
         ("Job aborted\nlakelog.common.errors.StalledError: a b\n\n\tat org.apache\n", StalledError, "a b"),
-        ("lakelog.protocol.writing.task.StaleAttemptError: a\n\nJVM stacktrace:\nx", StaleAttemptError, "a"),
+        ("lakelog.protocol.writing.attempts.StaleAttemptError: a\n\nJVM stacktrace:\nx", StaleAttemptError, "a"),
         ("lakelog.common.errors.FencedError", FencedError, ""),
     ],
 )

@@ -30,11 +30,12 @@ from lakelog.protocol.state.stores import (
 )
 from lakelog.protocol.statements.statement_runs import LoggedTable
 from lakelog.protocol.statements.statements import unfinished_in
+from lakelog.protocol.writing.attempts import BucketAnswer
 from lakelog.protocol.writing.driver import BucketConflictError, Verdict, check_identity, commit_batch
 from lakelog.protocol.writing.eventual import TopicOfRecords
 from lakelog.protocol.writing.eventual_task import EventualTask, write_eventually
 from lakelog.protocol.writing.kept_producers import KeptProducers
-from lakelog.protocol.writing.task import BucketAnswer, BucketTask, write_bucket
+from lakelog.protocol.writing.task import BucketTask, write_bucket
 from lakelog.protocol.writing.writer_lease import WriterLease, take_lease
 from tests.support.logs.log_records import log_of_table
 

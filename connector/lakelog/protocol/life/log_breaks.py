@@ -26,8 +26,8 @@ from lakelog.protocol.state.ports import SnapshotChange
 from lakelog.protocol.state.state import Batch, LogState, TableState
 from lakelog.protocol.state.stores import DriverSnapshots, LogTarget
 from lakelog.protocol.statements.fenced_buckets import FencedBucket, fenced_buckets
+from lakelog.protocol.writing.attempts import BucketAnswer
 from lakelog.protocol.writing.driver import BucketConflictError, take_answers
-from lakelog.protocol.writing.task import BucketAnswer
 
 logger = logging.getLogger("lakelog.protocol")
 

@@ -32,8 +32,8 @@ from lakelog.protocol.state.stores import (
     TaskProducer,
 )
 from lakelog.protocol.statements.fenced_buckets import FencedBucket, fenced_buckets
+from lakelog.protocol.writing.attempts import BucketAnswer
 from lakelog.protocol.writing.driver import BucketConflictError, take_answers
-from lakelog.protocol.writing.task import BucketAnswer
 
 logger = logging.getLogger("lakelog.protocol")
 

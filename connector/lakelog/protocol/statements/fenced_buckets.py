@@ -25,7 +25,8 @@ from lakelog.protocol.statements.readable_tails import (
     whole_tail,
     without_statements,
 )
-from lakelog.protocol.writing.task import BucketAnswer, unfinished
+from lakelog.protocol.writing.attempts import BucketAnswer
+from lakelog.protocol.writing.tail_checks import unfinished
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,8 @@ from lakelog.protocol.state.steps import silent
 from lakelog.protocol.state.stores import Encoded, LogTarget, TaskFiles, TaskLog, newest_state
 from lakelog.protocol.statements.statement_runs import target_of
 from lakelog.protocol.writing.kept_producers import KeptProducers
-from lakelog.protocol.writing.task import BucketTask, TailReader, check_files, check_tail, unfinished
+from lakelog.protocol.writing.tail_checks import TailReader, check_files, check_tail, unfinished
+from lakelog.protocol.writing.task import BucketTask
 
 Answer = TypeVar("Answer")
 

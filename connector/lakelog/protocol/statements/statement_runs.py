@@ -39,7 +39,7 @@ from lakelog.protocol.statements.statement_task import (
     look,
 )
 from lakelog.protocol.statements.statements import Fate, StatementPorts, cancel, finish, finish_left_over, put_prepared
-from lakelog.protocol.writing.task import BucketAnswer
+from lakelog.protocol.writing.attempts import BucketAnswer
 
 logger = logging.getLogger("lakelog.protocol")
 

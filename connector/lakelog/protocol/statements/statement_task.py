@@ -27,16 +27,8 @@ from lakelog.protocol.state.ports import (
 from lakelog.protocol.state.prepared import PreparedCommit, StagedPart
 from lakelog.protocol.state.state import TableState
 from lakelog.protocol.state.steps import Step, StepObserver
-from lakelog.protocol.writing.task import (
-    BucketAnswer,
-    OvertakenError,
-    check_goes_up,
-    check_young,
-    checked_tail,
-    next_sequence,
-    retried,
-    unfinished,
-)
+from lakelog.protocol.writing.attempts import BucketAnswer, OvertakenError, check_young, retried
+from lakelog.protocol.writing.tail_checks import check_goes_up, checked_tail, next_sequence, unfinished
 
 Payload = TypeVar("Payload")
 

@@ -31,6 +31,7 @@ from lakelog.protocol.state.prepared import ADDED_USERS_KEY, STATEMENT_RETAINED_
 from lakelog.protocol.state.state import TableState
 from lakelog.protocol.state.steps import Step, StepObserver
 from lakelog.protocol.statements.statement_task import CancelledError
+from lakelog.protocol.writing.attempts import FILES_AGE_SECONDS_MAX, BucketAnswer, OldFilesError, is_young
 from lakelog.protocol.writing.driver import (
     AnswerDecision,
     BucketConflictError,
@@ -39,7 +40,6 @@ from lakelog.protocol.writing.driver import (
     compare_and_set,
     take_answers,
 )
-from lakelog.protocol.writing.task import FILES_AGE_SECONDS_MAX, BucketAnswer, OldFilesError, is_young
 
 logger = logging.getLogger("lakelog.protocol")
 

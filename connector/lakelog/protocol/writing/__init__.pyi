@@ -1,5 +1,6 @@
 """What other parts may import of protocol.writing."""
 
+from lakelog.protocol.writing.attempts import BucketAnswer as BucketAnswer
 from lakelog.protocol.writing.driver import BucketConflictError as BucketConflictError
 from lakelog.protocol.writing.driver import Outcome as Outcome
 from lakelog.protocol.writing.driver import Verdict as Verdict
@@ -16,7 +17,6 @@ from lakelog.protocol.writing.eventual_task import write_eventually as write_eve
 from lakelog.protocol.writing.finished import done_batches as done_batches
 from lakelog.protocol.writing.kept_producers import KeptProducers as KeptProducers
 from lakelog.protocol.writing.kept_producers import ProducerPool as ProducerPool
-from lakelog.protocol.writing.task import BucketAnswer as BucketAnswer
 from lakelog.protocol.writing.task import BucketTask as BucketTask
 from lakelog.protocol.writing.task import write_bucket as write_bucket
 from lakelog.protocol.writing.writer_lease import WriterLease as WriterLease

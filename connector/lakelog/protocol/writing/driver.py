@@ -27,7 +27,7 @@ from lakelog.protocol.state.state import (
     is_committed,
 )
 from lakelog.protocol.state.steps import Step, StepObserver
-from lakelog.protocol.writing.task import BucketAnswer
+from lakelog.protocol.writing.attempts import BucketAnswer
 
 logger = logging.getLogger("lakelog.protocol")
 

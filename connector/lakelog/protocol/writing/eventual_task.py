@@ -21,7 +21,8 @@ from lakelog.protocol.state.header import CommitHeader
 from lakelog.protocol.state.ports import BucketFiles, PartBase, PreparedBucket
 from lakelog.protocol.state.state import Batch, LogPosition, TableState
 from lakelog.protocol.state.steps import Step, StepObserver
-from lakelog.protocol.writing.task import BucketAnswer, check_not_stale, check_young, is_young
+from lakelog.protocol.writing.attempts import BucketAnswer, check_young, is_young
+from lakelog.protocol.writing.tail_checks import check_not_stale
 
 Rows = TypeVar("Rows")
 Payload = TypeVar("Payload")

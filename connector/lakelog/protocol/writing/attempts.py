@@ -1,0 +1,125 @@
+"""What becomes of an attempt to write a bucket: its answer, the errors after which it is made again, and how often."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from lakelog.common.errors import (
+    ConflictError,
+    FencedError,
+    StalledError,
+    TransactionTimeoutError,
+    UnavailableError,
+    UnknownOutcomeError,
+)
+from lakelog.common.patience import Patience
+from lakelog.filestore.metadata.tables import AGE_MILLIS_MIN
+from lakelog.logstore.kafka.clients.transaction_timeout import TIMEOUT_MILLIS_MAX
+from lakelog.protocol.state.header import CommitHeader
+
+UNKNOWN_OUTCOMES_MAX = 4
+FENCINGS_MAX = 1
+STALLS_MAX = 1
+TIMEOUTS_MAX = 2
+OLD_FILES_MAX = 2
+
+# A logged header must not name a file that may be removed as an orphan. When a transaction is about to be committed, it
+# is open at the broker, which aborts it at the latest after TIMEOUT_MILLIS_MAX, and its files are younger than this: so
+# they are younger than orphans when it takes effect, however long the process sleeps in between.
+_SPARE_MILLIS = 300_000  # brokers check periodically for transactions past their time-out, by default every 10 s
+FILES_AGE_SECONDS_MAX = (AGE_MILLIS_MIN - TIMEOUT_MILLIS_MAX - _SPARE_MILLIS) / 1000
+
+
+class OvertakenError(ConflictError):
+    """Other writers have advanced the bucket since it was read, and its log or files have expired: read again."""
+
+
+class StaleAttemptError(ConflictError):
+    """The batch is already in a snapshot: this attempt is a leftover and must change nothing."""
+
+
+class OldFilesError(UnavailableError):
+    """Files are so old that they may be removed as orphans before the log names them: write them again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketAnswer:
+    """What a task reports to the driver about one bucket.
+
+    `transactions` are the headers between `base` and `end` in the log, in log order, including that of this batch
+    unless the snapshot already has it. Equal `base` and `end` mean that there is nothing to take in. `is_decided` says
+    that the log has decided on the transactions: the writer of the next snapshot takes them in. Records of an eventual
+    log decide nothing. `unfinished` names batch statements in the tail that must be finished first: nothing was logged.
+    """
+
+    bucket: int
+    base: int
+    end: int
+    leader_epoch: int | None
+    transactions: tuple[CommitHeader, ...]
+    has_fenced: bool
+    epoch_offset: int = 0
+    is_decided: bool = True
+    unfinished: tuple[str, ...] = ()
+
+
+def retried(
+    attempt: Callable[[int], BucketAnswer],
+    *,
+    patience: Patience,
+    fencings_max: int,
+    fenced_text: Callable[[], str],
+    timeouts: int = 0,
+    back_off: Callable[[int], None] = lambda _fencings: None,
+) -> BucketAnswer:
+    """The final result of `attempt`; each try begins with a fence, and finds in the tail what the one before logged.
+
+    `attempt` is called with the number of transactions that were too slow, at first `timeouts`; `back_off` is called
+    before the next attempt with how often it was fenced.
+    Raises FencedError with `fenced_text` once it was fenced more than `fencings_max` times, and like `write_bucket`.
+    """
+    fencings = stalls = unknowns = olds = 0
+    while True:
+        try:
+            return attempt(timeouts)
+        except FencedError as error:
+            fencings += 1
+            if fencings > fencings_max:
+                raise FencedError(fenced_text()) from error
+            back_off(fencings)
+        except UnknownOutcomeError:
+            unknowns += 1
+            if unknowns >= UNKNOWN_OUTCOMES_MAX:
+                raise
+        except TransactionTimeoutError:
+            timeouts += 1
+            if timeouts > TIMEOUTS_MAX:
+                raise
+        except StalledError:
+            stalls += 1
+            if stalls > STALLS_MAX:
+                raise
+        except OvertakenError:
+            continue
+        except OldFilesError:
+            olds += 1
+            if olds > OLD_FILES_MAX:
+                raise
+        except UnavailableError as error:
+            patience.bear(error)
+
+
+def is_young(age_seconds: float) -> bool:
+    """True for files that cannot reach the age of orphans before a transaction that is open now has ended."""
+    return age_seconds < FILES_AGE_SECONDS_MAX
+
+
+def check_young(bucket: int, age_seconds: float) -> None:
+    """Raise OldFilesError for files that may be removed as orphans before the log names them."""
+    if not is_young(age_seconds):
+        raise OldFilesError(
+            f"bucket {bucket}: the first file of the batch was written {age_seconds:.0f} s ago, at most "
+            f"{FILES_AGE_SECONDS_MAX:.0f} s are allowed: the files may be removed as orphans. The machine was asleep, "
+            "or the batch is too large: write smaller batches"
+        )
