@@ -24,7 +24,8 @@ from lakelog.protocol.state.prepared import PreparedCommit
 from lakelog.protocol.state.state import LogPosition, LogState, TableState
 from lakelog.protocol.statements import statement_task, statements
 from lakelog.protocol.upkeep import log_expiry
-from lakelog.protocol.writing import driver, task
+from lakelog.protocol.writing import attempts, driver, tail_checks, task
+from lakelog.protocol.writing.attempts import BucketAnswer
 from lakelog.protocol.writing.kept_producers import ProducerPool
 from tests.simulation import backups, history, lake, outsiders
 from tests.simulation import files as sim_files
@@ -190,7 +191,7 @@ def test_a_moved_table_that_is_taken_for_a_copy_breaks_promises(monkeypatch: pyt
 
 
 def test_a_writer_that_does_not_look_for_the_files_of_a_tail_breaks_promises(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(task, "check_files", lambda _task, _tail: None)
+    monkeypatch.setattr(tail_checks, "check_files", lambda _task, _tail: None)
     monkeypatch.setattr(backups, "RESTORE_SHARE", 0.01)
     assert "a file that is not in the folder" in violations_within(SEEDS_TO_SEE_A_BREAK)
 
@@ -241,7 +242,7 @@ def test_without_the_consumer_other_engines_take_the_state(monkeypatch: pytest.M
 
 
 def test_without_the_compare_and_set_promises_break(monkeypatch: pytest.MonkeyPatch) -> None:
-    def take_always(_position: LogPosition, answer: task.BucketAnswer) -> driver.AnswerDecision:
+    def take_always(_position: LogPosition, answer: BucketAnswer) -> driver.AnswerDecision:
         return driver.AnswerDecision.DROP if answer.base == answer.end else driver.AnswerDecision.TAKE
 
     monkeypatch.setattr(driver, "compare_and_set", take_always)
@@ -345,6 +346,7 @@ def test_without_a_look_at_the_age_of_files_before_the_commit_promises_break(mon
 
 def test_files_of_any_age_in_a_transaction_break_promises(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task, "is_young", lambda _age_seconds: True)
+    monkeypatch.setattr(attempts, "is_young", lambda _age_seconds: True)
     assert breaks_within(SEEDS_TO_SEE_A_BREAK)
 
 
@@ -375,7 +377,7 @@ def test_a_statement_that_is_taken_in_bucket_by_bucket_breaks_promises(monkeypat
     taken = statements.take_statements
 
     def some(
-        state: TableState, found: Mapping[str, PreparedCommit], answers: Sequence[task.BucketAnswer], *, now_millis: int
+        state: TableState, found: Mapping[str, PreparedCommit], answers: Sequence[BucketAnswer], *, now_millis: int
     ) -> object:
         there = [one for one in answers if state.logged.position(one.bucket).offset == one.base]
         return taken(state, found, there, now_millis=now_millis)

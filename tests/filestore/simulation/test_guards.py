@@ -15,7 +15,7 @@ import pytest
 
 from lakelog.common.errors import NotFoundError, UnavailableError
 from lakelog.common.types import DataType
-from lakelog.filestore.commit import batches, commit, conflicts, outcomes
+from lakelog.filestore.commit import batches, commit, conflicts, next_snapshot, outcomes
 from lakelog.filestore.commit.commit import TableCommit
 from lakelog.filestore.commit.outcomes import UnknownAttempts
 from lakelog.filestore.commit.requests import CommitRequest
@@ -222,7 +222,7 @@ def test_a_right_clock_does_not_follow_one_that_was_ahead(monkeypatch: pytest.Mo
     def never_back(latest: Snapshot | None, now_millis: int, *, table_name: str) -> int:
         return now_millis if latest is None else max(now_millis, latest.time_millis)
 
-    monkeypatch.setattr(commit, "next_commit_millis", never_back)
+    monkeypatch.setattr(next_snapshot, "next_commit_millis", never_back)
     check_breaks("is dated wrongly")
 
 
