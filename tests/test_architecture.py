@@ -49,7 +49,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "filestore.refs": ("states", "tags", "restore", "branches", "merges"),
     "logstore": ("codec", "kafka", "broker"),
     "logstore.kafka": ("clients", "records", "producers"),
-    "protocol": ("access", "state", "writing", "statements", "upkeep", "life", "reading"),
+    "protocol": ("access", "state", "stores", "writing", "statements", "upkeep", "life", "reading"),
     "catalog": ("names", "columns", "logs", "refs", "tables", "verbs", "system", "procedures"),
     "lineage": ("records", "columns", "tables", "foreign", "lines", "pictures", "answers", "openlineage", "page"),
     "lineage.columns": ("plans", "questions"),

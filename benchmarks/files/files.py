@@ -31,7 +31,7 @@ from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.row_kinds import checked_kinds
 from lakelog.filestore.write.write import write_rows
-from lakelog.protocol.state.logged_rows import staying_rows, write_level0
+from lakelog.protocol.stores.logged_rows import staying_rows, write_level0
 
 BUCKETS = 4
 LEVEL_0_RUNS = 5

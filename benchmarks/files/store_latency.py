@@ -34,7 +34,8 @@ from lakelog.catalog import Catalog, Table
 from lakelog.filestore.commit.batches import append_commit
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.write import write_rows
-from lakelog.protocol.state import Batch, DriverSnapshots
+from lakelog.protocol.state import Batch
+from lakelog.protocol.stores import DriverSnapshots
 from lakelog.protocol.writing import check_identity, commit_files
 from lakelog.spark.sink.batch_write import next_sequence
 from lakelog.spark.sink.task import FilesWrite

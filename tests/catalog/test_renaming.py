@@ -28,7 +28,7 @@ from lakelog.filestore.metadata.snapshots.users import LOG_STATE_KEY
 from lakelog.filestore.metadata.tables.identity import PLACE_KEY
 from lakelog.protocol.access.place import original_of, recorded_place
 from lakelog.protocol.state.state import LogState
-from lakelog.protocol.state.stores import newest_state
+from lakelog.protocol.stores.table_states import newest_state
 from tests.support.tables.small_tables import altered_by_others
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False)])

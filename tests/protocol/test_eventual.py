@@ -11,9 +11,9 @@ from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.logstore.kafka.records.authors import Author
 from lakelog.logstore.options import LOGSTORE_OPTIONS, PREFIXES
-from lakelog.protocol.state.log_gaps import held_nothing
 from lakelog.protocol.state.loggable import check_loggable
 from lakelog.protocol.state.state import Batch, LogPosition
+from lakelog.protocol.stores.log_gaps import held_nothing
 from lakelog.protocol.upkeep.log_check import BucketCheck
 from lakelog.protocol.writing.eventual import check_no_other_left, check_transactional
 

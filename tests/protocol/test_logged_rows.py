@@ -17,9 +17,11 @@ from lakelog.logstore.codec.debezium import encode_changes
 from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
 from lakelog.logstore.options import ChangelogMode
 from lakelog.protocol.state.loggable import check_loggable
-from lakelog.protocol.state.logged_rows import split_rows, staying_rows, write_level0
 from lakelog.protocol.state.ports import PartBase
-from lakelog.protocol.state.stores import EncodedChanges, LogTarget, TaskFiles
+from lakelog.protocol.stores.encoded_parts import EncodedChanges
+from lakelog.protocol.stores.log_target import LogTarget
+from lakelog.protocol.stores.logged_rows import split_rows, staying_rows, write_level0
+from lakelog.protocol.stores.task_stores import TaskFiles
 from tests.filestore.write.test_write import FOUR, KINDS, NO_PARTITION, TYPES, make, rows
 
 BUCKET = BucketId(NO_PARTITION, 0)

@@ -24,10 +24,10 @@ from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.write import starting_at, write_rows
 from lakelog.logstore.options import LOGSTORE_OPTIONS
 from lakelog.protocol.state.loggable import check_loggable
-from lakelog.protocol.state.logged_rows import BucketRows, ResolvedRows, staying_rows, write_changelog
-from lakelog.protocol.state.old_values import changed_rows
 from lakelog.protocol.state.ports import PartBase
-from lakelog.protocol.state.resolving import CACHE, resolve
+from lakelog.protocol.stores.logged_rows import BucketRows, ResolvedRows, staying_rows, write_changelog
+from lakelog.protocol.stores.old_values import changed_rows
+from lakelog.protocol.stores.resolving import CACHE, resolve
 from tests.support.files.counting_file_io import CountingFileIO
 from tests.support.tables.small_tables import UNSYNCED, altered_by_others, append_anyhow
 

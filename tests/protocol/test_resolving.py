@@ -17,8 +17,8 @@ from lakelog.filestore.schema.schema import SEQUENCE_NUMBER, VALUE_KIND
 from lakelog.filestore.table import FileStoreTable
 from lakelog.filestore.write.write import check_kinds_taken
 from lakelog.logstore.options import LOGSTORE_OPTIONS
-from lakelog.protocol.state.logged_rows import BucketRows, ResolvedRows
-from lakelog.protocol.state.resolving import resolved
+from lakelog.protocol.stores.logged_rows import BucketRows, ResolvedRows
+from lakelog.protocol.stores.resolving import resolved
 from tests.support.tables.small_tables import UNSYNCED
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("s", pa.int64()), pa.field("v", pa.int64())])

@@ -16,7 +16,7 @@ from lakelog.filestore.table import FileStoreTable
 from lakelog.protocol.state.ports import SnapshotChange
 from lakelog.protocol.state.prepared import STATEMENT_RETAINED_MILLIS, USER_PREFIX, PreparedCommit, PreparedCommits
 from lakelog.protocol.state.state import Batch, LogState, TableState
-from lakelog.protocol.state.stores import DriverSnapshots
+from lakelog.protocol.stores.driver_snapshots import DriverSnapshots
 from tests.support.tables.small_tables import make_table
 
 TOPIC, STREAM = "topic", "a-stream"

@@ -22,13 +22,7 @@ from lakelog.protocol.state.header import GOES_WITH_ANOTHER_FOLDER
 from lakelog.protocol.writing.attempts import OldFilesError
 from lakelog.protocol.writing.kept_producers import KeptProducers
 from tests.simulation.kinds import Key, Operation, Value
-from tests.simulation.world import (
-    UNAVAILABLE_SECONDS,
-    Actor,
-    AwayError,
-    Operations,
-    World,
-)
+from tests.simulation.world import UNAVAILABLE_SECONDS, Actor, AwayError, Operations, World
 
 if TYPE_CHECKING:
     from tests.simulation.backups import Backup

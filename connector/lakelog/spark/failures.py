@@ -39,7 +39,7 @@ ERROR_MODULES = frozenset(
         "lakelog.protocol.state.header",
         "lakelog.protocol.access.servers",
         "lakelog.protocol.statements.statement_task",
-        "lakelog.protocol.state.stores",
+        "lakelog.protocol.stores.table_states",
         "lakelog.protocol.writing.attempts",
         "lakelog.protocol.writing.writer_lease",
         "lakelog.spark.statements.by_bucket",

@@ -14,7 +14,7 @@ from lakelog.spark.session import session_kafka_settings
 
 if TYPE_CHECKING:
     from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
-    from lakelog.protocol.state import LogTarget
+    from lakelog.protocol.stores import LogTarget
 
 TableName = Table | FileStoreTable | str | Path
 
@@ -73,7 +73,8 @@ def log_target(table: Table, *, change_tracking: bool | None = None) -> LogTarge
     """
     if table.log is None:
         return None
-    from lakelog.protocol.state import ChangeTracking, LogTarget
+    from lakelog.protocol.state import ChangeTracking
+    from lakelog.protocol.stores import LogTarget
 
     return LogTarget(
         topic=kafka_topic(table.log),

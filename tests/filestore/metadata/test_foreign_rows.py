@@ -15,7 +15,7 @@ from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 from lakelog.protocol.state.state import LogState
-from lakelog.protocol.state.stores import read_state
+from lakelog.protocol.stores.table_states import read_state
 from tests.support.tables.foreign_engine import foreign_snapshot
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False)])

@@ -19,7 +19,7 @@ from lakelog.logstore.kafka.records.consumer import close_idle_consumers
 from lakelog.logstore.kafka.records.epochs import check_not_rewritten
 from lakelog.logstore.kafka.records.reader import read_tail
 from lakelog.protocol.state.state import LogPosition
-from lakelog.protocol.state.stores import read_state
+from lakelog.protocol.stores.table_states import read_state
 from lakelog.protocol.upkeep.log_check import repair_log
 from lakelog.spark.options import parse_read_options
 from lakelog.spark.source.reading.admission import NO_LIMITS

@@ -18,7 +18,7 @@ from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
 from lakelog.logstore.kafka.clients.topic import create_topic, delete_topic
 from lakelog.logstore.kafka.producers.side_topic import append_records, last_records
 from lakelog.logstore.kafka.records.consumer import close_idle_consumers
-from lakelog.protocol.state.stores import read_state
+from lakelog.protocol.stores.table_states import read_state
 from lakelog.protocol.upkeep.progress_topic import ProgressTopics
 from tests.integration.logs.test_log_tools import make, write
 from tests.support.logs.changes import TABLE_SCHEMA, make_history

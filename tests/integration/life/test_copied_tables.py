@@ -16,7 +16,7 @@ from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.filestore.schema.schema_manager import SchemaManager
 from lakelog.logstore.kafka.clients.offsets import high_watermarks
 from lakelog.protocol.access.table_log import kafka_topic
-from lakelog.protocol.state.stores import newest_state
+from lakelog.protocol.stores.table_states import newest_state
 from lakelog.protocol.upkeep.log_expiry import expire_log
 from lakelog.spark import LakelogSink, write_stream
 from tests.support.logs.changes import TABLE_SCHEMA

@@ -22,10 +22,10 @@ from lakelog.logstore.errors import LogTruncatedError
 from lakelog.logstore.kafka.records.consumer import close_idle_consumers
 from lakelog.logstore.kafka.records.reader import read_range
 from lakelog.protocol.access.table_log import kafka_topic
-from lakelog.protocol.state.log_gaps import gap_test
 from lakelog.protocol.state.log_leases import LogLeases
 from lakelog.protocol.state.steps import Step
-from lakelog.protocol.state.stores import read_state
+from lakelog.protocol.stores.log_gaps import gap_test
+from lakelog.protocol.stores.table_states import read_state
 from lakelog.protocol.upkeep.log_check import check_log, repair_log
 from lakelog.protocol.upkeep.log_expiry import expire_log
 from lakelog.spark.compaction.compaction import expire_after

@@ -20,7 +20,8 @@ from lakelog.protocol.access.table_log import kafka_topic
 from lakelog.protocol.state.log_leases import LogLeases
 from lakelog.protocol.state.state import Batch
 from lakelog.protocol.state.steps import Step
-from lakelog.protocol.state.stores import ChangeRows, newest_state
+from lakelog.protocol.stores.encoded_parts import ChangeRows
+from lakelog.protocol.stores.table_states import newest_state
 from lakelog.protocol.writing.driver import Verdict, check_identity
 from lakelog.spark.sink.task import LoggedWrite, write_buckets
 from lakelog.spark.tables import log_target

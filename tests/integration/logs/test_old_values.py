@@ -20,8 +20,8 @@ from lakelog.common.arrow import to_arrow_schema
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS, DataField, DataType, RowKind, TypeRoot
 from lakelog.filestore.formats.parquet.parquet_layout import has_nanos
-from lakelog.protocol.state.resolving import CACHE
 from lakelog.protocol.state.steps import Step
+from lakelog.protocol.stores.resolving import CACHE
 from tests.integration.logs.test_log_equals_files import COARSE_MOMENTS, is_storable
 from tests.support.examples import examples
 from tests.support.kills.crashing_writer import CrashingWriter, InjectedCrash, table_of

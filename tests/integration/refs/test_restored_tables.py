@@ -19,7 +19,7 @@ from lakelog.protocol.state.header import LostFilesError
 from lakelog.protocol.state.ports import BucketTail
 from lakelog.protocol.state.state import LogPosition
 from lakelog.protocol.state.steps import Step
-from lakelog.protocol.state.stores import TaskLog
+from lakelog.protocol.stores.task_stores import TaskLog
 from tests.support.logs.local_writer import LocalWriter
 
 pytestmark = pytest.mark.integration

@@ -14,7 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from lakelog.catalog import Table, open_table
 from lakelog.common.errors import ConflictError
-from lakelog.protocol.state.stores import newest_state
+from lakelog.protocol.stores.table_states import newest_state
 from lakelog.spark import write_stream
 from lakelog.spark.source.phases import stream_head
 from tests.support.kills.reading_process import run_job, tail_of_log

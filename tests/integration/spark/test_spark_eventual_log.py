@@ -22,7 +22,7 @@ from lakelog.logstore.kafka.records.authors import Author
 from lakelog.protocol.access.table_log import kafka_topic
 from lakelog.protocol.state.state import Batch
 from lakelog.protocol.state.steps import Step, silent
-from lakelog.protocol.state.stores import DriverSnapshots
+from lakelog.protocol.stores.driver_snapshots import DriverSnapshots
 from lakelog.protocol.writing.driver import commit_batch
 from lakelog.protocol.writing.writer_lease import WriterLeaseError, take_lease
 from lakelog.spark import write_stream

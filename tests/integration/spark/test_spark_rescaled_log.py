@@ -15,7 +15,7 @@ from lakelog.catalog import Catalog, Table, open_table
 from lakelog.protocol.state.moved_parts import written_parts
 from lakelog.protocol.state.state import Batch
 from lakelog.protocol.state.steps import Step
-from lakelog.protocol.state.stores import newest_state
+from lakelog.protocol.stores.table_states import newest_state
 from lakelog.spark import write_stream
 from tests.integration.kills.test_crash_matrix import CRASH_AT, JOB_SECONDS_MAX, KINDS, Pipeline, wait_for
 from tests.support.kills.crash import Victim

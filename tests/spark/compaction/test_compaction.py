@@ -15,7 +15,7 @@ from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.table import FileStoreTable
 from lakelog.protocol.state.state import Batch
-from lakelog.protocol.state.stores import DriverSnapshots
+from lakelog.protocol.stores.driver_snapshots import DriverSnapshots
 from lakelog.spark.compaction import compaction, unit_runs
 from lakelog.spark.compaction.compaction import BackgroundCompaction
 from tests.support.tables.small_tables import (

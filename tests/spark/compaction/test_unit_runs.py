@@ -13,7 +13,7 @@ from lakelog.common.errors import UnavailableError
 from lakelog.filestore.metadata.manifests.levels import runs_of
 from lakelog.filestore.table import FileStoreTable
 from lakelog.protocol.state.state import Batch
-from lakelog.protocol.state.stores import DriverSnapshots
+from lakelog.protocol.stores.driver_snapshots import DriverSnapshots
 from lakelog.spark.compaction import compaction, unit_runs
 from lakelog.spark.compaction.compaction import BackgroundCompaction
 from lakelog.spark.session import is_on_cluster

@@ -19,17 +19,12 @@ from lakelog.protocol.access.table_log import kafka_topic
 from lakelog.protocol.state.change_tracking import ChangeTracking
 from lakelog.protocol.state.state import Batch
 from lakelog.protocol.state.steps import StepObserver, silent
-from lakelog.protocol.state.stores import (
-    ChangeRows,
-    DriverSnapshots,
-    Encoded,
-    LogTarget,
-    TaskFiles,
-    TaskLog,
-    encode_part,
-)
 from lakelog.protocol.statements.statement_runs import LoggedTable
 from lakelog.protocol.statements.statements import unfinished_in
+from lakelog.protocol.stores.driver_snapshots import DriverSnapshots
+from lakelog.protocol.stores.encoded_parts import ChangeRows, Encoded, encode_part
+from lakelog.protocol.stores.log_target import LogTarget
+from lakelog.protocol.stores.task_stores import TaskFiles, TaskLog
 from lakelog.protocol.writing.attempts import BucketAnswer
 from lakelog.protocol.writing.driver import BucketConflictError, Verdict, check_identity, commit_batch
 from lakelog.protocol.writing.eventual import TopicOfRecords

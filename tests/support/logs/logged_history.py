@@ -21,7 +21,7 @@ from lakelog.common.errors import InvalidRequestError, LakelogError
 from lakelog.common.types import RowKind
 from lakelog.filestore.encoding.bucket import bucket_of
 from lakelog.filestore.io.fileio import FileIO
-from lakelog.protocol.state.stores import OtherLogError, read_state
+from lakelog.protocol.stores.table_states import OtherLogError, read_state
 from tests.support.files.faulty_file_io import FaultyFileIO, InjectedCrash
 from tests.support.kills.dying_process import counting_kafka, fence
 from tests.support.logs.local_writer import LocalWriter

@@ -18,7 +18,7 @@ from lakelog.protocol.access.table_log import kafka_topic
 from lakelog.protocol.state.header import CommitHeader
 from lakelog.protocol.state.header_files import HeaderFiles
 from lakelog.protocol.state.state import TableState
-from lakelog.protocol.state.stores import states_of
+from lakelog.protocol.stores.table_states import states_of
 from tests.support.logs.changes import Row
 
 

@@ -34,12 +34,7 @@ from lakelog.protocol.access.table_log import TableLog, log_of
 from lakelog.protocol.access.topics import new_topic
 from lakelog.protocol.life.identity_renewal import file_sequences, restarted_state
 from lakelog.protocol.life.log_ends import LogEnd, is_lost
-from lakelog.protocol.state.log_generations import (
-    NO_LOG_STATE,
-    older_schema,
-    state_of_log,
-    with_ended,
-)
+from lakelog.protocol.state.log_generations import NO_LOG_STATE, older_schema, state_of_log, with_ended
 from lakelog.protocol.state.moved_parts import moved_state
 from lakelog.protocol.state.state import LogState
 

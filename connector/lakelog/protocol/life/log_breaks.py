@@ -24,8 +24,9 @@ from lakelog.protocol.state.header import CommitHeader, LogMark
 from lakelog.protocol.state.log_generations import check_goes_on
 from lakelog.protocol.state.ports import SnapshotChange
 from lakelog.protocol.state.state import Batch, LogState, TableState
-from lakelog.protocol.state.stores import DriverSnapshots, LogTarget
 from lakelog.protocol.statements.fenced_buckets import FencedBucket, fenced_buckets
+from lakelog.protocol.stores.driver_snapshots import DriverSnapshots
+from lakelog.protocol.stores.log_target import LogTarget
 from lakelog.protocol.writing.attempts import BucketAnswer
 from lakelog.protocol.writing.driver import BucketConflictError, take_answers
 

@@ -12,12 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from lakelog.common.clock import system_millis
-from lakelog.common.errors import (
-    ConflictError,
-    FencedError,
-    InvalidRequestError,
-    LakelogError,
-)
+from lakelog.common.errors import ConflictError, FencedError, InvalidRequestError, LakelogError
 from lakelog.filestore import FileStoreTable
 from lakelog.logstore.codec.debezium import NO_RECORDS
 from lakelog.logstore.kafka.clients.topic import describe_topic, keep_all_records
@@ -25,13 +20,10 @@ from lakelog.logstore.options import COMPACTION
 from lakelog.protocol.state.header import CommitHeader, LogMark
 from lakelog.protocol.state.ports import SnapshotChange
 from lakelog.protocol.state.state import Batch, TableState
-from lakelog.protocol.state.stores import (
-    DriverSnapshots,
-    LogTarget,
-    TaskLog,
-    TaskProducer,
-)
 from lakelog.protocol.statements.fenced_buckets import FencedBucket, fenced_buckets
+from lakelog.protocol.stores.driver_snapshots import DriverSnapshots
+from lakelog.protocol.stores.log_target import LogTarget
+from lakelog.protocol.stores.task_stores import TaskLog, TaskProducer
 from lakelog.protocol.writing.attempts import BucketAnswer
 from lakelog.protocol.writing.driver import BucketConflictError, take_answers
 

@@ -16,7 +16,7 @@ from lakelog.protocol.access.table_log import TableLog, kafka_topic
 from lakelog.protocol.life.log_beginning import is_cut_off, newest_of
 from lakelog.protocol.state.header_files import HeaderFiles
 from lakelog.protocol.state.prepared import names_of
-from lakelog.protocol.state.stores import newest_state
+from lakelog.protocol.stores.table_states import newest_state
 
 
 def names_in_log(table: FileStoreTable, log: TableLog) -> NamedElsewhere:

@@ -17,7 +17,7 @@ from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.filestore.read import find_changes, first_changes
 from lakelog.protocol.state.state import LogState
-from lakelog.protocol.state.stores import read_state
+from lakelog.protocol.stores.table_states import read_state
 
 BEFORE_FIRST = 0  # in place of a snapshot
 

@@ -31,7 +31,7 @@ from lakelog.logstore.kafka.records.follow import LogRecords, follow
 from lakelog.logstore.kafka.records.reader import OFFSET_COLUMN
 from lakelog.protocol.access.table_log import TableLog, kafka_topic
 from lakelog.protocol.state.header_files import HeaderFiles
-from lakelog.protocol.state.stores import newest_state
+from lakelog.protocol.stores.table_states import newest_state
 
 NOW, EARLIEST, SNAPSHOT = "now", "earliest", "snapshot"
 BUCKET_COLUMN = "_bucket"

@@ -25,9 +25,9 @@ from lakelog.filestore.write import KeyParts, partitions_of
 from lakelog.logstore.kafka.records.reader import OFFSET_COLUMN, read_range
 from lakelog.protocol.reading.full_changes import Flags, History, full_changes
 from lakelog.protocol.reading.operation_stops import OperationStops
-from lakelog.protocol.state.log_gaps import gap_test
-from lakelog.protocol.state.resolving import CACHE
-from lakelog.protocol.state.stores import LogTarget
+from lakelog.protocol.stores.log_gaps import gap_test
+from lakelog.protocol.stores.log_target import LogTarget
+from lakelog.protocol.stores.resolving import CACHE
 
 _COPIES = 3  # copies of a part's rows in memory: as read, with old rows, as given
 

@@ -8,8 +8,6 @@ from lakelog.protocol.state.header import BucketFile as BucketFile
 from lakelog.protocol.state.header import CommitHeader as CommitHeader
 from lakelog.protocol.state.header import LostFilesError as LostFilesError
 from lakelog.protocol.state.header_files import HeaderFiles as HeaderFiles
-from lakelog.protocol.state.log_gaps import gap_test as gap_test
-from lakelog.protocol.state.log_gaps import held_nothing as held_nothing
 from lakelog.protocol.state.log_generations import EndedGeneration as EndedGeneration
 from lakelog.protocol.state.log_generations import ended_before as ended_before
 from lakelog.protocol.state.log_generations import older_schema as older_schema
@@ -22,13 +20,3 @@ from lakelog.protocol.state.state import LogPosition as LogPosition
 from lakelog.protocol.state.state import LogState as LogState
 from lakelog.protocol.state.state import TableState as TableState
 from lakelog.protocol.state.steps import process_observer as process_observer
-from lakelog.protocol.state.stores import ChangeRows as ChangeRows
-from lakelog.protocol.state.stores import DriverSnapshots as DriverSnapshots
-from lakelog.protocol.state.stores import Encoded as Encoded
-from lakelog.protocol.state.stores import LogTarget as LogTarget
-from lakelog.protocol.state.stores import OtherLogError as OtherLogError
-from lakelog.protocol.state.stores import TaskFiles as TaskFiles
-from lakelog.protocol.state.stores import TaskLog as TaskLog
-from lakelog.protocol.state.stores import encode_bucket as encode_bucket
-from lakelog.protocol.state.stores import encode_part as encode_part
-from lakelog.protocol.state.stores import read_state as read_state

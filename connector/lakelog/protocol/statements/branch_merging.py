@@ -21,11 +21,11 @@ from lakelog.filestore.refs import BranchMerger, MergePlan, WholeBranch
 from lakelog.filestore.write import StatementChanges
 from lakelog.protocol.access.place import check_no_copy
 from lakelog.protocol.state.prepared import ADDED_USERS_KEY, USER_PREFIX
-from lakelog.protocol.state.stores import read_state
 from lakelog.protocol.statements.at_rest import check_at_rest
 from lakelog.protocol.statements.staging import stage_statement
 from lakelog.protocol.statements.statement_runs import LoggedTable
 from lakelog.protocol.statements.statements import GRACE_MILLIS
+from lakelog.protocol.stores.table_states import read_state
 
 _ATTEMPTS_MAX = 10
 

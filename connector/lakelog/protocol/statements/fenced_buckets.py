@@ -14,7 +14,6 @@ from lakelog.protocol.state.header import LogMark
 from lakelog.protocol.state.log_generations import is_ended
 from lakelog.protocol.state.ports import BucketTail, LoggedTransaction
 from lakelog.protocol.state.state import Batch, TableState
-from lakelog.protocol.state.stores import LogTarget, TaskLog, TaskProducer, newest_state
 from lakelog.protocol.statements.readable_tails import (
     ReadableTail,
     UnreadablePart,
@@ -25,6 +24,9 @@ from lakelog.protocol.statements.readable_tails import (
     whole_tail,
     without_statements,
 )
+from lakelog.protocol.stores.log_target import LogTarget
+from lakelog.protocol.stores.table_states import newest_state
+from lakelog.protocol.stores.task_stores import TaskLog, TaskProducer
 from lakelog.protocol.writing.attempts import BucketAnswer
 from lakelog.protocol.writing.tail_checks import unfinished
 

@@ -25,8 +25,11 @@ from lakelog.protocol.state.ports import BucketTail, LoggedTransaction
 from lakelog.protocol.state.prepared import PreparedCommits
 from lakelog.protocol.state.state import Batch, LogPosition, TableState
 from lakelog.protocol.state.steps import silent
-from lakelog.protocol.state.stores import Encoded, LogTarget, TaskFiles, TaskLog, newest_state
 from lakelog.protocol.statements.statement_runs import target_of
+from lakelog.protocol.stores.encoded_parts import Encoded
+from lakelog.protocol.stores.log_target import LogTarget
+from lakelog.protocol.stores.table_states import newest_state
+from lakelog.protocol.stores.task_stores import TaskFiles, TaskLog
 from lakelog.protocol.writing.kept_producers import KeptProducers
 from lakelog.protocol.writing.tail_checks import TailReader, check_files, check_tail, unfinished
 from lakelog.protocol.writing.task import BucketTask

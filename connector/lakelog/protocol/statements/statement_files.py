@@ -22,14 +22,16 @@ from lakelog.filestore.options import ROWKIND_FIELD
 from lakelog.filestore.schema import FileNames
 from lakelog.logstore.codec.debezium import EncodedRecords
 from lakelog.protocol.state.header import BucketFile, LogMark
-from lakelog.protocol.state.logged_rows import BucketRows, ResolvedRows, StayingRows, split_rows, staying_rows
-from lakelog.protocol.state.old_values import changed_rows
 from lakelog.protocol.state.ports import PartBase, PreparedBucket
 from lakelog.protocol.state.prepared import StagedPart
-from lakelog.protocol.state.removing import still_there
-from lakelog.protocol.state.resolving import old_rows, resolve, resolved
-from lakelog.protocol.state.stores import ChangeRows, EncodedChanges, LogTarget, TaskFiles, encode_bucket, records_of
 from lakelog.protocol.statements.staging import every_row, staged_rows, write_staged
+from lakelog.protocol.stores.encoded_parts import ChangeRows, EncodedChanges, encode_bucket, records_of
+from lakelog.protocol.stores.log_target import LogTarget
+from lakelog.protocol.stores.logged_rows import BucketRows, ResolvedRows, StayingRows, split_rows, staying_rows
+from lakelog.protocol.stores.old_values import changed_rows
+from lakelog.protocol.stores.removing import still_there
+from lakelog.protocol.stores.resolving import old_rows, resolve, resolved
+from lakelog.protocol.stores.task_stores import TaskFiles
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,6 @@ from lakelog.protocol.state.header import CommitHeader
 from lakelog.protocol.state.prepared import USER_PREFIX, PreparedCommit, PreparedCommits, StagedPart
 from lakelog.protocol.state.state import TableState
 from lakelog.protocol.state.steps import Step, StepObserver, process_observer
-from lakelog.protocol.state.stores import DriverSnapshots, LogTarget, TaskLog, read_state
 from lakelog.protocol.statements.staging import stage_statement, with_base
 from lakelog.protocol.statements.statement_files import StatementTaskFiles
 from lakelog.protocol.statements.statement_task import (
@@ -39,6 +38,10 @@ from lakelog.protocol.statements.statement_task import (
     look,
 )
 from lakelog.protocol.statements.statements import Fate, StatementPorts, cancel, finish, finish_left_over, put_prepared
+from lakelog.protocol.stores.driver_snapshots import DriverSnapshots
+from lakelog.protocol.stores.log_target import LogTarget
+from lakelog.protocol.stores.table_states import read_state
+from lakelog.protocol.stores.task_stores import TaskLog
 from lakelog.protocol.writing.attempts import BucketAnswer
 
 logger = logging.getLogger("lakelog.protocol")

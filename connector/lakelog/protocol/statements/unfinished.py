@@ -19,7 +19,7 @@ from lakelog.filestore.metadata.tables import TableStore
 from lakelog.protocol.access.place import check_no_copy
 from lakelog.protocol.state.ports import SnapshotChange
 from lakelog.protocol.state.state import Batch, LogState, TableState
-from lakelog.protocol.state.stores import DriverSnapshots
+from lakelog.protocol.stores.driver_snapshots import DriverSnapshots
 
 _ABANDONING_USER = "lakelog-log-abandon"
 

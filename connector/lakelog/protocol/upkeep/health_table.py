@@ -17,7 +17,7 @@ from lakelog.logstore.options import MAX_RECORD_SIZE, RETENTION
 from lakelog.protocol.access.place import check_no_copy
 from lakelog.protocol.access.table_log import TableLog, kafka_topic
 from lakelog.protocol.state.prepared import PreparedCommits
-from lakelog.protocol.state.stores import newest_state
+from lakelog.protocol.stores.table_states import newest_state
 from lakelog.protocol.upkeep.health import Check, Finding, ok, problem, run_checks, warning
 from lakelog.protocol.upkeep.health_kafka import CLOCK_MILLIS_MAX, KafkaChecks, Result, rights_check
 from lakelog.protocol.upkeep.log_check import BucketCheck, check_log

@@ -27,8 +27,9 @@ from lakelog.protocol.state.header_files import HeaderFiles
 from lakelog.protocol.state.ports import SnapshotChange
 from lakelog.protocol.state.prepared import names_of
 from lakelog.protocol.state.state import Batch, LogPosition, TableState
-from lakelog.protocol.state.stores import DriverSnapshots, newest_state
 from lakelog.protocol.statements.readable_tails import UnreadablePart, unreadable_part
+from lakelog.protocol.stores.driver_snapshots import DriverSnapshots
+from lakelog.protocol.stores.table_states import newest_state
 
 REPAIR_USER = "lakelog-log-repair"
 

@@ -25,7 +25,7 @@ from lakelog.protocol.access.place import original_of
 from lakelog.protocol.access.table_log import TableLog, kafka_topic, log_of
 from lakelog.protocol.state.log_leases import LogLeases
 from lakelog.protocol.state.state import LogState
-from lakelog.protocol.state.stores import read_state
+from lakelog.protocol.stores.table_states import read_state
 from lakelog.protocol.upkeep.reader_guard import warn_of_readers_behind
 
 logger = logging.getLogger("lakelog.protocol")

@@ -25,11 +25,11 @@ from lakelog.filestore.write import KeyParts
 from lakelog.logstore.codec.json_text import row_json
 from lakelog.logstore.kafka.records.reader import OFFSET_COLUMN, read_range
 from lakelog.protocol.access.table_log import TableLog, kafka_topic
-from lakelog.protocol.state.log_gaps import gap_test
 from lakelog.protocol.state.log_generations import ended_before
 from lakelog.protocol.state.log_leases import LogLeases
 from lakelog.protocol.state.state import LogState
-from lakelog.protocol.state.stores import read_state
+from lakelog.protocol.stores.log_gaps import gap_test
+from lakelog.protocol.stores.table_states import read_state
 
 _KEY, _ROW, _COUNT, _SOURCE = "key", "row", "count", "source"
 _BUCKET, _OFFSET, _ORDER = "bucket", "offset", "order"  # of records, null for rows of snapshots

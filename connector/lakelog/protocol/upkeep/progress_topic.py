@@ -32,7 +32,7 @@ from lakelog.logstore.options import PROGRESS_TOPIC
 from lakelog.protocol.access.table_log import TableLog
 from lakelog.protocol.access.topics import progress_topic
 from lakelog.protocol.state.state import LogState
-from lakelog.protocol.state.stores import read_state
+from lakelog.protocol.stores.table_states import read_state
 
 VERSION = 1
 LOOKED_AT_MAX = 10_000  # the last records of the topic that a writer searches for its table

@@ -19,7 +19,7 @@ from lakelog.logstore.kafka.clients.topic import describe_topic
 from lakelog.logstore.options import RETENTION
 from lakelog.protocol.access.table_log import TableLog, kafka_topic
 from lakelog.protocol.state.log_leases import LogLease, LogLeases
-from lakelog.protocol.state.stores import newest_state
+from lakelog.protocol.stores.table_states import newest_state
 
 logger = logging.getLogger("lakelog.protocol")
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from lakelog.common.errors import NotFoundError
 from lakelog.filestore.metadata.tables import TableStore
-from lakelog.protocol.state.stores import read_state
+from lakelog.protocol.stores.table_states import read_state
 
 
 def done_batches(table: TableStore, offsets: Mapping[int, int], *, topic_id: str) -> dict[int, dict[str, int]]:

@@ -7,23 +7,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Generic, TypeVar  # Any: the payload does not matter for reading a tail
 
-from lakelog.common.errors import (
-    FencedError,
-    NotFoundError,
-    TransactionTimeoutError,
-    UnknownOutcomeError,
-)
+from lakelog.common.errors import FencedError, NotFoundError, TransactionTimeoutError, UnknownOutcomeError
 from lakelog.common.patience import Patience
 from lakelog.protocol.state.header import CommitHeader
 from lakelog.protocol.state.moved_parts import written_parts
-from lakelog.protocol.state.ports import (
-    BucketFiles,
-    BucketLog,
-    BucketTail,
-    PartBase,
-    PreparedBucket,
-    Producer,
-)
+from lakelog.protocol.state.ports import BucketFiles, BucketLog, BucketTail, PartBase, PreparedBucket, Producer
 from lakelog.protocol.state.state import Batch, TableState
 from lakelog.protocol.state.steps import Step, StepObserver
 from lakelog.protocol.writing.attempts import (

@@ -38,7 +38,8 @@ from lakelog.filestore.metadata.tables import TableStore
 from lakelog.filestore.options import WRITE_ONLY
 from lakelog.filestore.read import waiting_buckets
 from lakelog.filestore.refs import expire_tags_by_writer, release_after_commit, tag_after_commit
-from lakelog.protocol.state import Batch, DriverSnapshots, process_observer
+from lakelog.protocol.state import Batch, process_observer
+from lakelog.protocol.stores import DriverSnapshots
 from lakelog.protocol.upkeep import expire_log_after_commit
 from lakelog.protocol.writing import commit_compaction
 from lakelog.spark.compaction.unit_runs import THREAD_NAME, compact_in_jobs, compact_in_threads

@@ -16,7 +16,8 @@ from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.metadata.snapshots import CommitListener
 from lakelog.filestore.write import unknown_columns
 from lakelog.lineage.records.record import BatchLineage
-from lakelog.protocol.state import LogTarget, TableState
+from lakelog.protocol.state import TableState
+from lakelog.protocol.stores import LogTarget
 from lakelog.protocol.writing import WriterLease
 from lakelog.spark.capture.batch_fields import BatchFields
 from lakelog.spark.capture.capture import Capture

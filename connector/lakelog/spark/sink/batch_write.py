@@ -21,19 +21,9 @@ from lakelog.filestore.write import AssignRules, checked_index
 from lakelog.logstore.kafka.clients.offsets import high_watermarks
 from lakelog.logstore.kafka.clients.record_limit import record_limit
 from lakelog.logstore.kafka.producers.eventual_writer import authors_behind
-from lakelog.protocol.state import (
-    Batch,
-    CommitHeader,
-    DriverSnapshots,
-    LogPosition,
-    LogTarget,
-    LostFilesError,
-    TableState,
-    TaskLog,
-    process_observer,
-    read_state,
-)
+from lakelog.protocol.state import Batch, CommitHeader, LogPosition, LostFilesError, TableState, process_observer
 from lakelog.protocol.statements import LoggedTable, unfinished_in
+from lakelog.protocol.stores import DriverSnapshots, LogTarget, TaskLog, read_state
 from lakelog.protocol.writing import (
     BucketAnswer,
     BucketConflictError,

@@ -27,14 +27,9 @@ from lakelog.filestore.metadata.snapshots import BATCH_COMMIT_IDENTIFIER, Commit
 from lakelog.filestore.metadata.tables import discard_files
 from lakelog.filestore.read import waiting_buckets
 from lakelog.filestore.refs import is_snapshot_due
-from lakelog.filestore.write import (
-    Replaced,
-    WrittenRows,
-    add_entry,
-    moved_behind,
-    replaced_partitions,
-)
-from lakelog.protocol.state import Batch, BucketFile, DriverSnapshots
+from lakelog.filestore.write import Replaced, WrittenRows, add_entry, moved_behind, replaced_partitions
+from lakelog.protocol.state import Batch, BucketFile
+from lakelog.protocol.stores import DriverSnapshots
 from lakelog.spark.capture.checkpoint import files_of_batch, parse_offset_log, parse_watermark
 from lakelog.spark.capture.checkpoint_table import bind, check_unseen
 from lakelog.spark.compaction.compaction import compact_due

@@ -21,7 +21,7 @@ from lakelog.filestore.metadata.snapshots import CommitListener
 from lakelog.filestore.metadata.tables import latest_of
 from lakelog.lineage.records.declared import checked_sources
 from lakelog.protocol.access import await_topic, check_no_copy, recorded_place
-from lakelog.protocol.state import DriverSnapshots
+from lakelog.protocol.stores import DriverSnapshots
 from lakelog.spark.capture.batch_fields import BatchFields, Derive
 from lakelog.spark.capture.capture import Capture
 from lakelog.spark.capture.checkpoint_table import check_before_start

@@ -18,8 +18,9 @@ from lakelog.lineage.columns.declared_fields import with_fields_by_name
 from lakelog.lineage.tables.holding import hold_lineage
 from lakelog.protocol.access import await_topic, check_no_copy
 from lakelog.protocol.life import record_break
-from lakelog.protocol.state import Batch, DriverSnapshots
+from lakelog.protocol.state import Batch
 from lakelog.protocol.statements import finish_statements
+from lakelog.protocol.stores import DriverSnapshots
 from lakelog.protocol.upkeep import publish_progress
 from lakelog.protocol.writing import BucketConflictError, Verdict, check_identity
 from lakelog.spark.capture.capture import has_moved, is_captured, named_job

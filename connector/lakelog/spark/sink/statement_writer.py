@@ -30,8 +30,9 @@ from lakelog.filestore.write import (
 )
 from lakelog.logstore.kafka.clients.record_limit import RecordLimit, record_limit
 from lakelog.protocol.access import TableLog, check_no_copy
-from lakelog.protocol.state import LogTarget, StagedPart, TableState
+from lakelog.protocol.state import StagedPart, TableState
 from lakelog.protocol.statements import LoggedTable, stage_statement, with_base
+from lakelog.protocol.stores import LogTarget
 from lakelog.protocol.upkeep import publish_progress
 from lakelog.spark.failures import ANSWERED, sentence_first
 from lakelog.spark.logging_level import LoggingLevel, show_log

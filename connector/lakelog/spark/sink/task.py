@@ -30,18 +30,8 @@ from lakelog.filestore.write import (
     write_batches,
 )
 from lakelog.logstore.codec.debezium import EncodedRecords
-from lakelog.protocol.state import (
-    Batch,
-    BucketFile,
-    ChangeRows,
-    Encoded,
-    LogTarget,
-    TaskFiles,
-    TaskLog,
-    encode_bucket,
-    encode_part,
-    process_observer,
-)
+from lakelog.protocol.state import Batch, BucketFile, process_observer
+from lakelog.protocol.stores import ChangeRows, Encoded, LogTarget, TaskFiles, TaskLog, encode_bucket, encode_part
 from lakelog.protocol.writing import (
     BucketAnswer,
     BucketTask,

@@ -28,8 +28,9 @@ from lakelog.filestore.write import StatementChanges, WrittenRows, write_rows
 from lakelog.logstore.kafka.clients.record_limit import RecordLimit, record_limit
 from lakelog.logstore.options import ChangelogMode
 from lakelog.protocol.access import check_no_copy
-from lakelog.protocol.state import StagedPart, TableState, read_state
+from lakelog.protocol.state import StagedPart, TableState
 from lakelog.protocol.statements import stage_statement
+from lakelog.protocol.stores import read_state
 from lakelog.spark.failures import ANSWERED
 from lakelog.spark.session import core_count, prepare_session
 from lakelog.spark.sink.plan import run_messages

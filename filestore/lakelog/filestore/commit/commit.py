@@ -33,14 +33,8 @@ from lakelog.filestore.metadata.snapshots.commit_line import CommitTurn
 from lakelog.filestore.metadata.snapshots.line_change import read_change
 from lakelog.filestore.metadata.snapshots.listeners import notify_committed
 from lakelog.filestore.metadata.snapshots.partial_files import LiveBuckets
-from lakelog.filestore.metadata.snapshots.snapshot import (
-    BATCH_COMMIT_IDENTIFIER,
-    CommitKind,
-    Snapshot,
-)
-from lakelog.filestore.metadata.snapshots.users import (
-    LINEAGE_KEY,
-)
+from lakelog.filestore.metadata.snapshots.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from lakelog.filestore.metadata.snapshots.users import LINEAGE_KEY
 from lakelog.filestore.metadata.tables.identity import (
     OutdatedSnapshotError,
     carried_anyhow,

@@ -17,7 +17,7 @@ from lakelog.spark.source.reading.input_partitions import TableRows
 
 if TYPE_CHECKING:
     from lakelog.catalog import Table
-    from lakelog.protocol.state import LogTarget
+    from lakelog.protocol.stores import LogTarget
 
 logger = logging.getLogger("lakelog.spark")
 

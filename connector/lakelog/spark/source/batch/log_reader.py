@@ -13,7 +13,7 @@ from lakelog.common.patience import Patience
 from lakelog.lineage.records.record import LogRange, ReadMode, TableSource
 from lakelog.lineage.records.sources import source_of_table
 from lakelog.logstore.options import LogScan
-from lakelog.protocol.state import LogTarget
+from lakelog.protocol.stores import LogTarget
 from lakelog.spark.failures import sentence_first
 from lakelog.spark.log_offsets import Edge, GivenOffsets
 from lakelog.spark.log_options import ENDING_OFFSETS, STARTING_OFFSETS, MetadataColumn

@@ -13,7 +13,7 @@ from lakelog.filestore import FileStoreTable
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.read import DataSplit, plan_splits
 from lakelog.logstore.options import LogScan
-from lakelog.protocol.state import LogTarget
+from lakelog.protocol.stores import LogTarget
 from lakelog.spark.options import ReadOptions
 from lakelog.spark.source.phases.generations import Generations
 from lakelog.spark.source.phases.stream_head import check_same_commit

@@ -20,8 +20,9 @@ from lakelog.logstore.errors import LogTruncatedError
 from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
 from lakelog.logstore.kafka.clients.offsets import log_start_offsets
 from lakelog.protocol.reading import file_places, is_held
-from lakelog.protocol.state import EndedGeneration, LogTarget, ended_before, older_schema, read_state, state_of_log
+from lakelog.protocol.state import EndedGeneration, ended_before, older_schema, state_of_log
 from lakelog.protocol.statements import unfinished_batches
+from lakelog.protocol.stores import LogTarget, read_state
 from lakelog.spark.log_options import FAIL_ON_DATA_LOSS
 from lakelog.spark.source.phases.stream_heal import Healer, LogOfTable
 from lakelog.spark.source.phases.stream_log import log_partitions

@@ -11,7 +11,7 @@ from lakelog.logstore.errors import LogTruncatedError
 from lakelog.logstore.kafka.clients.kafka_topic import KafkaPartition
 from lakelog.logstore.kafka.clients.offsets import high_watermarks, log_start_offsets, offsets_since
 from lakelog.logstore.kafka.records.consumer import can_hold_nothing
-from lakelog.protocol.state import LogTarget, gap_test
+from lakelog.protocol.stores import LogTarget, gap_test
 from lakelog.spark.log_offsets import GivenOffsets
 from lakelog.spark.log_options import FAIL_ON_DATA_LOSS
 from lakelog.spark.source.reading.offsets import BucketCount, LogOffset

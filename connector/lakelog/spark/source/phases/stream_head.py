@@ -12,7 +12,8 @@ from lakelog.filestore import FileStoreTable
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.metadata.tables import UUID_KEY, check_got_no_log, check_same_table, latest_of
 from lakelog.logstore.kafka.clients.offsets import last_stable_offsets
-from lakelog.protocol.state import LogState, LogTarget, OtherLogError, read_state
+from lakelog.protocol.state import LogState
+from lakelog.protocol.stores import LogTarget, OtherLogError, read_state
 from lakelog.spark.source.reading.offsets import LogOffset
 
 HEAD_SECONDS = 0.1

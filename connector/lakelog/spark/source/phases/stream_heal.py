@@ -25,7 +25,8 @@ from lakelog.protocol.reading import (
     heal_range,
     is_held,
 )
-from lakelog.protocol.state import held_nothing, older_schema
+from lakelog.protocol.state import older_schema
+from lakelog.protocol.stores import held_nothing
 from lakelog.spark.log_options import FAIL_ON_DATA_LOSS
 from lakelog.spark.source.reading.lease import snapshot_lease
 from lakelog.spark.source.reading.offsets import LogOffset

@@ -15,7 +15,7 @@ from lakelog.filestore.read import find_changes
 from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
 from lakelog.logstore.kafka.clients.offsets import Position, log_start_offsets
 from lakelog.logstore.kafka.records.epochs import check_not_rewritten
-from lakelog.protocol.state import LogTarget
+from lakelog.protocol.stores import LogTarget
 from lakelog.protocol.writing import done_batches
 from lakelog.spark.log_options import LogReading
 from lakelog.spark.source.phases.stream_align import SnapshotPlace, WriterWait

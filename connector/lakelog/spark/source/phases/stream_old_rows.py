@@ -15,7 +15,7 @@ from lakelog.filestore.metadata.tables import TableStore
 from lakelog.filestore.options import CHANGELOG_PRODUCER, ChangelogProducer
 from lakelog.logstore.options import ChangelogMode
 from lakelog.protocol.reading import BucketBase, NormalizedRange
-from lakelog.protocol.state import LogTarget
+from lakelog.protocol.stores import LogTarget
 from lakelog.spark.normalize_option import SCAN_NORMALIZE
 from lakelog.spark.options import ReadOptions
 from lakelog.spark.source.reading.lease import snapshot_lease

@@ -17,8 +17,8 @@ from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.filestore import FileStoreTable
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.logstore.options import LogScan
-from lakelog.protocol.state import LogTarget
 from lakelog.protocol.statements import check_whole
+from lakelog.protocol.stores import LogTarget
 from lakelog.spark.log_options import STARTING_OFFSETS
 from lakelog.spark.options import ReadOptions
 from lakelog.spark.shown_state import NEWEST

@@ -18,7 +18,7 @@ from lakelog.common.quoting import listed
 from lakelog.filestore import FileStoreTable
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.read import first_changes
-from lakelog.protocol.state import LogTarget
+from lakelog.protocol.stores import LogTarget
 from lakelog.spark.log_options import FAIL_ON_DATA_LOSS
 from lakelog.spark.shown_state import ShownState
 from lakelog.spark.source.phases.generations import Generations

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lakelog.filestore.refs import StateUnit
     from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
     from lakelog.protocol.reading import ChangeFile, NormalizedRange, OperationStops
-    from lakelog.protocol.state import LogTarget
+    from lakelog.protocol.stores import LogTarget
 
 logger = logging.getLogger("lakelog.spark")
 
@@ -270,7 +270,7 @@ class TableRows:
     def _gap_test(self, topic: KafkaTopic, bucket: int) -> Callable[[int, int], bool]:
         """The test of deleted offsets; if losses are accepted, all reported ones pass it."""
         from lakelog.logstore.kafka.records.consumer import nothing_known
-        from lakelog.protocol.state import gap_test
+        from lakelog.protocol.stores import gap_test
 
         is_older = self.target is None or topic != self.target.topic
         held_nothing: Callable[[int, int], bool] = nothing_known

@@ -19,7 +19,7 @@ from lakelog.common.types import ROW_KIND_COLUMN
 from lakelog.filestore import FileStoreTable
 from lakelog.filestore.system import OVER_RANGE, packed, row_table_fields
 from lakelog.filestore.system import ROW_KIND as KIND_COLUMN
-from lakelog.protocol.state import LogTarget
+from lakelog.protocol.stores import LogTarget
 from lakelog.spark.failures import sentence_first
 from lakelog.spark.log_options import METADATA_COLUMNS
 from lakelog.spark.options import COLUMNS, PATH, ROW_KIND, TABLE, WHERE, ReadOptions

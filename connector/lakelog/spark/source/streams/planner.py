@@ -27,7 +27,7 @@ from lakelog.filestore.metadata.tables import ConsumerManager, check_reader_id, 
 from lakelog.filestore.read import check_followable
 from lakelog.logstore.options import LogScan, OnUntracked
 from lakelog.protocol.reading import OperationStops
-from lakelog.protocol.state import LogTarget
+from lakelog.protocol.stores import LogTarget
 from lakelog.spark.log_options import MetadataColumn, check_stream
 from lakelog.spark.options import CONSUMER_ID, ReadOptions
 from lakelog.spark.source.phases.first_rows import RowsPhase

@@ -22,7 +22,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from lakelog.filestore import FileStoreTable
-from lakelog.protocol.state import LogTarget
+from lakelog.protocol.stores import LogTarget
 from lakelog.spark.failures import sentence_first
 from lakelog.spark.options import ReadOptions
 from lakelog.spark.source.phases.generations import FindTopic, no_topic

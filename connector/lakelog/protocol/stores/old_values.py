@@ -16,7 +16,7 @@ from lakelog.common.types import RowKind
 from lakelog.filestore.merge import are_adds, key_frame, to_series, without_deletes
 from lakelog.filestore.options import CHANGELOG_ROW_DEDUPLICATE
 from lakelog.filestore.schema import TableSchema
-from lakelog.protocol.state.logged_rows import ResolvedRows, StayingRows
+from lakelog.protocol.stores.logged_rows import ResolvedRows, StayingRows
 
 _ROW = "row"
 Flags = npt.NDArray[np.bool_]

@@ -33,9 +33,9 @@ from lakelog.filestore.metadata.manifests import BucketId, DataFileMeta, runs_of
 from lakelog.filestore.metadata.tables import KIND_FIELD, SEQUENCE_FIELD, TableStore
 from lakelog.filestore.options import LOOKUP_CACHE_MAX_MEMORY_SIZE, MergeEngine
 from lakelog.filestore.schema import SEQUENCE_NUMBER, VALUE_KIND
-from lakelog.protocol.state.logged_rows import BucketRows, ResolvedRows, StayingRows, staying_rows
-from lakelog.protocol.state.old_values import changed_rows
 from lakelog.protocol.state.ports import PartBase
+from lakelog.protocol.stores.logged_rows import BucketRows, ResolvedRows, StayingRows, staying_rows
+from lakelog.protocol.stores.old_values import changed_rows
 
 CACHE = GroupCache()  # of this process
 

@@ -10,7 +10,7 @@ from lakelog.common.errors import NotFoundError
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.logstore.options import is_eventual
 from lakelog.protocol.state.state import LogPosition
-from lakelog.protocol.state.stores import read_state
+from lakelog.protocol.stores.table_states import read_state
 
 _BEGINNING = LogPosition()
 
