@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from demo.steps import StepTaken, last_steps
-from lakelog.protocol.state.steps import (Step)
+from lakelog.protocol.state.steps import Step
 
 _LEFT_BEHIND = {
     Step.FENCE: "nothing of this batch",

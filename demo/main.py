@@ -30,7 +30,7 @@ from demo.workspace import FLIGHTS, Workspace
 from lakelog.catalog import Catalog
 from lakelog.common.errors import LakelogError
 from lakelog.logstore.broker.broker import EmbeddedBroker
-from lakelog.protocol.state.steps import (Step)
+from lakelog.protocol.state.steps import Step
 
 FILES = 40
 FILES_SMALL = 12

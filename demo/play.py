@@ -13,7 +13,7 @@ from demo.latency import MicroBatch, Offsets, read_batches
 from demo.processes import Job
 from demo.steps import StepLog, StepTaken, committed
 from demo.workspace import READER, WRITER, Workspace
-from lakelog.protocol.state.steps import (Step)
+from lakelog.protocol.state.steps import Step
 
 JOBS_MODULE = "demo.jobs"
 READER_STARTS_AFTER = 1  # snapshot, which it reads before the log

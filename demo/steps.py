@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lakelog.protocol.state.steps import (Step)
+from lakelog.protocol.state.steps import Step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from lakelog.catalog import Catalog, Table
 from lakelog.filestore.metadata.snapshots.snapshot import CommitKind
 from lakelog.logstore.kafka.records.reader import read_range
 from lakelog.protocol.access.table_log import kafka_topic
-from lakelog.protocol.stores.table_states import (read_state)
+from lakelog.protocol.stores.table_states import read_state
 
 BUCKET_COUNT = 4
 

@@ -364,7 +364,7 @@ def test_a_batch_of_any_kind_that_takes_in_a_tail_with_a_statement_breaks_promis
 
 
 def test_a_statement_that_takes_in_a_tail_with_another_one_breaks_promises(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = task.unfinished
+    known = tail_checks.unfinished
 
     def of_the_set(state: TableState, headers: Iterable[CommitHeader]) -> tuple[str, ...]:
         return known(state, headers)[:1]
