@@ -62,8 +62,8 @@ def with_values(
             constant = pa.scalar(value, kind)
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
             raise InvalidRequestError(
-                f"table {table.name}, column {name!r}: the value {value!r} does not fit {table.schema.field(name).type}; "
-                f"give one that does, or a polars expression over the row, such as pl.col({name!r})"
+                f"table {table.name}, column {name!r}: the value {value!r} does not fit {table.schema.field(name).type}"
+                f"; give one that does, or a polars expression over the row, such as pl.col({name!r})"
             ) from error
         made[name] = pa.chunked_array([pa.repeat(constant, rows.num_rows)])
     changed = rows
