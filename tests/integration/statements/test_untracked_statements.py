@@ -10,10 +10,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 import lakelog.sql
-from lakelog.catalog import Catalog, Table, open_table
+from lakelog.catalog import Catalog, SetOption, Table, open_table
 from lakelog.catalog.logs.statements import logged_table
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
+from lakelog.common.types import ROW_KIND_COLUMN
 from lakelog.filestore.metadata.snapshots.users import UNTRACKED_KEY
+from lakelog.logstore.kafka.clients.offsets import high_watermark
+from lakelog.logstore.kafka.records.reader import read_range
+from lakelog.logstore.options import OnUntracked
+from lakelog.protocol.access.table_log import kafka_topic
+from lakelog.protocol.state.change_tracking import MarkCheck, UntrackedChangesError
 from lakelog.protocol.statements import LoggedTable, statement_runs
 from lakelog.protocol.statements.statements import finish
 from lakelog.spark import attach
@@ -61,6 +67,17 @@ def marked_snapshots(table: Table) -> list[bool]:
     return [bool(one) for one in found]
 
 
+def changes_in_log(table: Table, on_untracked: OnUntracked) -> list[tuple[int, int, int]]:
+    """The kind, key and value of every change in the log."""
+    assert table.log is not None
+    partition = kafka_topic(table.log).partition(0)
+    check = MarkCheck(table_name=table.name, on_untracked=on_untracked)
+    end = high_watermark(partition).offset
+    batches = read_range(partition, table.schema.fields, start=0, end=end, check_header=check)
+    found = [row for batch in batches for row in batch.to_pylist()]
+    return [(row[ROW_KIND_COLUMN], row["k"], row["v"]) for row in found]
+
+
 @pytest.mark.parametrize(
     ("keys", "options"),
     [(("k",), {}), ((), {}), (("k",), {"log.changelog-mode": "all"}), (("k",), {"merge-engine": "partial-update"})],
@@ -106,6 +123,26 @@ def test_the_option_of_the_table_holds_for_every_statement(spark: SparkSession, 
 
     table.write(rows((7, 7)), change_tracking=True)
     assert marks(table)[9:] == [(None, 1)]
+
+
+def test_a_merge_of_sql_without_spark_is_left_out_of_the_log(catalog: Catalog) -> None:
+    table = made(catalog)
+    table.write(rows((1, 1), (2, 2)))
+    table = table.alter(SetOption("change-tracking", "false"))
+    source = "(SELECT 1 AS k, 10 AS v UNION ALL SELECT 3, 30)"
+    lakelog.sql.connect(catalog).sql(
+        f"MERGE INTO db.t USING {source} s ON t.k = s.k WHEN MATCHED THEN UPDATE SET v = s.v"
+        " WHEN NOT MATCHED THEN INSERT * WHEN NOT MATCHED BY SOURCE THEN DELETE"
+    )
+    table.alter(SetOption("change-tracking", "true")).write(rows((4, 4)))
+
+    assert content(table) == [(1, 10), (3, 30), (4, 4)]
+    assert marks(table) == [(None, 2), ("untracked", 1), (None, 1)]
+    assert [one for one in marked_snapshots(table) if one] == [True]
+    log = changes_in_log(table, OnUntracked.SKIP)
+    assert log == [(0, 1, 1), (0, 2, 2), (0, 4, 4)]
+    with pytest.raises(UntrackedChangesError, match="was written with change-tracking=false"):
+        changes_in_log(table, OnUntracked.FAIL)
 
 
 @pytest.mark.parametrize("keys", [("day", "k"), ()])
