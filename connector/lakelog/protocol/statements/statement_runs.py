@@ -174,7 +174,13 @@ class LoggedTable:
         parts = stage_statement(self.table, rows, state, change_tracking=change_tracking)
         named = with_base(self.table, state, rows.clears, properties or {})
         return self.run_staged(
-            operation, state, parts, row_count=rows.row_count, age_seconds=age.seconds, properties=named
+            operation,
+            state,
+            parts,
+            row_count=rows.row_count,
+            age_seconds=age.seconds,
+            lineage=rows.lineage,
+            properties=named,
         )
 
     def run_staged(

@@ -86,6 +86,7 @@ class CommitRequest:
     `restores` is the snapshot whose live files the entries bring back: its indexes come back too, and the base
     manifests are joined, so that no file is deleted and added again in the manifests that a reader of the new snapshot
     reads. `unsynced` are the paths of new files that are not durable yet: they are before the snapshot is created.
+    `lineage` is what is known of the origin of the rows, beside what the handle records.
     """
 
     commit_user: str
@@ -101,6 +102,7 @@ class CommitRequest:
     takes_lost_state: bool = False
     restores: Snapshot | None = None
     unsynced: Sequence[str] = ()
+    lineage: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -528,7 +530,8 @@ class TableCommit:
         if self._table.lineage is None or not is_statement:
             return {}
         named = {} if request.operation is None else {"operation": request.operation}
-        return lineage_property(request.commit_user, request.commit_identifier, {**named, **self._table.lineage})
+        found = {**named, **self._table.lineage, **request.lineage}
+        return lineage_property(request.commit_user, request.commit_identifier, found)
 
     def _newest_schema_id(self, latest: Snapshot | None) -> int:
         newest = max(self._table.schema.id, 0 if latest is None else latest.schema_id)
