@@ -83,9 +83,11 @@ class LakelogDataSource(DataSource):
         if options.between is not None:
             raise InvalidRequestError("a stream has no end: read changes between two states with spark.read")
         if CHANGES_FROM in self.options:
+            from lakelog.spark.source.reading.admission import Limits
             from lakelog.spark.source.streams.changelog_stream import changelog_stream
 
-            return changelog_stream(table.store, options.where, schema, start=self.options[CHANGES_FROM])
+            limits = Limits(rows=options.max_rows, size_bytes=options.max_bytes)
+            return changelog_stream(table.store, options.where, schema, start=self.options[CHANGES_FROM], limits=limits)
         target, check_log = log_of(table)
         rows: TableRows | AuditRows
         if name is None:

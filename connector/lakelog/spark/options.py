@@ -123,8 +123,8 @@ MAX_ROWS_PER_TRIGGER: Option[int | None] = Option(
     key="maxRowsPerTrigger",
     parse=_positive,
     default=None,
-    doc="About how many records a micro-batch of a stream reads at most. It ends at a transaction: one that is larger "
-    "is read whole.",
+    doc="About how many records a micro-batch of a stream reads at most. It ends at a transaction, or "
+    "at a snapshot where it follows files: one that is larger is read whole.",
     kind="a positive number",
 )
 MAX_BYTES_PER_TRIGGER: Option[int | None] = Option(

@@ -10,14 +10,21 @@ import pytest
 from pyspark.sql import SparkSession
 
 import lakelog.sql
-from lakelog.catalog import Catalog, Table, open_table
+from lakelog.catalog import Catalog, SetOption, Table, open_table
 from lakelog.catalog.logs.statements import logged_table
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
+from lakelog.common.types import ROW_KIND_COLUMN
 from lakelog.filestore.metadata.snapshots.users import UNTRACKED_KEY
-from lakelog.protocol.statements import statement_runs
+from lakelog.logstore.kafka.clients.offsets import high_watermark
+from lakelog.logstore.kafka.records.reader import read_range
+from lakelog.logstore.options import OnUntracked
+from lakelog.protocol.access.table_log import kafka_topic
+from lakelog.protocol.state.change_tracking import MarkCheck, UntrackedChangesError
+from lakelog.protocol.statements import LoggedTable, statement_runs
 from lakelog.protocol.statements.statements import finish
 from lakelog.spark import attach
 from tests.support.kills.crashing_writer import InjectedCrash
+from tests.support.logs.local_writer import log_target
 from tests.support.logs.promises import read_headers
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
@@ -40,6 +47,10 @@ def rows(*given: tuple[int, int]) -> pa.Table:
     return pa.table([pa.array([k for k, _ in given]), pa.array([v for _, v in given])], schema=SCHEMA)
 
 
+def die(*_: object, **__: object) -> None:
+    raise InjectedCrash
+
+
 def content(table: Table) -> list[tuple[int, int]]:
     return sorted((row["k"], row["v"]) for row in open_table(table.path).to_arrow().to_pylist())
 
@@ -54,6 +65,17 @@ def marked_snapshots(table: Table) -> list[bool]:
     found = [json.loads(one.properties.get(UNTRACKED_KEY, "[]")) for one in open_table(table.path).snapshots()]
     assert all((one[0]["bucket"], one[0]["mark"]) == (0, "untracked") for one in found if one)
     return [bool(one) for one in found]
+
+
+def changes_in_log(table: Table, on_untracked: OnUntracked) -> list[tuple[int, int, int]]:
+    """The kind, key and value of every change in the log."""
+    assert table.log is not None
+    partition = kafka_topic(table.log).partition(0)
+    check = MarkCheck(table_name=table.name, on_untracked=on_untracked)
+    end = high_watermark(partition).offset
+    batches = read_range(partition, table.schema.fields, start=0, end=end, check_header=check)
+    found = [row for batch in batches for row in batch.to_pylist()]
+    return [(row[ROW_KIND_COLUMN], row["k"], row["v"]) for row in found]
 
 
 @pytest.mark.parametrize(
@@ -81,10 +103,77 @@ def test_an_overwrite_without_tracking(catalog: Catalog) -> None:
     assert marks(table) == [(None, 2), ("untracked", 1)]
 
 
-def test_another_writer_finishes_it_without_records(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
-    def die(*_: object, **__: object) -> None:
-        raise InjectedCrash
+def test_the_option_of_the_table_holds_for_every_statement(spark: SparkSession, catalog: Catalog) -> None:
+    table = made(catalog, options={"change-tracking": "false"})
+    attach(spark, "option_off", catalog)
+    connection = lakelog.sql.connect(catalog)
+    table.write(rows((1, 1), (2, 2), (3, 3), (4, 4)))
+    table.delete("k = 1")
+    table.update({"v": 20}, "k = 2")
+    table.merge(rows((3, 30))).when_matched_update_all().execute()
+    connection.sql("INSERT INTO db.t VALUES (5, 5)")
+    connection.sql("UPDATE db.t SET v = 50 WHERE k = 5")
+    spark.sql("INSERT INTO option_off.db.t VALUES (6L, 6L)")
+    spark.sql("UPDATE option_off.db.t SET v = 60 WHERE k = 6")
+    spark.sql("DELETE FROM option_off.db.t WHERE k = 4")
 
+    assert content(table) == [(2, 20), (3, 30), (5, 50), (6, 60)]
+    assert marks(table) == [("untracked", 1)] * 9
+    assert [one for one in marked_snapshots(table) if one] == [True] * 9
+
+    table.write(rows((7, 7)), change_tracking=True)
+    assert marks(table)[9:] == [(None, 1)]
+
+
+def test_a_merge_of_sql_without_spark_is_left_out_of_the_log(catalog: Catalog) -> None:
+    table = made(catalog)
+    table.write(rows((1, 1), (2, 2)))
+    table = table.alter(SetOption("change-tracking", "false"))
+    source = "(SELECT 1 AS k, 10 AS v UNION ALL SELECT 3, 30)"
+    lakelog.sql.connect(catalog).sql(
+        f"MERGE INTO db.t USING {source} s ON t.k = s.k WHEN MATCHED THEN UPDATE SET v = s.v"
+        " WHEN NOT MATCHED THEN INSERT * WHEN NOT MATCHED BY SOURCE THEN DELETE"
+    )
+    table.alter(SetOption("change-tracking", "true")).write(rows((4, 4)))
+
+    assert content(table) == [(1, 10), (3, 30), (4, 4)]
+    assert marks(table) == [(None, 2), ("untracked", 1), (None, 1)]
+    assert [one for one in marked_snapshots(table) if one] == [True]
+    log = changes_in_log(table, OnUntracked.SKIP)
+    assert log == [(0, 1, 1), (0, 2, 2), (0, 4, 4)]
+    with pytest.raises(UntrackedChangesError, match="was written with change-tracking=false"):
+        changes_in_log(table, OnUntracked.FAIL)
+
+
+@pytest.mark.parametrize("keys", [("day", "k"), ()])
+def test_statements_leave_partitions_out_by_the_condition(catalog: Catalog, keys: tuple[str, ...]) -> None:
+    options = {"bucket": "1", "log.system": "kafka", "change-tracking.off-where": "day < 3"}
+    if not keys:
+        options["write-mode"] = "change-log"
+    schema = pa.schema([pa.field("day", pa.int32(), nullable=False), pa.field("k", pa.int64(), nullable=False)])
+    table = catalog.create_table("db.d", schema=schema, primary_keys=keys, partition_keys=["day"], options=options)
+    table.write(pa.table([[1, 3, 2, 4], [1, 2, 3, 4]], schema=schema))
+    table.write(pa.table([[5], [5]], schema=schema), mode="overwrite")
+    table.delete("day = 5")
+
+    assert table.count() == 0
+    assert marks(table) == [("untracked", 3), ("untracked", 4), (None, 1)]
+
+
+def test_a_stream_without_tracking_logs_the_statement_that_it_finishes(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = made(catalog)
+    with monkeypatch.context() as patch:
+        patch.setattr(statement_runs, "finish", die)
+        with pytest.raises(InjectedCrash):
+            table.write(rows((1, 1)))
+    logged = LoggedTable.of(table.store, log_target(table, is_tracked=False))
+    logged.finish(logged.prepared.names())
+    assert (content(table), marks(table)) == ([(1, 1)], [(None, 1)])
+
+
+def test_another_writer_finishes_it_without_records(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     table = made(catalog)
     with monkeypatch.context() as patch:
         patch.setattr(statement_runs, "finish", die)

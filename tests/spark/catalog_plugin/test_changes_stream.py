@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any  # Any: the values of a row
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -12,7 +13,7 @@ from lakelog.catalog import Catalog, Table
 from lakelog.lineage.records.record import TableSource, TableVersion, batches_of
 from lakelog.spark import LakelogSink
 
-Rows = list[tuple[object, ...]]
+Rows = list[tuple[Any, ...]]
 COMMITS = (
     "INSERT INTO lake.db.t VALUES (1, 'a', 1), (2, 'b', 2), (3, 'c', 3)",
     "UPDATE lake.db.t SET n = n + 10 WHERE id < 3",
@@ -113,6 +114,66 @@ def test_a_query_that_goes_on_from_its_checkpoint_gives_each_change_once(session
     assert run(stream(session, startingVersion=1), tmp_path / "checkpoint") == []
 
 
+@pytest.mark.parametrize("is_available_now", [True, False])
+@pytest.mark.parametrize(
+    ("options", "columns"),
+    [("", KEYED), ("TBLPROPERTIES ('changelog-producer' = 'lookup')", KEYED), ("", "(id BIGINT, v STRING, n INT)")],
+    ids=["keyed", "lookup", "append"],
+)
+def test_batches_are_whole_commits_within_the_limit(
+    session: SparkSession, tmp_path: Path, options: str, columns: str, is_available_now: bool
+) -> None:
+    session.sql(f"CREATE TABLE lake.db.t {columns} {options}")
+    for number in range(0, 12, 2):
+        session.sql(f"INSERT INTO lake.db.t VALUES ({number}, 'a', 1), ({number + 1}, 'b', 2)")
+    expected = batch(session, "VERSION 1")
+    commits = sorted({row[4] for row in expected})
+    assert len(commits) == 6
+    for most, per_batch in ((1, 1), (5, 2), (100, 6)):
+        found = batches(stream(session, maxRowsPerTrigger=most), tmp_path / str(most), is_available_now)
+        assert sorted((row for rows in found for row in rows), key=repr) == expected
+        given = [sorted({row[4] for row in rows}) for rows in found]
+        assert given == [commits[at : at + per_batch] for at in range(0, 6, per_batch)]
+    found = batches(stream(session, maxBytesPerTrigger="1 b"), tmp_path / "bytes", is_available_now)
+    assert [sorted({row[4] for row in rows}) for rows in found] == [[one] for one in commits]
+
+
+def batches(rows: DataFrame, folder: Path, is_available_now: bool) -> list[Rows]:
+    """The batches with rows of a query that reads all there is."""
+    found: list[Rows] = []
+
+    def keep(batch: DataFrame, _number: int) -> None:
+        given = [tuple(row) for row in batch.collect()]
+        if given:
+            found.append(given)
+
+    writer = rows.writeStream.option("checkpointLocation", str(folder)).foreachBatch(keep)
+    query = (writer.trigger(availableNow=True) if is_available_now else writer).start()
+    try:
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    return found
+
+
+def test_a_limited_stream_ends_at_what_existed_when_it_began(session: SparkSession, tmp_path: Path) -> None:
+    fill(session)
+    expected = batch(session, "VERSION 1")
+    found: Rows = []
+
+    def keep(batch: DataFrame, number: int) -> None:
+        given = [tuple(row) for row in batch.collect()]
+        found.extend(given)
+        if given:
+            session.sql(f"INSERT INTO lake.db.t VALUES ({100 + number}, 'late', 0)")
+
+    rows = stream(session, maxRowsPerTrigger=1)
+    writer = rows.writeStream.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True)
+    assert writer.foreachBatch(keep).start().awaitTermination(120) is not False
+    assert sorted(found, key=repr) == expected
+    assert run(stream(session, maxRowsPerTrigger=1), tmp_path / "c") == batch(session, "VERSION 7")
+
+
 def test_a_batch_that_failed_is_read_again(session: SparkSession, tmp_path: Path) -> None:
     fill(session)
 
@@ -201,8 +262,10 @@ def test_what_a_stream_cannot_do_is_said(session: SparkSession, tmp_path: Path) 
     fill(session)
     with pytest.raises(Exception, match=r"a stream has no end|netChanges"):
         run(stream(session, deduplicationMode="netChanges", startingVersion=1), tmp_path / "net")
-    with pytest.raises(Exception, match=r"readStream\.changes does not take maxRowsPerTrigger: beside the start"):
-        run(stream(session, maxRowsPerTrigger=1), tmp_path / "limit")
+    with pytest.raises(Exception, match=r"readStream\.changes does not take consumer-id: beside the start"):
+        run(stream(session, **{"consumer-id": "c"}), tmp_path / "consumer")
+    with pytest.raises(Exception, match=r"maxRowsPerTrigger"):
+        run(stream(session, maxRowsPerTrigger=0), tmp_path / "limit")
     with pytest.raises(Exception, match=r"endingVersion|has no end"):
         run(stream(session, startingVersion=1, endingVersion=2), tmp_path / "end")
     with pytest.raises(Exception, match=r"has no version 98; its newest is 6"):

@@ -10,6 +10,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+import lakelog.sql
 from lakelog.catalog import Catalog, Table
 
 KINDS: Mapping[str, tuple[str, Mapping[str, str]]] = {
@@ -54,6 +55,20 @@ def test_a_key_that_another_writer_has_not_padded_is_inserted_once(session: Spar
         "WHEN NOT MATCHED THEN INSERT *"
     )
     assert sorted(row["n"] for row in table.to_arrow().to_pylist()) == [1, 2, 9]
+
+
+def test_an_insert_looks_up_no_keys_and_a_merge_does(session: SparkSession, tmp_path: Path) -> None:
+    """A limit: docs/limits.md names it, with the way out."""
+    table = new_table(tmp_path, "key")
+    session.sql("INSERT INTO lake.db.t VALUES ('a', 7, 'spark')")
+    lakelog.sql.connect(Catalog(tmp_path / "lake")).sql("INSERT INTO db.t VALUES ('b', 8, 'duckdb')")
+    shown = [row["c"] for row in session.table("lake.db.t").orderBy("c").collect()]
+    assert shown == ["a  ", "a  ", "b  ", "b  ", "d  "]
+    session.sql(
+        "MERGE INTO lake.db.t USING (SELECT 'd' AS c, 9 AS n, 'merged' AS v) AS s ON t.c = s.c "
+        "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    )
+    assert {row["n"]: row["c"] for row in table.to_arrow().to_pylist()} == {1: "a", 2: "b", 7: "a  ", 8: "b  ", 9: "d"}
 
 
 def test_a_key_that_is_stored_with_spaces_and_without_is_named(session: SparkSession, tmp_path: Path) -> None:

@@ -120,16 +120,20 @@ def test_splits_are_taken_while_they_fit_and_at_least_one(
 
 
 def test_snapshots_are_followed_whole_and_those_without_rows_do_not_make_a_batch() -> None:
-    added = [(4, 0), (5, 10), (6, 0), (7, 10), (8, 10)]
+    added = [(4, 0, 0), (5, 10, 100), (6, 0, 0), (7, 10, 900), (8, 10, 100)]
 
     assert take_snapshots(added, 3, NO_LIMITS) == 8
     assert take_snapshots(added, 3, Limits(rows=15)) == 6
     assert take_snapshots(added, 3, Limits(rows=1)) == 6
-    assert take_snapshots([(4, 0)], 3, NO_LIMITS) == 3
+    assert [take_snapshots(added, 3, Limits(size_bytes=most)) for most in (1, 999, 1000, 1100)] == [6, 6, 7, 8]
+    assert take_snapshots([(4, 0, 0)], 3, NO_LIMITS) == 3
+    compacted = [(4, 10, 100), (5, 0, 900), (6, 10, 100)]
+    assert take_snapshots(compacted, 3, Limits(size_bytes=500)) == 4
+    assert take_snapshots(compacted[1:], 4, Limits(size_bytes=500)) == 6
 
 
 def test_so_many_snapshots_of_rows_are_followed_and_the_last_of_them_ends_the_batch() -> None:
-    added = [(4, 0), (5, 10), (6, 0), (7, 10), (8, 10)]
+    added = [(4, 0, 0), (5, 10, 100), (6, 0, 0), (7, 10, 900), (8, 10, 100)]
 
     assert [take_snapshots(added, 3, NO_LIMITS, versions_max=most) for most in (1, 2, 3, 4)] == [5, 7, 8, 8]
     assert take_snapshots(added, 3, Limits(rows=15), versions_max=2) == 6

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from lakelog.catalog.names.durations import Age, age_millis
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
     from lakelog.logstore.kafka.clients.rights import Role
     from lakelog.protocol.access import TableLog
     from lakelog.protocol.reading import LogTail
-    from lakelog.protocol.upkeep import EndedTransactions, Finding, LogTransaction, LogVerification
+    from lakelog.protocol.upkeep import EndedTransactions, Finding, LogTransaction, LogVerification, Status
+
+_NAMED_MAX = 5
 
 
 def required_log(files: FileStoreTable, log: TableLog | None) -> TableLog:
@@ -83,9 +86,27 @@ def end(files: FileStoreTable, log: TableLog | None, *, older_than: Age) -> Ende
 def examine_table(files: FileStoreTable, log: TableLog | None, role: str, *, may_write: bool) -> Iterator[Finding]:
     """The findings about a table. See `Table.upkeep.doctor`."""
     require_kafka_client()
-    from lakelog.protocol.upkeep import examine_table
+    from lakelog.protocol.upkeep import Check, examine_table, run_checks
 
-    return examine_table(files, log, role=_role(role), may_write=may_write)
+    lineage = Check(name="lineage", look=lambda: _lineage_results(files))
+    return chain(examine_table(files, log, role=_role(role), may_write=may_write), run_checks([lineage]))
+
+
+def _lineage_results(files: FileStoreTable) -> Iterator[tuple[Status, str, str | None]]:
+    """The documents of lineage of columns that commits name: there, and as they were written."""
+    from lakelog.lineage.tables.lost_documents import lost_documents
+    from lakelog.protocol.upkeep import ok, problem
+
+    lost = lost_documents(files)
+    for one in lost:
+        others = len(one.named_by) - _NAMED_MAX
+        by = ", ".join(one.named_by[:_NAMED_MAX]) + (f" and {others} more" if others > 0 else "")
+        yield problem(
+            f"the lineage of columns {one.path}, which {by} names, is lost: {one.why}",
+            "restore the file from a copy, or run its job again, which writes it; rows are not affected",
+        )
+    if not lost:
+        yield ok("the lineage of columns that commits name is there")
 
 
 def examine_kafka(warehouse: str, given: Mapping[str, str], role: str, *, may_write: bool) -> Iterator[Finding]:

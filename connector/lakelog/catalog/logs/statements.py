@@ -24,18 +24,18 @@ def run_statement(
     *,
     commits_nothing: bool = False,
     properties: Mapping[str, str] | None = None,
-    is_tracked: bool = True,
+    change_tracking: bool | None = None,
 ) -> Snapshot | None:
     """Run a statement; returns None when it changes nothing, unless `commits_nothing` asks for a snapshot even then.
 
-    `properties` are further properties of its snapshot, on a table with a log. Unless `is_tracked`, the
-    log lacks its changes.
+    `properties` are further properties of its snapshot, on a table with a log. `change_tracking` says whether its log
+    gets the changes; by default the table's option decides.
     """
     if table.log is None:
         return recording(table.store, operation)._change(operation, plan)
     logged = logged_table(table)
     snapshot = logged.run(
-        operation, plan, commits_nothing=commits_nothing, properties=properties, is_tracked=is_tracked
+        operation, plan, commits_nothing=commits_nothing, properties=properties, change_tracking=change_tracking
     )
     after_statement(table, snapshot)
     return snapshot

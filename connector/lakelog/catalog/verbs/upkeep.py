@@ -163,7 +163,7 @@ class TableUpkeep(VerbGroup[AnyTable]):
         return self._table._of(new_identity(self._table.store, topic_of=name.topic, kafka=self._table.kafka))
 
     def doctor(self, *, role: str = "writer", read_only: bool = False) -> HealthReport:
-        """Check the table and, with a log, its Kafka: broker, rights, transactions, clock, topic, retention, log.
+        """Check the table and its lineage of columns, and with a log its Kafka: broker, rights, topic, clock.
 
         The report has findings, each with what to do; `is_sound` is False when one of them is a problem. `role` says
         whose rights are checked: reader, writer or admin. Unless `read_only`, a topic `lakelog-doctor-*` is created and

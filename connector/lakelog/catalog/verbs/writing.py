@@ -52,7 +52,7 @@ class TableWrites(TableHandle):
         the table is write-only.
         On a table with a log a write is a batch statement: rows are held in memory, an overwrite deletes the old rows
         in the log too, and append-only tables take no overwrite. `change_tracking` False writes only the files, and the
-        log says so (FLIP-188).
+        log says so (FLIP-188); by default the option `change-tracking` of the table decides.
         Raises InvalidRequestError for rows that do not fit, ConflictError for an overwrite of a table without a log
         that another writer changed meanwhile, UnknownOutcomeError for a statement whose outcome the next writer
         decides.
@@ -76,8 +76,7 @@ class TableWrites(TableHandle):
             operation, plan = "INSERT", write_plan(files, source, kinds)
         else:
             operation, plan = "OVERWRITE", overwrite_plan(files, source, kinds, replaces)
-        is_tracked = change_tracking is not False
-        snapshot = run_statement(self, operation, plan, commits_nothing=True, is_tracked=is_tracked)
+        snapshot = run_statement(self, operation, plan, commits_nothing=True, change_tracking=change_tracking)
         assert snapshot is not None, "a write of nothing makes a snapshot too"
         return snapshot
 

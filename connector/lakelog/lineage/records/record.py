@@ -254,8 +254,8 @@ def batches_of(snapshot: Snapshot) -> tuple[CommittedBatch, ...]:
         return tuple(map(CommittedBatch.from_json, objects(parse_object(text), "batches")))
     except (KeyError, ValueError) as error:
         raise CorruptDataError(
-            f"{LINEAGE_KEY} of snapshot {snapshot.id} is not readable: {cause(error)}. `lakelog table verify` checks "
-            "the table; the lineage of this snapshot alone is lost"
+            f"{LINEAGE_KEY} of snapshot {snapshot.id} is not readable: {cause(error)}; the lineage of this snapshot "
+            "alone is lost"
         ) from error
 
 

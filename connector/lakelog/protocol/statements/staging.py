@@ -16,6 +16,7 @@ from lakelog.filestore.metadata.snapshots import RESTORES_KEY
 from lakelog.filestore.metadata.tables import KIND_FIELD, SEQUENCE_FIELD, TableStore, discard_files
 from lakelog.filestore.schema import SEQUENCE_NUMBER, VALUE_KIND, FileNames, count_field
 from lakelog.filestore.write import StatementChanges
+from lakelog.protocol.state.change_tracking import ChangeTracking
 from lakelog.protocol.state.header import BucketFile
 from lakelog.protocol.state.prepared import StagedPart
 from lakelog.protocol.state.state import TableState
@@ -25,14 +26,19 @@ _PIECE_BYTES = 32 << 20
 
 
 def stage_statement(
-    table: TableStore, rows: StatementChanges, state: TableState, *, skipped: int = 0, is_tracked: bool = True
+    table: TableStore,
+    rows: StatementChanges,
+    state: TableState,
+    *,
+    skipped: int = 0,
+    change_tracking: bool | None = None,
 ) -> dict[int, StagedPart]:
     """Write the level-0 files of a statement that was planned on a snapshot. The table does not change.
 
-    Rows are numbered after those of the snapshot, with `skipped` numbers in between. Unless `is_tracked`,
-    the log will lack its changes. When it fails, the files written
-    so far are deleted.
+    Rows are numbered after those of the snapshot, with `skipped` numbers in between. `change_tracking` says whether the
+    log gets its changes; by default the table's option decides. When it fails, the files written so far are deleted.
     """
+    is_tracked = ChangeTracking.of(table.schema.options, given=change_tracking).is_on
     names = FileNames()
     done: list[tuple[BucketId, BucketFile]] = []
     files: dict[int, list[BucketFile]] = {}

@@ -21,11 +21,12 @@ from lakelog.filestore.metadata.tables import TableStore
 from lakelog.filestore.options import ROWKIND_FIELD
 from lakelog.filestore.schema import FileNames
 from lakelog.logstore.codec.debezium import EncodedRecords
+from lakelog.protocol.state.change_tracking import ChangeTracking
 from lakelog.protocol.state.header import BucketFile, LogMark
 from lakelog.protocol.state.ports import PartBase, PreparedBucket
 from lakelog.protocol.state.prepared import StagedPart
 from lakelog.protocol.statements.staging import every_row, staged_rows, write_staged
-from lakelog.protocol.stores.encoded_parts import ChangeRows, EncodedChanges, encode_bucket, records_of
+from lakelog.protocol.stores.encoded_parts import ChangeRows, EncodedChanges, encode_bucket, tracked_records
 from lakelog.protocol.stores.log_target import LogTarget
 from lakelog.protocol.stores.logged_rows import BucketRows, ResolvedRows, StayingRows, split_rows, staying_rows
 from lakelog.protocol.stores.old_values import changed_rows
@@ -43,9 +44,9 @@ class StatementTaskFiles(TaskFiles):
     ) -> PreparedBucket[EncodedRecords]:
         """The records of a staged part on what the bucket has, and its files, which are new ones if they must be."""
         age = Stopwatch()
-        made = _made(self.table, self.target, bucket, part, base, has_moved=has_moved)
-        if not part.is_tracked:
-            made = replace(made, encoded=replace(made.encoded, records=_no_records(self.table, self.target)))
+        # The statement decides, not the writer that finishes it.
+        tracking = ChangeTracking.of(self.table.schema.options, given=part.is_tracked)
+        made = _made(self.table, replace(self.target, tracking=tracking), bucket, part, base, has_moved=has_moved)
         removed = part.removed if made.removed is None else made.removed
         if made.is_new:
             prepared = self.prepare(bucket, lambda _base: made.encoded, base)
@@ -75,12 +76,6 @@ class _Made:
     removed: tuple[BucketFile, ...] | None = None
 
 
-def _no_records(table: TableStore, target: LogTarget) -> EncodedRecords:
-    """What the log gets of changes that are not tracked: a header record."""
-    nothing = records_of(table, target, table.schema.arrow_schema.empty_table(), pa.array([], pa.int8()))
-    return replace(nothing, has_header_record=True)
-
-
 def _made(
     table: TableStore, target: LogTarget, bucket: int, part: StagedPart, base: PartBase, *, has_moved: bool
 ) -> _Made:
@@ -95,7 +90,7 @@ def _made(
             return _Made(encoded=added, is_new=has_moved)
         deletes, removed = _removals(table, bucket, part, base, has_moved=has_moved)
         all_kinds = pa.chunked_array([_kinds(deletes, RowKind.DELETE), kinds], pa.int8())
-        records = records_of(table, target, pa.concat_tables([deletes, rows]), all_kinds)
+        records = tracked_records(table, target, pa.concat_tables([deletes, rows]), all_kinds)
         return _Made(encoded=replace(added, records=records), is_new=has_moved and rows.num_rows > 0, removed=removed)
     if not (has_moved or table.schema.looks_up_old_rows):
         return _Made(encoded=encode_bucket(table, target, bucket, changes), is_new=False)
@@ -177,7 +172,7 @@ def _encoded(table: TableStore, target: LogTarget, parts: Sequence[tuple[BucketI
     kinds = pa.chunked_array([one.kinds for _, one in parts], pa.int8())
     return EncodedChanges(
         parts=tuple((bucket_id, one.staying) for bucket_id, one in parts),
-        records=records_of(table, target, rows, kinds),
+        records=tracked_records(table, target, rows, kinds),
         changes=tuple(one for _, one in parts) if table.schema.has_changelog_at_write else (),
     )
 

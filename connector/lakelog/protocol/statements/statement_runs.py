@@ -156,12 +156,12 @@ class LoggedTable:
         *,
         commits_nothing: bool = False,
         properties: Mapping[str, str] | None = None,
-        is_tracked: bool = True,
+        change_tracking: bool | None = None,
     ) -> Snapshot | None:
         """Run a statement; returns the snapshot that has it, None if it changes nothing.
 
         With `commits_nothing`, a statement that changes nothing makes a snapshot too. `properties` are further
-        properties of the snapshot. Unless `is_tracked`, the log lacks its changes. Raises CancelledError and
+        properties of the snapshot. `change_tracking` is that of `stage_statement`. Raises CancelledError and
         OldFilesError when nothing of the statement is in the table, UnknownOutcomeError when it may still get there,
         and what `plan` and the checks of its rows raise.
         """
@@ -174,12 +174,16 @@ class LoggedTable:
         self.check_records(rows)
         state = read_state(self.table, latest, topic_id=self.target.topic_id)
         age = Stopwatch()
-        parts, named = (
-            stage_statement(self.table, rows, state, is_tracked=is_tracked),
-            with_base(self.table, state, rows.clears, properties or {}),
-        )
+        parts = stage_statement(self.table, rows, state, change_tracking=change_tracking)
+        named = with_base(self.table, state, rows.clears, properties or {})
         return self.run_staged(
-            operation, state, parts, row_count=rows.row_count, age_seconds=age.seconds, properties=named
+            operation,
+            state,
+            parts,
+            row_count=rows.row_count,
+            age_seconds=age.seconds,
+            lineage=rows.lineage,
+            properties=named,
         )
 
     def run_staged(

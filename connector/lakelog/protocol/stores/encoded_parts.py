@@ -88,7 +88,7 @@ def resolve_bucket(
         kinds = pa.chunked_array([one.kinds for _, one in found], pa.int8())
         return EncodedChanges(
             parts=tuple((bucket_id, one.staying) for bucket_id, one in found),
-            records=_tracked_records(table, target, changes, kinds),
+            records=tracked_records(table, target, changes, kinds),
             changes=tuple(one for _, one in found) if table.schema.has_changelog_at_write else (),
         )
 
@@ -108,10 +108,10 @@ def encode_bucket(table: TableStore, target: LogTarget, bucket: int, rows: Chang
             for part in _by_partition(table, bucket, rows.rows, given)
         )
         logged, kinds = (rows.rows, given) if target.mode is ChangelogMode.ALL else _last_changes(parts)
-        return EncodedChanges(parts=parts, records=_tracked_records(table, target, logged, kinds))
+        return EncodedChanges(parts=parts, records=tracked_records(table, target, logged, kinds))
 
 
-def records_of(
+def _records_of(
     table: TableStore, target: LogTarget, rows: pa.Table, kinds: pa.Array | pa.ChunkedArray | None
 ) -> EncodedRecords:
     """The records of changes in the table's columns, in order; `kinds` None means that all are +I."""
@@ -126,14 +126,14 @@ def records_of(
     )
 
 
-def _tracked_records(
+def tracked_records(
     table: TableStore, target: LogTarget, rows: pa.Table, kinds: pa.Array | pa.ChunkedArray
 ) -> EncodedRecords:
     """The records of the tracked changes, after a header record if some changes are not tracked."""
     is_logged = target.tracking.logged(rows, table.schema)
     if is_logged is None:
-        return records_of(table, target, rows, kinds)
-    records = records_of(table, target, rows.filter(is_logged), kinds.filter(is_logged))
+        return _records_of(table, target, rows, kinds)
+    records = _records_of(table, target, rows.filter(is_logged), kinds.filter(is_logged))
     return replace(records, has_header_record=True)
 
 

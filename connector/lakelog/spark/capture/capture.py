@@ -19,9 +19,11 @@ from lakelog.common.errors import CorruptDataError
 from lakelog.common.quoting import cause
 from lakelog.filestore import FileStoreTable
 from lakelog.filestore.metadata.snapshots import NamedJob
+from lakelog.filestore.metadata.tables import TableStore
 from lakelog.filestore.options import LINEAGE_CAPTURE
 from lakelog.lineage.records.declared import declared_sources
 from lakelog.lineage.records.record import BatchLineage, ReadMode, Source, TableSource, UnknownSource
+from lakelog.lineage.records.sources import source_of_table
 from lakelog.spark.capture.checkpoint import parse_offset_log
 from lakelog.spark.capture.offset_lines import NOTHING_READ, foreign_between, table_between
 from lakelog.spark.capture.plan_leaves import StreamLeaf, first_offset, leaves_of, source_of_leaf, stream_leaf_of
@@ -30,6 +32,7 @@ from lakelog.warehouse.system_names import STORED_DATABASE
 logger = logging.getLogger("lakelog.spark")
 
 OPERATION = "WRITE"
+_REFRESHED = "tableVersionsRefreshed"  # of Spark's QueryExecution, in newer versions
 NO_PLAN = UnknownSource(why="Spark Connect does not show the plan of a query: name what it reads, sources=")
 
 
@@ -114,6 +117,33 @@ def lineage_of_plan(plan: Any, jvm: Any, *, job: str | None = None, operation: s
     except Exception as error:  # noqa: BLE001  # the rows are written even if the analysis fails
         sources = [unknown(error)]
     return BatchLineage(job=job, operation=operation, sources=unique(sources))
+
+
+def lineage_of_run(ran: DataFrame, table: TableStore) -> dict[str, object]:
+    """What a statement has read beside the table that it changes, for `StatementChanges`; `ran` has been run.
+
+    Nothing if the handle of the table records nothing.
+    """
+    if table.lineage is None:
+        return {}
+    own = source_of_table(table, mode=ReadMode.BATCH)
+    sources = [
+        one
+        for one in _sources_of_run(ran)
+        if not isinstance(one, TableSource) or (one.uuid, one.branch) != (own.uuid, own.branch)
+    ]
+    return {"sources": [one.to_json() for one in sources]}
+
+
+def _sources_of_run(rows: DataFrame) -> Sequence[Source]:
+    """The sources, in the versions that were read: between analysis and run Spark loads changed tables again."""
+    try:
+        execution = rows._jdf.queryExecution()
+        is_refreshed = _REFRESHED in dir(execution)
+        plan = getattr(execution, _REFRESHED)() if is_refreshed else execution.analyzed()
+    except Exception as error:  # noqa: BLE001  # the rows are written even if the analysis fails
+        return (unknown(error),)
+    return lineage_of_plan(plan, rows.sparkSession._jvm).sources
 
 
 def is_captured(table: FileStoreTable) -> bool:

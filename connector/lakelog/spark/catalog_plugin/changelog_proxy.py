@@ -56,7 +56,7 @@ class AttachedChangelog(Proxy):
         super().__init__(jvm, f"lakelog changes of {name}, {loaded.identity}: {between} {mode}")
         self._name = name
         self._loaded = loaded
-        note_attached(self.toString(), loaded)
+        self._noted = note_attached(self.toString(), loaded)
         self._asked = AskedChanges(between=between, is_net=mode == _NET)
         self._schema = spark.StructType([*to_spark_schema(loaded.table.schema.fields).fields, *CHANGE_FIELDS])
 

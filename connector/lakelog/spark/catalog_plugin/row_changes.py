@@ -9,7 +9,7 @@ Source: Spark, `org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any  # Any: py4j gives Java objects without types
 
@@ -36,6 +36,7 @@ from lakelog.catalog.tables.row_actions import (
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.schema import PLACE_NAMES
 from lakelog.filestore.write import StatementChanges, is_by_place
+from lakelog.spark.capture.capture import lineage_of_run
 from lakelog.spark.catalog_plugin.column_defaults import default_sql
 from lakelog.spark.sink.bucketing import bucket_column_of
 from lakelog.spark.statements.by_bucket import BUCKET, Changes
@@ -205,7 +206,8 @@ class RowChanges:
         """
         has_keys = bool(self.table.schema.primary_keys)
         found = self._as_stored(actions.toArrow())
-        return changes_of_actions(self.table, found, what=self.what, has_stored_keys=has_keys)
+        changes = changes_of_actions(self.table, found, what=self.what, has_stored_keys=has_keys)
+        return replace(changes, lineage=lineage_of_run(actions, self.table))
 
     def _actions(self, rows: DataFrame) -> DataFrame:
         """The rows with their actions, as columns that `changes_of_actions` knows."""

@@ -19,7 +19,7 @@ from lakelog.catalog.columns.char_fields import char_lengths
 from lakelog.catalog.columns.written_ddl import quoted_name
 from lakelog.catalog.logs.statements import run_statement
 from lakelog.catalog.tables.row_actions import DELETE, INSERT, UPDATE, named_values
-from lakelog.common.errors import ConflictError, InvalidRequestError, UnsupportedError
+from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.types import DataField
 from lakelog.filestore.predicate import Predicate, check_filter, parse_where, resolved_columns
 from lakelog.filestore.write import check_replaceable, is_by_place
@@ -35,7 +35,6 @@ from lakelog.spark.catalog_plugin.loaded_table import with_places
 from lakelog.spark.catalog_plugin.row_changes import Clause, MergeStatement, RowChanges
 from lakelog.spark.catalog_plugin.table_proxy import AttachedTable
 from lakelog.spark.shown_state import SNAPSHOT_ID
-from lakelog.spark.sink.write import recorded
 from lakelog.spark.statements.by_bucket import is_by_bucket, run_by_bucket
 
 if TYPE_CHECKING:
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("lakelog.spark")
 
-_ATTEMPTS = 50
 _MODE = "org.apache.spark.sql.execution.CommandExecutionMode"
 
 
@@ -79,11 +77,12 @@ class RowStatement:
             )
         if self.options:
             raise UnsupportedError(f"{self.what} takes no options: leave WITH ({self.options[0]} = ...) out")
+        table = self._recording(table)
         match self.plan.getClass().getSimpleName():
             case "UpdateTable":
-                return self._update(self._recording(table))
+                return self._update(table)
             case "DeleteFromTable":
-                return self._delete(self._recording(table))
+                return self._delete(table)
         return self._merge(table)
 
     def fields(self) -> PlanFields:
@@ -97,7 +96,7 @@ class RowStatement:
         return fields_of_java_plan(analyzed(self.jvm, plan), self.jvm.session._jvm)
 
     def _recording(self, table: Table) -> Table:
-        """A handle whose commit records the lineage of the fields that the statement assigns."""
+        """A handle whose commit records the lineage of the fields that the statement assigns; it adds its sources."""
         if not is_captured(table.store):
             return table
         return with_lineage(table, with_fields(BatchLineage(), table.store, self._known_fields()))
@@ -141,14 +140,8 @@ class RowStatement:
             not_matched=[self._clause(table, one, ()) for one in items_of(plan.notMatchedActions())],
             by_source=[self._clause(table, one, keys) for one in items_of(plan.notMatchedBySourceActions())],
         )
-        fields = self._known_fields() if is_captured(table.store) else None
-        for _ in range(_ATTEMPTS):  # the source may read the table, and is recorded as it was read
-            source = self._frame(plan.sourceTable())
-            try:
-                return self._run(recorded(source, table, fields=fields), "MERGE", _Once(source, merge).changes)
-            except _OvertakenError:
-                continue
-        raise ConflictError(f"{self.what}: other writers commit all the time; nothing was changed: merge again")
+        source = self._frame(plan.sourceTable())
+        return self._run(table, "MERGE", lambda changes, target: changes.of_merge(target, source, merge))
 
     def _run(
         self, table: Table, operation: str, actions: Callable[[RowChanges, DataFrame], DataFrame]
@@ -161,7 +154,9 @@ class RowStatement:
             return found, actions(found, target)
 
         if is_by_bucket(store) and not char_lengths(store.schema.select(store.schema.primary_keys)):
-            return run_by_bucket(table, operation, lambda base: RowChanges.by_bucket(*changing(base)))
+            return run_by_bucket(
+                table, operation, lambda base: RowChanges.by_bucket(*changing(base)), records_sources=True
+            )
         return run_statement(table, operation, lambda base: RowChanges.on_driver(*changing(base)))
 
     def _placed_target(self, table: Table, base: Snapshot | None) -> DataFrame:
@@ -223,26 +218,6 @@ class RowStatement:
         session = self.jvm.session
         datasets = self.jvm.scala_object("org.apache.spark.sql.classic.Dataset")
         return DataFrame(datasets.ofRows(session._jsparkSession, plan), session)
-
-
-class _OvertakenError(Exception):
-    """Another commit came first, and the source has to be read again, too."""
-
-
-@dataclass(slots=True)
-class _Once:
-    """Computes a merge for one snapshot of the table: the sources of a commit are those that it was made from."""
-
-    source: DataFrame
-    merge: MergeStatement
-    is_done: bool = False
-
-    def changes(self, changes: RowChanges, target: DataFrame) -> DataFrame:
-        """The actions. Raises _OvertakenError for the second snapshot."""
-        if self.is_done:
-            raise _OvertakenError
-        self.is_done = True
-        return changes.of_merge(target, self.source, self.merge)
 
 
 def analyzed(jvm: Jvm, plan: Any) -> Any:  # Java LogicalPlans

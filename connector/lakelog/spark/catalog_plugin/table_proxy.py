@@ -50,7 +50,7 @@ class AttachedTable(WithoutMetrics):
         super().__init__(jvm, f"lakelog table {name}: {loaded.identity}")
         self._name = name
         self._loaded = loaded
-        note_attached(self.toString(), loaded)
+        self._noted = note_attached(self.toString(), loaded)
         self._schema = read_schema(loaded.table.schema, loaded.options, table_name=loaded.table.name)
 
     def name(self) -> str:

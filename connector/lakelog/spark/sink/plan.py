@@ -43,13 +43,18 @@ def run_tasks(rows: DataFrame, body: Body) -> list[TaskMessage]:
 
 
 def run_messages(rows: DataFrame, body: Body) -> list[bytes]:
-    """Run `body` over every partition; returns its results.
+    """Run `body` over every partition; returns its results. Raises like `messages_of`."""
+    return messages_of(rows.mapInArrow(body, MESSAGE_TYPE))
+
+
+def messages_of(answers: DataFrame) -> list[bytes]:
+    """Run a plan whose rows are the results of tasks; returns them.
 
     Raises the failed check of a row, or the error of the last attempt of one of our tasks.
     """
     try:
-        with batches_cut_by_rows(rows.sparkSession):
-            messages = rows.mapInArrow(body, MESSAGE_TYPE).collect()
+        with batches_cut_by_rows(answers.sparkSession):
+            messages = answers.collect()
     except Exception as error:
         ours = refused_row_error(error) or error_of(error)
         if ours is None:

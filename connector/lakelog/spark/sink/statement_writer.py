@@ -70,7 +70,7 @@ class StatementPlan:
     is_overwrite: bool
     replaces: Replaced | None
     began_millis: int
-    is_tracked: bool = True
+    change_tracking: bool | None = None
 
     @classmethod
     def of(
@@ -89,7 +89,7 @@ class StatementPlan:
         check_schema(schema, table.schema, table_name=table.name)
         if is_overwrite:
             check_replaceable(table.store, "an overwrite")
-        target = log_target(table, change_tracking=change_tracking)
+        target = log_target(table)
         assert target is not None, "a table without a log is written by FilesPlan"
         assert table.log is not None
         logged = LoggedTable.of(table.store, target, kafka=table.kafka)
@@ -106,7 +106,7 @@ class StatementPlan:
             is_overwrite=is_overwrite,
             replaces=replaces,
             began_millis=system_millis(),
-            is_tracked=change_tracking is not False,
+            change_tracking=change_tracking,
         )
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> StagedRows:
@@ -129,7 +129,7 @@ class StatementPlan:
             schema = self.table.schema
             self.limit.check_changes(changes.rows, changes.kinds, schema.fields, schema.primary_keys, self.target.mode)
             skipped = after + row_count
-            staged.append(stage_statement(self.table, changes, self.state, skipped=skipped, is_tracked=self.is_tracked))
+            staged.append(self._staged(changes, skipped=skipped))
             row_count += changes.row_count
             if row_count > SEQUENCES_PER_TASK:
                 raise InvalidRequestError(
@@ -149,7 +149,7 @@ class StatementPlan:
             deleted = self._deleted(written)
             clears = deleted.clears
             row_count += deleted.row_count
-            parts.insert(0, stage_statement(self.table, deleted, self.state, is_tracked=self.is_tracked))
+            parts.insert(0, self._staged(deleted))
         logged = LoggedTable.of(self.table, self.target, kafka=self.kafka)
         snapshot = logged.run_staged(
             "OVERWRITE" if self.is_overwrite else "INSERT",
@@ -161,6 +161,10 @@ class StatementPlan:
         )
         publish_progress(self.table, self.log)
         return snapshot
+
+    def _staged(self, changes: StatementChanges, *, skipped: int = 0) -> Mapping[int, StagedPart]:
+        tracking = self.change_tracking
+        return stage_statement(self.table, changes, self.state, skipped=skipped, change_tracking=tracking)
 
     def _deleted(self, written: Sequence[StagedRows]) -> StatementChanges:
         """The rows that an overwrite deletes. Raises InvalidRequestError for rows outside of its condition."""

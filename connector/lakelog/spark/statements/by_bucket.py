@@ -31,11 +31,12 @@ from lakelog.protocol.access import check_no_copy
 from lakelog.protocol.state import StagedPart, TableState
 from lakelog.protocol.statements import stage_statement
 from lakelog.protocol.stores import read_state
+from lakelog.spark.capture.capture import lineage_of_run
 from lakelog.spark.failures import ANSWERED
 from lakelog.spark.session import core_count, prepare_session
-from lakelog.spark.sink.plan import run_messages
+from lakelog.spark.sink.plan import messages_of
 from lakelog.spark.sink.statement_writer import joined_parts
-from lakelog.spark.worker import MESSAGE_SCHEMA, spare_modules_from_collection, task_number
+from lakelog.spark.worker import MESSAGE_SCHEMA, MESSAGE_TYPE, spare_modules_from_collection, task_number
 from lakelog.warehouse.handle import TableHandle
 
 BUCKET = "__lakelog_bucket"
@@ -86,6 +87,7 @@ class _Task:
     state: TableState | None = None
     limit: RecordLimit | None = None
     mode: ChangelogMode | None = None
+    records_sources: bool = False
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         spare_modules_from_collection()
@@ -133,30 +135,41 @@ class _Task:
         return replace(answer, written=answer.written + more, row_count=count)
 
 
-def run_by_bucket(table: TableHandle, operation: str, plan: Plan, *, visits_all: bool = False) -> Snapshot | None:
+def run_by_bucket(
+    table: TableHandle, operation: str, plan: Plan, *, visits_all: bool = False, records_sources: bool = False
+) -> Snapshot | None:
     """Run a statement in tasks, each of which has the rows of buckets of its own; None if it changes nothing.
 
-    `visits_all` also works out the changes of buckets without rows of the statement. Raises ElsewhereError when a row
-    changes its bucket, the error of a task, and like `run_statement`.
+    `visits_all` also works out the changes of buckets without rows of the statement. With `records_sources` the commit
+    records what the plan has read, in place of what the handle says. Raises ElsewhereError when a row changes its
+    bucket, the error of a task, and like `run_statement`.
     """
     if table.log is not None:
-        return _run_logged(table, operation, plan, visits_all=visits_all)
+        return _run_logged(table, operation, plan, visits_all=visits_all, records_sources=records_sources)
     files = recording(table.store, operation)
     for attempt in range(1, _ATTEMPTS_MAX + 1):
         base = latest_of(files)
         rows, changes = plan(base)
-        task = _Task(table=files, base=base, changes=changes, task_count=_task_count(rows, files))
-        answers = _answers(rows, task, visits_all=visits_all)
+        task = _Task(
+            table=files,
+            base=base,
+            changes=changes,
+            task_count=_task_count(rows, files),
+            records_sources=records_sources,
+        )
+        answers, lineage = _answers(rows, task, visits_all=visits_all)
         written = sum((answer.written for answer in answers), WrittenRows())
         try:
-            return files._change_written(operation, written, base)
+            return files._change_written(operation, written, base, lineage=lineage)
         except ConflictError:
             if attempt == _ATTEMPTS_MAX:
                 raise
     raise AssertionError("the last attempt returns or raises")
 
 
-def _run_logged(table: TableHandle, operation: str, plan: Plan, *, visits_all: bool) -> Snapshot | None:
+def _run_logged(
+    table: TableHandle, operation: str, plan: Plan, *, visits_all: bool, records_sources: bool
+) -> Snapshot | None:
     logged = logged_table(table)
     check_no_copy(logged.table, logged.snapshots.newest().place)
     logged.finish_left_over()
@@ -173,13 +186,14 @@ def _run_logged(table: TableHandle, operation: str, plan: Plan, *, visits_all: b
         state=state,
         limit=Patience(target.unavailable_seconds).keep_trying(lambda: record_limit(target.topic)),
         mode=target.mode,
+        records_sources=records_sources,
     )
-    answers = _answers(rows, task, visits_all=visits_all)
+    answers, lineage = _answers(rows, task, visits_all=visits_all)
     parts = joined_parts(answer.parts for answer in answers)
     count = sum(answer.row_count for answer in answers)
     snapshot = None
     if count:
-        snapshot = logged.run_staged(operation, state, parts, row_count=count, age_seconds=age.seconds)
+        snapshot = logged.run_staged(operation, state, parts, row_count=count, age_seconds=age.seconds, lineage=lineage)
     after_statement(table, snapshot)
     return snapshot
 
@@ -188,8 +202,11 @@ def _task_count(rows: DataFrame, table: TableStore) -> int:
     return max(1, min(table.bucket_count, core_count(rows)))
 
 
-def _answers(rows: DataFrame, task: _Task, *, visits_all: bool) -> list[_Answer]:
-    """The answers of all tasks. Raises the first error of one; the files of the others are deleted then."""
+def _answers(rows: DataFrame, task: _Task, *, visits_all: bool) -> tuple[list[_Answer], Mapping[str, object]]:
+    """The answers of all tasks, and the lineage of what they were made from: that of `StatementChanges`.
+
+    Raises the first error of a task; the files of the others are deleted then.
+    """
     prepare_session(rows.sparkSession)
     given = rows
     if visits_all:  # a marker for each bucket, which no row of the statement is
@@ -200,13 +217,14 @@ def _answers(rows: DataFrame, task: _Task, *, visits_all: bool) -> list[_Answer]
         given = rows.withColumn(IS_ROW, sf.lit(True))
     owner = (sf.col(BUCKET) % task.task_count).cast("int")
     sent = given.repartitionById(task.task_count, owner)
-    answers = [pickle.loads(message) for message in run_messages(sent, task)]
+    ran = sent.mapInArrow(task, MESSAGE_TYPE)
+    answers = [pickle.loads(message) for message in messages_of(ran)]
     found: list[_Answer] = [answer for answer in answers if isinstance(answer, _Answer)]
     errors = [answer.error for answer in found if answer.error is not None]
     if errors:
         _discard(task.table, found)
         raise min(errors, key=lambda error: isinstance(error, ElsewhereError))
-    return found
+    return found, lineage_of_run(ran, task.table) if task.records_sources else {}
 
 
 def _discard(table: TableStore, answers: Sequence[_Answer]) -> None:

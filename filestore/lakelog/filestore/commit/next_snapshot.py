@@ -108,7 +108,8 @@ def _lineage(table: TableStore, request: CommitRequest) -> dict[str, str]:
     if table.lineage is None or not is_statement:
         return {}
     named = {} if request.operation is None else {"operation": request.operation}
-    return lineage_property(request.commit_user, request.commit_identifier, {**named, **table.lineage})
+    found = {**named, **table.lineage, **request.lineage}
+    return lineage_property(request.commit_user, request.commit_identifier, found)
 
 
 def _with_sources(

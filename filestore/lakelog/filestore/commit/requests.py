@@ -22,6 +22,7 @@ class CommitRequest:
     `restores` is the snapshot whose live files the entries bring back: its indexes come back too, and the base
     manifests are joined, so that no file is deleted and added again in the manifests that a reader of the new snapshot
     reads. `unsynced` are the paths of new files that are not durable yet: they are before the snapshot is created.
+    `lineage` is what is known of the origin of the rows, beside what the handle records.
     """
 
     commit_user: str
@@ -37,6 +38,7 @@ class CommitRequest:
     takes_lost_state: bool = False
     restores: Snapshot | None = None
     unsynced: Sequence[str] = ()
+    lineage: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def committed_kind(self) -> CommitKind:

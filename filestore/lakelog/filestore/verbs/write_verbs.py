@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -93,7 +93,14 @@ class WritableTable(KeptTable):
         self._compact_waiting(clock)
         return snapshot
 
-    def _change_written(self, operation: str, written: WrittenRows, base: Snapshot | None) -> Snapshot | None:
+    def _change_written(
+        self,
+        operation: str,
+        written: WrittenRows,
+        base: Snapshot | None,
+        *,
+        lineage: Mapping[str, object],
+    ) -> Snapshot | None:
         """Commit the changes of a statement that others have worked out and written on the snapshot `base`.
 
         Afterwards like `_change`. Raises ConflictError if another snapshot is the newest; the files are deleted then.
@@ -101,7 +108,7 @@ class WritableTable(KeptTable):
         self._check_has_no_log()
         from lakelog.filestore.write.deleting import WrittenChange
 
-        snapshot = self._committed(WrittenChange(self, written, base, operation), None)
+        snapshot = self._committed(WrittenChange(self, written, base, operation, lineage=lineage), None)
         self._compact_waiting(None)
         return snapshot
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -35,7 +35,7 @@ class StatementChanges:
     `removed` are rows that are removed without the merge engine, in tables in which a retraction does not delete a row.
     `clears` says that all rows of the base, or of some of its partitions, are removed, whatever rows these are.
     `places` are those of rows of the base that are removed: in append-only tables without a log, whose rows are told
-    apart by nothing else.
+    apart by nothing else. `lineage` is what the commit records of their origin, beside what the handle records.
     """
 
     rows: pa.Table
@@ -43,6 +43,7 @@ class StatementChanges:
     removed: pa.Table
     clears: Clears | None = None
     places: pa.Table | None = None
+    lineage: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def row_count(self) -> int:

@@ -8,7 +8,7 @@ another partition or bucket.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import polars as pl
@@ -63,6 +63,7 @@ class TableChange:
         self._plan = plan
         self._write: TableWrite | None = None
         self._taken: Sequence[ManifestEntry] = ()
+        self._lineage: Mapping[str, object] = {}
         self._base: Snapshot | None = None
         self._is_read = False
         self._outdated: list[str] = []
@@ -79,13 +80,13 @@ class TableChange:
                 self._write = self._written(changes)
             if changes.places is not None:
                 self._taken = self._without(latest, changes.places)
-            self._base, self._is_read = latest, True
+            self._base, self._is_read, self._lineage = latest, True, changes.lineage
         if self._write is None:
             return self._request() if self._taken else None
         request = self._write.resolve(latest)
         if self._taken:
             check_total_buckets(self._table.live_files.of(latest), request.entries)
-        return replace(request, entries=[*self._taken, *request.entries])
+        return replace(request, entries=[*self._taken, *request.entries], lineage=self._lineage)
 
     def _without(self, latest: Snapshot | None, places: pa.Table) -> Sequence[ManifestEntry]:
         try:
@@ -102,6 +103,7 @@ class TableChange:
             kind=CommitKind.OVERWRITE,
             entries=self._taken,
             operation=self._operation,
+            lineage=self._lineage,
         )
 
     def _written(self, changes: StatementChanges) -> TableWrite:
@@ -132,12 +134,21 @@ class TableChange:
 class WrittenChange:
     """A statement on a table without a log whose files other processes have written, on one snapshot."""
 
-    def __init__(self, table: TableStore, written: WrittenRows, base: Snapshot | None, operation: str) -> None:
-        """`base` is the snapshot that the files were written on."""
+    def __init__(
+        self,
+        table: TableStore,
+        written: WrittenRows,
+        base: Snapshot | None,
+        operation: str,
+        *,
+        lineage: Mapping[str, object],
+    ) -> None:
+        """`base` is the snapshot that the files were written on, `lineage` that of `StatementChanges`."""
         self._table = table
         self._written = written
         self._base = base
         self._operation = operation
+        self._lineage = lineage
         self.look: Look | None = None  # the files were written on a snapshot that was read long ago
         self.superseded: Sequence[str] = ()
 
@@ -155,6 +166,7 @@ class WrittenChange:
             entries=self.entries,
             changelog=self._written.changelog,
             operation=self._operation,
+            lineage=self._lineage,
         )
 
     @property

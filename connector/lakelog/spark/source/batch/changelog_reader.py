@@ -26,10 +26,10 @@ from lakelog.catalog.tables.commit_columns import (
 from lakelog.common.types import ROW_KIND_COLUMN
 from lakelog.filestore import FileStoreTable
 from lakelog.filestore.metadata.manifests import ManifestEntry
-from lakelog.filestore.metadata.snapshots import Snapshot
+from lakelog.filestore.metadata.snapshots import CommitKind, Snapshot
 from lakelog.filestore.options import OptionUse, check_foreign_options
 from lakelog.filestore.predicate import Predicate
-from lakelog.filestore.read import ChangeSource, change_files
+from lakelog.filestore.read import ChangeSource, change_files, changed_entries
 from lakelog.filestore.refs import RangeEnd
 from lakelog.filestore.system import changed_snapshots, state_before, states_of, takes_states
 from lakelog.lineage.records.sources import version_of
@@ -49,7 +49,7 @@ CHANGE_FIELDS = (
 class CommitPartition(InputPartition):
     """Changes that one commit made: the partition that has them, the snapshot and its time."""
 
-    def __init__(self, changes: InputPartition, snapshot_id: int, time_millis: int) -> None:
+    def __init__(self, changes: DeltaPartition | DifferencePartition, snapshot_id: int, time_millis: int) -> None:
         super().__init__(None)
         self.changes = changes
         self.snapshot_id = snapshot_id
@@ -84,20 +84,38 @@ class ChangelogReader(DataSourceReader):
         newest = version_of(snapshots[-1]) if snapshots else None
         return marked(found, changes_read(table, version_of(self.after.snapshot), newest))
 
-    def _of(self, snapshot: Snapshot) -> list[InputPartition]:
+    def size_of(self, snapshot: Snapshot) -> tuple[int, int]:
+        """About how many rows a snapshot has changed at most, and the bytes of the files that its changes come from.
+
+        A compaction whose states are compared counts no rows, though they are read.
+        """
         table = self.rows.table
-        if self._source is ChangeSource.DIFFERENCE or takes_states(table, snapshot, self._source):
+        written: Sequence[ManifestEntry] = ()
+        if not self._compares_states(snapshot):
+            written = change_files(table, snapshot, self._source)
+        elif snapshot.commit_kind is not CommitKind.COMPACT:
+            written = changed_entries(table, snapshot, ChangeSource.DELTA)
+        size_bytes = sum(partition.changes.size_bytes for partition in self._of(snapshot))
+        return sum(entry.file.row_count for entry in written), size_bytes
+
+    def _of(self, snapshot: Snapshot) -> list[CommitPartition]:
+        table = self.rows.table
+        if self._compares_states(snapshot):
             return self._differences(state_before(table, snapshot), snapshot, snapshot)
         buckets: dict[tuple[bytes, int], list[ManifestEntry]] = {}
         for entry in change_files(table, snapshot, self._source):
             buckets.setdefault(entry.bucket_id, []).append(entry)
         return _of_commit(delta_partitions(buckets.values()), snapshot)
 
+    def _compares_states(self, snapshot: Snapshot) -> bool:
+        is_difference = self._source is ChangeSource.DIFFERENCE
+        return is_difference or takes_states(self.rows.table, snapshot, self._source)
+
     @cached_property
     def _source(self) -> ChangeSource:
         return ChangeSource.DIFFERENCE if compares_states(self.rows.table.schema) else ChangeSource.AUTO
 
-    def _differences(self, old: Snapshot | None, new: Snapshot, made_by: Snapshot) -> list[InputPartition]:
+    def _differences(self, old: Snapshot | None, new: Snapshot, made_by: Snapshot) -> list[CommitPartition]:
         return _of_commit(difference_partitions(self.rows.table, old, new, is_followed=not self.is_net), made_by)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -133,5 +151,5 @@ def changelog_reader(
     return ChangelogReader(rows=rows, schema=schema, after=after, up_to=up_to, is_net=is_net)
 
 
-def _of_commit(changes: Sequence[DeltaPartition | DifferencePartition], snapshot: Snapshot) -> list[InputPartition]:
+def _of_commit(changes: Sequence[DeltaPartition | DifferencePartition], snapshot: Snapshot) -> list[CommitPartition]:
     return [CommitPartition(one, snapshot.id, snapshot.time_millis) for one in changes]

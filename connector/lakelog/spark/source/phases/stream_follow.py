@@ -42,15 +42,16 @@ class FollowPhase:
         self._check_read(start, head)
         commits: dict[int, str | None] = {}
 
-        def added_rows(snapshot_id: int) -> int:
+        def size_of(snapshot_id: int) -> tuple[int, int, int]:
             snapshot = self._followed(snapshot_id)
             commits[snapshot_id] = snapshot.uuid
             self._stops.check_snapshot(snapshot)
-            return sum(entry.file.row_count for entry in change_files(self._table, snapshot))
+            files = [entry.file for entry in change_files(self._table, snapshot)]
+            return snapshot_id, sum(file.row_count for file in files), sum(file.file_size_bytes for file in files)
 
         newest = head.snapshot_id if last is None else min(last, head.snapshot_id)
-        counts = ((at, added_rows(at)) for at in range(start.consumed + 1, newest + 1))
-        reached = take_snapshots(counts, start.consumed, limits, versions_max=self._versions_max)
+        sizes = map(size_of, range(start.consumed + 1, newest + 1))
+        reached = take_snapshots(sizes, start.consumed, limits, versions_max=self._versions_max)
         return start if reached == start.consumed else FollowOffset(consumed=reached, commit=commits[reached])
 
     def end_at(self, start: FollowOffset, end: FollowOffset) -> FollowOffset:

@@ -42,19 +42,20 @@ def take_splits(sizes: Sequence[tuple[int, int]], first: int, limits: Limits) ->
 
 
 def take_snapshots(
-    row_counts: Iterable[tuple[int, int]], consumed: int, limits: Limits, *, versions_max: int | None = None
+    sizes: Iterable[tuple[int, int, int]], consumed: int, limits: Limits, *, versions_max: int | None = None
 ) -> int:
-    """How far to follow snapshots, given as (id, rows that they add): at least one that adds rows.
+    """How far to follow snapshots, given as (id, rows that they add, bytes): at least one that adds rows.
 
     Returns `consumed` when none adds rows. With `versions_max` at most that many snapshots that add rows are taken, and
     the last of them ends the batch: later snapshots that change no row come with the next batch.
     """
-    rows = versions = 0
+    rows = size_bytes = versions = 0
     reached = consumed
-    for snapshot_id, added in row_counts:
-        if rows and added and not limits.hold(rows + added, 0):
+    for snapshot_id, added, added_bytes in sizes:
+        if rows and (added or added_bytes) and not limits.hold(rows + added, size_bytes + added_bytes):
             break
         rows += added
+        size_bytes += added_bytes
         reached = snapshot_id
         versions += added > 0
         if versions == versions_max:

@@ -93,6 +93,11 @@ class DeltaPartition(InputPartition):
         super().__init__(None)
         self.entries = tuple(entries)
 
+    @property
+    def size_bytes(self) -> int:
+        """The size of its files."""
+        return sum(entry.file.file_size_bytes for entry in self.entries)
+
 
 class DifferencePartition(InputPartition):
     """The files that two states of a bucket or a partition do not share."""
@@ -100,6 +105,11 @@ class DifferencePartition(InputPartition):
     def __init__(self, unit: StateUnit) -> None:
         super().__init__(None)
         self.unit = unit
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of its files."""
+        return sum(split.size_bytes for split in (*self.unit.before, *self.unit.after))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -77,9 +77,12 @@ class ReadState(Protocol):
         ...
 
 
-def note_attached(text: str, state: ReadState) -> None:
-    """Remember what a table of an attached warehouse shows, for as long as Spark holds it. `text` is its toString()."""
-    _ATTACHED[text] = state
+def note_attached(text: str, state: ReadState) -> ReadState:
+    """Remember what a table of an attached warehouse shows, for as long as what is returned is held.
+
+    `text` is its toString(). Tables with the same text, of which a plan may have several, hold the same state.
+    """
+    return _ATTACHED.setdefault(text, state)
 
 
 def attached_state(table: Any) -> ReadState | None:  # a Java Table

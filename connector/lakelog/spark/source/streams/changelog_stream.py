@@ -2,7 +2,8 @@
 
 Its offsets are numbers of snapshots. A batch reads what `ChangelogReader` reads of the same snapshots, so that a stream
 and CHANGES give the same rows. The first batch reads nothing: it stores where the stream starts, so that a restart does
-not ask again which snapshot a tag, a time or the oldest one is.
+not ask again which snapshot a tag, a time or the oldest one is. Batches end at snapshots, within the limits of the
+options: a larger snapshot is a batch alone.
 """
 
 from __future__ import annotations
@@ -27,12 +28,20 @@ from lakelog.filestore.metadata.tables import UUID_KEY, check_same_table, identi
 from lakelog.filestore.predicate import Predicate
 from lakelog.filestore.read import ChangeSource, find_changes, first_changes
 from lakelog.filestore.refs import RangeEnd
-from lakelog.filestore.system import state_before, takes_states
+from lakelog.filestore.system import changed_snapshots, state_before, takes_states
 from lakelog.spark.failures import sentence_first
-from lakelog.spark.options import READ_OPTIONS, TIMEZONE, WHERE, known_options
+from lakelog.spark.options import (
+    MAX_BYTES_PER_TRIGGER,
+    MAX_ROWS_PER_TRIGGER,
+    READ_OPTIONS,
+    TIMEZONE,
+    WHERE,
+    known_options,
+)
 from lakelog.spark.shown_state import BRANCH, SCAN_BRANCH
 from lakelog.spark.source.batch.changelog_reader import ChangelogReader, changelog_reader
 from lakelog.spark.source.phases.stream_head import check_is_there, check_same_commit
+from lakelog.spark.source.reading.admission import NO_LIMITS, Limits, take_snapshots
 from lakelog.spark.source.reading.lease import snapshot_lease
 from lakelog.spark.source.reading.offsets import (
     FollowOffset,
@@ -42,12 +51,13 @@ from lakelog.spark.source.reading.offsets import (
     offset_from_json,
     offset_to_json,
 )
+from lakelog.spark.source.streams.read_limits import limits_of, read_limit
 
 _START = StartOffset(start="changes")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICRO = timedelta(microseconds=1)
 _REST_SECONDS = 0.1
-_OWN_OPTIONS = (WHERE, BRANCH, SCAN_BRANCH, TIMEZONE)
+_OWN_OPTIONS = (WHERE, BRANCH, SCAN_BRANCH, TIMEZONE, MAX_ROWS_PER_TRIGGER, MAX_BYTES_PER_TRIGGER)
 
 
 def check_changes_options(given: Mapping[str, str]) -> None:
@@ -80,20 +90,21 @@ def start_from_text(text: str) -> CommitRange | None:
 
 
 def changelog_stream(
-    table: FileStoreTable, where: Predicate | None, schema: spark.StructType, *, start: str
+    table: FileStoreTable, where: Predicate | None, schema: spark.StructType, *, start: str, limits: Limits
 ) -> ChangelogStreamReader:
     """The stream of the changes of a table. `start` is what `start_to_text` has written."""
     changes = changelog_reader(table, where, schema, after=RangeEnd(number=0), up_to=None)
-    return ChangelogStreamReader(changes, start_from_text(start))
+    return ChangelogStreamReader(changes, start_from_text(start), limits)
 
 
 class ChangelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads the changes of a table, snapshot by snapshot."""
 
-    def __init__(self, changes: ChangelogReader, start: CommitRange | None) -> None:
+    def __init__(self, changes: ChangelogReader, start: CommitRange | None, limits: Limits) -> None:
         """Read nothing yet. The range of `changes` is not used: each batch has its own."""
         self._changes = changes
         self._start = start
+        self._limits = limits
         self._mark = TableMark(uuid=identity_of(self._table), name=self._table.name)
         self._lease = snapshot_lease(self._table)
         self._fixed: FollowOffset | None = None
@@ -113,19 +124,25 @@ class ChangelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         """Always the same: the first batch, which Spark stores, decides where to start."""
         return offset_to_json(_START, self._mark)
 
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """The limit of the options, in the only form that Spark can carry."""
+        return read_limit(self._limits)
+
     @sentence_first()
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: ARG002  # there is none
-        """The newest snapshot. Raises InvalidRequestError if the table no longer has the snapshot that was read."""
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """The newest snapshot within the limits.
+
+        Raises InvalidRequestError if the table no longer has the snapshot that was read.
+        """
         begin = self._parsed(start)
         if isinstance(begin, StartOffset):
             return offset_to_json(self._first(), self._mark)
-        newest = self._newest()
-        if newest.consumed == begin.consumed and self._fixed is None:
+        limits = limits_of(limit, self._limits)
+        end = self._end(begin, limits)
+        if end == begin and self._fixed is None:
             time.sleep(_REST_SECONDS)  # Spark asks about 85 times a second while there is nothing to read
-            newest = self._newest()
-        self._check_read(begin, newest.consumed)
-        self._hold(begin)
-        return offset_to_json(begin if newest.consumed == begin.consumed else newest, self._mark)
+            end = self._end(begin, limits)
+        return offset_to_json(end, self._mark)
 
     @sentence_first()
     def prepareForTriggerAvailableNow(self) -> None:
@@ -181,6 +198,27 @@ class ChangelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         first = FollowOffset(consumed=after.number, commit=None if found is None else found.uuid, reads_rows=False)
         self._hold(first)
         return first
+
+    def _end(self, begin: FollowOffset, limits: Limits) -> FollowOffset:
+        """The end of the batch that begins at `begin`; `begin` itself when there is nothing to read."""
+        newest = self._newest()
+        self._check_read(begin, newest.consumed)
+        self._hold(begin)
+        if newest.consumed == begin.consumed:
+            return begin
+        if limits == NO_LIMITS:
+            return newest
+        commits: dict[int, str | None] = {}
+
+        def size_of(snapshot_id: int) -> tuple[int, int, int]:
+            after, up_to = RangeEnd(number=snapshot_id - 1), RangeEnd(number=snapshot_id)
+            (snapshot,) = changed_snapshots(self._table, after, up_to)
+            commits[snapshot_id] = snapshot.uuid
+            return snapshot_id, *self._changes.size_of(snapshot)
+
+        sizes = map(size_of, range(begin.consumed + 1, newest.consumed + 1))
+        reached = take_snapshots(sizes, begin.consumed, limits)
+        return begin if reached == begin.consumed else FollowOffset(consumed=reached, commit=commits[reached])
 
     def _newest(self) -> FollowOffset:
         if self._fixed is not None:

@@ -13,13 +13,7 @@ from typing import TYPE_CHECKING, Any  # Any: offsets are JSON objects
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxBytes,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
-)
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
 from lakelog.filestore import FileStoreTable
 from lakelog.protocol.stores import LogTarget
@@ -27,9 +21,9 @@ from lakelog.spark.failures import sentence_first
 from lakelog.spark.options import ReadOptions
 from lakelog.spark.source.phases.generations import FindTopic, no_topic
 from lakelog.spark.source.phases.stream_group import StreamGroup
-from lakelog.spark.source.reading.admission import NO_LIMITS
 from lakelog.spark.source.reading.input_partitions import TableRows
 from lakelog.spark.source.streams.planner import StreamPlanner
+from lakelog.spark.source.streams.read_limits import limits_of, read_limit
 
 if TYPE_CHECKING:
     from lakelog.spark.source.streams.audit_stream import AuditRows
@@ -79,16 +73,13 @@ class LakelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         Spark asks each stream of a query for it before it asks one for the end of a batch.
         """
-        limits = self.planner.limits
         self.planner.enter_group()
-        if limits.rows is not None:
-            return ReadMaxRows(limits.rows)
-        return ReadAllAvailable() if limits.size_bytes is None else ReadMaxBytes(limits.size_bytes)
+        return read_limit(self.planner.limits)
 
     @sentence_first()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """The end of the batch that begins at `start`."""
-        limits = NO_LIMITS if isinstance(limit, ReadAllAvailable) else self.planner.limits
+        limits = limits_of(limit, self.planner.limits)
         asked = time.monotonic()
         begin = self.planner.from_json(start)
         end = self.planner.end_of_batch(begin, limits)
