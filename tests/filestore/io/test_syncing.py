@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -43,7 +46,7 @@ class Disk:
             named = [
                 path
                 for path in Path(self.root).rglob("*")
-                if path.parent.name in ("bucket-0", "bucket-1", "manifest", "index")
+                if path.parent.name in NAMED_FOLDERS
             ]
             named += [path.parent for path in named]
             self.early += [f"{target}: {path}" for path in named if path.stat().st_ino not in self.synced]
@@ -87,6 +90,38 @@ def test_what_a_snapshot_names_is_durable_before_it_appears(
     assert disk.early == []
 
 
+def stream_of(batches: Iterator[pa.RecordBatch]) -> pa.RecordBatchReader:
+    return pa.RecordBatchReader.from_batches(SCHEMA, batches)
+
+
+def test_files_that_stay_behind_another_stream_are_durable(tmp_path: Path, disk: Disk) -> None:
+    table = FileStoreTable.create(tmp_path / "t", build_schema(SCHEMA))
+    disk.root = table.path
+
+    def slow() -> Iterator[pa.RecordBatch]:
+        yield from rows(1).to_batches()
+        table.write(stream_of(iter(rows(2).to_batches())))
+
+    table.write(stream_of(slow()))
+    assert table.count() == 40
+    assert disk.early == []
+
+
+def test_what_the_source_of_a_stream_writes_is_durable_at_once(tmp_path: Path, disk: Disk) -> None:
+    tables = [FileStoreTable.create(tmp_path / name, build_schema(SCHEMA, primary_keys=["id"])) for name in "ab"]
+    disk.root = str(tmp_path)
+
+    def source() -> Iterator[pa.RecordBatch]:
+        for n in range(2):
+            tables[1].write(rows(n))
+        tables[1].compact(full=True)
+        yield from rows(3).to_batches()
+
+    tables[0].write(stream_of(source()))
+    assert tables[0].count() == tables[1].count() == 20
+    assert disk.early == []
+
+
 def test_a_file_that_is_synced_later_is_not_durable_yet(tmp_path: Path, disk: Disk) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"a")
@@ -125,6 +160,27 @@ def test_an_existing_file_is_not_replaced(tmp_path: Path) -> None:
     with pytest.raises(CorruptDataError, match="m exists already"):
         LocalFileIO().create_all([(str(tmp_path / "m"), b"new")], [])
     assert (tmp_path / "m").read_bytes() == b"old"
+
+
+def test_a_thread_commits_after_the_main_thread_has_ended(tmp_path: Path) -> None:
+    program = f"""
+import threading
+import pyarrow as pa
+from lakelog.filestore.schema.new_schema import build_schema
+from lakelog.filestore.table import FileStoreTable
+
+rows = pa.table({{"id": [1]}})
+table = FileStoreTable.create({str(tmp_path / "t")!r}, build_schema(rows.schema))
+
+def write():
+    threading.main_thread().join()
+    table.write(rows)
+
+threading.Thread(target=write).start()
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert FileStoreTable.open(tmp_path / "t").count() == 1
 
 
 def test_a_forked_process_has_threads_of_its_own(tmp_path: Path) -> None:

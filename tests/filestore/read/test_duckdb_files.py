@@ -204,6 +204,18 @@ def test_names_that_differ_in_case_come_through_arrow(tmp_path: Path, own: list[
     assert own == []
 
 
+def test_members_that_differ_in_case_keep_their_names(tmp_path: Path, own: list[int]) -> None:
+    member = pa.struct([("a", pa.int32()), ("A", pa.int32())])
+    for number, kind in enumerate((member, pa.list_(member))):
+        schema = pa.schema([("id", pa.int32()), ("m", kind)])
+        table = FileStoreTable.create(tmp_path / str(number), build_schema(schema), UNSYNCED)
+        value: object = {"a": 1, "A": 2}
+        rows = pa.table([[1], [[value] if number else value]], schema=schema)
+        table.write(rows)
+        assert table.to_duckdb().fetchall() == duckdb.from_arrow(rows).fetchall()
+    assert own == []
+
+
 def test_names_are_quoted(tmp_path: Path, own: list[int]) -> None:
     schema = pa.schema(
         [pa.field('a "b".c', pa.int32()), pa.field("select", pa.int32()), pa.field("filename", pa.int32())]

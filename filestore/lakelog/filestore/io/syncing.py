@@ -11,12 +11,14 @@ import contextlib
 import os
 import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar
+from typing import TypeVar
 
 from lakelog.common.errors import NotFoundError, UnavailableError
 
 _THREADS = 8
+Item = TypeVar("Item")
 _later: ContextVar[list[str] | None] = ContextVar("later_syncs", default=None)
 
 
@@ -29,6 +31,19 @@ def later_syncs() -> Iterator[list[str]]:
         yield paths
     finally:
         _later.reset(token)
+
+
+def synced_at_once(items: Iterator[Item]) -> Iterator[Item]:
+    """The same items; files that their source writes meanwhile are its own, and are not collected."""
+    while True:
+        token = _later.set(None)
+        try:
+            item = next(items)
+        except StopIteration:
+            return
+        finally:
+            _later.reset(token)
+        yield item
 
 
 def is_synced_later(path: str) -> bool:
@@ -45,12 +60,15 @@ def sync_at_once(paths: Sequence[str]) -> None:
 
     A folder that the file system cannot sync is left out.
     """
+    begun: list[Future[None]] = []
     if len(paths) > 1:
-        for _ in _threads.pool().map(_sync, paths):
-            pass
-    else:
-        for path in paths:
-            _sync(path)
+        with contextlib.suppress(RuntimeError):  # the interpreter is ending, and pools take no more calls
+            for path in paths:
+                begun.append(_threads.pool().submit(_sync, path))
+    for future in begun:
+        future.result()
+    for path in paths[len(begun) :]:
+        _sync(path)
 
 
 def _sync(path: str) -> None:
