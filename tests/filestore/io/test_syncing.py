@@ -43,12 +43,9 @@ class Disk:
 
     def _look(self, source: str, target: str) -> None:
         if "/snapshot/snapshot-" in target:
-            named = [
-                path
-                for path in Path(self.root).rglob("*")
-                if path.parent.name in NAMED_FOLDERS
-            ]
-            named += [path.parent for path in named]
+            named = [path for path in Path(self.root).rglob("*") if path.parent.name in NAMED_FOLDERS]
+            folders = {folder for path in named for folder in path.parents if folder.is_relative_to(self.root)}
+            named += sorted(folders)
             self.early += [f"{target}: {path}" for path in named if path.stat().st_ino not in self.synced]
         self._link(source, target)
 
@@ -66,18 +63,29 @@ def rows(n: int) -> pa.Table:
     ("keys", "options"),
     [
         (["id"], {"bucket": "2"}),
+        (["id", "n"], {"bucket": "2"}),
         (["id"], {"bucket": "2", "changelog-producer": "input"}),
         (["id"], {"bucket": "2", "deletion-vectors.enabled": "true"}),
         (["id"], {"bucket": "-1"}),
         ([], {"write-mode": "change-log"}),
         ([], {}),
     ],
-    ids=["keyed", "with a changelog", "with deletion vectors", "dynamic buckets", "value counts", "append"],
+    ids=[
+        "keyed",
+        "in partitions",
+        "with a changelog",
+        "with deletion vectors",
+        "dynamic buckets",
+        "value counts",
+        "append",
+    ],
 )
 def test_what_a_snapshot_names_is_durable_before_it_appears(
     tmp_path: Path, disk: Disk, keys: list[str], options: dict[str, str]
 ) -> None:
-    table = FileStoreTable.create(tmp_path / "t", build_schema(SCHEMA, primary_keys=keys, options=options))
+    table = FileStoreTable.create(
+        tmp_path / "t", build_schema(SCHEMA, primary_keys=keys, partition_keys=keys[1:], options=options)
+    )
     disk.root = table.path
     for n in range(6):  # a compaction among them
         table.write(rows(n))

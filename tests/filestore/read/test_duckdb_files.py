@@ -11,7 +11,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from lakelog.common.errors import NotFoundError
+from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.filestore.alter.schema_changes import AddColumn
 from lakelog.filestore.formats.blocks.checked import BLOCK_BYTES
 from lakelog.filestore.formats.blocks.shared_input import SharedFile
@@ -214,6 +214,13 @@ def test_members_that_differ_in_case_keep_their_names(tmp_path: Path, own: list[
         table.write(rows)
         assert table.to_duckdb().fetchall() == duckdb.from_arrow(rows).fetchall()
     assert own == []
+
+
+@pytest.mark.parametrize("rows_min", [1, ROWS + 1])
+def test_a_relation_without_columns_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows_min: int) -> None:
+    monkeypatch.setattr(own_files, "_ROWS_MIN", rows_min)
+    with pytest.raises(InvalidRequestError, match="needs a column"):
+        appended(tmp_path).to_duckdb(columns=[])
 
 
 def test_names_are_quoted(tmp_path: Path, own: list[int]) -> None:

@@ -24,7 +24,10 @@ _later: ContextVar[list[str] | None] = ContextVar("later_syncs", default=None)
 
 @contextlib.contextmanager
 def later_syncs() -> Iterator[list[str]]:
-    """Collect the paths of files that this thread writes to local folders meanwhile, and does not make durable."""
+    """Collect the paths of files that this thread writes to local folders meanwhile, and does not make durable.
+
+    A folder is among them if names of new folders in it are not durable.
+    """
     paths: list[str] = []
     token = _later.set(paths)
     try:
@@ -47,7 +50,7 @@ def synced_at_once(items: Iterator[Item]) -> Iterator[Item]:
 
 
 def is_synced_later(path: str) -> bool:
-    """Whether a file is made durable by whoever collects such files, which then has its path."""
+    """Whether a file or folder is made durable by whoever collects such files, which then has its path."""
     paths = _later.get()
     if paths is None:
         return False
@@ -58,7 +61,7 @@ def is_synced_later(path: str) -> bool:
 def sync_at_once(paths: Sequence[str]) -> None:
     """Make files, and the names in folders, durable. Raises NotFoundError and UnavailableError.
 
-    A folder that the file system cannot sync is left out.
+    A folder that the file system cannot sync is left out. While the interpreter ends, it is done one by one.
     """
     begun: list[Future[None]] = []
     if len(paths) > 1:
