@@ -134,7 +134,8 @@ def test_a_file_that_is_synced_later_is_not_durable_yet(tmp_path: Path, disk: Di
     path = tmp_path / "a"
     path.write_bytes(b"a")
     file_io = LocalFileIO()
-    with later_syncs() as paths:
+    paths: list[str] = []
+    with later_syncs(paths):
         file_io.sync(str(path))
     assert paths == [str(path)]
     assert path.stat().st_ino not in disk.synced

@@ -23,15 +23,14 @@ _later: ContextVar[list[str] | None] = ContextVar("later_syncs", default=None)
 
 
 @contextlib.contextmanager
-def later_syncs() -> Iterator[list[str]]:
-    """Collect the paths of files that this thread writes to local folders meanwhile, and does not make durable.
+def later_syncs(paths: list[str]) -> Iterator[None]:
+    """Add to `paths` those of files that this thread writes to local folders meanwhile, and does not make durable.
 
     A folder is among them if names of new folders in it are not durable.
     """
-    paths: list[str] = []
     token = _later.set(paths)
     try:
-        yield paths
+        yield
     finally:
         _later.reset(token)
 

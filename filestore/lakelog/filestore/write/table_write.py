@@ -237,9 +237,8 @@ class TableWrite:
         assigner = bucket_assigner(self._table, None if is_overwrite else latest)
         is_stream = self._rows.table is None  # it may take so long that the manifests of `latest` expire meanwhile
         live = self._table.live_files.of(latest) if is_stream else self._table.live_files.near(latest)
-        with later_syncs() as unsynced:
+        with later_syncs(self._unsynced):  # it keeps those of `before`, which may stay
             written = self._write(self._first_sequence(live), assigner, before)
-        self._unsynced += unsynced  # files of `before` may stay
         if assigner is None:
             return written, None
         hashes = assigner.write_index()
