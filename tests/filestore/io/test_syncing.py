@@ -171,15 +171,26 @@ def test_an_existing_file_is_not_replaced(tmp_path: Path) -> None:
     assert (tmp_path / "m").read_bytes() == b"old"
 
 
-def test_a_thread_commits_after_the_main_thread_has_ended(tmp_path: Path) -> None:
+@pytest.mark.parametrize("calls_at_once", [1, 4])
+def test_a_thread_commits_after_the_main_thread_has_ended(tmp_path: Path, calls_at_once: int) -> None:
     program = f"""
 import threading
 import pyarrow as pa
+from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.table import FileStoreTable
 
+class Store(LocalFileIO):
+    calls_at_once = {calls_at_once}
+
+    def open_known(self, path, size_bytes):
+        return self.open_input(path)
+
+    def fetch_end(self, path, *, start, size_bytes):
+        pass
+
 rows = pa.table({{"id": [1]}})
-table = FileStoreTable.create({str(tmp_path / "t")!r}, build_schema(rows.schema))
+table = FileStoreTable.create({str(tmp_path / "t")!r}, build_schema(rows.schema), Store())
 
 def write():
     threading.main_thread().join()

@@ -11,11 +11,13 @@ import contextlib
 import os
 import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
+from functools import partial
 from typing import TypeVar
 
 from lakelog.common.errors import NotFoundError, UnavailableError
+from lakelog.common.threads import begun
 
 _THREADS = 8
 Item = TypeVar("Item")
@@ -60,17 +62,15 @@ def is_synced_later(path: str) -> bool:
 def sync_at_once(paths: Sequence[str]) -> None:
     """Make files, and the names in folders, durable. Raises NotFoundError and UnavailableError.
 
-    A folder that the file system cannot sync is left out. While the interpreter ends, it is done one by one.
+    A folder that the file system cannot sync is left out.
     """
-    begun: list[Future[None]] = []
     if len(paths) > 1:
-        with contextlib.suppress(RuntimeError):  # the interpreter is ending, and pools take no more calls
-            for path in paths:
-                begun.append(_threads.pool().submit(_sync, path))
-    for future in begun:
-        future.result()
-    for path in paths[len(begun) :]:
-        _sync(path)
+        pool = _threads.pool()
+        for synced in [begun(pool, partial(_sync, path)) for path in paths]:
+            synced.result()
+    else:
+        for path in paths:
+            _sync(path)
 
 
 def _sync(path: str) -> None:
