@@ -106,6 +106,9 @@ def _measure_all(session: SparkSession, data: UpsertData, work: Path, *, repeats
             session, data, work / "running", options={}, expected=expected, goes_on=True
         ),
         "log": lambda: run_lakelog(session, data, work / "log", options=LOGGED, expected=expected),
+        "log_running": lambda: run_lakelog(
+            session, data, work / "log", options=LOGGED, expected=expected, goes_on=True
+        ),
     }
     return in_turns(contenders, repeats=repeats)
 

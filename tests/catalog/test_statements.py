@@ -54,7 +54,10 @@ def test_an_update_of_a_value_count_table_replaces_every_equal_row(tmp_path: Pat
         ({}, "names no column"),
         ({"nope": 1}, r"nope.*it has k, v, name"),
         ({"k": 1}, "k of the primary key"),
-        ({"v": "text"}, "column 'v': the value 'text' does not fit INT"),
+        (
+            {"v": "text"},
+            "column 'v': the value 'text' does not fit INT; give one that does, or a polars expression over the row",
+        ),
         ({"v": pl.col("nope")}, "an expression of the update of table db.t failed"),
         ({"v": pl.lit(1 << 40)}, "column 'v'"),
     ],

@@ -7,10 +7,14 @@ it has the last attempt's traceback as a string: the driver finds lakelog's erro
 
 Spark quotes a Python traceback from its beginning, where Python prints the oldest cause: `sentence_first` puts the
 error itself there, and `error_of` finds the error in what Spark raised.
+
+A query that is stopped interrupts the thread of its batch. Spark knows that by the text of the error that comes back
+from Python, and fails on long texts: `stopping_quietly` gives it a short one.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Iterator
@@ -18,6 +22,8 @@ from contextlib import contextmanager
 from importlib import import_module
 
 from lakelog.common.errors import InvalidRequestError, LakelogError
+
+logger = logging.getLogger("lakelog.spark")
 
 ANSWERED = InvalidRequestError  # what a task answers with; it raises all other errors
 
@@ -48,6 +54,12 @@ ERROR_MODULES = frozenset(
 _BEHIND = re.compile(
     r"\n+(?:\tat |JVM stacktrace:|=== Streaming Query ===|Driver stacktrace:|Caused by: )"
     r"|(?:\s*SQLSTATE: \w{5})+\s*(?:\n|$)"
+)
+# How a call into the JVM ends when its thread is interrupted or its jobs are cancelled: `StreamingQuery.stop` does it.
+_INTERRUPTED = re.compile(
+    r"(?:^|: )(?:java\.lang\.InterruptedException|java\.io\.InterruptedIOException"
+    r"|java\.nio\.channels\.ClosedByInterruptException)|\[SPARK_JOB_CANCELLED\]",
+    re.MULTILINE,
 )
 _SIMPLIFIED = "SPARK_SIMPLIFIED_TRACEBACK"  # in the environment of Spark's Python workers
 
@@ -83,6 +95,30 @@ def _texts(error: BaseException | str) -> Iterator[str]:
 def _kind(match: re.Match[str]) -> type[LakelogError] | None:
     kind = getattr(import_module(match[1]), match[2], None) if match[1] in ERROR_MODULES else None
     return kind if isinstance(kind, type) and issubclass(kind, LakelogError) else None
+
+
+class BatchStoppedError(RuntimeError):
+    """A batch did not end, because its query was stopped. For Spark: a lakelog error would be one of the batch."""
+
+
+@contextmanager
+def stopping_quietly() -> Iterator[None]:
+    """Let Spark see in an error that leaves a batch function whether the query was stopped.
+
+    Spark looks for the words of Py4J and the name of Java's exception, with a regular expression that overflows its
+    stack on the traces of a real call (Spark 4.3, `StreamExecution.isInterruptionException`); where Py4J passes Java's
+    exceptions on, as in a session with an attached warehouse, it does not find the name, and reports a failed query.
+    """
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, LakelogError) or _INTERRUPTED.search(str(error)) is None:
+            raise
+        logger.info("a batch was stopped", exc_info=error)
+        raise BatchStoppedError(
+            "py4j.protocol.Py4JJavaError: An error occurred while calling the batch, which was stopped.\n"
+            ": java.lang.InterruptedException"
+        ) from None
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from lakelog.common.types import ROW_KIND_COLUMN
 from lakelog.logstore.codec.foreign_members import MemberPath
 from lakelog.logstore.codec.foreign_records import RECORD_BYTES_MAX, UNAVAILABLE
 from lakelog.spark.data_source import register
-from lakelog.spark.failures import sentence_first
+from lakelog.spark.failures import sentence_first, stopping_quietly
 from lakelog.spark.ingesting.counts import Counts, counted
 from lakelog.spark.ingesting.dead_letters import LetterBox, letter_box
 from lakelog.spark.ingesting.decoding import Decoder
@@ -122,6 +122,7 @@ class ReplaySink:
     counts: Counts = field(default_factory=Counts)
     _refused: Mapping[MemberPath, str] = field(default_factory=dict)
 
+    @stopping_quietly()
     @sentence_first()
     def __call__(self, letters: DataFrame, batch_id: int) -> None:
         """Take in one batch of letters."""

@@ -16,7 +16,7 @@ from lakelog.common.errors import CorruptDataError
 from lakelog.common.types import ROW_KIND_COLUMN
 from lakelog.logstore.codec.foreign_members import MemberPath
 from lakelog.logstore.codec.foreign_rules import ForeignRules
-from lakelog.spark.failures import sentence_first
+from lakelog.spark.failures import sentence_first, stopping_quietly
 from lakelog.spark.ingesting.counts import BadRecord, Counts, counted
 from lakelog.spark.ingesting.dead_letters import LetterBox
 from lakelog.spark.ingesting.decoding import Decoder
@@ -92,6 +92,7 @@ class IngestSink:
         """The table, with the columns that batches have added."""
         return self.sink.table
 
+    @stopping_quietly()
     @sentence_first()
     def __call__(self, records: DataFrame, batch_id: int) -> None:
         """Take in one whole batch, once. With FAIL it raises CorruptDataError for a bad record, and writes nothing."""

@@ -26,7 +26,7 @@ from lakelog.spark.capture.batch_fields import BatchFields, Derive
 from lakelog.spark.capture.capture import Capture
 from lakelog.spark.capture.checkpoint_table import check_before_start
 from lakelog.spark.compaction.compaction import compaction_beside
-from lakelog.spark.failures import sentence_first
+from lakelog.spark.failures import sentence_first, stopping_quietly
 from lakelog.spark.session import is_connect, prepare_session
 from lakelog.spark.sink.alignment import MicroBatch, no_checkpoint
 from lakelog.spark.sink.batch_run import BatchRun, SinkState, check_checkpoint, check_rows
@@ -110,6 +110,7 @@ class LakelogSink:
         """The columns that order several changes of one key in a batch."""
         return self._state.order_by
 
+    @stopping_quietly()
     @sentence_first()
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
         """Write one whole micro-batch exactly once, whatever happened before.

@@ -63,6 +63,7 @@ def with_values(
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
             raise InvalidRequestError(
                 f"table {table.name}, column {name!r}: the value {value!r} does not fit {table.schema.field(name).type}"
+                f"; give one that does, or a polars expression over the row, such as pl.col({name!r})"
             ) from error
         made[name] = pa.chunked_array([pa.repeat(constant, rows.num_rows)])
     changed = rows
