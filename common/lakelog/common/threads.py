@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 Part = TypeVar("Part")
@@ -15,6 +16,22 @@ def thread_count(part_count: int, threads_max: int | None = None) -> int:
     """How many threads work on this many parts: one thread per part, but no more than the number of cores or
     `threads_max`."""
     return min(part_count, os.cpu_count() or 1, threads_max or part_count)
+
+
+def begun(pool: ThreadPoolExecutor, call: Callable[[], Result]) -> Future[Result]:
+    """Begin a call in a thread of a pool.
+
+    Once the main thread has ended, pools take no calls, but a thread of the user may still run: it makes the call now,
+    and gets its error.
+    """
+    try:
+        return pool.submit(call)
+    except RuntimeError:
+        if threading.main_thread().is_alive():
+            raise
+        done: Future[Result] = Future()
+        done.set_result(call())
+        return done
 
 
 def in_threads(

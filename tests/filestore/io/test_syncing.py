@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -40,12 +43,9 @@ class Disk:
 
     def _look(self, source: str, target: str) -> None:
         if "/snapshot/snapshot-" in target:
-            named = [
-                path
-                for path in Path(self.root).rglob("*")
-                if path.parent.name in ("bucket-0", "bucket-1", "manifest", "index")
-            ]
-            named += [path.parent for path in named]
+            named = [path for path in Path(self.root).rglob("*") if path.parent.name in NAMED_FOLDERS]
+            folders = {folder for path in named for folder in path.parents if folder.is_relative_to(self.root)}
+            named += sorted(folders)
             self.early += [f"{target}: {path}" for path in named if path.stat().st_ino not in self.synced]
         self._link(source, target)
 
@@ -63,18 +63,29 @@ def rows(n: int) -> pa.Table:
     ("keys", "options"),
     [
         (["id"], {"bucket": "2"}),
+        (["id", "n"], {"bucket": "2"}),
         (["id"], {"bucket": "2", "changelog-producer": "input"}),
         (["id"], {"bucket": "2", "deletion-vectors.enabled": "true"}),
         (["id"], {"bucket": "-1"}),
         ([], {"write-mode": "change-log"}),
         ([], {}),
     ],
-    ids=["keyed", "with a changelog", "with deletion vectors", "dynamic buckets", "value counts", "append"],
+    ids=[
+        "keyed",
+        "in partitions",
+        "with a changelog",
+        "with deletion vectors",
+        "dynamic buckets",
+        "value counts",
+        "append",
+    ],
 )
 def test_what_a_snapshot_names_is_durable_before_it_appears(
     tmp_path: Path, disk: Disk, keys: list[str], options: dict[str, str]
 ) -> None:
-    table = FileStoreTable.create(tmp_path / "t", build_schema(SCHEMA, primary_keys=keys, options=options))
+    table = FileStoreTable.create(
+        tmp_path / "t", build_schema(SCHEMA, primary_keys=keys, partition_keys=keys[1:], options=options)
+    )
     disk.root = table.path
     for n in range(6):  # a compaction among them
         table.write(rows(n))
@@ -87,11 +98,44 @@ def test_what_a_snapshot_names_is_durable_before_it_appears(
     assert disk.early == []
 
 
+def stream_of(batches: Iterator[pa.RecordBatch]) -> pa.RecordBatchReader:
+    return pa.RecordBatchReader.from_batches(SCHEMA, batches)
+
+
+def test_files_that_stay_behind_another_stream_are_durable(tmp_path: Path, disk: Disk) -> None:
+    table = FileStoreTable.create(tmp_path / "t", build_schema(SCHEMA))
+    disk.root = table.path
+
+    def slow() -> Iterator[pa.RecordBatch]:
+        yield from rows(1).to_batches()
+        table.write(stream_of(iter(rows(2).to_batches())))
+
+    table.write(stream_of(slow()))
+    assert table.count() == 40
+    assert disk.early == []
+
+
+def test_what_the_source_of_a_stream_writes_is_durable_at_once(tmp_path: Path, disk: Disk) -> None:
+    tables = [FileStoreTable.create(tmp_path / name, build_schema(SCHEMA, primary_keys=["id"])) for name in "ab"]
+    disk.root = str(tmp_path)
+
+    def source() -> Iterator[pa.RecordBatch]:
+        for n in range(2):
+            tables[1].write(rows(n))
+        tables[1].compact(full=True)
+        yield from rows(3).to_batches()
+
+    tables[0].write(stream_of(source()))
+    assert tables[0].count() == tables[1].count() == 20
+    assert disk.early == []
+
+
 def test_a_file_that_is_synced_later_is_not_durable_yet(tmp_path: Path, disk: Disk) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"a")
     file_io = LocalFileIO()
-    with later_syncs() as paths:
+    paths: list[str] = []
+    with later_syncs(paths):
         file_io.sync(str(path))
     assert paths == [str(path)]
     assert path.stat().st_ino not in disk.synced
@@ -125,6 +169,38 @@ def test_an_existing_file_is_not_replaced(tmp_path: Path) -> None:
     with pytest.raises(CorruptDataError, match="m exists already"):
         LocalFileIO().create_all([(str(tmp_path / "m"), b"new")], [])
     assert (tmp_path / "m").read_bytes() == b"old"
+
+
+@pytest.mark.parametrize("calls_at_once", [1, 4])
+def test_a_thread_commits_after_the_main_thread_has_ended(tmp_path: Path, calls_at_once: int) -> None:
+    program = f"""
+import threading
+import pyarrow as pa
+from lakelog.filestore.io.local_files import LocalFileIO
+from lakelog.filestore.schema.new_schema import build_schema
+from lakelog.filestore.table import FileStoreTable
+
+class Store(LocalFileIO):
+    calls_at_once = {calls_at_once}
+
+    def open_known(self, path, size_bytes):
+        return self.open_input(path)
+
+    def fetch_end(self, path, *, start, size_bytes):
+        pass
+
+rows = pa.table({{"id": [1]}})
+table = FileStoreTable.create({str(tmp_path / "t")!r}, build_schema(rows.schema), Store())
+
+def write():
+    threading.main_thread().join()
+    table.write(rows)
+
+threading.Thread(target=write).start()
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert FileStoreTable.open(tmp_path / "t").count() == 1
 
 
 def test_a_forked_process_has_threads_of_its_own(tmp_path: Path) -> None:

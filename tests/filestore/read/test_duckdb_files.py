@@ -11,7 +11,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from lakelog.common.errors import NotFoundError
+from lakelog.common.errors import InvalidRequestError, NotFoundError
 from lakelog.filestore.alter.schema_changes import AddColumn
 from lakelog.filestore.formats.blocks.checked import BLOCK_BYTES
 from lakelog.filestore.formats.blocks.shared_input import SharedFile
@@ -202,6 +202,25 @@ def test_names_that_differ_in_case_come_through_arrow(tmp_path: Path, own: list[
     table.write(pa.table([[1, 2], [3, 4]], schema=schema))
     assert table.to_duckdb().fetchall() == [(1, 3), (2, 4)]
     assert own == []
+
+
+def test_members_that_differ_in_case_keep_their_names(tmp_path: Path, own: list[int]) -> None:
+    member = pa.struct([("a", pa.int32()), ("A", pa.int32())])
+    for number, kind in enumerate((member, pa.list_(member))):
+        schema = pa.schema([("id", pa.int32()), ("m", kind)])
+        table = FileStoreTable.create(tmp_path / str(number), build_schema(schema), UNSYNCED)
+        value: object = {"a": 1, "A": 2}
+        rows = pa.table([[1], [[value] if number else value]], schema=schema)
+        table.write(rows)
+        assert table.to_duckdb().fetchall() == duckdb.from_arrow(rows).fetchall()
+    assert own == []
+
+
+@pytest.mark.parametrize("rows_min", [1, ROWS + 1])
+def test_a_relation_without_columns_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows_min: int) -> None:
+    monkeypatch.setattr(own_files, "_ROWS_MIN", rows_min)
+    with pytest.raises(InvalidRequestError, match="needs a column"):
+        appended(tmp_path).to_duckdb(columns=[])
 
 
 def test_names_are_quoted(tmp_path: Path, own: list[int]) -> None:

@@ -112,7 +112,7 @@ class LocalFileIO:
             with _errors_named(path):
                 _create_in_place(path, data, self.root)
         made = [path for path, _ in files] + (list(unsynced) if self.sync_data else [])
-        sync_at_once([*made, *dict.fromkeys(map(os.path.dirname, made))])
+        sync_at_once([*dict.fromkeys([*made, *map(os.path.dirname, made)])])
 
     def exists(self, path: str) -> bool:
         """True if the file or folder exists."""
@@ -277,16 +277,28 @@ def _check_file(path: str, mode: int) -> None:
 
 
 def _make_folders(folder: str, root: str) -> None:
-    """Create a folder and its parents; with `root`, only those below it. Raises NotFoundError if `root` is missing."""
-    if not (root and is_below(folder, root)):
+    """Create a folder and its parents, durably, if they do not exist; with `root`, only those below it.
+
+    Raises NotFoundError if `root` is missing.
+    """
+    made: list[str] = []
+    if root and is_below(folder, root):
+        try:
+            for one in folders_below(folder, root):
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(one)
+                    made.append(one)
+        except FileNotFoundError as error:
+            raise missing(root) from error
+    else:
+        at = folder
+        while at and not os.path.exists(at):
+            made.append(at)
+            at = os.path.dirname(at)
         os.makedirs(folder, exist_ok=True)
-        return
-    try:
-        for one in folders_below(folder, root):
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(one)
-    except FileNotFoundError as error:
-        raise missing(root) from error
+    for parent in map(os.path.dirname, made):
+        if not is_synced_later(parent):
+            _sync_directory(parent)
 
 
 def _write_temporary(path: str, data: bytes, root: str, *, sync: bool = False) -> str:

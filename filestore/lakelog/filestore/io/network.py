@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast  # Any: of results that nobody reads
 
 from lakelog.common.errors import CorruptDataError
+from lakelog.common.threads import begun
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,7 +65,8 @@ def map_at_once(file_io: FileIO, call: Callable[[Item], Result], items: Sequence
     if threads <= 1:
         return [call(item) for item in items]
     with ThreadPoolExecutor(threads, "lakelog-store") as pool:
-        return list(pool.map(call, items))
+        results = [begun(pool, partial(call, item)) for item in items]
+        return [result.result() for result in results]
 
 
 def both(file_io: FileIO, first: Callable[[], First], second: Callable[[], Second]) -> tuple[First, Second]:
@@ -71,7 +74,7 @@ def both(file_io: FileIO, first: Callable[[], First], second: Callable[[], Secon
     if calls_at_once(file_io) <= 1:
         return first(), second()
     with ThreadPoolExecutor(1, "lakelog-store") as pool:
-        beside = pool.submit(second)
+        beside = begun(pool, second)
         found = first()
         return found, beside.result()
 
@@ -121,7 +124,7 @@ class CallsBeside:
             return self.done(call)
         while len(self._begun) >= self._at_once:
             wait([self._begun.popleft()])
-        future = self._pool.submit(call)
+        future = begun(self._pool, call)
         self._begun.append(future)
         return future.result
 

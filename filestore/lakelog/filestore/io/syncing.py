@@ -13,26 +13,45 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
+from functools import partial
+from typing import TypeVar
 
 from lakelog.common.errors import NotFoundError, UnavailableError
+from lakelog.common.threads import begun
 
 _THREADS = 8
+Item = TypeVar("Item")
 _later: ContextVar[list[str] | None] = ContextVar("later_syncs", default=None)
 
 
 @contextlib.contextmanager
-def later_syncs() -> Iterator[list[str]]:
-    """Collect the paths of files that this thread writes to local folders meanwhile, and does not make durable."""
-    paths: list[str] = []
+def later_syncs(paths: list[str]) -> Iterator[None]:
+    """Add to `paths` those of files that this thread writes to local folders meanwhile, and does not make durable.
+
+    A folder is among them if names of new folders in it are not durable.
+    """
     token = _later.set(paths)
     try:
-        yield paths
+        yield
     finally:
         _later.reset(token)
 
 
+def synced_at_once(items: Iterator[Item]) -> Iterator[Item]:
+    """The same items; files that their source writes meanwhile are its own, and are not collected."""
+    while True:
+        token = _later.set(None)
+        try:
+            item = next(items)
+        except StopIteration:
+            return
+        finally:
+            _later.reset(token)
+        yield item
+
+
 def is_synced_later(path: str) -> bool:
-    """Whether a file is made durable by whoever collects such files, which then has its path."""
+    """Whether a file or folder is made durable by whoever collects such files, which then has its path."""
     paths = _later.get()
     if paths is None:
         return False
@@ -46,8 +65,9 @@ def sync_at_once(paths: Sequence[str]) -> None:
     A folder that the file system cannot sync is left out.
     """
     if len(paths) > 1:
-        for _ in _threads.pool().map(_sync, paths):
-            pass
+        pool = _threads.pool()
+        for synced in [begun(pool, partial(_sync, path)) for path in paths]:
+            synced.result()
     else:
         for path in paths:
             _sync(path)

@@ -191,6 +191,8 @@ class ReadableTable(TableStore):
         from lakelog.filestore.read.duckdb.relation import relation_of
 
         requested = self._requested(what)
+        if not requested.fields:
+            raise InvalidRequestError("to_duckdb needs a column, and `columns` names none; count rows by `count`")
         return relation_of(
             connection or duckdb.default_connection(),
             requested.pushed_into,

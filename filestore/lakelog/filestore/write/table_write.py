@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from enum import Enum, auto
 
@@ -17,7 +17,7 @@ from lakelog.filestore.encoding.binary_row import deserialize_row, to_table
 from lakelog.filestore.index.hash_index import HashIndexChange
 from lakelog.filestore.index.index_manifest import hash_index
 from lakelog.filestore.io.network import CallsBeside, calls_at_once
-from lakelog.filestore.io.syncing import later_syncs
+from lakelog.filestore.io.syncing import later_syncs, synced_at_once
 from lakelog.filestore.metadata.manifests.data_file import SEQUENCE_MAX
 from lakelog.filestore.metadata.manifests.manifest import FileKind, ManifestEntry
 from lakelog.filestore.metadata.manifests.manifest_entries import BucketId
@@ -123,7 +123,7 @@ class TableWrite:
         self._operation = operation or ("WRITE" if replaces is None else "OVERWRITE")
         self._user = str(uuid.uuid4())
         self._room = ROOM
-        self._unsynced: Sequence[str] = ()
+        self._unsynced: list[str] = []
         self.superseded: list[str] = []  # the paths of files to delete once the commit has succeeded
         self._base, self._written, self._hashes, self.look = self._begun(clock or CommitClock())
         if isinstance(replaces, PartitionFilter):
@@ -237,7 +237,7 @@ class TableWrite:
         assigner = bucket_assigner(self._table, None if is_overwrite else latest)
         is_stream = self._rows.table is None  # it may take so long that the manifests of `latest` expire meanwhile
         live = self._table.live_files.of(latest) if is_stream else self._table.live_files.near(latest)
-        with later_syncs() as self._unsynced:
+        with later_syncs(self._unsynced):  # it keeps those of `before`, which may stay
             written = self._write(self._first_sequence(live), assigner, before)
         if assigner is None:
             return written, None
@@ -276,7 +276,7 @@ class TableWrite:
             )
         written, _ = write_batches(
             self._table,
-            with_kinds(self._rows.batches(), self._kinds),
+            with_kinds(synced_at_once(self._rows.batches()), self._kinds),
             first_sequence=first_sequence,
             assigner=assigner,
             is_overwrite=is_overwrite,

@@ -12,4 +12,6 @@ def is_alike(kind: DataType) -> bool:
     if kind.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ):
         return (kind.precision or 0) > _MILLIS_DIGITS or kind.root is TypeRoot.TIMESTAMP_LTZ
     inner = [part for part in (kind.element, kind.key, kind.value) if part is not None]
+    if len({part.name.casefold() for part in kind.fields}) < len(kind.fields):  # it would rename some of them
+        return False
     return kind.root is not TypeRoot.TIME and all(map(is_alike, [*inner, *(part.type for part in kind.fields)]))
