@@ -68,7 +68,7 @@ def fail(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def test_the_driver_raises_what_failed_the_last_attempt_as_it_was(spark: SparkSession) -> None:
     with pytest.raises(FencedError) as caught:
-        run_tasks(spark.range(4), fail)
+        run_tasks(spark.range(4), fail, check=lambda _plan: None)
 
     assert str(caught.value) == TOLD
     assert caught.value.__suppress_context__  # which holds Spark's report

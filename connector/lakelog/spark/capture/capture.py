@@ -1,15 +1,17 @@
 """What a micro-batch was made from, for the record in its commit: see `lakelog.lineage.records.record`.
 
 The sources of a query are the leaves of the plan that Spark runs; they are analysed once per run. How far each
-micro-batch reads them is in the checkpoint's offset log, one line per source. A failed analysis never fails the batch:
-what is not known is recorded as unknown, with the reason.
+micro-batch reads them is in the checkpoint's offset log, one line per source. Tables of an attached catalog that are no
+streams are loaded again for each run of a plan, if they have changed: their snapshots are those in the plan of the run
+(Spark 4.3, `QueryExecution.tableVersionsRefreshed`, which a run keeps). A failed analysis never fails the batch: what
+is not known is recorded as unknown, with the reason.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any  # Any: py4j gives Java objects without types
 
 from pyspark.errors import PySparkAttributeError
@@ -26,14 +28,31 @@ from lakelog.lineage.records.record import BatchLineage, ReadMode, Source, Table
 from lakelog.lineage.records.sources import source_of_table
 from lakelog.spark.capture.checkpoint import parse_offset_log
 from lakelog.spark.capture.offset_lines import NOTHING_READ, foreign_between, table_between
-from lakelog.spark.capture.plan_leaves import StreamLeaf, first_offset, leaves_of, source_of_leaf, stream_leaf_of
+from lakelog.spark.capture.plan_leaves import (
+    StreamLeaf,
+    first_offset,
+    is_stream,
+    leaves_of,
+    source_of_leaf,
+    stream_leaf_of,
+)
 from lakelog.warehouse.system_names import STORED_DATABASE
 
 logger = logging.getLogger("lakelog.spark")
 
 OPERATION = "WRITE"
 _REFRESHED = "tableVersionsRefreshed"  # of Spark's QueryExecution, in newer versions
+_refreshes: dict[str, bool] = {}  # classes of executions: whether they have it, which Py4J takes a millisecond to say
 NO_PLAN = UnknownSource(why="Spark Connect does not show the plan of a query: name what it reads, sources=")
+
+
+class SourcesMovedError(Exception):
+    """A plan reads other snapshots than the record of its batch says: `sources` has the present ones."""
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        """Keep the sources."""
+        super().__init__("a table that is joined to the batch has changed")
+        self.sources = tuple(sources)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +99,11 @@ class Capture:
                 jvm = rows.sparkSession._jvm
                 self._leaves = tuple(_leaf(leaf, jvm) for leaf in leaves_of(execution.logicalPlan()))
                 self._run = run_id
-            sources = [*_stream_sources(self._leaves, running), *_other_sources(rows, execution)]
+            leaves = self._leaves
+            if any(isinstance(leaf, TableSource) for leaf in leaves):
+                others = (leaf for leaf in leaves if not isinstance(leaf, TableSource))
+                leaves = (*others, *_tables_in(read_plan(execution.lastExecution()), rows.sparkSession._jvm))
+            sources = [*_stream_sources(leaves, running), *_other_sources(rows, execution)]
         except Exception as error:  # noqa: BLE001  # the batch is written even if its analysis fails
             sources = [unknown(error)]
         return BatchLineage(
@@ -129,21 +152,27 @@ def lineage_of_run(ran: DataFrame, table: TableStore) -> dict[str, object]:
     own = source_of_table(table, mode=ReadMode.BATCH)
     sources = [
         one
-        for one in _sources_of_run(ran)
+        for one in sources_of_run(ran)
         if not isinstance(one, TableSource) or (one.uuid, one.branch) != (own.uuid, own.branch)
     ]
     return {"sources": [one.to_json() for one in sources]}
 
 
-def _sources_of_run(rows: DataFrame) -> Sequence[Source]:
-    """The sources, in the versions that were read: between analysis and run Spark loads changed tables again."""
+def sources_of_run(ran: DataFrame) -> Sequence[Source]:
+    """What a DataFrame has read that has been run, in the versions that were read."""
     try:
-        execution = rows._jdf.queryExecution()
-        is_refreshed = _REFRESHED in dir(execution)
-        plan = getattr(execution, _REFRESHED)() if is_refreshed else execution.analyzed()
+        plan = read_plan(ran._jdf.queryExecution())
     except Exception as error:  # noqa: BLE001  # the rows are written even if the analysis fails
         return (unknown(error),)
-    return lineage_of_plan(plan, rows.sparkSession._jvm).sources
+    return lineage_of_plan(plan, ran.sparkSession._jvm).sources
+
+
+def read_plan(execution: Any) -> Any:  # Java: a QueryExecution, a LogicalPlan
+    """The analyzed plan with the versions of tables that a run of it reads: from now on, if it has not run yet."""
+    kind = execution.getClass().getName()
+    if kind not in _refreshes:
+        _refreshes[kind] = _REFRESHED in dir(execution)
+    return getattr(execution, _REFRESHED)() if _refreshes[kind] else execution.analyzed()
 
 
 def is_captured(table: FileStoreTable) -> bool:
@@ -155,6 +184,19 @@ def has_moved(lineage: BatchLineage) -> bool:
     """Whether the batch has advanced in the stream of a table: then it is committed even without rows."""
     tables = [one for one in lineage.sources if isinstance(one, TableSource) and one.mode is ReadMode.STREAM]
     return any(one.start != one.end or (one.log is not None and one.log.start != one.log.end) for one in tables)
+
+
+def reads_tables(lineage: BatchLineage) -> bool:
+    """Whether the batch reads tables at known snapshots, beside its streams."""
+    tables = [one for one in lineage.sources if isinstance(one, TableSource) and one.mode is ReadMode.BATCH]
+    return any(one.is_exact for one in tables)
+
+
+def inexact(source: Source) -> Source:
+    """The source without the snapshot of a table that changes faster than batches are planned."""
+    if not isinstance(source, TableSource) or source.mode is not ReadMode.BATCH:
+        return source
+    return replace(source, end=None, is_exact=False, why="the table has changed each time that Spark planned the batch")
 
 
 def named_job(lineage: BatchLineage) -> NamedJob | None:
@@ -203,9 +245,15 @@ def _read(leaf: StreamLeaf, start: str, end: str, execution: Any) -> Source:
     return foreign_between(start, end, format_name=leaf.format, name=leaf.name)
 
 
+def _tables_in(plan: Any, jvm: Any) -> list[Source]:  # a Java LogicalPlan
+    """The tables that a micro-batch reads beside its streams."""
+    found = (source_of_leaf(leaf, jvm) for leaf in leaves_of(plan) if not is_stream(leaf))
+    return [source for source in found if isinstance(source, TableSource)]
+
+
 def _other_sources(rows: DataFrame, execution: Any) -> list[Source]:
     """What a foreachBatch function has joined to the batch."""
     batch_rdd, jvm = execution.lastExecution().toRdd().id(), rows.sparkSession._jvm
-    leaves = leaves_of(rows._jdf.queryExecution().analyzed())
+    leaves = leaves_of(read_plan(rows._jdf.queryExecution()))
     found = (source_of_leaf(leaf, jvm, batch_rdd=batch_rdd) for leaf in leaves)
     return [source for source in found if source is not None]

@@ -69,6 +69,11 @@ def stream_leaf_of(leaf: Any) -> StreamLeaf | None:  # a Java LogicalPlan
     return StreamLeaf(table=table, format=format_of(relation.table()), name=name_in(options), stream=leaf.stream())
 
 
+def is_stream(leaf: Any) -> bool:  # a Java LogicalPlan
+    """Whether a leaf reads a stream."""
+    return leaf.getClass().getSimpleName() in (_V1_STREAM, _V2_STREAM)
+
+
 def first_offset(stream: Any, plan: Any) -> str | None:  # Java: a SparkDataStream, the plan of a micro-batch
     """The offset from which a micro-batch reads a stream; None if its plan does not have it."""
     for leaf in leaves_of(plan):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -66,7 +66,7 @@ class BatchWrite:
 
     `is_settled_later` says that the stream merges what it wrote at its end, `has_read_on` that the batch has advanced
     in a source table: it is committed even without rows. `lease` is that of the writer of an eventual log, `projector`
-    that of the stream.
+    that of the stream. `check_reads` raises an error for a plan that reads other snapshots than the batch says.
     """
 
     table: FileStoreTable
@@ -78,6 +78,7 @@ class BatchWrite:
     has_read_on: bool = False
     lease: WriterLease | None = None
     projector: Projector = field(default_factory=Projector)
+    check_reads: Callable[[DataFrame], None] = lambda _plan: None
 
     def write_logged(
         self, rows: DataFrame, state: TableState, target: LogTarget, *, visits_all: bool
@@ -96,7 +97,7 @@ class BatchWrite:
         limit = Patience(target.unavailable_seconds).keep_trying(lambda: record_limit(target.topic))
         sender = Sender(table=self.table, task_count=self.task_count, limit=limit, mode=target.mode)
         given = rows_by_bucket(rows, sender, order_by=self.order_by, projector=self.projector)
-        messages = run_tasks(given, write)
+        messages = run_tasks(given, write, check=self.check_reads)
         answers = [answer for message in messages for answer in message.answers]
         if visits_all and self.lease is None:
             answers += visit_left_over(write, state, {answer.bucket for answer in answers})
@@ -133,7 +134,7 @@ class BatchWrite:
             index=base_index(self.table, state.snapshot_id),
             rules=AssignRules.of(options, writer_count=self.task_count) if is_dynamic else None,
         )
-        messages = run_tasks(given, write)
+        messages = run_tasks(given, write, check=self.check_reads)
         files = [file for message in messages for file in message.files]
         changelog = [file for message in messages for file in message.changelog]
         if not self._is_worth_a_snapshot(messages, ()):

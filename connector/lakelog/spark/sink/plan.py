@@ -37,14 +37,15 @@ def rows_by_bucket(rows: DataFrame, sender: Sender, *, order_by: Sequence[str], 
     return checked.mapInArrow(sender, BLOCKS_TYPE).repartitionById(sender.task_count, sf.col(TASK_COLUMN))
 
 
-def run_tasks(rows: DataFrame, body: Body) -> list[TaskMessage]:
-    """Like `run_messages`, for the tasks of a sink. It also raises the first error that a task found in its rows."""
-    return parse_messages(run_messages(rows, body))
+def run_tasks(rows: DataFrame, body: Body, *, check: Callable[[DataFrame], None]) -> list[TaskMessage]:
+    """Run `body`, the tasks of a sink, over every partition; returns its results.
 
-
-def run_messages(rows: DataFrame, body: Body) -> list[bytes]:
-    """Run `body` over every partition; returns its results. Raises like `messages_of`."""
-    return messages_of(rows.mapInArrow(body, MESSAGE_TYPE))
+    `check` is called with the plan before it runs. Raises like `messages_of`, and the first error that a task found in
+    its rows.
+    """
+    answers = rows.mapInArrow(body, MESSAGE_TYPE)
+    check(answers)
+    return parse_messages(messages_of(answers))
 
 
 def messages_of(answers: DataFrame) -> list[bytes]:

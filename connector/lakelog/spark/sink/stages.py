@@ -12,6 +12,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
+
+from pyspark.sql import DataFrame
 
 from lakelog.filestore.metadata.snapshots import check_job_is_free, notify
 from lakelog.lineage.columns.declared_fields import with_fields_by_name
@@ -23,7 +26,14 @@ from lakelog.protocol.statements import finish_statements
 from lakelog.protocol.stores import DriverSnapshots
 from lakelog.protocol.upkeep import publish_progress
 from lakelog.protocol.writing import BucketConflictError, Verdict, check_identity
-from lakelog.spark.capture.capture import has_moved, is_captured, named_job
+from lakelog.spark.capture.capture import (
+    SourcesMovedError,
+    has_moved,
+    inexact,
+    is_captured,
+    named_job,
+    reads_tables,
+)
 from lakelog.spark.session import core_count
 from lakelog.spark.sink.alignment import identify_batch
 from lakelog.spark.sink.batch_run import FINISHED, BatchRun, check_checkpoint, check_rows
@@ -37,6 +47,7 @@ from lakelog.spark.tables import log_target
 logger = logging.getLogger("lakelog.spark")
 
 ATTEMPTS_MAX = 10
+MOVES_MAX = 5  # so often a batch is planned for newer snapshots of the tables that are joined to it
 
 
 Stage = Callable[[BatchRun], None]
@@ -107,7 +118,21 @@ def plan_write(run: BatchRun) -> None:
         has_read_on=lineage is not None and has_moved(lineage),
         lease=run.lease,
         projector=sink.projector,
+        check_reads=lambda plan: _check_reads(run, plan),
     )
+
+
+def _check_reads(run: BatchRun, plan: DataFrame) -> None:
+    """Raise SourcesMovedError for a plan that reads other snapshots than the record of the batch says.
+
+    Tasks log the record, and Spark loads tables that a function has joined to the batch again for each run of a plan.
+    """
+    found, running = run.lineage, run.micro.running
+    if found is None or running is None or not reads_tables(found):
+        return
+    sources = run.sink.capture.lineage_of(plan, running).sources
+    if sources != found.sources:
+        raise SourcesMovedError(sources)
 
 
 def look(run: BatchRun) -> None:
@@ -241,6 +266,11 @@ def _attempts(run: BatchRun) -> None:
                 stage(run)
                 if run.outcome is not None:
                     return
+        except SourcesMovedError as error:
+            assert run.lineage is not None
+            sources = error.sources if attempt < MOVES_MAX else tuple(map(inexact, error.sources))
+            run.lineage = replace(run.lineage, sources=sources)
+            plan_write(run)
         except BucketConflictError as error:
             if attempt == ATTEMPTS_MAX:
                 raise

@@ -14,6 +14,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from lakelog.catalog import Catalog, Table
 from lakelog.catalog.logs.statements import check_takes_statements
 from lakelog.common.errors import InvalidRequestError
+from lakelog.filestore import FileStoreTable
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.predicate import Predicate
 from lakelog.filestore.verbs import WriteMode
@@ -23,15 +24,15 @@ from lakelog.lineage.columns.plans.plan_fields import PlanFields
 from lakelog.lineage.records.declared import checked_sources, declared_sources, with_lineage
 from lakelog.lineage.records.record import BatchLineage
 from lakelog.protocol.access import await_topic
-from lakelog.spark.capture.capture import is_captured, lineage_of_frame
+from lakelog.spark.capture.capture import is_captured, lineage_of_frame, sources_of_run
 from lakelog.spark.capture.field_capture import plan_fields_of
-from lakelog.spark.session import prepare_session
+from lakelog.spark.session import is_connect, prepare_session
 from lakelog.spark.sink.declaring import opened_beside
 from lakelog.spark.sink.files_writer import FilesPlan, WrittenFiles, written_files
-from lakelog.spark.sink.plan import run_messages
+from lakelog.spark.sink.plan import messages_of
 from lakelog.spark.sink.statement_writer import StagedRows, StatementPlan
 from lakelog.spark.tables import TableName, resolve_table
-from lakelog.spark.worker import MESSAGE_SCHEMA
+from lakelog.spark.worker import MESSAGE_SCHEMA, MESSAGE_TYPE
 
 
 def write(
@@ -65,11 +66,13 @@ def write(
         logged = StatementPlan.of(
             found, rows.schema, is_overwrite=is_overwrite, replaces=replaces, merges_schema=merge_schema
         )
-        staged = _messages(rows, logged.write)
+        staged, ran = _messages(rows, logged.write)
+        logged = replace(logged, table=as_read(logged.table, ran, sources=sources))
         return logged.commit([message for message in staged if isinstance(message, StagedRows)])
     plan = FilesPlan.of(found, rows.schema, is_overwrite=is_overwrite, replaces=replaces, merges_schema=merge_schema)
     given = rows.coalesce(1) if plan.table.schema.has_dynamic_buckets else rows
-    return plan.commit_rows(written_files(_messages(given, plan.write)))
+    messages, ran = _messages(given, plan.write)
+    return replace(plan, table=as_read(plan.table, ran, sources=sources)).commit_rows(written_files(messages))
 
 
 def recorded(
@@ -99,13 +102,24 @@ def recorded(
     return with_lineage(table, with_fields(found, table.store, derived))
 
 
+def as_read(table: FileStoreTable, ran: DataFrame, *, sources: Sequence[str] | None) -> FileStoreTable:
+    """The table, by a handle that records the versions that a DataFrame has read that has been run.
+
+    The same handle if it records nothing, and where `sources` were declared or no plan is seen.
+    """
+    if table.lineage is None or sources is not None or is_connect(ran.sparkSession):
+        return table
+    return replace(table, lineage={**table.lineage, "sources": [one.to_json() for one in sources_of_run(ran)]})
+
+
 def _messages(
     rows: DataFrame, task: Callable[[Iterator[pa.RecordBatch]], WrittenFiles | StagedRows]
-) -> list[WriterCommitMessage]:
-    """The answers of the tasks of a write."""
+) -> tuple[list[WriterCommitMessage], DataFrame]:
+    """The answers of the tasks of a write, and the DataFrame that was run for them."""
 
     def body(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         message = pickle.dumps(task(batches))
         yield pa.RecordBatch.from_arrays([pa.array([message], pa.binary())], schema=MESSAGE_SCHEMA)
 
-    return [pickle.loads(message) for message in run_messages(rows, body)]
+    answers = rows.mapInArrow(body, MESSAGE_TYPE)
+    return [pickle.loads(message) for message in messages_of(answers)], answers
