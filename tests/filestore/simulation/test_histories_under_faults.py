@@ -20,7 +20,7 @@ from tests.filestore.simulation.kinds import KINDS
 from tests.filestore.simulation.world import Fault
 
 GATE_SEEDS = (*range(13), 36)  # the last one has an expiry by age
-FULL_SEEDS = range(13, 263)
+FULL_SEEDS = (*range(13, 263), 532, 686)  # in the last two a snapshot is created behind an expiry
 FULL_CRASH_POINTS = 3_000
 REPLAYED = 3
 ROOT = Path(__file__).parents[3]
