@@ -252,7 +252,7 @@ def test_the_command_prints_each_check_and_has_an_exit_code(table: Table, capsys
     assert run("doctor", table.path) == 0
     lines = capsys.readouterr().out.splitlines()
     shown = [line.split(":")[0].split(maxsplit=1) for line in lines if not line.startswith(" ")]
-    assert [check for _, check in shown] == CHECKS
+    assert [check for _, check in shown] == [*CHECKS, "lineage"]
     assert {status for status, check in shown if check not in SLOW} == {"ok"}
 
     set_topic_config(table, {"retention.ms": "1000"})
@@ -316,7 +316,7 @@ def test_a_table_without_a_log_is_checked_by_its_files(tmp_path: Path) -> None:
     catalog = Catalog(tmp_path)
     plain = catalog.create_table("db.t", schema=pa.schema([("id", pa.int64())]))
     plain.write(pa.table({"id": [1]}))
-    assert [one.check for one in plain.upkeep.doctor().findings] == ["table"]
+    assert [one.check for one in plain.upkeep.doctor().findings] == ["table", "lineage"]
     assert plain.upkeep.doctor().is_sound
     found = problem(look(plain, ahead_millis=-HOUR_MILLIS), "table")
     assert "ahead of this machine's clock" in found.found

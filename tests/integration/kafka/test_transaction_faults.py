@@ -147,7 +147,7 @@ def hide(run: Run, _broker: EmbeddedBroker) -> None:
     user = list(run.given)[-1][0] if has_bucket else "a"
     identifier = run.new_batch(user)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lakelog.protocol.stores.encoded_parts.read_tail", partial(read_tail, timeout_seconds=1.0))
+        patch.setattr("lakelog.protocol.stores.task_stores.read_tail", partial(read_tail, timeout_seconds=1.0))
         with pytest.raises(StalledError):
             run.write(user, identifier, is_new=not has_bucket)
     run.follower.read_on()

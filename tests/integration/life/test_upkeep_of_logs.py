@@ -102,7 +102,7 @@ def test_a_writer_that_slept_until_its_files_were_removed_writes_them_anew(
             make_old(table)
             removed.update(orphans(capsys, table.path, "--delete"))
 
-    monkeypatch.setattr("lakelog.protocol.stores.encoded_parts.Stopwatch", Watch)
+    monkeypatch.setattr("lakelog.protocol.stores.task_stores.Stopwatch", Watch)
     rows = pa.table({"id": range(8)}, schema=to_arrow_schema(table.schema.fields))
     LocalWriter(table, "q", observe=sleep).write(0, rows, pa.array([0] * 8, pa.int8()))
 
