@@ -259,22 +259,33 @@ def run_batch(run: BatchRun) -> None:
 
 
 def _attempts(run: BatchRun) -> None:
-    """Make attempts until one has an outcome."""
-    for attempt in range(1, ATTEMPTS_MAX + 1):
+    """Make attempts until one has an outcome.
+
+    Conflicts with other writers have a limit of their own: a plan whose tables have changed has written nothing.
+    """
+    conflicts = moves = 0
+    while run.outcome is None:
         try:
-            for stage in ATTEMPT:
-                stage(run)
-                if run.outcome is not None:
-                    return
+            _attempt(run)
         except SourcesMovedError as error:
             assert run.lineage is not None
-            sources = error.sources if attempt < MOVES_MAX else tuple(map(inexact, error.sources))
+            moves += 1
+            sources = error.sources if moves < MOVES_MAX else tuple(map(inexact, error.sources))
             run.lineage = replace(run.lineage, sources=sources)
             plan_write(run)
         except BucketConflictError as error:
-            if attempt == ATTEMPTS_MAX:
+            conflicts += 1
+            if conflicts == ATTEMPTS_MAX:
                 raise
             logger.info("batch %d of %s is run again: %s", run.micro.identifier, run.micro.user, error)
+
+
+def _attempt(run: BatchRun) -> None:
+    """The stages of one attempt, up to the one that gives the batch its outcome."""
+    for stage in ATTEMPT:
+        stage(run)
+        if run.outcome is not None:
+            return
 
 
 def _task_count(run: BatchRun) -> int:
