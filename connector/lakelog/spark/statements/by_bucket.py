@@ -87,7 +87,6 @@ class _Task:
     state: TableState | None = None
     limit: RecordLimit | None = None
     mode: ChangelogMode | None = None
-    records_sources: bool = False
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         spare_modules_from_collection()
@@ -155,9 +154,8 @@ def run_by_bucket(
             base=base,
             changes=changes,
             task_count=_task_count(rows, files),
-            records_sources=records_sources,
         )
-        answers, lineage = _answers(rows, task, visits_all=visits_all)
+        answers, lineage = _answers(rows, task, visits_all=visits_all, records_sources=records_sources)
         written = sum((answer.written for answer in answers), WrittenRows())
         try:
             return files._change_written(operation, written, base, lineage=lineage)
@@ -186,9 +184,8 @@ def _run_logged(
         state=state,
         limit=Patience(target.unavailable_seconds).keep_trying(lambda: record_limit(target.topic)),
         mode=target.mode,
-        records_sources=records_sources,
     )
-    answers, lineage = _answers(rows, task, visits_all=visits_all)
+    answers, lineage = _answers(rows, task, visits_all=visits_all, records_sources=records_sources)
     parts = joined_parts(answer.parts for answer in answers)
     count = sum(answer.row_count for answer in answers)
     snapshot = None
@@ -202,7 +199,9 @@ def _task_count(rows: DataFrame, table: TableStore) -> int:
     return max(1, min(table.bucket_count, core_count(rows)))
 
 
-def _answers(rows: DataFrame, task: _Task, *, visits_all: bool) -> tuple[list[_Answer], Mapping[str, object]]:
+def _answers(
+    rows: DataFrame, task: _Task, *, visits_all: bool, records_sources: bool
+) -> tuple[list[_Answer], Mapping[str, object]]:
     """The answers of all tasks, and the lineage of what they were made from: that of `StatementChanges`.
 
     Raises the first error of a task; the files of the others are deleted then.
@@ -224,7 +223,7 @@ def _answers(rows: DataFrame, task: _Task, *, visits_all: bool) -> tuple[list[_A
     if errors:
         _discard(task.table, found)
         raise min(errors, key=lambda error: isinstance(error, ElsewhereError))
-    return found, lineage_of_run(ran, task.table) if task.records_sources else {}
+    return found, lineage_of_run(ran, task.table) if records_sources else {}
 
 
 def _discard(table: TableStore, answers: Sequence[_Answer]) -> None:

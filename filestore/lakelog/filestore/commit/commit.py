@@ -266,6 +266,7 @@ class TableCommit:
             table,
             latest,
             request,
+            kind=kind,
             commit_uuid=commit_uuid,
             schema_id=schema_id,
             manifests=manifests,

@@ -41,17 +41,17 @@ def snapshot_after(
     latest: Snapshot | None,
     request: CommitRequest,
     *,
+    kind: CommitKind,
     commit_uuid: str,
     schema_id: int,
     manifests: WrittenManifests,
     state: CarriedProperties,
     now_millis: int,
 ) -> Snapshot:
-    """The snapshot after `latest` with the changes of `request`. `state` has the properties that go on in it.
+    """The snapshot after `latest` with the changes of `request`; `state` has the properties that go on in it.
 
     Raises ConflictError as `next_commit_millis`.
     """
-    kind = request.committed_kind
     added = request.added_rows
     delta_count = added - request.deleted_rows
     is_described = latest is not None and latest.schema_id == schema_id and request.restores is None

@@ -78,7 +78,7 @@ def _index_after(
         deleted=request.removed_files,
         deletions=request.deletions,
         hashes=request.hashes,
-        is_compaction=request.committed_kind is CommitKind.COMPACT,
+        is_compaction=request.kind is CommitKind.COMPACT,
         names=names,
         manifests=manifests,
     )
