@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -10,11 +11,13 @@ import pyarrow as pa
 import pytest
 from py4j.java_gateway import GatewayClient
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import lakelog.spark
 from lakelog.catalog import Catalog, Table
 from lakelog.filestore.table import FileStoreTable
+from lakelog.spark import attach
 from tests.support.tables.paimon_tables import unpack
 
 TYPES = {
@@ -222,3 +225,24 @@ def test_files_that_flink_wrote_are_read_alike_in_both_ways(spark: SparkSession,
     for snapshot_id in (1, 2, 3, 4):
         found = rows_in_order(lakelog.spark.read(spark, table.path, snapshot_id=snapshot_id))
         assert found == table.to_arrow(snapshot_id=snapshot_id).sort_by("id").to_pylist()
+
+
+@pytest.mark.parametrize("name", ["lake[1]", "lake{a,b}", "a\\b", "l*ke?"])
+def test_a_path_with_signs_of_a_pattern_is_that_path_alone(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    table = make(Catalog(tmp_path / name))
+    table.store.write(ROWS)
+    table.store.compact(full=True)
+    for neighbour in ("lake1", "lakea", "lakeb", "ab", "lake!"):  # what the signs would match
+        shutil.copytree(tmp_path / name, tmp_path / neighbour)
+    lake = f"lake_{name.encode().hex()}"
+    attach(spark, lake, tmp_path / name)
+
+    found, attached = lakelog.spark.read(spark, table), spark.table(f"{lake}.db.t")
+    assert rows_in_order(found) == rows_in_order(attached) == ROWS.to_pylist()
+    assert "MapInArrow" not in plan_of(found)
+
+    for file in Path(table.path).rglob("data-*.parquet"):
+        file.unlink()
+    for read in (lambda: lakelog.spark.read(spark, table), lambda: spark.table(f"{lake}.db.t")):
+        with pytest.raises((PySparkException, Py4JJavaError), match="PATH_NOT_FOUND|data-.* is missing"):
+            read().collect()

@@ -21,7 +21,7 @@ from lakelog.spark.catalog_plugin.java.local_rows import rows_in_java
 from lakelog.spark.catalog_plugin.java.planned_scans import parquet_scan, python_scan, python_source, python_table
 from lakelog.spark.catalog_plugin.java.proxy import Proxy
 from lakelog.spark.catalog_plugin.java.scan_proxy import ScanProxy
-from lakelog.spark.source.batch.file_scan import is_scanned_by_spark
+from lakelog.spark.source.batch.file_scan import is_scanned_by_spark, scanned_paths
 from lakelog.spark.types import spark_arrow_schema, to_spark_schema
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ class TableScan(ScanProxy):
         files, options = self._loaded.table.store, self._loaded.options
         is_plain = self._loaded.is_whole and not options.has_row_kind and not options.log.metadata
         if is_plain and self._splits and all(is_scanned_by_spark(files, split) for split in self._splits):
-            paths = [files.readable_path(split.bucket_id, file) for split in self._splits for file in split.files]
+            paths = scanned_paths(files, self._splits)
             schema = to_spark_schema(files.schema.fields)
             return parquet_scan(self.jvm, paths, schema, self.jvm.schema(self._schema), self._v1_filters())
         reader = self._reader()

@@ -6,6 +6,7 @@ whose rows are the table's rows, with the table's schema and with types that Spa
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -25,6 +26,7 @@ from lakelog.spark.source.reading.read_mark import state_read, tag_leaves
 from lakelog.spark.types import MICROS_PRECISION, spark_arrow_schema, to_spark_schema
 
 _EXTENSION = ".parquet"
+_PATTERN_SIGNS = re.compile(r"[{}\[\]*?\\]")  # of Hadoop's globs
 _READ_BY_SPARK = frozenset(
     {
         TypeRoot.BOOLEAN,
@@ -104,6 +106,15 @@ def is_scanned_by_spark(table: FileStoreTable, split: DataSplit) -> bool:
     )
 
 
+def scanned_paths(table: FileStoreTable, splits: Sequence[DataSplit]) -> list[str]:
+    """The files of splits for Spark's Parquet scan, which takes each path for a pattern.
+
+    Signs of patterns are escaped: with `__globPaths__` off, Spark would leave out such a file if it is missing.
+    """
+    paths = (table.readable_path(split.bucket_id, file) for split in splits for file in split.files)
+    return [_PATTERN_SIGNS.sub(r"\\\g<0>", path) for path in paths]
+
+
 def _is_read_by_spark(kind: DataType) -> bool:
     return kind.root in _READ_BY_SPARK and (
         kind.root not in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ) or (kind.precision or 0) <= MICROS_PRECISION
@@ -113,8 +124,8 @@ def _is_read_by_spark(kind: DataType) -> bool:
 def _by_spark(
     spark: SparkSession, table: FileStoreTable, splits: Sequence[DataSplit], selection: Selection
 ) -> DataFrame:
-    paths = [table.readable_path(split.bucket_id, file) for split in splits for file in split.files]
-    rows = spark.read.schema(to_spark_schema(table.schema.fields)).options(**PARQUET_SCAN_OPTIONS).parquet(*paths)
+    reading = spark.read.schema(to_spark_schema(table.schema.fields)).options(**PARQUET_SCAN_OPTIONS)
+    rows = reading.parquet(*scanned_paths(table, splits))
     if selection.where is not None:
         rows = rows.where(selection.where)
     return rows.select([quoted_name(field.name) for field in selection.fields])
