@@ -244,5 +244,5 @@ def test_a_path_with_signs_of_a_pattern_is_that_path_alone(spark: SparkSession, 
     for file in Path(table.path).rglob("data-*.parquet"):
         file.unlink()
     for read in (lambda: lakelog.spark.read(spark, table), lambda: spark.table(f"{lake}.db.t")):
-        with pytest.raises((PySparkException, Py4JJavaError), match="PATH_NOT_FOUND|data-.* is missing"):
+        with pytest.raises((PySparkException, Py4JJavaError), match=r"PATH_NOT_FOUND|data-.* is missing"):
             read().collect()
