@@ -377,6 +377,13 @@ class Tagger(Worker):
         self.model.tag_newest()
 
 
+class BranchTaker(Worker):
+    """Makes a branch without commits of its own the table's line: nothing changes."""
+
+    def step(self, table: FileStoreTable, process: Process) -> None:
+        self.model.take_branch(self.world.rng.choice(("fast_forward", "merge_branch", "replace_main")))
+
+
 class Restorer(Worker):
     """Brings the state of an older snapshot or of a tag back."""
 

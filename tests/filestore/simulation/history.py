@@ -12,6 +12,7 @@ from unittest.mock import patch
 from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.table import FileStoreTable
 from tests.filestore.simulation.actors import (
+    BranchTaker,
     Changer,
     Compactor,
     Expirer,
@@ -30,6 +31,7 @@ from tests.filestore.simulation.world import Actor, Fault, World
 CALM_EVERY = 7  # every seventh history is one without faults: races alone leave nothing behind
 FOREIGN_EVERY = 4  # every fourth history has another engine that compacts and expires
 RESTORES_EVERY = 5  # every fifth history has someone who restores older states
+BRANCHES_EVERY = 6  # every sixth history has someone who gives branches the table's place
 FAULT_RATE = 0.04
 TRACE_LINES_SHOWN = 60
 
@@ -89,6 +91,7 @@ def _workers(world: World, model: Model, inner: LocalFileIO, kind: TableKind, ch
     quota = chance.randint
     is_foreign = world.seed % FOREIGN_EVERY == FOREIGN_EVERY - 1
     restores = world.seed % RESTORES_EVERY == RESTORES_EVERY - 1 and not kind.shows_compacted
+    takes_branches = world.seed % BRANCHES_EVERY == BRANCHES_EVERY - 1
     return [
         Writer(world, model, inner, "writer-a", quota(4, 7)),
         Writer(world, model, inner, "writer-b", quota(4, 7)),
@@ -116,6 +119,7 @@ def _workers(world: World, model: Model, inner: LocalFileIO, kind: TableKind, ch
         Tagger(world, model, inner, "tagger", quota(0, 2), rest_turns=300),
         Reader(world, model, inner, "reader", quota(4, 8), rest_turns=120),
         *([Restorer(world, model, inner, "restorer", quota(1, 3), rest_turns=200)] if restores else []),
+        *([BranchTaker(world, model, inner, "taker", quota(2, 4), rest_turns=200)] if takes_branches else []),
     ]
 
 

@@ -77,6 +77,18 @@ class Model:
             self.tags[name] = self.newest
             self.world.tell(f"tag {name} keeps snapshot {self.newest}")
 
+    def take_branch(self, action: str) -> None:
+        """Make a branch of the newest snapshot, and give it the table's place."""
+        if self.newest:
+            with self.world.as_stranger():
+                table = FileStoreTable.open(self.table.path, self.table.file_io)
+                table.create_branch("taken")
+                getattr(table, action)("taken")
+                if action != "replace_main":
+                    table.delete_branch("taken")
+            self.world.events["branch taken over"] += 1
+            self.world.tell(f"{action} of a branch of snapshot {self.newest}")
+
     def times(self, newest: int | None = None) -> dict[int, int | None]:
         """By when each snapshot up to one was committed, as far as dates tell that can be right."""
         times: dict[int, int | None] = {}
@@ -299,6 +311,7 @@ class Model:
             if tag.startswith(RESTORE_TAG_PREFIX):
                 named |= {f"{TAG_PREFIX}{tag}", *self.snapshots[self.table.snapshots.tagged(tag).id].files}
         named |= {f"{CONSUMER_PREFIX}{STATE_CONSUMER}", "state"}
+        named |= {path.name for path in Path(self.table.path, "lakelog").glob("main-change-*")}  # kept for a day
         named |= {"EARLIEST", "LATEST", "schema-0", *(f"{SNAPSHOT_PREFIX}{number}" for number in self.living)}
         orphans = [path for path in Path(self.table.path).rglob("*") if path.is_file() and path.name not in named]
         self.world.events["orphans"] += len(orphans)

@@ -35,9 +35,10 @@ from lakelog.filestore.metadata.snapshots.snapshot import CommitKind, Snapshot
 from lakelog.filestore.metadata.snapshots.snapshot_manager import SnapshotManager
 from lakelog.filestore.metadata.tables.state_keeping import StateKeeper
 from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.refs.branches import line_plan
 from lakelog.filestore.refs.restore import restore
 from lakelog.filestore.write import deleting, table_write
-from tests.filestore.simulation.history import FOREIGN_EVERY, RESTORES_EVERY, simulate
+from tests.filestore.simulation.history import BRANCHES_EVERY, FOREIGN_EVERY, RESTORES_EVERY, simulate
 
 SEEDS_TO_SEE_A_BREAK = 400
 pytestmark = [pytest.mark.full, pytest.mark.timeout(1200)]
@@ -265,6 +266,11 @@ def test_a_restore_protects_its_files_by_a_tag(monkeypatch: pytest.MonkeyPatch) 
 def test_a_restore_keeps_the_batches_of_writers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(restore, "parse_users", lambda _: {})
     check_breaks("and again in", every=RESTORES_EVERY)
+
+
+def test_a_branch_takes_no_changelog_of_its_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(line_plan, "rewritten", lambda present, snapshot, *, path: snapshot.to_json())
+    check_breaks("are not those that were committed", every=BRANCHES_EVERY)
 
 
 def test_a_statement_is_planned_again_behind_another_commit(monkeypatch: pytest.MonkeyPatch) -> None:

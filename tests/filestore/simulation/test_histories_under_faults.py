@@ -56,7 +56,7 @@ def test_every_history_keeps_the_promises() -> None:
     assert crash_points >= 150
     check_seen(events, *Fault, "acknowledged", "compacted", "expired", "read", "unknown, not committed")
     check_seen(events, "batch tried again", "orphans", "clock a year ahead", "clock never set", "expired by age")
-    check_seen(events, "expired by another engine")
+    check_seen(events, "expired by another engine", "branch taken over")
 
 
 @pytest.mark.full

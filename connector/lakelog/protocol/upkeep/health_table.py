@@ -9,6 +9,7 @@ from lakelog.common.clock import system_millis
 from lakelog.common.timestamps import shown_millis
 from lakelog.filestore import FileStoreTable
 from lakelog.filestore.metadata.tables import latest_of
+from lakelog.filestore.refs import lost_changelogs
 from lakelog.logstore.kafka.clients.cluster import describe_cluster, replicas_of
 from lakelog.logstore.kafka.clients.rights import Role
 from lakelog.logstore.kafka.clients.topic import describe_topic
@@ -179,6 +180,19 @@ def table_results(table: FileStoreTable, topic_id: str | None, clock: Callable[[
         yield warning(
             f"the newest snapshot holds a part of an unfinished batch of {', '.join(users)}",
             "start that query again: it completes the batch",
+        )
+    yield from _lost_changelogs(table)
+
+
+def _lost_changelogs(table: FileStoreTable) -> Iterator[Result]:
+    for lost in lost_changelogs(table):
+        way = "no older snapshot is left that shows what it changed"
+        if lost.after is not None:
+            since = f"after={lost.after}, " if lost.after else ""
+            way = f'changes({since}up_to={lost.snapshot_id}, compare="states") still finds what changed'
+        yield problem(
+            f"snapshot {lost.snapshot_id} has lost its changelog ({lost.why}): changes() and streams lack its changes",
+            f"the rows are right, and {way}; start readers that need every change anew",
         )
 
 

@@ -9,12 +9,13 @@ number, not the branch: the next change gives the branch's number back to the he
 
 from __future__ import annotations
 
+import contextlib
 import json
 import uuid
 from collections.abc import Mapping
 from dataclasses import replace
 
-from lakelog.common.errors import ConflictError
+from lakelog.common.errors import ConflictError, CorruptDataError, NotFoundError
 from lakelog.common.quoting import shown
 from lakelog.filestore.expire.references import history_of
 from lakelog.filestore.io.integrity import text_of
@@ -22,6 +23,7 @@ from lakelog.filestore.metadata.origins.older_sources import kept_sources
 from lakelog.filestore.metadata.origins.restored import parse_restored
 from lakelog.filestore.metadata.snapshots.line_change import DELETE, DELETE_TREE, WRITE, Act, LineChange, new_change
 from lakelog.filestore.metadata.snapshots.snapshot import SCHEMA_DIGEST_KEY, Snapshot, is_same_commit
+from lakelog.filestore.metadata.snapshots.snapshot_rewrites import rewritten
 from lakelog.filestore.metadata.snapshots.tag_file import Tag
 from lakelog.filestore.metadata.snapshots.users import (
     LOG_STATE_KEY,
@@ -144,6 +146,7 @@ def _snapshot_acts(lines: Lines, head: Snapshot) -> list[Act]:
     if base is not None and (renamed := _with_schema_of_branch(lines, base)) is not None:
         texts[base.id] = renamed.to_json()
     texts[head.id] = head.to_json()
+    texts = {number: _over_present(main, number, text) for number, text in texts.items()}
     dropped = [number for number in lines.main_ids if number not in texts and number not in lines.kept]
     acts: list[Act] = []
     for number in sorted((one for one in texts if one > newest), reverse=True):
@@ -157,6 +160,17 @@ def _snapshot_acts(lines: Lines, head: Snapshot) -> list[Act]:
     first = min((*lines.kept, *texts))
     acts.append((WRITE, _below(main, main.paths.earliest_hint), str(first)))
     return acts
+
+
+def _over_present(main: TableStore, number: int, text: str) -> str:
+    """A snapshot's text as the table gets it: a branch lacks the changelog of the snapshot at which it began."""
+    snapshot = Snapshot.from_json(text, path=main.paths.snapshot(number))
+    for path in (main.paths.snapshot(number), main.paths.changelog(number)):
+        with contextlib.suppress(NotFoundError, CorruptDataError):  # a damaged file is replaced
+            present = main.file_io.read_bytes(path)
+            if is_same_commit(Snapshot.from_json(present, path=path), snapshot):
+                return rewritten(present, snapshot, path=path)
+    return text
 
 
 def _with_schema_of_branch(lines: Lines, snapshot: Snapshot) -> Snapshot | None:
@@ -185,7 +199,7 @@ def _changelog_acts(lines: Lines) -> list[Act]:
     left = [number for number in ours.ids() if number <= lines.base_id and is_kept]
     acts: list[Act] = []
     for number in taken:
-        text = _snapshot_text(branch, branch.paths.changelog(number))
+        text = _over_present(main, number, _snapshot_text(branch, branch.paths.changelog(number)))
         acts.append((WRITE, _below(main, main.paths.changelog(number)), text))
     for number in set(ours.ids()) - {*left, *taken}:
         acts.append((DELETE, _below(main, main.paths.changelog(number)), None))

@@ -18,15 +18,14 @@ id. Source: Paimon, `RollbackHelper`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError
-from lakelog.common.json_fields import parse_object
 from lakelog.filestore.metadata.origins.state_before import has_merged, properties_after_rollback
 from lakelog.filestore.metadata.snapshots.changelogs import ChangelogManager
-from lakelog.filestore.metadata.snapshots.snapshot import DIGEST_KEY, Snapshot, is_same_commit
+from lakelog.filestore.metadata.snapshots.snapshot import Snapshot, is_same_commit
+from lakelog.filestore.metadata.snapshots.snapshot_rewrites import rewritten
 from lakelog.filestore.metadata.snapshots.users import (
     LOG_STATE_KEY,
     carried_properties,
@@ -219,12 +218,10 @@ class _Rollback:
         return properties_after_rollback(snapshot, older, newer)
 
     def _put_properties(self, snapshot: Snapshot, properties: Mapping[str, str]) -> None:
-        """Replace the properties in a snapshot's file; keys that lakelog does not know stay."""
+        """Replace the properties in a snapshot's file."""
         if properties == snapshot.properties:
             return
         table = self._table
         path = table.paths.snapshot(snapshot.id)
-        given = parse_object(table.file_io.read_bytes(path))
-        digest = replace(snapshot, properties=properties).digest
-        text = json.dumps({**given, "properties": {**properties, DIGEST_KEY: digest}}, indent=2)
+        text = rewritten(table.file_io.read_bytes(path), replace(snapshot, properties=properties), path=path)
         table.file_io.write_bytes(path, text.encode())
