@@ -28,7 +28,7 @@ from lakelog.spark.ingesting.dead_letters import LetterBox, letter_box
 from lakelog.spark.ingesting.decoding import Decoder
 from lakelog.spark.ingesting.growing import check_grown, grown
 from lakelog.spark.ingesting.old_values import with_old_values
-from lakelog.spark.ingesting.rules import RulesOf, parse_binary_form, parse_size
+from lakelog.spark.ingesting.rules import RulesOf, parse_binary_form, parse_partition_changes, parse_size
 from lakelog.spark.session import FORMAT
 from lakelog.spark.sink.sink import LakelogSink, start_stream
 from lakelog.spark.tables import TableName, resolve_table
@@ -62,6 +62,7 @@ def replay_dead_letters(
     max_record_bytes: int | str = RECORD_BYTES_MAX,
     unavailable_value: str = UNAVAILABLE,
     binary_handling_mode: str = "bytes",
+    partition_changes: str = "before",
 ) -> ReplayedLetters:
     """Take the dead letters of a table in again, in the order of their offsets, and wait for the end.
 
@@ -84,6 +85,7 @@ def replay_dead_letters(
         bytes_max=parse_size(max_record_bytes, what="max_record_bytes"),
         unavailable=unavailable_value,
         binaries=parse_binary_form(binary_handling_mode),
+        keys_stay=parse_partition_changes(partition_changes),
     )
     sink = ReplaySink(sink=LakelogSink(opened, writer_name="replay"), rules=rules, letters=letters, where=where)
     stream = spark.readStream.format(FORMAT).option("path", letters.table.path).load()

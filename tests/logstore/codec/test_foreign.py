@@ -180,7 +180,7 @@ def test_ignored_columns_are_left_out() -> None:
 
 
 def test_a_table_that_only_takes_inserts_refuses_the_rest() -> None:
-    rules = rules_of(FIXTURES["orders"], key_fields=(), takes_removals=False)
+    rules = rules_of(FIXTURES["orders"], key_fields=(), no_removals="it takes inserts only")
     values = [envelope("c", ORDER), envelope("u", ORDER, ORDER), envelope("d", None, ORDER), envelope("t")]
 
     decoded = decode_foreign(values, [None] * 4, rules)

@@ -30,7 +30,7 @@ def decoded_of(values: list[bytes], rules: ForeignRules) -> ForeignRows:
 @COUNT
 @TABLES
 @pytest.mark.parametrize(
-    "options", [{}, {"takes_new_columns": True}, {"drops_members": True}, {"key_fields": ()}, {"takes_removals": False}]
+    "options", [{}, {"takes_new_columns": True}, {"drops_members": True}, {"key_fields": ()}, {"no_removals": "no"}]
 )
 def test_a_mutated_foreign_record_is_rows_or_bad(options: dict[str, Any], ddl: str, row: Any, count: int) -> None:
     rules = ForeignRules(fields=parse_ddl(ddl), **{"key_fields": ("id",), **options})

@@ -35,6 +35,10 @@ MaxRecordBytes = Annotated[str, typer.Option("--max-record-bytes", help="Larger 
 BinaryMode = Annotated[
     str, typer.Option("--binary-handling-mode", help="How the connector writes binaries: bytes, base64 or hex.")
 ]
+PartitionChanges = Annotated[
+    str,
+    typer.Option("--partition-changes", help="Key columns that record keys lack: change as before says, or never."),
+]
 Master = Annotated[str, typer.Option("--master", help="Master URL of Spark.")]
 LOCAL = "local[*]"
 RECORD_SIZE = "16 mb"
@@ -61,6 +65,7 @@ def ingest(  # noqa: PLR0917  # typer's arguments are the command line's
     ] = 500_000,
     max_record_bytes: MaxRecordBytes = RECORD_SIZE,
     binary_handling_mode: BinaryMode = "bytes",
+    partition_changes: PartitionChanges = "before",
     continue_on_data_loss: Annotated[
         bool, typer.Option("--continue-on-data-loss", help="Go on where Kafka has deleted records that were not read.")
     ] = False,
@@ -93,6 +98,7 @@ def ingest(  # noqa: PLR0917  # typer's arguments are the command line's
         max_offsets_per_trigger=max_offsets_per_trigger,
         max_record_bytes=max_record_bytes,
         binary_handling_mode=binary_handling_mode,
+        partition_changes=partition_changes,
         fail_on_data_loss=not continue_on_data_loss,
         available_now=not follow,
     )
@@ -127,6 +133,7 @@ def replay(  # noqa: PLR0917  # typer's arguments are the command line's
     ignore_column: IgnoreColumn = None,
     max_record_bytes: MaxRecordBytes = RECORD_SIZE,
     binary_handling_mode: BinaryMode = "bytes",
+    partition_changes: PartitionChanges = "before",
     master: Master = LOCAL,
     as_json: AsJson = False,
     warehouse: Warehouse = HERE,
@@ -151,6 +158,7 @@ def replay(  # noqa: PLR0917  # typer's arguments are the command line's
             ignore_columns=ignore_column or (),
             max_record_bytes=max_record_bytes,
             binary_handling_mode=binary_handling_mode,
+            partition_changes=partition_changes,
         )
     except LakelogError:
         raise

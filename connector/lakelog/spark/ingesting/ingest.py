@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,21 +13,24 @@ from pyspark.sql.streaming.query import StreamingQuery
 from lakelog.catalog import Catalog, Table
 from lakelog.common.column_names import given_names
 from lakelog.common.errors import InvalidRequestError
+from lakelog.common.quoting import listed
 from lakelog.filestore.options import ROWKIND_FIELD
 from lakelog.lineage.columns.dataset_names import dataset_of_topic
 from lakelog.lineage.columns.declared_fields import fields_of_topic
 from lakelog.logstore.client_settings import SERVERS, check_servers
-from lakelog.logstore.codec.foreign_records import RECORD_BYTES_MAX, UNAVAILABLE
+from lakelog.logstore.codec.foreign_records import RECORD_BYTES_MAX, UNAVAILABLE, beside_key
 from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
-from lakelog.logstore.kafka.records.foreign_topic import describe_foreign
+from lakelog.logstore.kafka.records.foreign_topic import describe_foreign, sample_key
 from lakelog.protocol.access import BOOTSTRAP_KEY, CALL_PREFIX, call_settings, require_kafka_client, user_settings
 from lakelog.spark.ingesting.dead_letters import letter_box
 from lakelog.spark.ingesting.ingest_sink import IngestSink, MakeRules, OnError
-from lakelog.spark.ingesting.rules import RulesOf, parse_binary_form, parse_size
+from lakelog.spark.ingesting.rules import RulesOf, parse_binary_form, parse_partition_changes, parse_size
 from lakelog.spark.session import prepare_session, session_kafka_settings
 from lakelog.spark.sink.sink import LakelogSink, knowing_fields, start_stream
 from lakelog.spark.source.streams.kafka_records import STARTS, KafkaRecords
 from lakelog.spark.tables import TableName, resolve_table
+
+logger = logging.getLogger("lakelog.spark")
 
 BATCH_RECORDS_MAX = 500_000
 FORMATS = ("debezium-json",)
@@ -54,6 +58,7 @@ def ingest(
     max_record_bytes: int | str = RECORD_BYTES_MAX,
     unavailable_value: str = UNAVAILABLE,
     binary_handling_mode: str = "bytes",
+    partition_changes: str = "before",
     available_now: bool = False,
     processing_time: str | None = None,
     query_name: str | None = None,
@@ -74,7 +79,9 @@ def ingest(
     any other unknown column makes a record bad. The same holds for members of nested columns, which `ignore_columns`
     names by their path (`s.new`, `items.element.new`); `drop_unknown_members` leaves all of them out, and the log
     counts them. Values that an update leaves out as unchanged, `unavailable_value`, are taken from the previous row.
-    `binary_handling_mode` is the option of that name of the connector.
+    `binary_handling_mode` is the option of that name of the connector. Where the table's primary key has more columns
+    than the record keys, an update needs its old row (`partition_changes="before"`), or these columns never change
+    (`"never"`).
     `available_now`, `processing_time`, `query_name`, `commit_user` and `task_count` are those of `write_stream`.
 
     Before anything starts, it raises NotFoundError for table or topic, InvalidRequestError for what does not fit.
@@ -84,7 +91,11 @@ def ingest(
     _check_reading(value_format, starting_offsets, max_offsets_per_trigger)
     config = client_config(bootstrap_servers, kafka)
     prepare_session(spark)
-    found = describe_foreign(KafkaTopic(client_config=config, name=topic))
+    source = KafkaTopic(client_config=config, name=topic)
+    found = describe_foreign(source)
+    keys_stay = parse_partition_changes(partition_changes)
+    if opened.schema.primary_keys and not keys_stay:
+        _say_narrow_keys(opened, topic, sample_key(source, found.partition_count))
     sink = ingest_sink(
         opened,
         RulesOf(
@@ -94,6 +105,7 @@ def ingest(
             bytes_max=parse_size(max_record_bytes, what="max_record_bytes"),
             unavailable=unavailable_value,
             binaries=parse_binary_form(binary_handling_mode),
+            keys_stay=keys_stay,
         ),
         on_error=parse_on_error(on_error),
         dead_letter_table=dead_letter_table,
@@ -120,6 +132,20 @@ def ingest(
         processing_time=processing_time,
         query_name=query_name,
     )
+
+
+def _say_narrow_keys(table: Table, topic: str, key: bytes | None) -> None:
+    """Log a warning if a record key of the topic lacks columns of the table's primary key."""
+    lacking = [] if key is None else beside_key(key, table.schema.primary_keys)
+    if lacking:
+        logger.warning(
+            "the records of topic %s have keys without %s, which the primary key of table %s has: an update or delete"
+            " is taken in only with its old row, so set REPLICA IDENTITY FULL in the database; or say"
+            " partition_changes='never' if an update never changes these columns",
+            topic,
+            listed(lacking),
+            table.name,
+        )
 
 
 def _check_reading(value_format: str, starting_offsets: str, max_offsets_per_trigger: int | None) -> None:

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from lakelog.catalog import Table
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.options import parse_size_bytes
+from lakelog.common.types import RowKind
+from lakelog.filestore import FileStoreTable
+from lakelog.filestore.merge import row_merge
+from lakelog.filestore.write import check_kinds_taken
 from lakelog.logstore.codec.foreign_columns import BinaryForm
 from lakelog.logstore.codec.foreign_records import RECORD_BYTES_MAX, UNAVAILABLE
 from lakelog.logstore.codec.foreign_rules import ForeignRules
+
+PARTITION_CHANGES = ("before", "never")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +30,7 @@ class RulesOf:
     bytes_max: int = RECORD_BYTES_MAX
     unavailable: str = UNAVAILABLE
     binaries: BinaryForm = BinaryForm.BYTES
+    keys_stay: bool = False
 
     def __post_init__(self) -> None:
         if self.takes_new_columns and self.drops_members:
@@ -31,18 +40,31 @@ class RulesOf:
 
     def __call__(self, table: Table) -> ForeignRules:
         schema = table.schema
-        takes_removals = bool(schema.primary_keys) or schema.is_counted
         return ForeignRules(
             fields=schema.fields,
-            key_fields=() if schema.is_counted else tuple(schema.primary_keys),
-            takes_removals=takes_removals,
+            key_fields=tuple(schema.primary_keys),
+            no_removals=_why_no_removals(table.store),
             takes_new_columns=self.takes_new_columns,
             drops_members=self.drops_members,
             ignored=frozenset(self.ignored),
             bytes_max=self.bytes_max,
             unavailable=self.unavailable,
             binaries=self.binaries,
+            keys_stay=self.keys_stay,
         )
+
+
+def _why_no_removals(table: FileStoreTable) -> str | None:
+    """Why a delete cannot be written, or would make the rows that it meets unreadable; None if the table takes it."""
+    deletes = pa.array([RowKind.DELETE], pa.int8())
+    merge = row_merge(table.schema) if table.schema.primary_keys else None
+    try:
+        check_kinds_taken(table, deletes)
+        if merge is not None:
+            merge.check_kinds(deletes)
+    except InvalidRequestError as error:
+        return str(error)
+    return None
 
 
 def parse_binary_form(given: str) -> BinaryForm:
@@ -52,6 +74,14 @@ def parse_binary_form(given: str) -> BinaryForm:
     except ValueError:
         known = ", ".join(form.value for form in BinaryForm)
         raise InvalidRequestError(f"binary_handling_mode is {given!r}; expected one of {known}") from None
+
+
+def parse_partition_changes(given: str) -> bool:
+    """Whether the columns of the primary key that record keys lack never change. Raises InvalidRequestError."""
+    if given not in PARTITION_CHANGES:
+        known = ", ".join(PARTITION_CHANGES)
+        raise InvalidRequestError(f"partition_changes is {given!r}; expected one of {known}")
+    return given == "never"
 
 
 def parse_size(given: int | str, *, what: str) -> int:

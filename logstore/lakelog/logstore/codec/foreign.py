@@ -113,7 +113,7 @@ class _Batch:
         while left:
             numbers, payloads = left.pop()
             try:
-                self._keep(read_columns(numbers, payloads, part.columns, self.rules, self.new_columns))
+                self._keep(read_columns(numbers, payloads, part.columns, self.rules, self.new_columns, keys=self.keys))
             except MemoryError:
                 raise
             except (NotColumnarError, *FOREIGN_ERRORS):  # reading one by one finds the reason

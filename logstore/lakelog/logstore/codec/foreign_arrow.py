@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any  # Any: numpy arrays of any element type
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -22,7 +23,7 @@ from lakelog.logstore.codec.foreign_members import (
     known_in_columns,
     shown_path,
 )
-from lakelog.logstore.codec.foreign_records import BadRecordError
+from lakelog.logstore.codec.foreign_records import STAND_INS, BadRecordError
 from lakelog.logstore.codec.foreign_rules import (
     Columns,
     ForeignRules,
@@ -34,6 +35,7 @@ from lakelog.logstore.codec.foreign_rules import (
     type_of_value,
 )
 from lakelog.logstore.codec.json_columns import NotColumnarError, convert_columns, parse_lines
+from lakelog.logstore.codec.json_text import escape
 from lakelog.logstore.codec.json_value import Json, JsonValueError, parse_json
 
 _SAMPLES_MAX = 256
@@ -47,8 +49,10 @@ def read_columns(
     connect: Columns,
     rules: ForeignRules,
     new_columns: NewColumns,
+    *,
+    keys: Sequence[bytes | None],
 ) -> Piece:
-    """Raises NotColumnarError."""
+    """The rows of a part; `keys` are the record keys of the whole batch. Raises NotColumnarError."""
     samples = {} if connect is not None else _samples(payloads)
     names = samples if connect is None else [column.name for column in connect]
     try:
@@ -74,7 +78,7 @@ def read_columns(
         table = parse_lines(pa.py_buffer(text), len(payloads), _envelope_of(table.schema), unknown="error")
     before, after, op = (table[name].combine_chunks() for name in ("before", "after", "op"))
     members = _UnknownMembers(connect=connect, rules=rules)
-    piece = _rows_of_images(np.array(numbers, np.int64), before, after, op, bound, members)
+    piece = _rows_of_images(np.array(numbers, np.int64), before, after, op, bound, members, keys=keys)
     for path, kind in members.found.items():
         new_columns.members[path] = joined_type(new_columns.members.get(path), kind)
     return piece
@@ -151,6 +155,8 @@ def _rows_of_images(  # noqa: PLR0917  # the parts of the envelope
     op: pa.Array,
     bound: Sequence[BoundColumn],
     members: _UnknownMembers,
+    *,
+    keys: Sequence[bytes | None],
 ) -> Piece:
     """Raises NotColumnarError for an odd op or a missing image, which only reading one by one can explain."""
     rules = members.rules
@@ -159,6 +165,9 @@ def _rows_of_images(  # noqa: PLR0917  # the parts of the envelope
     adds, updates, deletes = np.isin(letters, ("c", "r")), letters == "u", letters == "d"
     takes_after, takes_before = adds | updates, deletes.copy()
     (olds, left_out_of_olds), (news, left_out_of_news) = (_columns_of(one, bound, members) for one in (before, after))
+    of_old_rows = deletes | (updates & has_before if rules.keys_stay else updates)
+    if rules.key_fields and of_old_rows.any():
+        _check_old_keys(numbers, of_old_rows, olds, bound, rules, keys=keys)
     moved = np.zeros(len(letters), np.bool_)
     if not rules.key_fields:
         takes_before |= updates
@@ -167,7 +176,7 @@ def _rows_of_images(  # noqa: PLR0917  # the parts of the envelope
         takes_before |= moved
     if not (takes_after | takes_before).all() or (takes_after & ~has_after).any() or (takes_before & ~has_before).any():
         raise NotColumnarError
-    if not rules.takes_removals and takes_before.any():
+    if rules.no_removals is not None and takes_before.any():
         raise NotColumnarError
     count = len(letters)
     kinds = np.empty(2 * count, np.int8)
@@ -188,6 +197,43 @@ def _rows_of_images(  # noqa: PLR0917  # the parts of the envelope
         arrays=all_columns(arrays, len(chosen), rules),
         left_out=np.concatenate([left_out_of_olds, left_out_of_news])[places + is_after * count],
     )
+
+
+def _check_old_keys(
+    numbers: np.ndarray[Any, np.dtype[np.int64]],
+    of_old_rows: np.ndarray[Any, np.dtype[np.bool_]],
+    olds: Sequence[pa.Array],
+    bound: Sequence[BoundColumn],
+    rules: ForeignRules,
+    *,
+    keys: Sequence[bytes | None],
+) -> None:
+    """Raise NotColumnarError if the key of an old row may be unknown: the record's key seems to lack columns of the
+    primary key, and the image before the change does not have them all, or has stand-ins for them.
+    """
+    text = pl.Series([keys[number] for number in numbers], dtype=pl.Binary)
+    lacks = np.zeros(len(numbers), np.bool_)
+    for name in rules.key_fields:
+        lacks |= ~text.bin.contains(f'"{escape(name)}":'.encode()).fill_null(True).to_numpy()
+    lacks &= of_old_rows
+    if not lacks.any():
+        return
+    known = np.ones(len(numbers), np.bool_)
+    for column, old in zip(bound, olds, strict=True):
+        if column.target.name in rules.key_fields:
+            known &= np.asarray(old.is_valid()) & ~_are_stand_ins(old)
+    if (lacks & ~known).any():
+        raise NotColumnarError
+
+
+def _are_stand_ins(values: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    if pa.types.is_string(values.type):
+        found = pc.is_in(values, pa.array(["", *STAND_INS]))
+    elif pa.types.is_integer(values.type):
+        found = pc.equal(values, 0)
+    else:
+        raise NotColumnarError
+    return np.asarray(found.fill_null(False))
 
 
 def _columns_of(

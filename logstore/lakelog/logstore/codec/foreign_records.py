@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
 
+from lakelog.common.column_names import matching
 from lakelog.common.errors import CorruptDataError
 from lakelog.common.quoting import shown
 from lakelog.common.timestamps import utc_of
@@ -37,6 +38,7 @@ _STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)  # an open on
 _BRACKETS = re.compile(rb"[\[{\]}]")
 _OPS = ("c", "r", "u", "d", "t", "m")
 _ID = "_id"
+STAND_INS = ("AA==", "1970-01-01T00:00:00Z")  # for a Decimal and a ZonedTimestamp that are NOT NULL
 
 
 class BadRecordError(CorruptDataError):
@@ -73,11 +75,13 @@ def read_envelope(
     key_of: KeyOf | None,
     columns: tuple[ConnectColumn, ...] | None,
     bytes_max: int = RECORD_BYTES_MAX,
+    keys_stay: bool = False,
 ) -> Envelope:
     """The changes of a record. Raises BadRecordError.
 
     `key_of` gives the values of the primary key in an image, None if one is missing; `key_of` itself is None for a
-    table without key. `columns` are those of the schema that was already cut off.
+    table without key. `columns` are those of the schema that was already cut off. `keys_stay` says that no update
+    changes a column of the primary key that the record's key lacks.
     """
     check_size(value, bytes_max)
     check_depth(value)
@@ -99,8 +103,44 @@ def read_envelope(
     if op in ("t", "m"):
         marker = Marker.TRUNCATION if op == "t" else Marker.NOTHING
         return Envelope(columns=columns, images=(), marker=marker)
-    images = _images(op, _image(before, "before"), _image(after, "after"), key, key_of)
-    return Envelope(columns=columns, images=tuple(images), is_key=op == "d" and before is None)
+    old, new = _image(before, "before"), _image(after, "after")
+    if key_of is not None and op in ("u", "d") and _is_narrow(key, key_of):
+        if old is not None and _has_only(old, image_of_key(key)):
+            old = None
+        _check_old_key(op, old, key_of, keys_stay=keys_stay)
+    images = _images(op, old, new, key, key_of)
+    return Envelope(columns=columns, images=tuple(images), is_key=op == "d" and old is None)
+
+
+def _is_narrow(key: bytes | None, key_of: KeyOf) -> bool:
+    """Whether the record's key shows that it lacks columns of the table's primary key."""
+    try:
+        return key is not None and key_of(image_of_key(key)) is None
+    except (BadRecordError, JsonValueError):
+        return False
+
+
+def _has_only(before: Mapping[str, Json], key: Mapping[str, Json]) -> bool:
+    """Whether an image says no more than the record's key: PostgreSQL logs only the key of the old row by default, and
+    Debezium writes stand-ins for the other columns.
+    """
+    return all(not value or value in STAND_INS for name, value in before.items() if name not in key)
+
+
+def _check_old_key(op: str, before: Mapping[str, Json] | None, key_of: KeyOf, *, keys_stay: bool) -> None:
+    """Raise BadRecordError for a change whose old row has an unknown key, given a record key that lacks columns of the
+    primary key.
+    """
+    if before is not None and key_of(before) is not None:
+        return
+    if op == "u" and keys_stay:
+        return
+    way_out = ", or say partition_changes='never' if they never change" if op == "u" else ""
+    raise BadRecordError(
+        f"op {op!r} has no image 'before' with the primary key of the table, and the record's key lacks columns of it:"
+        " the old row is unknown. Set REPLICA IDENTITY FULL in the database, so that the connector writes old rows"
+        f"{way_out}"
+    )
 
 
 def check_size(value: bytes, bytes_max: int) -> None:
@@ -170,6 +210,15 @@ def _images(
         if old is not None and new is not None and old != new:
             return [(RowKind.DELETE, before), (RowKind.INSERT, after)]
     return [(RowKind.UPDATE_AFTER, after)]
+
+
+def beside_key(key: bytes, key_fields: Sequence[str]) -> list[str]:
+    """The columns of a table's primary key that a record key lacks; none for a key that names no columns."""
+    try:
+        found = {column for name in image_of_key(key) for column in matching(name, key_fields)}
+    except BadRecordError:
+        return []
+    return [name for name in key_fields if name not in found]
 
 
 def image_of_key(key: bytes | None) -> Mapping[str, Json]:

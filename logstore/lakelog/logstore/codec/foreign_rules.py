@@ -29,7 +29,8 @@ Columns = tuple[ConnectColumn, ...] | None
 class ForeignRules:
     """How foreign records become rows. `fields` are the table's columns, `key_fields` its primary key.
 
-    `takes_removals` is False for a table that only takes inserts. Columns that the table lacks are left out if
+    `no_removals` says why the table takes inserts only; None if it takes all changes. `keys_stay` says that updates
+    change no column of the primary key that the record's key lacks. Columns that the table lacks are left out if
     `ignored` names them, and make a record bad otherwise; with `takes_new_columns` they are reported instead, except
     those that the table has `refused`, with the reason. The same holds for members of nested values, which `ignored`
     names by their path; `drops_members` leaves all of them out, and counts them.
@@ -37,7 +38,8 @@ class ForeignRules:
 
     fields: tuple[DataField, ...]
     key_fields: tuple[str, ...]
-    takes_removals: bool = True
+    no_removals: str | None = None
+    keys_stay: bool = False
     takes_new_columns: bool = False
     drops_members: bool = False
     ignored: frozenset[str] = frozenset()

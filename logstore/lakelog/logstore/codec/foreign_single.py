@@ -52,9 +52,11 @@ class SingleRecords:
         """Add the rows of a record. If it raises BadRecordError, nothing of the record is added."""
         rules = self._rules
         key_of = self._key_of if rules.key_fields else None
-        envelope = read_envelope(value, key, key_of=key_of, columns=connect, bytes_max=rules.bytes_max)
-        if envelope.marker is Marker.TRUNCATION and not rules.takes_removals:
-            raise BadRecordError("op 't' truncates, and the table takes no removals")
+        envelope = read_envelope(
+            value, key, key_of=key_of, columns=connect, bytes_max=rules.bytes_max, keys_stay=rules.keys_stay
+        )
+        if envelope.marker is Marker.TRUNCATION and rules.no_removals is not None:
+            raise BadRecordError(f"op 't' truncates: {rules.no_removals}")
         made = [self._row(kind, image, envelope) for kind, image in envelope.images]
         for kind, (arrays, names, left_out) in zip((kind for kind, _ in envelope.images), made, strict=True):
             if names:
@@ -76,8 +78,8 @@ class SingleRecords:
         self, kind: RowKind, image: Mapping[str, Json], envelope: Envelope
     ) -> tuple[dict[str, pa.Array], tuple[str, ...], int]:
         """The columns of an image, those whose old value stays, and how many members were left out."""
-        if not kind.is_add and not self._rules.takes_removals:
-            raise BadRecordError("an update or a delete, and the table takes inserts only")
+        if not kind.is_add and self._rules.no_removals is not None:
+            raise BadRecordError(f"an update or a delete: {self._rules.no_removals}")
         bound, unknown = bound_columns(image, envelope.columns, image, self._rules)
         if not envelope.is_key:
             types = {name: self._new_type(name, image, envelope.columns) for name in unknown}
@@ -118,7 +120,7 @@ class SingleRecords:
         try:
             value = value_of(image, column.name)
             if is_unavailable(value, self._marks):
-                if not self._rules.key_fields and kind.is_add:
+                if not self._rules.key_fields:
                     raise BadRecordError(
                         f"column {column.name!r} is unchanged and its value not in the record; a table without primary"
                         " key has no old value to take. Set REPLICA IDENTITY FULL in the database"

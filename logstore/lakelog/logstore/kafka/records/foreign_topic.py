@@ -174,6 +174,22 @@ def read_foreign(
         yield _raw(gathered)
 
 
+def sample_key(topic: KafkaTopic, partition_count: int) -> bytes | None:
+    """The key of a record that the topic has now; None if it has none. Raises NotFoundError, UnavailableError."""
+    with _not_of_a_table(topic):
+        starts, ends = log_start_offsets(topic, partition_count), last_stable_offsets(topic, partition_count)
+    for number in range(partition_count):
+        start, end = starts[number].offset, ends[number].offset
+        if start < end:
+            try:
+                for records in read_foreign(topic.partition(number), start=start, end=start + 1, patience=Patience(0)):
+                    if records.keys[0] is not None:
+                        return records.keys[0]
+            except LogTruncatedError:  # deleted meanwhile
+                continue
+    return None
+
+
 def deleted_records(topic: KafkaTopic, number: int, wanted: int, start: int) -> LogTruncatedError:
     """The error for records that Kafka deleted before they were read."""
     return LogTruncatedError(
