@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,16 @@ OPTIONS = Retention(count_min=10, count_max=20, age_millis=3_600_000, limit=50)
 )
 def test_an_age_is_a_timedelta_a_duration_or_a_datetime(older_than: Age) -> None:
     assert age_millis(older_than, now_millis=1_700_000_000_000) == 7_200_000
+
+
+def test_an_age_that_is_a_datetime_without_a_zone_is_in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    try:
+        assert age_millis(datetime(1970, 1, 1), now_millis=5) == 5
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 @pytest.mark.parametrize(

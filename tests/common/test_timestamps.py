@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakelog.common.errors import InvalidRequestError
-from lakelog.common.timestamps import Timestamp, millis_of, parse_timestamp, shown_millis, to_millis, utc_of
+from lakelog.common.timestamps import Timestamp, millis_of, parse_timestamp, shown_millis, to_millis, utc_of, zone_of
 
 
 def test_a_string_with_a_zone_is_that_time() -> None:
@@ -56,6 +56,17 @@ def test_a_timestamp_is_a_datetime_a_string_or_milliseconds(timestamp: Timestamp
 def test_a_datetime_without_a_zone_is_in_the_zone_that_is_given() -> None:
     berlin = ZoneInfo("Europe/Berlin")
     assert millis_of(NOON, berlin) == millis_of("2026-01-31 12:00:00", berlin) == NOON_MILLIS - 3_600_000
+
+
+@pytest.mark.parametrize("name", ["+01:00", "+1", "+0100", "UTC+1", "GMT+01:00", "Etc/GMT-1", "Africa/Lagos"])
+def test_a_zone_has_the_names_that_spark_takes(name: str) -> None:
+    assert millis_of(NOON, zone_of(name)) == millis_of(NOON, zone_of(str(zone_of(name)))) == NOON_MILLIS - 3_600_000
+
+
+@pytest.mark.parametrize("name", ["", "Europe", "Europe/Nowhere", "../etc/passwd", "+25:00", "\0"])
+def test_what_is_no_zone_is_refused(name: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011  # an option names itself
+        zone_of(name)
 
 
 @pytest.mark.parametrize("timestamp", [1.5, True, NOON.date()])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta, tzinfo
+import re
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import typed
@@ -11,6 +13,7 @@ Timestamp = datetime | str | int
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLIS_DIGITS_MAX = 15  # the year 33658; datetime ends in 9999
 _MILLIS_DIGITS_MIN = 9  # fewer digits are a date such as 20260131
+_OFFSET = re.compile(r"(?:UTC|GMT|UT)?(?P<sign>[+-])(?P<hours>\d{1,2})(?::?(?P<minutes>\d\d))?(?P<seconds>:\d\d)?")
 
 
 def millis_of(timestamp: Timestamp, zone: tzinfo = UTC) -> int:
@@ -50,6 +53,22 @@ def parse_timestamp(text: str, zone: tzinfo = UTC) -> int:
             f"{text[:50]!r} is not a timestamp; expected a form such as 2026-01-31T12:00:00, 2026-01-31T12:00:00+01:00,"
             " or milliseconds since 1970"
         ) from error
+
+
+def zone_of(name: str) -> tzinfo:
+    """The time zone of a name such as Europe/Berlin, or of an offset such as +01:00. Raises ValueError.
+
+    `str` of it is such a name again. Offsets are written as in Java, whose names Spark takes.
+    """
+    found = _OFFSET.fullmatch(name)
+    if found is not None:
+        hours, minutes, seconds = int(found["hours"]), int(found["minutes"] or 0), int((found["seconds"] or ":0")[1:])
+        offset = timedelta(hours=hours, minutes=minutes, seconds=seconds)
+        return timezone(-offset if found["sign"] == "-" else offset)
+    try:
+        return ZoneInfo("UTC" if name in ("Z", "UT") else name)
+    except (ZoneInfoNotFoundError, OSError) as error:
+        raise ValueError(f"{name!r} is not a time zone; expected a name such as Europe/Berlin or +01:00") from error
 
 
 def to_millis(time: datetime) -> int:

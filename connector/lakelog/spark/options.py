@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, tzinfo
 from enum import StrEnum
 from typing import TYPE_CHECKING
-from zoneinfo import ZoneInfo
 
 from lakelog.catalog import Table
 from lakelog.common.errors import InvalidRequestError, OptionError, UnsupportedError
 from lakelog.common.options import Option, check_known, choice, in_lower_case, parse_bool, parse_size_bytes, parse_whole
+from lakelog.common.timestamps import zone_of
 from lakelog.filestore.io import EXTERNAL_PATHS, S3_OPTIONS, store_options
 from lakelog.filestore.options import parse_names
 from lakelog.lineage.records.declared import parse_sources
@@ -105,12 +106,12 @@ PARTITION_OVERWRITE_MODE: Option[OverwriteMode | None] = Option(
     doc='What `mode("overwrite")` replaces: `static` the table, `dynamic` the partitions of the new rows. Without it '
     "the session's `spark.sql.sources.partitionOverwriteMode` says so.",
 )
-TIMEZONE = Option(
+TIMEZONE: Option[tzinfo] = Option(
     key="timezone",
-    parse=ZoneInfo,
-    default=ZoneInfo("UTC"),
+    parse=zone_of,
+    default=UTC,
     doc="The zone of timestamps without one in `where` and `timestamp`; `UTC` without it.",
-    kind="a zone such as Europe/Berlin",
+    kind="a zone such as Europe/Berlin or +01:00",
 )
 ROW_KIND = Option(
     key="row-kind",
@@ -382,7 +383,7 @@ def _parse_where(options: Mapping[str, str], table: Table) -> Predicate | None:
         return None
     from lakelog.filestore.predicate import check_filter, parse_where
 
-    predicate = parse_where(text, zone=TIMEZONE.of(options).key)
+    predicate = parse_where(text, zone=str(TIMEZONE.of(options)))
     check_filter(predicate, table.schema.fields)
     return predicate
 

@@ -103,6 +103,11 @@ def start_session(master: str) -> SparkSession:
     return session
 
 
+def session_zone(session: SparkSession) -> str:
+    """The time zone in which the session reads times without one."""
+    return str(session.conf.get("spark.sql.session.timeZone"))
+
+
 def is_connect(session: SparkSession) -> bool:
     """Whether the driver is in another process: Spark Connect."""
     try:

@@ -15,8 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from zoneinfo import ZoneInfo
+from datetime import UTC, datetime, timedelta, tzinfo
 
 from lakelog.common.errors import InvalidRequestError, OptionError
 from lakelog.common.options import Option, parse_bool
@@ -97,7 +96,7 @@ class ShownRange:
     tags_mean_snapshots: bool = False
 
 
-def parse_range(options: Mapping[str, str], zone: ZoneInfo) -> ShownRange | None:
+def parse_range(options: Mapping[str, str], zone: tzinfo) -> ShownRange | None:
     """The range that the options name, each under its declared key; None for a read of one state.
 
     Raises OptionError for a bad value, InvalidRequestError for options that do not go together.
@@ -123,7 +122,7 @@ def parse_range(options: Mapping[str, str], zone: ZoneInfo) -> ShownRange | None
     return ShownRange(after=between[0], up_to=between[1], source=source, tags_mean_snapshots=means_snapshots)
 
 
-def _time(text: str, zone: ZoneInfo) -> datetime:
+def _time(text: str, zone: tzinfo) -> datetime:
     try:
         is_millis = text.isascii() and text.isdigit() and len(text) < _MILLIS_DIGITS_MAX
         return _EPOCH + timedelta(milliseconds=int(text) if is_millis else parse_timestamp(text, zone))

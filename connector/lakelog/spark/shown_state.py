@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from zoneinfo import ZoneInfo
+from datetime import tzinfo
 
 from lakelog.common.errors import InvalidRequestError, OptionError
 from lakelog.common.options import Option, parse_whole
@@ -125,7 +125,7 @@ class ShownState:
 NEWEST = ShownState()
 
 
-def parse_state(options: Mapping[str, str], zone: ZoneInfo) -> ShownState:
+def parse_state(options: Mapping[str, str], zone: tzinfo) -> ShownState:
     """The state that the options name, each under its declared key.
 
     Raises OptionError for a bad value, InvalidRequestError for two options that both name a state.
@@ -162,7 +162,7 @@ def branch_of(options: Mapping[str, str]) -> str | None:
     return branch or other
 
 
-def _parsed_time(options: Mapping[str, str], zone: ZoneInfo) -> int | None:
+def _parsed_time(options: Mapping[str, str], zone: tzinfo) -> int | None:
     for option in (TIMESTAMP, SCAN_TIMESTAMP):
         text = option.of(options)
         if text is None:

@@ -15,8 +15,10 @@ from lakelog.catalog import Catalog, open_table
 from lakelog.common.errors import InvalidRequestError, OptionError
 from lakelog.common.options import Option
 from lakelog.filestore.io import store_options
+from lakelog.filestore.predicate import predicate_of
 from lakelog.spark.failures import sentence_first
 from lakelog.spark.options import COLUMNS, PATH, READ_OPTIONS, TABLE, TIMEZONE, WAREHOUSE, WHERE, known_options
+from lakelog.spark.session import session_zone
 from lakelog.spark.shown_state import BRANCH, PAIMON_STATE_OPTIONS, STATE_OPTIONS, parse_state
 from lakelog.spark.types import conform, spark_arrow_schema, to_spark_schema
 from lakelog.warehouse.system_names import split_name
@@ -98,7 +100,8 @@ def system_frame(
         found = (table if parts.branch is None else table.branch(parts.branch)).system.table(parts.system, **which)
     else:
         found = (catalog or Catalog(str(warehouse))).system_table(name, **which)
-    return session.createDataFrame(found.to_arrow(columns=columns, where=where))
+    condition = predicate_of(where, zone=session_zone(session))
+    return session.createDataFrame(found.to_arrow(columns=columns, where=condition))
 
 
 class SystemReader(DataSourceReader):

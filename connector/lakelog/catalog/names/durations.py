@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.options import parse_given_duration_millis
 from lakelog.common.quoting import shown, typed
-from lakelog.common.timestamps import to_millis
+from lakelog.common.timestamps import millis_of
 
 Duration = timedelta | str
 Age = Duration | datetime
@@ -52,8 +52,8 @@ def retained_for(given: Duration) -> timedelta:
 def age_millis(older_than: Age, *, now_millis: int) -> int:
     """The age `older_than` in milliseconds; a datetime stands for the time since then. Pure.
 
-    Raises InvalidRequestError like `duration_millis`. A datetime without a zone is in the zone of this machine.
+    Raises InvalidRequestError like `duration_millis`. A datetime without a zone is in UTC.
     """
     if isinstance(older_than, datetime):
-        return now_millis - to_millis(older_than.astimezone())
+        return now_millis - millis_of(older_than)
     return duration_millis(older_than, argument="older_than")

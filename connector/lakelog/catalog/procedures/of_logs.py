@@ -9,14 +9,13 @@ from lakelog.catalog.procedures.procedure import (
     FORCE,
     TABLE,
     Procedure,
-    age_of,
+    age,
     check_forced,
     done,
     flag,
     number,
     rows,
     table_of,
-    text,
 )
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ def _verify_log(catalog: TableOpener, values: Mapping[str, Any]) -> pa.Table:
 
 
 def _drop_ended_logs(catalog: TableOpener, values: Mapping[str, Any]) -> pa.Table:
-    return rows({"topic": table_of(catalog, values).log_store.drop_ended(older_than=age_of(values["older_than"]))})
+    return rows({"topic": table_of(catalog, values).log_store.drop_ended(older_than=values["older_than"])})
 
 
 def _lineage_feed(catalog: TableOpener, values: Mapping[str, Any]) -> pa.Table:  # noqa: ARG001  # it takes none
@@ -105,7 +104,7 @@ LOGS = (
     Procedure(
         name="drop_ended_logs",
         comment="Delete older topics of a table.",
-        parameters=(TABLE, text("older_than", "a time, or a duration such as 7 d: younger topics stay")),
+        parameters=(TABLE, age("older_than", "a time, or a duration such as 7 d: younger topics stay")),
         run=_drop_ended_logs,
     ),
 )

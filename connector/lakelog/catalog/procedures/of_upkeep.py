@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any  # Any: values of parameters
 from lakelog.catalog.procedures.procedure import (
     TABLE,
     Procedure,
-    age_of,
+    age,
+    condition,
     count,
     done,
     flag,
@@ -38,7 +39,7 @@ def _compact(catalog: TableOpener, values: Mapping[str, Any]) -> pa.Table:
 
 def _expire_snapshots(catalog: TableOpener, values: Mapping[str, Any]) -> pa.Table:
     expired = table_of(catalog, values).upkeep.expire_snapshots(
-        retain_max=values["retain_max"], retain_min=values["retain_min"], older_than=age_of(values["older_than"])
+        retain_max=values["retain_max"], retain_min=values["retain_min"], older_than=values["older_than"]
     )
     return done(deleted_snapshots_count=len(expired.snapshot_ids))
 
@@ -58,9 +59,8 @@ def _rescale(catalog: TableOpener, values: Mapping[str, Any]) -> pa.Table:
 
 
 def _remove_orphan_files(catalog: TableOpener, values: Mapping[str, Any]) -> pa.Table:
-    older_than = age_of(values["older_than"] or "1 d")
-    assert older_than is not None
-    found = table_of(catalog, values).upkeep.remove_orphan_files(dry_run=bool(values["dry_run"]), older_than=older_than)
+    upkeep, older_than = table_of(catalog, values).upkeep, values["older_than"] or "1 d"
+    found = upkeep.remove_orphan_files(dry_run=bool(values["dry_run"]), older_than=older_than)
     return done(deleted_file_count=len(found.files), deleted_file_total_size_in_bytes=found.size_bytes)
 
 
@@ -99,7 +99,7 @@ UPKEEP = (
         parameters=(
             TABLE,
             text("compact_strategy", "full, which is the default, or minor"),
-            text("where", "a condition on partition columns: other partitions stay as they are"),
+            condition("where", "a condition on partition columns: other partitions stay as they are"),
         ),
         run=_compact,
     ),
@@ -110,7 +110,7 @@ UPKEEP = (
             TABLE,
             count("retain_max", "how many snapshots stay at most"),
             count("retain_min", "how many snapshots stay at least"),
-            text("older_than", "a time, or a duration such as 7 d: older snapshots are deleted"),
+            age("older_than", "a time, or a duration such as 7 d: older snapshots are deleted"),
         ),
         run=_expire_snapshots,
     ),
@@ -123,7 +123,7 @@ UPKEEP = (
     Procedure(
         name="drop_partitions",
         comment="Delete the partitions that meet a condition.",
-        parameters=(TABLE, text("where", "a condition on partition columns", is_required=True)),
+        parameters=(TABLE, condition("where", "a condition on partition columns", is_required=True)),
         run=_drop_partitions,
     ),
     Procedure(
@@ -137,7 +137,7 @@ UPKEEP = (
         comment="Delete the files that nothing names.",
         parameters=(
             TABLE,
-            text("older_than", "a time, or a duration such as 2 d: younger files stay; one day by default"),
+            age("older_than", "a time, or a duration such as 2 d: younger files stay; one day by default"),
             flag("dry_run", "true counts the files and deletes none"),
         ),
         run=_remove_orphan_files,

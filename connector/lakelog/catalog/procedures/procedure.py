@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.options import parse_given_duration_millis
-from lakelog.common.timestamps import parse_timestamp
+from lakelog.common.timestamps import parse_timestamp, zone_of
+from lakelog.filestore.predicate import required_predicate
 
 if TYPE_CHECKING:
     from lakelog.catalog.system.table_opener import TableOpener
@@ -29,6 +30,7 @@ class Parameter:
     kind: str
     comment: str
     is_required: bool = False
+    parse: Callable[[str, str], object] | None = None  # what a string means in a time zone; None: the string itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,12 +42,18 @@ class Procedure:
     parameters: tuple[Parameter, ...]
     run: Callable[[TableOpener, Mapping[str, Any]], pa.Table]
 
-    def call(self, catalog: TableOpener, values: Mapping[str, Any]) -> pa.Table:
-        """Run the procedure. Raises InvalidRequestError for a required parameter that is null; and as the verb."""
+    def call(self, catalog: TableOpener, values: Mapping[str, Any], *, zone: str) -> pa.Table:
+        """Run the procedure; times without a zone are in `zone`.
+
+        Raises InvalidRequestError for a required parameter that is null; and as the verb.
+        """
         given = {parameter.name: values.get(parameter.name) for parameter in self.parameters}
         for parameter in self.parameters:
-            if parameter.is_required and given[parameter.name] is None:
+            value = given[parameter.name]
+            if parameter.is_required and value is None:
                 raise InvalidRequestError(f"procedure {self.name} needs {parameter.name}: {parameter.comment}")
+            if parameter.parse is not None and value is not None:
+                given[parameter.name] = parameter.parse(value, zone)
         return self.run(catalog, given)
 
 
@@ -55,6 +63,22 @@ TABLE = Parameter(name="table", kind=STRING, comment="the table, as database.tab
 def text(name: str, comment: str, *, is_required: bool = False) -> Parameter:
     """A parameter that is a string."""
     return Parameter(name=name, kind=STRING, comment=comment, is_required=is_required)
+
+
+def condition(name: str, comment: str, *, is_required: bool = False) -> Parameter:
+    """A parameter that is a condition in SQL; the procedure gets its filter."""
+    return Parameter(
+        name=name,
+        kind=STRING,
+        comment=comment,
+        is_required=is_required,
+        parse=lambda given, zone: required_predicate(given, zone=zone),
+    )
+
+
+def age(name: str, comment: str) -> Parameter:
+    """A parameter that is a duration such as `2 d`, or a time such as `2026-01-31 12:00:00`."""
+    return Parameter(name=name, kind=STRING, comment=comment, parse=_age)
 
 
 def number(name: str, comment: str, *, is_required: bool = False) -> Parameter:
@@ -107,17 +131,12 @@ def one_state(**named: object) -> Any:  # keywords that name a state
     return found
 
 
-def age_of(given: str | None) -> str | datetime | None:
-    """An age: a duration such as `2 d`, or a time such as `2026-01-31 12:00:00`, in UTC unless it names a zone.
-
-    Raises InvalidRequestError for a string that is neither.
-    """
-    if given is None:
-        return None
+def _age(given: str, zone: str) -> str | datetime:
+    """The duration or the time. Raises InvalidRequestError for a string that is neither."""
     try:
         parse_given_duration_millis(given)
     except ValueError:
-        return datetime.fromtimestamp(parse_timestamp(given, UTC) / 1000, tz=UTC)
+        return datetime.fromtimestamp(parse_timestamp(given, zone_of(zone)) / 1000, tz=UTC)
     return given
 
 

@@ -41,6 +41,7 @@ class TableMerge:
     _on: Sequence[str]
     _clauses: MergeClauses
     _fields: PlanFields | None = None  # what the columns of the source are made from, if a plan shows it
+    _zone: str = "UTC"  # of times without one in conditions on rows of the table
 
     def when_matched_update(self, set: Mapping[str, object], where: str | pl.Expr | None = None) -> TableMerge:
         """Set columns of a table row that a source row matches: {column: value}."""
@@ -66,11 +67,11 @@ class TableMerge:
         self, set: Mapping[str, object], where: str | Predicate | None = None
     ) -> TableMerge:
         """Set columns of a table row that no source row matches, as in `Table.update`."""
-        return self._with("not matched by source", "update", _filter(where), set)
+        return self._with("not matched by source", "update", self._filter(where), set)
 
     def when_not_matched_by_source_delete(self, where: str | Predicate | None = None) -> TableMerge:
         """Delete a table row that no source row matches; the condition is like that of `Table.delete`."""
-        return self._with("not matched by source", "delete", _filter(where))
+        return self._with("not matched by source", "delete", self._filter(where))
 
     def execute(self) -> Snapshot | None:
         """Run the merge; None when it changes nothing.
@@ -95,6 +96,11 @@ class TableMerge:
         """A merge that records from which columns its rows were made."""
         return replace(self, _fields=fields)
 
+    def _filter(self, where: str | Predicate | None) -> Predicate | None:
+        from lakelog.filestore.predicate import predicate_of
+
+        return predicate_of(where, zone=self._zone)
+
     def _with(
         self,
         of: str,
@@ -106,12 +112,6 @@ class TableMerge:
 
         clause = MergeClause(of=MergedRows(of), action=MergeAction(action), values=values, condition=condition)
         return replace(self, _clauses=self._clauses + clause)
-
-
-def _filter(where: str | Predicate | None) -> Predicate | None:
-    from lakelog.filestore.predicate import predicate_of
-
-    return predicate_of(where)
 
 
 def _condition(where: str | pl.Expr | None) -> pl.Expr | None:

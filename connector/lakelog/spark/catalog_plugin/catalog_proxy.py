@@ -27,7 +27,7 @@ from lakelog.spark.catalog_plugin.partition_proxy import PartitionedTable
 from lakelog.spark.catalog_plugin.procedure_proxy import DATABASE, UnboundProcedure, procedure_names
 from lakelog.spark.catalog_plugin.system_proxy import SystemTableProxy
 from lakelog.spark.catalog_plugin.table_proxy import AttachedTable, ReplacedTable, StagedAttachedTable
-from lakelog.spark.session import java_strings
+from lakelog.spark.session import java_strings, session_zone
 from lakelog.spark.shown_state import NEWEST, ShownState
 from lakelog.spark.source.reading.read_mark import CATALOG_PREFIX
 from lakelog.warehouse.system_names import names_system_table
@@ -45,7 +45,6 @@ _CHANGES_OPTIONS = frozenset(
         "computeupdates",
     }
 )
-_ZONE = "spark.sql.session.timeZone"
 # The warehouses that are attached, by the texts of their catalogs in Java.
 ATTACHED: dict[str, Catalog] = {}
 
@@ -145,7 +144,7 @@ class AttachedCatalog(AttachedNamespaces):
             if names_system_table(name, in_warehouse=True):
                 given = {**self._catalog._options, **options, **named.options()}
                 return SystemTableProxy(self.jvm, self._name, name, self._catalog.warehouse, given)
-            zone = str(self.jvm.session.conf.get(_ZONE))
+            zone = session_zone(self.jvm.session)
             loaded = load_at(self._catalog, name, named, options, zone=zone)
         except NotFoundError as error:
             if named != NEWEST and self._exists(name):
@@ -157,7 +156,7 @@ class AttachedCatalog(AttachedNamespaces):
     def loadChangelog(self, identifier: Any, context: Any, options: Any) -> Proxy:  # Java: Identifier, ChangelogContext
         """The changes of a table in a range."""
         name = self._full_name(identifier)
-        zone = str(self.jvm.session.conf.get(_ZONE))
+        zone = session_zone(self.jvm.session)
         words = java_strings(options.asCaseSensitiveMap())
         given = {key: value for key, value in words.items() if key.lower() not in _CHANGES_OPTIONS}
         if not self._exists(name):

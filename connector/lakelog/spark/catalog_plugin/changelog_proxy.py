@@ -19,6 +19,7 @@ from lakelog.spark.catalog_plugin.java.planned_scans import python_scan, python_
 from lakelog.spark.catalog_plugin.java.proxy import Proxy
 from lakelog.spark.catalog_plugin.java.scan_proxy import ScanProxy, pruned
 from lakelog.spark.options import TIMEZONE
+from lakelog.spark.session import session_zone
 from lakelog.spark.shown_range import CHANGES_FROM
 from lakelog.spark.source.batch.changelog_reader import CHANGE_FIELDS, ChangelogReader, changelog_reader
 from lakelog.spark.source.reading.read_mark import note_attached
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NET = "NET_CHANGES"
-_ZONE = "spark.sql.session.timeZone"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +146,7 @@ class ChangesScan(ScanProxy):
             raise UnsupportedError("readStream.changes has no end: read a range with spark.read")
         check_changes_options(loaded.given)
         options = {
-            TIMEZONE.key: str(self.jvm.session.conf.get(_ZONE)),
+            TIMEZONE.key: session_zone(self.jvm.session),
             **loaded.source_options(),
             CHANGES_FROM: start_to_text(asked.between),
         }

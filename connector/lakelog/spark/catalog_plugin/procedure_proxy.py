@@ -12,6 +12,7 @@ from lakelog.catalog.procedures.procedure import Procedure
 from lakelog.catalog.procedures.procedures import PROCEDURES
 from lakelog.spark.catalog_plugin.java.local_rows import LocalRows
 from lakelog.spark.catalog_plugin.java.proxy import Proxy
+from lakelog.spark.session import session_zone
 
 if TYPE_CHECKING:
     from lakelog.catalog import Catalog
@@ -103,7 +104,7 @@ class BoundProcedure(Proxy):
                     values[parameter.name] = bool(row.getBoolean(at))
         if "table" in values:
             values["table"] = self._full_name(str(values["table"]))
-        found = self._procedure.call(self._catalog, values)
+        found = self._procedure.call(self._catalog, values, zone=session_zone(self.jvm.session))
         if "table" in values:  # what CACHE TABLE holds
             parts = (self._catalog_name, *str(values["table"]).split("."))
             self.jvm.session.catalog.refreshTable(".".join(quoted_name(part) for part in parts))

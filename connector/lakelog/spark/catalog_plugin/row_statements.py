@@ -34,6 +34,7 @@ from lakelog.spark.catalog_plugin.java.jvm import Jvm
 from lakelog.spark.catalog_plugin.loaded_table import with_places
 from lakelog.spark.catalog_plugin.row_changes import Clause, MergeStatement, RowChanges
 from lakelog.spark.catalog_plugin.table_proxy import AttachedTable
+from lakelog.spark.session import session_zone
 from lakelog.spark.shown_state import SNAPSHOT_ID
 from lakelog.spark.statements.by_bucket import is_by_bucket, run_by_bucket
 
@@ -120,7 +121,7 @@ class RowStatement:
         condition = self.plan.condition()
         where: Predicate | None = None
         try:  # a condition that our readers evaluate needs no job of Spark
-            where = parse_where(str(condition.sql()), zone=str(self.jvm.session.conf.get("spark.sql.session.timeZone")))
+            where = parse_where(str(condition.sql()), zone=session_zone(self.jvm.session))
             check_filter(where, table.schema.fields)
         except InvalidRequestError:
             where = None

@@ -69,7 +69,8 @@ def wrap_session(session: SparkSession, find_catalog: FindCatalog, follow: Follo
         try:
             if args:
                 statement = row_statement_of(jvm, parsed(jvm, with_values(jvm, text, args)), find_catalog) or statement
-            snapshot = statement.run()
+            with jvm.active_session():
+                snapshot = statement.run()
             if snapshot is not None:
                 session.catalog.refreshTable(statement.quoted_name)  # what CACHE TABLE holds
         except LakelogError as error:
@@ -95,15 +96,8 @@ def unwrap_session(session: SparkSession) -> None:
 
 def parsed(jvm: Jvm, text: str) -> Any:  # a Java LogicalPlan
     """The tree of a statement."""
-    session = jvm.session._jsparkSession
-    sessions = jvm.scala_object("org.apache.spark.sql.classic.SparkSession")
-    before = sessions.getActiveSession()
-    sessions.setActiveSession(session)  # whose conf, such as the time zone, the literals are read in
-    try:
-        return session.sessionState().sqlParser().parsePlan(text)
-    finally:
-        if before.isDefined():
-            sessions.setActiveSession(before.get())
+    with jvm.active_session():
+        return jvm.session._jsparkSession.sessionState().sqlParser().parsePlan(text)
 
 
 def row_statement_of(jvm: Jvm, plan: Any, find_catalog: FindCatalog) -> RowStatement | None:

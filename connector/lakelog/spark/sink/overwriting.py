@@ -47,7 +47,7 @@ def parse_overwrite(given: Mapping[str, str], table: Table, *, is_overwrite: boo
         raise InvalidRequestError(
             f"{option.key} and {other.key}={other.of(options)} both say what an overwrite replaces; give one"
         )
-    condition = parse_where(option.of(options), zone=TIMEZONE.of(options).key)
+    condition = parse_where(option.of(options), zone=str(TIMEZONE.of(options)))
     return PartitionFilter(table.store.schema, condition)
 
 

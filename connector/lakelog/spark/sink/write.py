@@ -16,7 +16,7 @@ from lakelog.catalog.logs.statements import check_takes_statements
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore import FileStoreTable
 from lakelog.filestore.metadata.snapshots import Snapshot
-from lakelog.filestore.predicate import Predicate
+from lakelog.filestore.predicate import Predicate, predicate_of
 from lakelog.filestore.verbs import WriteMode
 from lakelog.lineage.columns.declared_fields import declared_checksums, with_fields_by_name
 from lakelog.lineage.columns.field_store import with_fields
@@ -26,7 +26,7 @@ from lakelog.lineage.records.record import BatchLineage
 from lakelog.protocol.access import await_topic
 from lakelog.spark.capture.capture import is_captured, lineage_of_frame, sources_of_run
 from lakelog.spark.capture.field_capture import plan_fields_of
-from lakelog.spark.session import is_connect, prepare_session
+from lakelog.spark.session import is_connect, prepare_session, session_zone
 from lakelog.spark.sink.declaring import opened_beside
 from lakelog.spark.sink.files_writer import FilesPlan, WrittenFiles, written_files
 from lakelog.spark.sink.plan import messages_of
@@ -58,7 +58,8 @@ def write(
         raise InvalidRequestError("the rows are a stream: write them with lakelog.spark.write_stream")
     found = recorded(rows, resolve_table(table, catalog=catalog, warehouse=warehouse), job=job, sources=sources)
     prepare_session(rows.sparkSession)
-    replaces = found.store._replaced(mode, where)
+    condition = predicate_of(where, zone=session_zone(rows.sparkSession))
+    replaces = found.store._replaced(mode, condition)
     is_overwrite = replaces is not None
     if found.log is not None:
         check_takes_statements(found)

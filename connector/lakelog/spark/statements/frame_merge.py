@@ -16,7 +16,7 @@ from lakelog.catalog.verbs.table_merge import TableMerge
 from lakelog.filestore.write import MergeClauses, MergedRows, merge_plan, row_source
 from lakelog.spark.capture.capture import lineage_of_run
 from lakelog.spark.capture.field_capture import plan_fields_of, unknown_fields
-from lakelog.spark.session import is_connect
+from lakelog.spark.session import is_connect, session_zone
 from lakelog.spark.sink.bucketing import bucket_column_of
 from lakelog.spark.sink.write import recorded
 from lakelog.spark.statements.by_bucket import BUCKET, Changes, ElsewhereError, is_by_bucket, run_by_bucket
@@ -113,5 +113,6 @@ def merge(
         _clauses=begun._clauses,
         _fields=fields,
         _rows=rows,
+        _zone=session_zone(rows.sparkSession),
         _reads=sources is None and not is_connect(rows.sparkSession),
     )

@@ -61,7 +61,7 @@ def call(names: SqlNames, text: str) -> pa.Table:
     if "table" in values:
         found = names.found(exp.to_table(str(values["table"]), dialect=LakelogDialect))
         values["table"] = found.full
-    return procedure.call(catalog, values)
+    return procedure.call(catalog, values, zone="UTC")
 
 
 def _values(procedure: Procedure, given: list[exp.Expr]) -> dict[str, Any]:

@@ -95,13 +95,13 @@ def parse_where(sql: str, *, zone: str = "UTC") -> Predicate:
     return _parsed(sql, zone) if len(sql) <= _CACHED_MAX else parse(sql, zone=zone)
 
 
-def predicate_of(where: object) -> Predicate | None:
+def predicate_of(where: object, *, zone: str = "UTC") -> Predicate | None:
     """The filter in a user's argument `where`, if there is one. Raises as `required_predicate`."""
-    return None if where is None else required_predicate(where)
+    return None if where is None else required_predicate(where, zone=zone)
 
 
-def required_predicate(where: object) -> Predicate:
-    """The filter in a user's argument `where`: SQL, or a filter that was parsed before.
+def required_predicate(where: object, *, zone: str = "UTC") -> Predicate:
+    """The filter in a user's argument `where`: SQL, with `zone` as in `parse_where`, or one that was parsed before.
 
     Raises InvalidRequestError as `parse_where`, and for an argument of another type.
     """
@@ -112,7 +112,7 @@ def required_predicate(where: object) -> Predicate:
         raise InvalidRequestError(
             f'where takes a condition in SQL, such as "id > 5", found {kind.__module__}.{kind.__qualname__}'
         )
-    return parse_where(where)
+    return parse_where(where, zone=zone)
 
 
 @functools.lru_cache(maxsize=1_024)

@@ -7,10 +7,10 @@ import re
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
-from zoneinfo import ZoneInfo
 
 from lakelog.common.arrow import time_unit
 from lakelog.common.errors import InvalidRequestError
+from lakelog.common.timestamps import zone_of
 from lakelog.common.types import DataField, TypeRoot
 from lakelog.filestore.predicate.tokens import number_value
 from lakelog.filestore.predicate.tree import Literal, LiteralKind
@@ -119,7 +119,7 @@ def _offset_seconds(day: date, clock_nanos: int, zone: str) -> int:
             raise ValueError(f"{zone} is not an offset of a time zone")
         return minutes * 60 * (-1 if zone[0] == "-" else 1)
     local = datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(microseconds=clock_nanos // 1_000)
-    offset = local.replace(tzinfo=ZoneInfo(zone)).utcoffset()
+    offset = local.replace(tzinfo=zone_of(zone)).utcoffset()
     assert offset is not None
     return int(offset.total_seconds())
 

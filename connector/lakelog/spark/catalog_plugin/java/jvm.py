@@ -6,7 +6,8 @@ A class that is named by attributes, `jvm.org.apache...`, costs a call per attri
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any  # Any: py4j gives Java objects without types
 
 from py4j.java_gateway import JavaClass
@@ -27,6 +28,18 @@ class Jvm:
         self.gateway: Any = session.sparkContext._gateway
         self._classes: dict[str, Any] = {}
         self._schemas: dict[str, tuple[Any, Any]] = {}
+
+    @contextmanager
+    def active_session(self) -> Iterator[None]:
+        """Make the session the active one of this thread: its conf, such as the time zone, is that of literals."""
+        sessions = self.scala_object("org.apache.spark.sql.classic.SparkSession")
+        before = sessions.getActiveSession()
+        sessions.setActiveSession(self.session._jsparkSession)
+        try:
+            yield
+        finally:
+            if before.isDefined():
+                sessions.setActiveSession(before.get())
 
     def java_class(self, name: str) -> Any:  # a Java class
         """A Java class by its full name, with `$` before the name of an inner class."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
 from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.catalog import Catalog
 from lakelog.common.errors import InvalidRequestError
-from lakelog.common.timestamps import millis_of
+from lakelog.common.timestamps import millis_of, zone_of
 from lakelog.lineage.answers.consistent import At, ConsistentSnapshots, consistent_snapshots
+from lakelog.spark.session import session_zone
 from lakelog.spark.source.batch.pinned_reads import PINS, pins_of
 from lakelog.spark.source.batch.read import read
 from lakelog.spark.source.reading.lease import snapshot_lease
@@ -93,4 +93,4 @@ def in_zone(spark: SparkSession, at: At | None) -> At | None:
     """The timestamp; one without a zone gets that of the session."""
     if at is None or isinstance(at, Mapping):
         return at
-    return millis_of(at, ZoneInfo(str(spark.conf.get("spark.sql.session.timeZone"))))
+    return millis_of(at, zone_of(session_zone(spark)))

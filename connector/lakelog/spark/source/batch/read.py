@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
-from zoneinfo import ZoneInfo
 
 from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.catalog import Catalog
 from lakelog.common.errors import InvalidRequestError
-from lakelog.common.timestamps import Timestamp, millis_of
+from lakelog.common.timestamps import Timestamp, millis_of, zone_of
 from lakelog.filestore.predicate import check_filter, parse_where
 from lakelog.filestore.refs import SnapshotChoice
-from lakelog.spark.session import prepare_session
+from lakelog.spark.session import prepare_session, session_zone
 from lakelog.spark.source.batch.file_scan import Selection, scan_snapshot
 from lakelog.spark.source.batch.pinned_reads import PINS, pins_with
 from lakelog.spark.system_read import system_frame
@@ -57,8 +56,8 @@ def read(
     their tables move: for reads that go together, pass the result of `lakelog.lineage.consistent_snapshots`, or use
     `consistent_read`.
     """
-    zone = str(spark.conf.get("spark.sql.session.timeZone"))
-    millis = None if timestamp is None else millis_of(timestamp, ZoneInfo(zone))
+    zone = session_zone(spark)
+    millis = None if timestamp is None else millis_of(timestamp, zone_of(zone))
     which: SnapshotChoice = {
         "snapshot_id": snapshot_id,
         "timestamp": millis,
