@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as spark_types
 
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
-from lakelog.common.types import DataField, array_of, parse_type
+from lakelog.common.types import DataField, array_of, parse_type, row_of
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.spark.projection import Projector, check_is_projected, check_schema, refused_row_error
 
@@ -164,3 +164,18 @@ def test_a_type_that_spark_cannot_hold_is_refused_before_a_batch_fails(kind: str
     table = TableSchema(id=0, fields=fields, highest_field_id=1, primary_keys=("id",))
     with pytest.raises(UnsupportedError, match=r"table db.t, column 'at' has the type .*which Spark cannot hold"):
         check_is_projected(table, table_name="db.t")
+
+
+@pytest.mark.parametrize("ddl", ["ARRAY<STRUCT<b: INT, a: INT>>", "ARRAY<STRUCT<B: INT, a: INT>>"])
+def test_structs_whose_fields_spark_would_swap_are_refused(ddl: str) -> None:
+    """Spark casts structs by the places of their fields."""
+    kind = row_of([DataField(id=0, name=name, type=parse_type("INT")) for name in ("a", "b")])
+    table = schema_of(k="INT NOT NULL")
+    table = replace(table, fields=(*table.fields, DataField(id=1, name="v", type=array_of(kind))))
+    swapped = spark_types.StructType.fromDDL(f"k INT NOT NULL, v {ddl}")
+    assert isinstance(swapped, spark_types.StructType)
+    with pytest.raises(InvalidRequestError, match=r"column 'v': the fields of .* are in another order"):
+        check_schema(swapped, table, table_name="db.t")
+    named = spark_types.StructType.fromDDL("k INT NOT NULL, v ARRAY<STRUCT<A: INT, b: INT>>")
+    assert isinstance(named, spark_types.StructType)
+    check_schema(named, table, table_name="db.t")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as spark
@@ -18,6 +19,7 @@ from lakelog.catalog.columns.written_ddl import quoted_name
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.quoting import VALUE_MAX
 from lakelog.common.types import ROW_KIND_COLUMN, ROW_KIND_TEXTS, DataField, DataType, TypeRoot
+from lakelog.filestore.encoding import named_type
 from lakelog.filestore.options import ROWKIND_FIELD
 from lakelog.filestore.schema import TableSchema
 from lakelog.filestore.write import check_columns, kinds_twice, names_of, unknown_columns
@@ -59,7 +61,20 @@ def check_schema(
         raise kinds_twice(kind_column, table_name=table_name)
     columns = _without_kind(rows)
     from_spark_schema(columns)
-    check_columns(table, spark_arrow_schema(columns), table_name=table_name, is_case_sensitive=is_case_sensitive)
+    given = spark_arrow_schema(columns)
+    places = check_columns(table, given, table_name=table_name, is_case_sensitive=is_case_sensitive)
+    for own, place in zip(table.arrow_schema, places, strict=True):
+        if place is not None:
+            _check_order(given.field(place).type, own.type, f"table {table_name}", own.name)
+
+
+def _check_order(given: pa.DataType, wanted: pa.DataType, what: str, column: str) -> None:
+    """Raise InvalidRequestError for structs whose fields are in another order: Spark casts them by their places."""
+    if str(named_type(given, wanted, what=what, column=column)).lower() != str(given).lower():
+        raise InvalidRequestError(
+            f"{what}, column {column!r}: the fields of {given} are in another order than those of {wanted}; give them "
+            "in that order"
+        )
 
 
 def _without_kind(rows: spark.StructType) -> spark.StructType:

@@ -109,6 +109,35 @@ def test_columns_may_come_in_any_order() -> None:
     assert validate_rows(schema(), rows, table_name="db.t").column_names == list(TYPES)
 
 
+PAIR = pa.struct([("a", pa.int64()), ("b", pa.string())])
+TURNED = pa.struct([("B", pa.large_string()), ("a", pa.int8())])
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "stored"),
+    [
+        (PAIR, pa.array([{"B": "x", "a": 1}], TURNED), {"a": 1, "b": "x"}),
+        (pa.list_(PAIR), pa.array([[{"B": "x", "a": 1}]], pa.large_list(TURNED)), [{"a": 1, "b": "x"}]),
+        (
+            pa.map_(pa.int32(), PAIR),
+            pa.array([[(5, {"B": "x", "a": 1})]], pa.map_(pa.int32(), TURNED)),
+            [(5, {"a": 1, "b": "x"})],
+        ),
+    ],
+)
+def test_fields_of_structs_may_come_in_any_order(kind: pa.DataType, given: pa.Array, stored: object) -> None:
+    schema = build_schema(pa.schema([pa.field("v", kind)]), options={"bucket": "-1"})
+    assert validate_rows(schema, pa.table({"v": given}), table_name="t")["v"].to_pylist() == [stored]
+
+
+@pytest.mark.parametrize("fields", [["a"], ["a", "c"], ["a", "b", "c"]])
+def test_a_struct_with_other_fields_is_refused_with_both_lists(fields: list[str]) -> None:
+    schema = build_schema(pa.schema([pa.field("v", PAIR)]), options={"bucket": "-1"})
+    given = pa.array([], pa.struct([(name, PAIR.field(0).type) for name in fields]))
+    with pytest.raises(InvalidRequestError, match=f"'v' is a struct with the fields a, b, found {', '.join(fields)}:"):
+        validate_rows(schema, pa.table({"v": given}), table_name="t")
+
+
 @settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(history=histories(steps_max=3))
 def test_rows_of_the_table_s_types_are_left_as_they_are(history: History) -> None:

@@ -11,9 +11,12 @@ from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from sqlglot import exp
 
 from lakelog.catalog.columns.text_lengths import stored_text
 from lakelog.common.errors import InvalidRequestError
+from lakelog.common.quoting import listed
+from lakelog.filestore.encoding import named_type, with_named_fields
 from lakelog.filestore.schema import TableSchema, default_of
 
 Values: TypeAlias = "pa.Array | pa.ChunkedArray"
@@ -74,11 +77,28 @@ def _defaults(schema: TableSchema, filled: Sequence[str]) -> dict[str, pa.Scalar
     return {field.name: value for field in left if (value := default_of(field)) is not None}
 
 
+def check_same_fields(query: exp.Expr, what: str) -> None:
+    """Raise InvalidRequestError for structs of one column, or of one array, that are written with different fields:
+    DuckDB gives each the fields of all, and nulls in them."""
+    for rows in query.find_all(exp.Values, exp.Array):
+        row_wise = [one.expressions if isinstance(one, exp.Tuple) else [one] for one in rows.expressions]
+        for values in zip(*row_wise, strict=False):
+            fields = {tuple(sorted(_field_names(one))): one for one in values if isinstance(one, exp.Struct)}
+            if len(fields) > 1:
+                first, second, *_ = (listed(_field_names(one)) for one in fields.values())
+                raise InvalidRequestError(f"{what}: one struct has the fields {first}, another one beside it {second}")
+
+
+def _field_names(given: exp.Struct) -> list[str]:
+    return [one.name.lower() for one in given.expressions]
+
+
 def fitted_column(values: Values, field: pa.Field, what: str) -> Values:
     """The values in the type of a column. Raises InvalidRequestError."""
     if values.type == field.type:
         return values
     _check_assigned(values.type, field, what)
+    values = with_named_fields(values, field.type, what=what, column=field.name)
     try:
         if pa.types.is_decimal(field.type) and not pa.types.is_floating(values.type):
             values = _decimals(values, field.type)
@@ -88,7 +108,9 @@ def fitted_column(values: Values, field: pa.Field, what: str) -> Values:
 
 
 def _check_assigned(given: pa.DataType, field: pa.Field, what: str) -> None:
-    if given != field.type and not _is_assigned(given, field.type):
+    if given == field.type:
+        return
+    if not _is_assigned(named_type(given, field.type, what=what, column=field.name), field.type):
         raise InvalidRequestError(
             f"{what}: column {field.name!r} is {field.type}, found values of type {given}; write a CAST"
         )
@@ -104,12 +126,18 @@ def _decimals(values: Values, wanted: pa.DataType) -> Values:
 
 
 def _is_assigned(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether Spark assigns values of one type to a column of another."""
-    if pa.types.is_null(given) or pa.types.is_nested(given) or pa.types.is_nested(wanted):
+    """Whether Spark assigns values of one type, of `named_type`, to a column of another."""
+    if pa.types.is_null(given):
         return True
-    if _is_text(wanted):
-        return True
-    return _family(given) == _family(wanted)
+    if pa.types.is_nested(given) or pa.types.is_nested(wanted):
+        parts = zip(_parts(given), _parts(wanted), strict=False)
+        return _family(given) == _family(wanted) and all(_is_assigned(*pair) for pair in parts)
+    return _is_text(wanted) or _family(given) == _family(wanted)
+
+
+def _parts(kind: pa.DataType) -> list[pa.DataType]:
+    """The types in a nested one."""
+    return [kind.field(place).type for place in range(kind.num_fields)]
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -123,4 +151,4 @@ def _family(kind: pa.DataType) -> str:
         return "time"
     if _is_text(kind):
         return "text"
-    return str(kind)
+    return str(kind.id) if pa.types.is_nested(kind) else str(kind)

@@ -17,7 +17,7 @@ from lakelog.sql.queries.reading import QueryTables
 from lakelog.sql.queries.recording import recording
 from lakelog.sql.queries.selects import query_with
 from lakelog.sql.statements.default_values import fill_defaults
-from lakelog.sql.statements.fitting import fitted
+from lakelog.sql.statements.fitting import check_same_fields, fitted
 from lakelog.sql.statements.partitions import condition_of, partition_values_of
 from lakelog.sql.statements.written_fields import fields_of_query
 
@@ -66,6 +66,7 @@ def insert_statement(names: SqlNames, statement: exp.Expr) -> InsertStatement:
     query = statement.expression if source is None else exp.select(exp.Star()).from_(source)
     if query is None:
         raise InvalidRequestError(f"{what} needs rows: a query, or VALUES")
+    check_same_fields(query, what)
     query = query_with(statement, query.copy())
     fill_defaults(query, [table.schema.field(name) for name in columns])
     replaced, where = statement.args.get("where"), None

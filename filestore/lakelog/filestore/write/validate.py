@@ -9,6 +9,7 @@ from lakelog.common.arrow import misplaced_null, to_arrow_field, wide_decimal
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import shown
 from lakelog.common.types import DataField, DataType, TypeRoot
+from lakelog.filestore.encoding.struct_fields import named_type, with_named_fields
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.write.columns import places_of_columns
 
@@ -29,8 +30,8 @@ def validate_rows(schema: TableSchema, rows: pa.Table, *, table_name: str, rows_
     """The rows with exactly the table's columns, in their order and types; a column that the rows lack is null.
 
     Types may differ if every value stays the same: narrower numbers, other string layouts, other units and zones of
-    timestamps. Raises InvalidRequestError naming table, column, what was found and what was expected; row numbers in
-    errors count from `rows_before`.
+    timestamps. Fields of structs are found by their names, and none may be missing. Raises InvalidRequestError naming
+    table, column, what was found and what was expected; row numbers in errors count from `rows_before`.
     """
     places = check_columns(schema, rows.schema, table_name=table_name)
     columns = []
@@ -55,8 +56,8 @@ def check_columns(
     """
     places = places_of_columns(schema, found.names, table_name=table_name, is_case_sensitive=is_case_sensitive)
     for field, place in zip(schema.fields, places, strict=True):
-        if place is not None and not _is_convertible(found.field(place).type, to_arrow_field(field).type):
-            raise _type_error(field, found.field(place).type, table_name)
+        if place is not None:
+            _check_type(field, found.field(place).type, table_name)
     return places
 
 
@@ -65,6 +66,8 @@ def converted(values: pa.ChunkedArray, field: DataField, table_name: str) -> pa.
     wanted = to_arrow_field(field).type
     if values.type == wanted:
         return values
+    _check_type(field, values.type, table_name)
+    values = with_named_fields(values, wanted, what=f"table {table_name}", column=field.name)
     try:
         if pa.types.is_dictionary(values.type):
             values = values.cast(values.type.value_type)
@@ -77,6 +80,16 @@ def converted(values: pa.ChunkedArray, field: DataField, table_name: str) -> pa.
         raise InvalidRequestError(
             f"table {table_name}, column {field.name!r}: values of type {values.type} do not fit {field.type}: {error}"
         ) from error
+
+
+def _check_type(field: DataField, found: pa.DataType, table_name: str) -> None:
+    """Raise InvalidRequestError for a type that cannot be converted, and for structs with other fields."""
+    wanted = to_arrow_field(field).type
+    if not _is_convertible(named_type(found, wanted, what=f"table {table_name}", column=field.name), wanted):
+        raise InvalidRequestError(
+            f"table {table_name}, column {field.name!r}: expected {_described(field.type)}, found the Arrow type "
+            f"{found}; cast the column before writing"
+        )
 
 
 def _is_convertible(given: pa.DataType, wanted: pa.DataType) -> bool:
@@ -97,6 +110,7 @@ def _is_convertible(given: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def _is_nested_convertible(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """`given` is a type of `named_type`."""
     types = pa.types
     if types.is_map(wanted):
         return (
@@ -108,10 +122,7 @@ def _is_nested_convertible(given: pa.DataType, wanted: pa.DataType) -> bool:
         is_list = types.is_list(given) or types.is_large_list(given) or types.is_fixed_size_list(given)
         return is_list and _is_convertible(given.value_type, wanted.value_type)
     if types.is_struct(wanted) and types.is_struct(given):
-        names = [member.name for member in wanted]
-        return [member.name for member in given] == names and all(
-            _is_convertible(given.field(name).type, wanted.field(name).type) for name in names
-        )
+        return all(_is_convertible(mine.type, own.type) for mine, own in zip(given, wanted, strict=True))
     return False
 
 
@@ -154,13 +165,6 @@ def _check_lengths(values: pa.ChunkedArray, field: DataField, table_name: str, r
             f"table {table_name}, column {field.name!r} is {kind}, but row {rows_before + first} has {lengths[first]} "
             f"{unit}"
         )
-
-
-def _type_error(field: DataField, found: pa.DataType, table_name: str) -> InvalidRequestError:
-    return InvalidRequestError(
-        f"table {table_name}, column {field.name!r}: expected {_described(field.type)}, found the Arrow type {found}; "
-        "cast the column before writing"
-    )
 
 
 def _described(kind: DataType) -> str:
