@@ -20,7 +20,8 @@ from lakelog.catalog import Catalog, Table
 from lakelog.common.column_names import given_names
 from lakelog.common.types import ROW_KIND_COLUMN
 from lakelog.logstore.codec.foreign_members import MemberPath
-from lakelog.logstore.codec.foreign_records import RECORD_BYTES_MAX, UNAVAILABLE
+from lakelog.logstore.codec.foreign_records import RECORD_BYTES_MAX
+from lakelog.logstore.codec.foreign_unavailable import UNAVAILABLE
 from lakelog.spark.data_source import register
 from lakelog.spark.failures import sentence_first, stopping_quietly
 from lakelog.spark.ingesting.counts import Counts, counted

@@ -18,7 +18,8 @@ from lakelog.filestore.options import ROWKIND_FIELD
 from lakelog.lineage.columns.dataset_names import dataset_of_topic
 from lakelog.lineage.columns.declared_fields import fields_of_topic
 from lakelog.logstore.client_settings import SERVERS, check_servers
-from lakelog.logstore.codec.foreign_records import RECORD_BYTES_MAX, UNAVAILABLE, beside_key
+from lakelog.logstore.codec.foreign_records import RECORD_BYTES_MAX, beside_key
+from lakelog.logstore.codec.foreign_unavailable import UNAVAILABLE
 from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
 from lakelog.logstore.kafka.records.foreign_topic import describe_foreign, sample_key
 from lakelog.protocol.access import BOOTSTRAP_KEY, CALL_PREFIX, call_settings, require_kafka_client, user_settings

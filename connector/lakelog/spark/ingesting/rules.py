@@ -14,8 +14,9 @@ from lakelog.filestore import FileStoreTable
 from lakelog.filestore.merge import row_merge
 from lakelog.filestore.write import check_kinds_taken
 from lakelog.logstore.codec.foreign_columns import BinaryForm
-from lakelog.logstore.codec.foreign_records import RECORD_BYTES_MAX, UNAVAILABLE
+from lakelog.logstore.codec.foreign_records import RECORD_BYTES_MAX
 from lakelog.logstore.codec.foreign_rules import ForeignRules
+from lakelog.logstore.codec.foreign_unavailable import UNAVAILABLE, marks_of_unavailable
 
 PARTITION_CHANGES = ("before", "never")
 
@@ -36,6 +37,14 @@ class RulesOf:
         if self.takes_new_columns and self.drops_members:
             raise InvalidRequestError(
                 "merge_schema adds unknown members of nested columns, drop_unknown_members leaves them out: give one"
+            )
+        try:
+            is_known = bool(self.unavailable) and bool(marks_of_unavailable(self.unavailable))
+        except ValueError:
+            is_known = False
+        if not is_known:
+            raise InvalidRequestError(
+                f"unavailable_value is {self.unavailable!r}; expected a text, or hex: and bytes in hexadecimal"
             )
 
     def __call__(self, table: Table) -> ForeignRules:

@@ -9,17 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import polars as pl
-
 from lakelog.logstore.codec.connect_types import columns_of_envelope
-from lakelog.logstore.codec.foreign_records import BadRecordError, check_depth, check_size, marks_of_unavailable
+from lakelog.logstore.codec.foreign_records import BadRecordError, check_depth, check_size
 from lakelog.logstore.codec.foreign_rules import Columns, ForeignRules
+from lakelog.logstore.codec.foreign_unavailable import may_be_unavailable
 from lakelog.logstore.codec.json_value import JsonValueError, parse_json
 
 _SCHEMAS_MAX = 32
 _SCHEMA_OPENING = b'{"schema":'
 _PAYLOAD_OPENING = b',"payload":'
-_MARK_BYTES = 8
 _MEMBERS_MAX = 20_000  # more may be any number of columns, and Arrow would create each of them for every record
 
 
@@ -45,7 +43,7 @@ class Parts:
 def parts_of(values: Sequence[bytes | None], rules: ForeignRules) -> Parts:
     """The parts of a batch; tombstones are in no part. Records that are too large or too deep are already bad here."""
     left, bad = _within_limits(values, rules)
-    marks = _may_be_unavailable([value for _, value in left], rules.unavailable)
+    marks = may_be_unavailable([value for _, value in left], rules.unavailable)
     is_odd = [is_marked or one[1].count(b":") > _MEMBERS_MAX for one, is_marked in zip(left, marks, strict=True)]
     odd = [one for one, is_one in zip(left, is_odd, strict=True) if is_one]
     left = [one for one, is_one in zip(left, is_odd, strict=True) if not is_one]
@@ -103,19 +101,6 @@ def _within_limits(
         else:
             kept.append((number, value))
     return kept, bad
-
-
-def _may_be_unavailable(values: Sequence[bytes], unavailable: str) -> Sequence[bool]:
-    """Which records may hold the placeholder of an unchanged value, in one of its forms."""
-    if not values:
-        return []
-    data = unavailable.encode()
-    forms = [data, ",".join(map(str, data[:_MARK_BYTES])).encode(), data.hex().encode()]
-    forms += [mark.encode() for mark in marks_of_unavailable(unavailable)[1:3] if isinstance(mark, str)]
-    value = pl.col("value").bin
-    frame = pl.DataFrame({"value": pl.Series(values, dtype=pl.Binary)})
-    found: list[bool] = frame.select(pl.any_horizontal([value.contains(form) for form in forms])).to_series().to_list()
-    return found
 
 
 def _schema_of(value: bytes) -> tuple[bytes | None, Columns]:

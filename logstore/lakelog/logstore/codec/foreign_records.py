@@ -14,7 +14,6 @@ documentation, "Change event values" of each connector.
 
 from __future__ import annotations
 
-import base64
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +30,6 @@ from lakelog.logstore.codec.json_value import Json, JsonValueError, parse_json, 
 
 RECORD_BYTES_MAX = 16 << 20
 RECORD_DEPTH_MAX = 64
-UNAVAILABLE = "__debezium_unavailable_value"
 
 RECORD_VALUES_MAX = 100_000  # objects and lists
 _STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)  # an open one goes to the end: never read twice
@@ -277,23 +275,3 @@ _EXTENDED: Mapping[str, Callable[[Json], Json]] = {
     "$date": _date,
     "$binary": lambda inner: inner["base64"] if isinstance(inner, Mapping) else inner,
 }
-
-
-def is_unavailable(value: Json, marks: Sequence[Json]) -> bool:
-    """Whether a value is the placeholder of a long value that an update has not changed (PostgreSQL's TOAST)."""
-    return isinstance(value, str | list | Mapping) and any(value == mark for mark in marks)
-
-
-def marks_of_unavailable(text: str) -> tuple[Json, ...]:
-    """The forms of the placeholder: for strings, binaries (base64 and hex), lists, and maps."""
-    data = text.encode()
-    return (
-        text,
-        base64.b64encode(data).decode(),
-        base64.urlsafe_b64encode(data).decode(),
-        data.hex(),
-        [text],
-        list(data),
-        [base64.b64encode(data).decode()],
-        {text: text},
-    )

@@ -16,7 +16,8 @@ from lakelog.common.types import FIELDS_MAX, DataField, DataType, TypeRoot
 from lakelog.logstore.codec.connect_types import STRING, ConnectColumn
 from lakelog.logstore.codec.foreign_columns import BinaryForm, BoundColumn, bind
 from lakelog.logstore.codec.foreign_members import MemberPath, other_measure, shown_path
-from lakelog.logstore.codec.foreign_records import RECORD_BYTES_MAX, UNAVAILABLE, BadRecordError
+from lakelog.logstore.codec.foreign_records import RECORD_BYTES_MAX, BadRecordError
+from lakelog.logstore.codec.foreign_unavailable import UNAVAILABLE
 from lakelog.logstore.codec.json_value import Json
 
 _INT64 = range(-(1 << 63), 1 << 63)

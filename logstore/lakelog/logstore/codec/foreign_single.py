@@ -17,8 +17,6 @@ from lakelog.logstore.codec.foreign_records import (
     BadRecordError,
     Envelope,
     Marker,
-    is_unavailable,
-    marks_of_unavailable,
     read_envelope,
 )
 from lakelog.logstore.codec.foreign_rules import (
@@ -30,6 +28,7 @@ from lakelog.logstore.codec.foreign_rules import (
     bound_columns,
     type_of_value,
 )
+from lakelog.logstore.codec.foreign_unavailable import is_unavailable, marks_of_unavailable
 from lakelog.logstore.codec.json_value import Json, JsonValueError, value_of
 
 _ERROR_MAX = 200
