@@ -132,6 +132,15 @@ def test_a_query_reads_the_files_and_columns_that_it_needs(table: FileStoreTable
     assert lazy.filter(col("id") < 15).select(pl.len()).collect().item() == 15
 
 
+def test_a_lazy_frame_without_columns_has_the_rows_of_the_table(table: FileStoreTable) -> None:
+    numbered = table.to_polars().with_row_index("row")
+    assert numbered.select("row").collect()["row"].to_list() == list(range(30))
+    assert numbered.select("row").filter(col("row") > 24).collect().height == 5
+    assert table.to_polars().filter(col("id") > 13).with_row_index("row").select("row").collect().height == 16
+    assert table.to_polars(columns=[]).select(pl.len()).collect().item() == 30
+    assert table.to_polars(columns=[], where="id > 13").head(4).select(pl.len()).collect().item() == 4
+
+
 def test_a_filter_is_bound_once_for_all_splits(table: FileStoreTable, monkeypatch: pytest.MonkeyPatch) -> None:
     for day in (0, 1):
         table.write(rows_of(day))  # all three days need a merge

@@ -14,7 +14,7 @@ from pyspark.sql import types as spark
 
 from lakelog.filestore.predicate import Predicate
 from lakelog.filestore.read import known_range, plan_read
-from lakelog.spark.catalog_plugin.java.java_predicates import pushed_filter
+from lakelog.spark.catalog_plugin.java.java_predicates import column_name, pushed_filter
 from lakelog.spark.catalog_plugin.java.local_rows import LocalRows
 from lakelog.spark.catalog_plugin.java.proxy import Proxy
 from lakelog.spark.catalog_plugin.java.scan_proxy import pruned
@@ -83,7 +83,10 @@ class TableScanBuilder(Proxy):
         return self._answer is not None
 
     def _answered(self, aggregation: Any) -> pa.Table | None:  # a Java Aggregation
-        """The row of `count(*)`, `min` and `max`; None for others, and where files have other rows than the table."""
+        """The row of `count(*)`, `min` and `max`; None for others, and where files have other rows than the table.
+
+        Spark leaves functions out whose values nobody reads: the row of none has no column.
+        """
         if len(aggregation.groupByExpressions()) or self._filters or not self._loaded.is_whole:
             return None
         functions = list(aggregation.aggregateExpressions())
@@ -99,13 +102,12 @@ class TableScanBuilder(Proxy):
             if kind == _COUNT:
                 found[f"count_{at}"] = pa.array([sum(split.row_count for split in splits)], pa.int64())
                 continue
-            named = function.column()
-            names = list(named.fieldNames()) if hasattr(named, "fieldNames") else []
-            both = known_range(files, splits, str(names[0])) if len(names) == 1 else None
+            name = column_name(function.column())
+            both = None if name is None else known_range(files, splits, name)
             if both is None:
                 return None
             found[f"{kind.lower()}_{at}"] = both.slice(0 if kind == _MIN else 1, 1).combine_chunks()
-        return pa.table(found)
+        return pa.table(found) if found else pa.Table.from_struct_array(pa.array([{}]))
 
     def pushLimit(self, limit: int) -> bool:
         """Read no more files than have so many rows, if files have the rows of the table. Spark counts the rows."""

@@ -51,7 +51,9 @@ def lazy_frame(
         frames = read.frames() if rows_max is None else map(pl.DataFrame, read.batches())
         left = rows_max
         for frame in frames if predicate is None else _gathered(frames):
-            rows = (frame if predicate is None else frame.filter(predicate)).select(wanted)
+            rows = frame if predicate is None else frame.filter(predicate)
+            # polars asks for no column where the number of rows is enough, and `select` of none has no rows.
+            rows = rows.select(wanted) if wanted else pl.DataFrame(height=rows.height)
             yield rows if left is None else rows.head(left)
             left = None if left is None else max(0, left - rows.height)
             if left == 0:

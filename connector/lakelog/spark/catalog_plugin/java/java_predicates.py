@@ -166,12 +166,18 @@ class _Reader:
 
     def _column(self, given: Any) -> str:  # a Java Expression
         """The name of a column. Raises for a nested one and for another expression."""
-        if given.getClass().getSimpleName() != "FieldReference":
+        name = column_name(given)
+        if name is None or name not in self._names:
             raise UnknownError
-        parts = list(given.fieldNames())
-        if len(parts) != 1 or parts[0] not in self._names:
-            raise UnknownError
-        return str(parts[0])
+        return name
+
+
+def column_name(given: Any) -> str | None:  # a Java Expression
+    """The name of a column; None for a nested one and for another expression."""
+    if given.getClass().getSimpleName() != "FieldReference":
+        return None
+    parts = list(given.fieldNames())
+    return str(parts[0]) if len(parts) == 1 else None
 
 
 def _exact(found: Predicate) -> Pushed:
