@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import uuid
+from datetime import time
+from decimal import Decimal
 from pathlib import Path
 
 import pandas as pd
@@ -74,7 +77,10 @@ def test_comments_of_ddl_are_kept_in_the_schema_file(tmp_path: Path) -> None:
         (None, "schema is None of type builtins.NoneType"),
         (["id"], "schema holds 'id' of type builtins.str as a column, expected a pyarrow field"),
         ({"id": "BIGINT"}, "schema has 'BIGINT' of type builtins.str as the type of column 'id', expected a polars"),
-        (pd.DataFrame({"a": [1, "x", b"y"]}), "a pandas DataFrame with a column of mixed types"),
+        (
+            pd.DataFrame({"a": [1, "x", b"y"]}),
+            "a pandas DataFrame with values that are not of one type, in column.s. 'a'",
+        ),
     ],
 )
 def test_what_says_no_columns_is_named(tmp_path: Path, schema: object, message: str) -> None:
@@ -83,9 +89,9 @@ def test_what_says_no_columns_is_named(tmp_path: Path, schema: object, message: 
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("schema", [pl.Schema({"n": pl.UInt32}), pa.schema([("n", pa.uint32())])])
+@pytest.mark.parametrize("schema", [pl.Schema({"n": pl.Duration("us")}), pa.schema([("n", pa.duration("us"))])])
 def test_a_type_that_the_format_lacks_is_named_with_its_column(schema: object) -> None:
-    with pytest.raises(UnsupportedError, match=r"column 'n' has the Arrow type uint32, .*: give it another type, or"):
+    with pytest.raises(UnsupportedError, match=r"column 'n' has the Arrow type duration.us., .*: cast it to a whole"):
         columns_of(schema)
 
 
@@ -114,3 +120,75 @@ def test_a_catalog_makes_tables_without_spark_and_pandas(tmp_path: Path) -> None
         'assert not {m for m in sys.modules if m.startswith(("pyspark", "pandas"))}'
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+UUIDS = [uuid.UUID(int=1 << 127), None, uuid.UUID("123e4567-e89b-12d3-a456-426614174000")]
+MANY = pa.table(
+    {
+        "tiny": pa.array([255, 0, None], pa.uint8()),
+        "small": pa.array([65535, 0, None], pa.uint16()),
+        "whole": pa.array([(1 << 32) - 1, 0, None], pa.uint32()),
+        "big": pa.array([(1 << 64) - 1, 0, None], pa.uint64()),
+        "half": pa.array([1.5, -65504, None], pa.float16()),
+        "day": pa.array([86_400_000, -86_400_000, None], pa.date64()),
+        "id": pa.array([one and one.bytes for one in UUIDS], pa.uuid()),
+        "pair": pa.array([[1, 2], [3, None], None], pa.list_(pa.int8(), 2)),
+        "flag": pa.ExtensionArray.from_storage(pa.bool8(), pa.array([1, 0, None], pa.int8())),
+        "at": pa.array([time(1, 2, 3, 4000), time(23, 59, 59, 999_000), None], pa.time64("ns")),
+        "sum": pa.array([Decimal("1.25"), Decimal("-9.75"), None], pa.decimal256(30, 2)),
+    }
+)
+
+
+def test_a_table_made_of_wider_and_narrower_types_holds_every_value(tmp_path: Path) -> None:
+    table = Catalog(tmp_path).create_table("db.t", schema=MANY)
+    table.write(MANY)
+
+    texts = [one and str(one) for one in UUIDS]
+    expected = {**{name: MANY[name].to_pylist() for name in MANY.column_names}, "id": texts}
+    found = table.to_arrow()
+    assert found.to_pydict() == expected
+    assert found.schema.field("big").type == pa.decimal128(20, 0)
+    assert found.schema.field("tiny").type == pa.int16()
+
+
+def test_a_polars_frame_with_times_and_arrays_makes_a_table(tmp_path: Path) -> None:
+    kinds = pl.Schema({"at": pl.Time(), "pair": pl.Array(pl.Int8, 2)})
+    frame = pl.DataFrame({"at": [time(1, 2, 3, 4000)], "pair": [[1, 2]]}, schema=kinds)
+    table = Catalog(tmp_path).create_table("db.t", schema=frame)
+    table.write(frame)
+
+    assert table.to_arrow().to_pylist() == frame.to_dicts()
+    with pytest.raises(InvalidRequestError, match=r"column 'at'.*lose data"):
+        table.write(pl.DataFrame({"at": [time(1, 2, 3, 4001)], "pair": [[1, 2]]}, schema=kinds))
+
+
+def test_one_error_names_all_columns_without_a_type() -> None:
+    rows = pa.table({"a": pa.nulls(1), "b": pa.array([1], pa.duration("s")), "c": pa.array([1]), "d": [b""]})
+    with pytest.raises(UnsupportedError) as caught:
+        columns_of(rows)
+    assert [line.split()[1] for line in str(caught.value).splitlines()] == ["'a'", "'b'"]
+
+
+def test_one_error_names_all_columns_that_do_not_fit_a_table(tmp_path: Path) -> None:
+    table = Catalog(tmp_path).create_table("db.t", schema="a INT, b DATE, c STRING")
+    with pytest.raises(InvalidRequestError, match=r"column 'a': expected INT.*column 'b': expected DATE"):
+        table.write(pa.table({"a": ["x"], "b": ["y"], "c": ["z"]}))
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_objects_of_polars_are_refused_by_name_and_not_stored_as_addresses(tmp_path: Path, nested: bool) -> None:
+    frame = pl.DataFrame({"id": [1], "thing": [object()]}, schema={"id": pl.Int64, "thing": pl.Object})
+    frame = frame.with_columns(pl.lit(1, pl.Int128).alias("many")) if nested else frame
+    table = Catalog(tmp_path).create_table("db.t", schema="id BIGINT, thing BYTES, many STRING")
+    for take in (columns_of, table.write):
+        for rows in (frame, frame.lazy()):
+            with pytest.raises(InvalidRequestError, match="'thing' .Object.*" + ("'many'" if nested else "")):
+                take(rows)
+    assert table.snapshot() is None
+
+
+def test_mixed_values_of_a_pandas_frame_are_refused_with_their_columns() -> None:
+    frame = pd.DataFrame({"fine": [1, 2], "mixed": [1, "x"], "objects": [object(), None]})
+    with pytest.raises(InvalidRequestError, match="'mixed', 'objects'"):
+        columns_of(frame)

@@ -140,17 +140,38 @@ _FROM_ARROW = {
     pa.int16(): TypeRoot.SMALLINT,
     pa.int32(): TypeRoot.INT,
     pa.int64(): TypeRoot.BIGINT,
+    pa.uint8(): TypeRoot.SMALLINT,
+    pa.uint16(): TypeRoot.INT,
+    pa.uint32(): TypeRoot.BIGINT,
+    pa.float16(): TypeRoot.FLOAT,
     pa.float32(): TypeRoot.FLOAT,
     pa.float64(): TypeRoot.DOUBLE,
     pa.date32(): TypeRoot.DATE,
+    pa.date64(): TypeRoot.DATE,
+    pa.bool8(): TypeRoot.BOOLEAN,
 }
+_UINT64_DIGITS = 20
+_DECIMAL_DIGITS_MAX = 38
+_TIME_PRECISION_MAX = 3  # TIME is stored in milliseconds; a write refuses values with more digits
+# Arrow types that the format lacks, and what to do with such a column.
+_WAYS_OUT = (
+    (pa.types.is_null, "all its values are null: cast it to the type that its values will have"),
+    (pa.types.is_duration, "cast it to a whole number of its unit (pa.int64(), BIGINT)"),
+    (pa.types.is_interval, "cast it to text, or to months, days and nanoseconds in columns of their own"),
+    (pa.types.is_union, "give each member a column of its own"),
+    (pa.types.is_list_view, "cast it to a list"),
+    (pa.types.is_large_list_view, "cast it to a list"),
+    (pa.types.is_run_end_encoded, "decode it with pyarrow.compute.run_end_decode"),
+    (pa.types.is_decimal256, "DECIMAL has at most 38 digits: cast it to one of them, or to text"),
+)
 
 
 def from_arrow_type(kind: pa.DataType, *, name: str, depth: int = 0) -> DataType:
-    """The column type of an Arrow type; ROW members get ids 0, which the schema renumbers.
+    """The column type of an Arrow type, wide enough for each value; ROW members get ids 0, which the schema renumbers.
 
-    Raises UnsupportedError, naming the column `name`, for types that the format lacks, and InvalidRequestError for
-    types that are nested too deeply; `depth` is the number of types around this one.
+    A TIME alone is narrower than Arrow's: it has milliseconds. Raises UnsupportedError, naming the column `name`, for
+    types that the format lacks, and InvalidRequestError for types that are nested too deeply; `depth` is the number of
+    types around this one.
     """
     check_depth(depth)
     if kind in _FROM_ARROW:
@@ -158,20 +179,26 @@ def from_arrow_type(kind: pa.DataType, *, name: str, depth: int = 0) -> DataType
     types = pa.types
     if types.is_dictionary(kind):
         return from_arrow_type(kind.value_type, name=name, depth=depth)
+    if isinstance(kind, pa.UuidType) and not depth:
+        return DataType(root=TypeRoot.VARCHAR, length=MAX_LENGTH)
+    if isinstance(kind, pa.JsonType):
+        return from_arrow_type(kind.storage_type, name=name, depth=depth)
+    if types.is_uint64(kind):
+        return DataType(root=TypeRoot.DECIMAL, precision=_UINT64_DIGITS, scale=0)
     if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
         return DataType(root=TypeRoot.VARCHAR, length=MAX_LENGTH)
     if types.is_fixed_size_binary(kind):
         return DataType(root=TypeRoot.BINARY, length=kind.byte_width)
     if types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind):
         return DataType(root=TypeRoot.VARBINARY, length=MAX_LENGTH)
-    if types.is_decimal128(kind):
+    if types.is_decimal(kind) and kind.precision <= _DECIMAL_DIGITS_MAX:
         return DataType(root=TypeRoot.DECIMAL, precision=kind.precision, scale=kind.scale)
     if types.is_time(kind):
-        return DataType(root=TypeRoot.TIME, precision=_UNIT_PRECISION[kind.unit])
+        return DataType(root=TypeRoot.TIME, precision=min(_UNIT_PRECISION[kind.unit], _TIME_PRECISION_MAX))
     if types.is_timestamp(kind):
         root = TypeRoot.TIMESTAMP if kind.tz is None else TypeRoot.TIMESTAMP_LTZ
         return DataType(root=root, precision=_UNIT_PRECISION[kind.unit])
-    if types.is_list(kind) or types.is_large_list(kind):
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         element = from_arrow_type(kind.value_type, name=f"{name}.element", depth=depth + 1)
         return array_of(element.with_nullable(kind.value_field.nullable))
     if types.is_map(kind):
@@ -181,16 +208,27 @@ def from_arrow_type(kind: pa.DataType, *, name: str, depth: int = 0) -> DataType
         return map_of(from_arrow_type(kind.key_type, name=f"{name}.key", depth=depth + 1), value)
     if types.is_struct(kind):
         return row_of([from_arrow_field(field, path=f"{name}.{field.name}", depth=depth + 1) for field in kind])
-    raise UnsupportedError(
-        f"column {name!r} has the Arrow type {kind}, which the Paimon format cannot hold: give it another type, or "
-        "leave it out"
-    )
+    way_out = next((way for is_kind, way in _WAYS_OUT if is_kind(kind)), "give it another type, or leave it out")
+    raise UnsupportedError(f"column {name!r} has the Arrow type {kind}, which the Paimon format cannot hold: {way_out}")
 
 
 def from_arrow_field(field: pa.Field, *, path: str | None = None, depth: int = 0) -> DataField:
     """The column of an Arrow field, with id 0 and the comment of its metadata. Raises UnsupportedError."""
     kind = from_arrow_type(field.type, name=path or field.name, depth=depth).with_nullable(field.nullable)
     return DataField(id=0, name=field.name, type=kind, description=_comment_of(field))
+
+
+def from_arrow_schema(schema: Iterable[pa.Field]) -> tuple[DataField, ...]:
+    """The columns of an Arrow schema, with ids 0. Raises UnsupportedError that names each column without a type."""
+    columns, refused = [], []
+    for field in schema:
+        try:
+            columns.append(from_arrow_field(field))
+        except UnsupportedError as error:
+            refused.append(str(error))
+    if refused:
+        raise UnsupportedError("\n".join(refused))
+    return tuple(columns)
 
 
 def _comment_of(field: pa.Field) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -243,6 +244,10 @@ def test_a_path_with_signs_of_a_pattern_is_that_path_alone(spark: SparkSession, 
 
     for file in Path(table.path).rglob("data-*.parquet"):
         file.unlink()
-    for read in (lambda: lakelog.spark.read(spark, table), lambda: spark.table(f"{lake}.db.t")):
+    reads: list[Callable[[], DataFrame]] = [
+        lambda: lakelog.spark.read(spark, table),
+        lambda: spark.table(f"{lake}.db.t"),
+    ]
+    for read in reads:
         with pytest.raises((PySparkException, Py4JJavaError), match=r"PATH_NOT_FOUND|data-.* is missing"):
             read().collect()

@@ -11,16 +11,20 @@ import pyarrow as pa
 
 from lakelog.catalog.columns.ddl import parse_ddl
 from lakelog.catalog.columns.spark_json import columns_of_struct
-from lakelog.common.arrow import from_arrow_field
+from lakelog.common.arrow import from_arrow_field, from_arrow_schema
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import cause, cut
 from lakelog.common.types import DataField
 from lakelog.filestore.schema import TableSchema
+from lakelog.filestore.write import arrow_of_polars
 
 _EXPECTED = (
     "expected a pyarrow schema, columns as DDL such as 'id BIGINT NOT NULL, name STRING', a polars schema, a Spark "
     "StructType, or a DataFrame of pandas, polars or Spark"
 )
+
+
+_NO_ARROW = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError)
 
 
 def columns_of(schema: object) -> tuple[DataField, ...]:
@@ -48,7 +52,7 @@ def columns_of(schema: object) -> tuple[DataField, ...]:
 
 
 def _of_arrow(schema: pa.Schema) -> tuple[DataField, ...]:
-    return tuple(from_arrow_field(field) for field in schema)
+    return from_arrow_schema(schema)
 
 
 def _column(given: object) -> DataField:
@@ -74,7 +78,7 @@ def _of_polars(schema: object) -> tuple[DataField, ...] | None:
                 f"schema has {_kind_of(kind)} as the type of column {name!r}, expected a polars type such as pl.Int64"
             )
         types[name] = kind
-    return _of_arrow(pl.DataFrame(schema=types).to_arrow().schema)
+    return _of_arrow(arrow_of_polars(pl.DataFrame(schema=types)).schema)
 
 
 def _of_spark(schema: object) -> tuple[DataField, ...] | None:
@@ -93,10 +97,20 @@ def _of_pandas(schema: object) -> tuple[DataField, ...] | None:
         return None
     try:
         return _of_arrow(pa.Schema.from_pandas(schema, preserve_index=False))
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+    except _NO_ARROW as error:
+        mixed = ", ".join(repr(name) for name, values in schema.items() if not _is_arrow(values))
         raise InvalidRequestError(
-            f"schema is a pandas DataFrame with a column of mixed types: {cause(error)}; give a pyarrow schema or DDL"
+            f"schema is a pandas DataFrame with values that are not of one type, in column(s) {mixed}: {cause(error)}; "
+            "give a pyarrow schema or DDL"
         ) from error
+
+
+def _is_arrow(values: Any) -> bool:
+    try:
+        pa.array(values, from_pandas=True)
+    except _NO_ARROW:
+        return False
+    return True
 
 
 def _kind_of(given: object) -> str:

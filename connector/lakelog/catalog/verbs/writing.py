@@ -39,9 +39,10 @@ class TableWrites(TableHandle):
 
         `rows` are an Arrow table, record batch or reader, a polars DataFrame or LazyFrame, a pandas DataFrame, a DuckDB
         relation, or anything with `__arrow_c_stream__` or `__arrow_c_array__`. Readers, lazy frames and relations are
-        written as their rows arrive, within `write-buffer-size`. Columns are found by name, in any order; a nullable
-        column that rows lack is null. With `merge_schema`, columns that the table lacks are first added to it,
-        nullable, in one schema change, which stays even if the write fails.
+        written as their rows arrive, within `write-buffer-size`. Columns are found by name, in any order. A nullable
+        column that rows lack becomes null, also in rows of the same keys that exist, but for partial-update tables:
+        `update` and `merge` change some columns and keep the others. With `merge_schema`, columns that the table lacks
+        are first added to it, nullable, in one schema change, which stays even if the write fails.
 
         Each row is an upsert, unless `row_kinds` or a column `_row_kind` names another kind: `+I`, `-U`, `+U`, `-D`, or
         the numbers 0 to 3; one for all rows or one per row.

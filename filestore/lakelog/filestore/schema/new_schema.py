@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from lakelog.common.arrow import from_arrow_field
+from lakelog.common.arrow import from_arrow_schema
 from lakelog.common.column_names import given_names, spelled
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.options import Option
@@ -51,7 +51,8 @@ def build_schema(
     given = dict(options or {})
     check_options(given, also=also, also_prefixes=also_prefixes)
     check_foreign_options(given, *OptionUse)
-    fields = [column if isinstance(column, DataField) else from_arrow_field(column) for column in columns]
+    arrow = iter(from_arrow_schema(column for column in columns if not isinstance(column, DataField)))
+    fields = [column if isinstance(column, DataField) else next(arrow) for column in columns]
     check_names(fields)
     for column in fields:
         check_type_limits(column.type)

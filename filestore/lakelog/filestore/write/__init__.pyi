@@ -34,6 +34,7 @@ from lakelog.filestore.write.places import parts_of as parts_of
 from lakelog.filestore.write.places import places_of as places_of
 from lakelog.filestore.write.row_input import RowInput as RowInput
 from lakelog.filestore.write.row_input import Rows as Rows
+from lakelog.filestore.write.row_input import arrow_of_polars as arrow_of_polars
 from lakelog.filestore.write.row_input import row_source as row_source
 from lakelog.filestore.write.row_kinds import RowKinds as RowKinds
 from lakelog.filestore.write.row_kinds import kinds_twice as kinds_twice

@@ -84,12 +84,31 @@ def row_source(rows: Rows) -> RowInput:
     if _is_pandas_frame(rows):
         return _in_memory(_of_pandas(rows))
     if isinstance(rows, pl.DataFrame):
-        return _in_memory(rows.to_arrow(compat_level=_OLDEST))
+        return _in_memory(arrow_of_polars(rows))
     if isinstance(rows, pa.RecordBatch) or hasattr(rows, "__arrow_c_array__"):
         return _in_memory(_of_array(rows))
     if hasattr(rows, "__arrow_c_stream__") and not isinstance(rows, type):
         return _of_stream(rows)
     raise _not_rows(rows)
+
+
+def arrow_of_polars(frame: pl.DataFrame) -> pa.Table:
+    """The rows of a frame as Arrow. Raises InvalidRequestError that names each column of a type that Arrow lacks."""
+    refused = [f"{name!r} ({kind})" for name, kind in frame.schema.items() if _has_no_arrow(kind)]
+    if refused:
+        raise InvalidRequestError(
+            f"the polars DataFrame has columns of types that Arrow lacks: {', '.join(refused)}; cast Int128 and "
+            "UInt128 to Decimal(38, 0), and replace objects by plain values"
+        )
+    return frame.to_arrow(compat_level=_OLDEST)
+
+
+def _has_no_arrow(kind: pl.DataType) -> bool:
+    if isinstance(kind, pl.Struct):
+        return any(_has_no_arrow(field.dtype) for field in kind.fields)  # type: ignore[arg-type]  # an instance here
+    if isinstance(kind, pl.List | pl.Array):
+        return _has_no_arrow(kind.inner)  # type: ignore[arg-type]  # an instance here
+    return isinstance(kind, pl.Object | pl.Int128 | pl.UInt128 | pl.Unknown)
 
 
 def _in_memory(table: pa.Table) -> RowInput:
@@ -126,7 +145,7 @@ def _of_lazy_frame(frame: pl.LazyFrame) -> RowInput:
             yield from piece.to_arrow(compat_level=_OLDEST).to_batches()
 
     empty = pl.DataFrame(schema=frame.collect_schema())
-    return RowInput(schema=empty.to_arrow(compat_level=_OLDEST).schema, opened=opened)
+    return RowInput(schema=arrow_of_polars(empty).schema, opened=opened)
 
 
 def _of_stream(rows: ArrowStream) -> RowInput:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -55,9 +58,8 @@ def check_columns(
     Raises InvalidRequestError for other columns than the table's, and for types that cannot be converted.
     """
     places = places_of_columns(schema, found.names, table_name=table_name, is_case_sensitive=is_case_sensitive)
-    for field, place in zip(schema.fields, places, strict=True):
-        if place is not None:
-            _check_type(field, found.field(place).type, table_name)
+    given = [(field, found.field(at).type) for field, at in zip(schema.fields, places, strict=True) if at is not None]
+    _check_types(given, table_name)
     return places
 
 
@@ -66,14 +68,16 @@ def converted(values: pa.ChunkedArray, field: DataField, table_name: str) -> pa.
     wanted = to_arrow_field(field).type
     if values.type == wanted:
         return values
-    _check_type(field, values.type, table_name)
+    _check_types([(field, values.type)], table_name)
     values = with_named_fields(values, wanted, what=f"table {table_name}", column=field.name)
     try:
         if pa.types.is_dictionary(values.type):
             values = values.cast(values.type.value_type)
+        if isinstance(values.type, pa.UuidType) and pa.types.is_string(wanted):
+            return pa.chunked_array([_uuid_texts(chunk.storage) for chunk in values.chunks], wanted)
         if pa.types.is_integer(values.type) and pa.types.is_decimal(wanted):
             values = values.cast(pa.decimal128(_LONG_DIGITS, 0))
-        if pa.types.is_decimal128(values.type):
+        if pa.types.is_decimal(values.type):
             values = values.cast(wide_decimal(wanted.scale))
         return values.cast(wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
@@ -82,14 +86,22 @@ def converted(values: pa.ChunkedArray, field: DataField, table_name: str) -> pa.
         ) from error
 
 
-def _check_type(field: DataField, found: pa.DataType, table_name: str) -> None:
-    """Raise InvalidRequestError for a type that cannot be converted, and for structs with other fields."""
-    wanted = to_arrow_field(field).type
-    if not _is_convertible(named_type(found, wanted, what=f"table {table_name}", column=field.name), wanted):
-        raise InvalidRequestError(
-            f"table {table_name}, column {field.name!r}: expected {_described(field.type)}, found the Arrow type "
-            f"{found}; cast the column before writing"
-        )
+def _check_types(given: Iterable[tuple[DataField, pa.DataType]], table_name: str) -> None:
+    """Raise InvalidRequestError naming each column that cannot be converted, and for structs with other fields."""
+    refused = []
+    for field, found in given:
+        wanted = to_arrow_field(field).type
+        if not _is_convertible(named_type(found, wanted, what=f"table {table_name}", column=field.name), wanted):
+            refused.append(f"column {field.name!r}: expected {_described(field.type)}, found the Arrow type {found}")
+    if refused:
+        raise InvalidRequestError(f"table {table_name}, {'; '.join(refused)}; cast before writing")
+
+
+def _uuid_texts(values: pa.FixedSizeBinaryArray) -> pa.Array:
+    """UUIDs as texts of 36 signs, such as `123e4567-e89b-12d3-a456-426614174000`."""
+    digits = np.frombuffer(b"".join(values.fill_null(bytes(16)).to_pylist()).hex().encode(), "S1").reshape(-1, 32)
+    texts = np.insert(digits, (8, 12, 16, 20), b"-", axis=1).view("S36").ravel()
+    return pa.array(texts, pa.binary(), mask=values.is_null().to_numpy(zero_copy_only=False)).cast(pa.string())
 
 
 def _is_convertible(given: pa.DataType, wanted: pa.DataType) -> bool:
@@ -99,6 +111,10 @@ def _is_convertible(given: pa.DataType, wanted: pa.DataType) -> bool:
         return True
     if types.is_dictionary(given):
         return _is_convertible(given.value_type, wanted)
+    if isinstance(given, pa.BaseExtensionType):
+        is_text = isinstance(given, pa.UuidType) and types.is_string(wanted)
+        is_flag = isinstance(given, pa.Bool8Type) and types.is_boolean(wanted)
+        return is_text or is_flag or _is_convertible(given.storage_type, wanted)
     if types.is_floating(wanted):
         return bool(types.is_floating(given) and given.bit_width <= wanted.bit_width)
     if types.is_timestamp(wanted):
