@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakelog.catalog.columns.text_lengths import with_stored_text
+from lakelog.common.column_names import matching
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import shown
 from lakelog.filestore.schema import PLACE_NAMES
@@ -124,12 +125,14 @@ def named_values(
     fields: Sequence[DataField], values: Mapping[str, Value], *, keys: Sequence[str], what: str
 ) -> dict[str, Value]:
     """The values under the names of the table's columns. Raises InvalidRequestError for others and for `keys`."""
-    by_name = {field.name.lower(): field.name for field in fields}
+    names = [field.name for field in fields]
     found: dict[str, Value] = {}
     for name, value in values.items():
-        own = by_name.get(name.lower())
-        if own is None:
-            raise InvalidRequestError(f"{what}: the table has no column {shown(name)}; it has {', '.join(by_name)}")
+        known = matching(name, names)
+        if len(known) != 1:
+            said = f"column {shown(name)} is ambiguous" if known else f"the table has no column {shown(name)}"
+            raise InvalidRequestError(f"{what}: {said}; it has {', '.join(known or names)}")
+        own = known[0]
         if own in keys:
             raise InvalidRequestError(
                 f"{what} sets {own!r}, a column of the primary key, by which a row is found: delete the row, and "

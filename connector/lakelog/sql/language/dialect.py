@@ -19,6 +19,7 @@ from sqlglot.generators.spark import SparkGenerator
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import TokenType
 
+PLACE = "place"  # of a parameter, in the text of its statement
 _HINT = "/*+"
 _PAIR = re.compile(r"'([^']*)'\s*=\s*'([^']*)'")
 _OPTIONS_HINT = re.compile(rf"\s*OPTIONS\s*\(\s*({_PAIR.pattern}(?:\s*,\s*{_PAIR.pattern})*)\s*\)\s*", re.IGNORECASE)
@@ -55,7 +56,18 @@ class WatermarkClause(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "expression": True}
 
 
+def _parse_mark(parser: SparkParser) -> exp.Placeholder:
+    """A `?`, with the place of its sign in the text."""
+    found = parser.expression(exp.Placeholder())
+    found.meta[PLACE] = parser._prev.start
+    return found
+
+
 class _Parser(SparkParser):
+    PLACEHOLDER_PARSERS: ClassVar[dict[Any, Any]] = {
+        **SparkParser.PLACEHOLDER_PARSERS,
+        TokenType.PLACEHOLDER: _parse_mark,
+    }
     _is_type_next = False
     _is_target_next = False
 

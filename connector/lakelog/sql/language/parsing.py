@@ -15,7 +15,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from lakelog.common.errors import InvalidRequestError, LakelogError, UnsupportedError
 from lakelog.common.quoting import shown
-from lakelog.sql.language.dialect import LakelogDialect
+from lakelog.sql.language.dialect import PLACE, LakelogDialect
 
 _VALUES = (TokenType.STRING, TokenType.NUMBER, TokenType.IDENTIFIER)
 _MISSING = re.compile(r"Required keyword: .*?>(?=\.)")
@@ -39,29 +39,31 @@ def parsed(text: str) -> list[exp.Expr]:
 
 
 def bound(statement: exp.Expr, parameters: Sequence[object] | Mapping[str, object] | None) -> exp.Expr:
-    """The statement with values in place of its parameters.
+    """The statement with values in place of its parameters: those of `?` in the order of the text.
 
     Raises InvalidRequestError for a parameter without a value, and for a value without a parameter.
     """
     places = list(statement.find_all(exp.Placeholder))
+    marks = sorted({place.meta[PLACE] for place in places if PLACE in place.meta})
     named = parameters if isinstance(parameters, Mapping) else {}
     given = [] if isinstance(parameters, Mapping) or parameters is None else list(parameters)
+    if len(given) < len(marks):
+        raise InvalidRequestError(f"the statement has more ? than the {len(given)} values given")
+    if len(given) > len(marks):
+        raise InvalidRequestError(f"the statement has no parameter for {given[len(marks)]!r}")
+    numbers = {mark: number for number, mark in enumerate(marks)}
     used: set[str] = set()
-    positions = 0
     for place in places:
-        if place.name not in ("", "?"):
-            if place.name not in named:
-                raise InvalidRequestError(f"the parameter :{place.name} has no value")
-            used.add(place.name)
-            place.replace(_value_of(named[place.name]))
-        else:
-            if positions >= len(given):
-                raise InvalidRequestError(f"the statement has more ? than the {len(given)} values given")
-            place.replace(_value_of(given[positions]))
-            positions += 1
+        if PLACE in place.meta:
+            place.replace(_value_of(given[numbers[place.meta[PLACE]]]))
+            continue
+        if place.name not in named:
+            raise InvalidRequestError(f"the parameter :{place.name} has no value")
+        used.add(place.name)
+        place.replace(_value_of(named[place.name]))
     left = sorted(set(named) - used)
-    if left or positions < len(given):
-        raise InvalidRequestError(f"the statement has no parameter for {left[0] if left else given[positions]!r}")
+    if left:
+        raise InvalidRequestError(f"the statement has no parameter for {left[0]!r}")
     return statement
 
 
@@ -121,6 +123,10 @@ def literal_of(given: exp.Expr) -> str | int:
 def _check_whole(text: str, tokens: list[Token], found: list[exp.Expr]) -> None:
     """Raise UnsupportedError for names and values of the text that are not in what was read."""
     written = Counter[str]()
+    marks = {place.meta.get(PLACE) for one in found for place in one.find_all(exp.Placeholder)}
+    for token in tokens:
+        if token.token_type is TokenType.PLACEHOLDER and token.start not in marks:
+            raise UnsupportedError(f"{shown(text)}: a parameter has no meaning at the ? in line {token.line}")
     for one in found:
         again = LakelogDialect().tokenize(
             one.sql(dialect=LakelogDialect, comments=False, unsupported_level=sqlglot.ErrorLevel.IGNORE)

@@ -25,7 +25,7 @@ from lakelog.sql.queries.duckdb_words import as_duckdb
 from lakelog.sql.queries.engine import told, typed
 from lakelog.sql.queries.kept import kept_engine
 from lakelog.sql.queries.read_options import between, check_known, choice_of, options_of
-from lakelog.sql.queries.table_words import around, is_changed, is_of_query, replace_function, shorten
+from lakelog.sql.queries.table_words import around, check_cases, is_changed, is_of_query, replace_function, shorten
 from lakelog.warehouse.system_names import names_system_table
 
 if TYPE_CHECKING:
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 
 _BATCH_ROWS = 65_536
-_BEFORE, _STORED = " before", " as stored"  # behind names of relations
+_BEFORE, _TWIN, _STORED = " before", " twin", " as stored"  # behind names of relations
+_SCHEMA = ("main", "temp")  # of relations: a name without it may be that of a common table expression
 
 
 @dataclass(kw_only=True)
@@ -52,7 +53,7 @@ class QueryTables:
     sources: dict[str, TableSource] = field(default_factory=dict)
     newest: dict[str, Snapshot | None] = field(default_factory=dict)
     given: Mapping[str, pa.Table] = field(default_factory=dict)
-    _opened: dict[str, exp.Table] = field(default_factory=dict)
+    _opened: dict[str, str] = field(default_factory=dict)
     _types: dict[str, set[pa.DataType]] = field(default_factory=dict)
     _lengths: dict[str, set[int | None]] = field(default_factory=dict)
     _errors: list[LakelogError | KeyboardInterrupt] = field(default_factory=list)
@@ -141,37 +142,41 @@ class QueryTables:
         if not isinstance(table.this, exp.Identifier):
             replace_function(table)
             return
-        if not table.db and is_of_query(table):
+        if is_of_query(table):
             return
         view = self.names.view(table)
         alias = table.args.get("alias") or exp.TableAlias(this=exp.to_identifier(table.name, quoted=True))
         if view is not None:
             table.replace(exp.Subquery(this=self.prepared(view), alias=alias.copy(), **around(table)))
             return
-        made = exp.Table(this=exp.to_identifier(self._registered(table), quoted=True), alias=alias.copy())
-        for key, value in around(table).items():
+        made = exp.table_(self._registered(table), *_SCHEMA, quoted=True)
+        for key, value in {"alias": alias.copy(), **around(table)}.items():
             made.set(key, value)
         table.replace(made)
 
     def _registered(self, table: exp.Table) -> str:
         """The name of the relation of a table at its state."""
         if not table.db and table.name in self.given:
-            return self._note(table.name, table, lambda: self._register_rows(table.name, self.given[table.name]))
+            return self._note(table.name, lambda relation: self._register_rows(relation, self.given[table.name]))
         found = self.names.resolved(table)
         if is_changed(table):
-            before = f"{found}{_BEFORE}"
-            return self._note(before, table, lambda: self._register_changed(before, found))
+            return self._note(f"{found}{_BEFORE}", lambda relation: self._register_changed(relation, found))
         clauses = table.args.get("version")
         name = f"{found}" if clauses is None else f"{found} {clauses.sql(dialect=LakelogDialect)}"
-        return self._note(name, table, lambda: self._register(name, found, clauses))
+        return self._note(name, lambda relation: self._register(name, relation, found, clauses))
 
-    def _note(self, name: str, table: exp.Table, register: Callable[[], pa.Schema]) -> str:
-        """Register a relation, once, and note its columns."""
+    def _note(self, name: str, register: Callable[[str], pa.Schema]) -> str:
+        """Register a relation, once, and note its columns; returns its name in DuckDB, where case does not count."""
         if name not in self._opened:
-            for column in register():
+            relation = name
+            while relation.lower() in map(str.lower, self._opened.values()):
+                relation += _TWIN
+            columns = register(relation)
+            check_cases(columns.names, name_of_table(name))
+            for column in columns:
                 self._types.setdefault(column.name.lower(), set()).add(column.type)
-            self._opened[name] = table
-        return name
+            self._opened[name] = relation
+        return self._opened[name]
 
     def _choice(self, clauses: exp.Expr | None, options: Mapping[str, str]) -> SnapshotChoice:
         """The state that the clauses of a table and its options name. Raises InvalidRequestError for two."""
@@ -196,7 +201,7 @@ class QueryTables:
             raise InvalidRequestError(f"{shown(given.sql())} is NULL: a state is a number, a string or a time")
         return value
 
-    def _register(self, name: str, found: FoundName, clauses: exp.Expr | None) -> pa.Schema:
+    def _register(self, name: str, relation: str, found: FoundName, clauses: exp.Expr | None) -> pa.Schema:
         """Register the relation of a table at its state; returns its columns."""
         options = {} if clauses is None else options_of(clauses.args.get("options"))
         choice = self._choice(clauses, options)
@@ -204,11 +209,12 @@ class QueryTables:
         if changes is not None:
             from lakelog.sql.queries.changes import changes_of
 
-            return self._register_rows(name, changes_of(found, changes, options))
+            return self._register_rows(relation, changes_of(found, changes, options))
         check_known(found, options)
         if names_system_table(found.full, in_warehouse=True):
             found_range = between(options)
-            return self._register_rows(name, found.catalog.system_table(found.full, **found_range, **choice).to_arrow())
+            rows = found.catalog.system_table(found.full, **found_range, **choice).to_arrow()
+            return self._register_rows(relation, rows)
         files = found.table.store
         if choice:
             shown, snapshot = files.travelled(**choice)
@@ -219,7 +225,7 @@ class QueryTables:
                 choice = {"snapshot_id": snapshot.id}
         read = source_of_table(shown, mode=ReadMode.BATCH)
         self.sources[name] = replace(read, end=version_of(snapshot), is_exact=True)
-        self._register_table(name, shown, snapshot, choice)
+        self._register_table(relation, shown, snapshot, choice)
         return shown.schema.arrow_schema
 
     def _register_changed(self, name: str, found: FoundName) -> pa.Schema:
@@ -287,4 +293,4 @@ class QueryTables:
 
 def name_of_table(relation: str) -> str:
     """The name of the table, and its state, of a relation."""
-    return relation.removesuffix(_STORED).removesuffix(_BEFORE)
+    return relation.removesuffix(_STORED).replace(_TWIN, "").removesuffix(_BEFORE)

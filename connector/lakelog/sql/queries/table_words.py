@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from sqlglot import exp
 
-from lakelog.common.errors import NotFoundError
+from lakelog.common.errors import NotFoundError, UnsupportedError
 from lakelog.common.quoting import shown
 
 _LONG = 3
@@ -21,7 +22,7 @@ def shorten(column: exp.Column) -> None:
     if len(parts) < _LONG:
         return
     names = [part.name.lower() for part in parts]
-    tables = {table.alias_or_name.lower(): table for table in column.root().find_all(exp.Table)}
+    tables = _tables_seen(column)
     for depth in (2, 1, 0):
         table = tables.get(names[depth])
         if table is None or depth + 1 >= len(parts):
@@ -33,6 +34,18 @@ def shorten(column: exp.Column) -> None:
     else:
         made, fields = exp.Column(this=parts[1], table=parts[0]), parts[2:]
     column.replace(exp.Dot.build([made, *fields]) if fields else made)
+
+
+def _tables_seen(column: exp.Column) -> dict[str, exp.Table]:
+    """The tables that a column may name, by their names there: those of its query, and of the queries around it."""
+    found: dict[str, exp.Table] = {}
+    query = column.parent_select
+    while query is not None:
+        for table in query.find_all(exp.Table):
+            if table.parent_select is query:
+                found.setdefault(table.alias_or_name.lower(), table)
+        query = query.parent_select
+    return found
 
 
 def as_changed(table: exp.Table) -> exp.Table:
@@ -51,15 +64,37 @@ def is_changed(table: exp.Table) -> bool:
 
 
 def is_of_query(table: exp.Table) -> bool:
-    """Whether a name is that of a common table expression which the table may see."""
-    name = table.name.lower()
-    above: exp.Expr | None = table
+    """Whether a name is that of a common table expression which the table sees.
+
+    A common table expression sees those before it, and itself only if it is recursive.
+    """
+    if table.db or is_changed(table):
+        return False
+    below: exp.Expr = table
+    above = table.parent
     while above is not None:
-        with_ = above.args.get("with_")
-        if isinstance(with_, exp.With) and any(one.alias.lower() == name for one in with_.expressions):
+        seen: list[exp.Expr] = []
+        if isinstance(above, exp.With):
+            before = [one is below for one in above.expressions].index(True)
+            seen = above.expressions[: before + bool(above.args.get("recursive"))]
+        elif isinstance(with_ := above.args.get("with_"), exp.With) and with_ is not below:
+            seen = with_.expressions
+        if any(one.alias.lower() == table.name.lower() for one in seen):
             return True
-        above = above.parent
+        below, above = above, above.parent
     return False
+
+
+def check_cases(names: Sequence[str], table: str) -> None:
+    """Raise UnsupportedError for columns that DuckDB cannot tell apart."""
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.setdefault(name.lower(), name)
+        if other != name:
+            raise UnsupportedError(
+                f"{table} has the columns {other!r} and {name!r}, whose names differ in case alone: SQL without Spark "
+                "does not read it; read it with Table.to_arrow, or rename one with ALTER TABLE ... RENAME COLUMN"
+            )
 
 
 def around(table: exp.Table) -> dict[str, Any]:

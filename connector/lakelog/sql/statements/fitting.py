@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from lakelog.catalog.columns.text_lengths import stored_text
+from lakelog.common.column_names import matching
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import listed
 from lakelog.filestore.encoding import named_type, with_named_fields
@@ -40,11 +41,7 @@ def fitted(
     """
     given = rows.schema.names
     if by_name:
-        wanted = {name.lower(): name for name in columns}
-        unknown = [name for name in given if name.lower() not in wanted]
-        if unknown:
-            raise InvalidRequestError(f"{what}: the table has no column {unknown[0]!r}; it has {', '.join(columns)}")
-        filled = [wanted[name.lower()] for name in given]
+        filled = [column_named(name, columns, what) for name in given]
     else:
         if len(given) != len(columns):
             raise InvalidRequestError(
@@ -75,6 +72,16 @@ def _defaults(schema: TableSchema, filled: Sequence[str]) -> dict[str, pa.Scalar
     """The defaults of the columns that are not filled."""
     left = (field for field in schema.fields if field.name not in filled)
     return {field.name: value for field in left if (value := default_of(field)) is not None}
+
+
+def column_named(name: str, columns: Sequence[str], what: str) -> str:
+    """The column that a name means. Raises InvalidRequestError if there is none, or are several."""
+    found = matching(name, columns)
+    if not found:
+        raise InvalidRequestError(f"{what}: the table has no column {name!r}; it has {', '.join(columns)}")
+    if len(found) > 1:
+        raise InvalidRequestError(f"{what}: column {name!r} is ambiguous: {', '.join(found)}")
+    return found[0]
 
 
 def check_same_fields(query: exp.Expr, what: str) -> None:

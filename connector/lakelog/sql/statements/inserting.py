@@ -17,7 +17,7 @@ from lakelog.sql.queries.reading import QueryTables
 from lakelog.sql.queries.recording import recording
 from lakelog.sql.queries.selects import query_with
 from lakelog.sql.statements.default_values import fill_defaults
-from lakelog.sql.statements.fitting import check_same_fields, fitted
+from lakelog.sql.statements.fitting import check_same_fields, column_named, fitted
 from lakelog.sql.statements.partitions import condition_of, partition_values_of
 from lakelog.sql.statements.written_fields import fields_of_query
 
@@ -127,11 +127,8 @@ def _target(given: exp.Expr) -> tuple[exp.Table, list[str]]:
 
 
 def _listed(table: Table, names: list[str], what: str) -> list[str]:
-    by_name = {field.name.lower(): field.name for field in table.schema.fields}
-    for name in names:
-        if name.lower() not in by_name:
-            raise InvalidRequestError(f"{what}: the table has no column {name!r}; it has {', '.join(by_name.values())}")
-    found = [by_name[name.lower()] for name in names]
+    known = table.schema.field_names
+    found = [column_named(name, known, what) for name in names]
     if len(set(found)) != len(found):
         raise InvalidRequestError(f"{what} names a column twice: {', '.join(names)}")
     return found
