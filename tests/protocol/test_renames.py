@@ -82,10 +82,13 @@ def test_a_copy_that_is_renamed_is_not_recorded_as_the_original(catalog: Catalog
     assert original(other) == table.path
 
 
-def test_a_table_without_a_log_leaves_no_record_of_its_rename(catalog: Catalog) -> None:
-    catalog.create_table("db.plain", schema=SCHEMA, primary_keys=["id"])
+def test_the_record_of_a_table_without_a_log_goes_with_the_table(catalog: Catalog) -> None:
+    table = catalog.create_table("db.plain", schema=SCHEMA, primary_keys=["id"])
     catalog.rename_table("db.plain", "db.other")
-    assert not Path(catalog.warehouse, ".lakelog").exists()
+    record = Path(renames_folder(table.path), table.uuid)
+    assert record.is_file()
+    catalog.drop_table("db.other")
+    assert not record.exists()
 
 
 def test_the_record_goes_with_the_table(

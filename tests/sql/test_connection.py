@@ -306,8 +306,8 @@ def test_a_table_is_made_again_by_what_show_create_table_says(connection: SqlCon
     assert [field.default_value for field in first.fields][2] == "-5"
     assert (second.primary_keys, second.partition_keys) == (first.primary_keys, first.partition_keys)
     assert second.comment == first.comment == 'it\'s; "so"'
-    hidden = "lakelog.table-uuid"
-    assert {**second.options, hidden: ""} == {**first.options, hidden: ""}
+    hidden = {"lakelog.table-uuid": "", "lakelog.place": ""}
+    assert {**second.options, **hidden} == {**first.options, **hidden}
     assert connection.sql("SHOW CREATE TABLE again")["createtab_stmt"][0].as_py() == text.replace("`odd-t`", "again")
 
 

@@ -41,10 +41,9 @@ from lakelog.logstore.options import (
 from lakelog.protocol.access import (
     CALL_PREFIX,
     call_settings,
-    original_of,
+    is_copy,
     record_place,
     record_rename,
-    recorded_place,
     require_kafka_client,
     without_call_settings,
 )
@@ -102,8 +101,9 @@ class Catalog(TableOpener):
 
             check_loggable(table_schema, table_name=str(name))
         create = self._create_with_log if make_logged else self._create_files
+        placed = replace(table_schema, options={**table_schema.options, TABLE_PLACE.key: path})
         try:
-            create(name, table_schema)
+            create(name, placed)
         except ConflictError:  # another process created it meanwhile
             return self._existing(name, table_schema, options or {}, if_not_exists=if_not_exists)
         return self.load_table(identifier)
@@ -201,16 +201,16 @@ class Catalog(TableOpener):
             raise InvalidRequestError(
                 f"table {new} exists already in {self.warehouse}; drop it, or choose another name"
             )
-        is_copy = original_of(table.store, recorded_place(table.store)) is not None
+        is_original = not is_copy(table.store)
         store.make_dirs(target.rpartition("/")[0])
-        if table.log is not None and not is_copy:
+        if table.uuid and is_original:
             record_rename(store, table.path, target, table.uuid)
         if not store.rename_folder(table.path, target):
             raise InvalidRequestError(
                 f"table {old} cannot be renamed to {new}: {target} exists, and is not empty; move it away, or choose "
                 "another name"
             )
-        if not is_copy:
+        if is_original:
             record_place(self.load_table(new_identifier).store)
         return self.load_table(new_identifier)
 
@@ -297,9 +297,8 @@ class Catalog(TableOpener):
         require_kafka_client()
         from lakelog.protocol.access import new_topic  # needs the extra
 
-        placed = replace(schema, options={**schema.options, TABLE_PLACE.key: name.path(self.warehouse)})
-        topic = name.topic(TABLE_UUID.of(placed.options))
-        with new_topic(topic, placed, self.warehouse, kafka=self._kafka) as with_topic:
+        topic = name.topic(TABLE_UUID.of(schema.options))
+        with new_topic(topic, schema, self.warehouse, kafka=self._kafka) as with_topic:
             self._create_files(name, with_topic)
 
     def _create_files(self, name: Identifier, schema: TableSchema) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from lakelog.catalog.columns.existing import check_replaced
@@ -18,6 +18,7 @@ from lakelog.common.errors import InvalidRequestError
 from lakelog.common.log_system import has_log
 from lakelog.filestore import FileStoreTable
 from lakelog.filestore.io import FolderStore, bounded_io
+from lakelog.filestore.options import TABLE_PLACE
 from lakelog.filestore.schema import SchemaManager, TablePaths
 from lakelog.warehouse.identifier import Identifier
 from lakelog.warehouse.system_names import check_is_free
@@ -67,7 +68,8 @@ def stage_table(catalog: Catalog, identifier: str, **new: Unpack[NewTable]) -> S
     parent = target.rpartition("/")[0]
     staged = f"{parent}/.{name.table}-{uuid.uuid4()}"
     store.make_dirs(parent)
-    SchemaManager(bounded_io(store, staged, ()), TablePaths(staged)).create(made)
+    placed = replace(made, options={**made.options, TABLE_PLACE.key: target})
+    SchemaManager(bounded_io(store, staged, ()), TablePaths(staged)).create(placed)
 
     def commit() -> None:
         if not store.rename_folder(staged, target):

@@ -10,7 +10,7 @@ import pytest
 
 from lakelog.catalog import Catalog
 from lakelog.common.errors import NotFoundError
-from lakelog.lineage import TaintedFields, tainted, tainted_fields
+from lakelog.lineage import TaintedFields, tainted, tainted_fields, unreadable_tables
 from tests.support.lineage.field_tables import Input, make_table, read_blindly, write_fields
 
 
@@ -104,13 +104,17 @@ def test_a_branch_has_the_wrong_field_of_its_table(catalog: Catalog) -> None:
     assert set(found) == {("db.orders", "amount"), ("db.orders$branch_b", "amount")}
 
 
-def test_a_copy_of_a_folder_is_a_table_too(catalog: Catalog) -> None:
+def test_a_copy_of_a_folder_has_no_fields_until_it_has_an_identity(catalog: Catalog) -> None:
     orders = make_table(catalog, "db.orders", "id")
     write_fields(orders, {"id": []})
     copytree(orders.path, Path(orders.path).parent / "copy")
 
-    for name in ("db.orders", "db.copy"):
-        assert list(fields(tainted_fields(catalog, name, "id", 1))) == [(name, "id")]
+    assert list(fields(tainted_fields(catalog, "db.orders", "id", 1))) == [("db.orders", "id")]
+    with unreadable_tables(logs=False) as left_out, pytest.raises(NotFoundError, match=r"it names db\.orders"):
+        tainted_fields(catalog, "db.copy", "id", 1)
+    assert [one.name for one in left_out] == ["db.copy"]
+    catalog.load_table("db.copy").upkeep.new_identity()
+    assert list(fields(tainted_fields(catalog, "db.copy", "id", 1))) == [("db.copy", "id")]
 
 
 def test_a_field_and_a_snapshot_must_exist(catalog: Catalog) -> None:

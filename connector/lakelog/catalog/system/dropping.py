@@ -16,7 +16,7 @@ from lakelog.catalog.refs.branching import drop_topics, logs_of_branches
 from lakelog.common.errors import InvalidRequestError, LakelogError
 from lakelog.filestore.io import is_local
 from lakelog.filestore.schema import TablePaths
-from lakelog.protocol.access import forget_renames, original_of, recorded_place, require_kafka_client
+from lakelog.protocol.access import forget_renames, is_copy, require_kafka_client
 from lakelog.warehouse.identifier import Identifier
 
 if TYPE_CHECKING:
@@ -42,9 +42,9 @@ def drop(catalog: Warehouse, name: Identifier, table: Table, *, keep_topic: bool
     from lakelog.warehouse.system_database import SystemDatabase
 
     store = table.store
-    owns_log = table.log is not None and original_of(store, recorded_place(store)) is None
+    is_original = not is_copy(store)
     of_branches = [] if keep_topic else logs_of_branches(table)
-    if table.log is not None and owns_log and not keep_topic:  # otherwise the topic belongs to the original
+    if table.log is not None and is_original and not keep_topic:  # otherwise the topic belongs to the original
         require_kafka_client()
         from lakelog.protocol.life import older_logs  # needs the extra
 
@@ -56,7 +56,7 @@ def drop(catalog: Warehouse, name: Identifier, table: Table, *, keep_topic: bool
     # Snapshots are deleted after the files that they name, so that a half-deleted table never looks like an empty one.
     last = [folder.removeprefix(f"{table.path}/") for folder in (paths.snapshot_dir, paths.schema_dir)]
     catalog._file_io.delete_tree(table.path, last=last)
-    if owns_log:
+    if is_original and table.uuid:
         forget_renames(catalog._file_io, table.path, table.uuid)
     _delete_left(catalog, name)
     if has_lineage:
@@ -85,7 +85,9 @@ def _delete_left(catalog: Warehouse, name: Identifier) -> bool:
 
 def _forget_dropped(catalog: Warehouse, system: SystemDatabase) -> set[tuple[str, str]]:
     """Delete the lineage of dropped tables; returns their databases and names."""
-    return system.forget_dropped({found.uuid for _, _, found in catalog.stores(on_error=_pass_over)})
+    from lakelog.lineage.records.unreadable import readable_tables
+
+    return system.forget_dropped({found.uuid for _, _, found in readable_tables(catalog, _pass_over)})
 
 
 def _pass_over(name: str, _path: str, error: LakelogError) -> None:

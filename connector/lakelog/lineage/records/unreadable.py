@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 from lakelog.common.errors import LakelogError
 from lakelog.common.quoting import escaped
 from lakelog.filestore.metadata.tables import TableStore
+from lakelog.lineage.records.copies import CopiedTableError, without_copies
+from lakelog.warehouse.system_database import SystemDatabase
 
 if TYPE_CHECKING:
     from lakelog.filestore import FileStoreTable
@@ -60,6 +62,8 @@ def unreadable_tables(*, logs: bool = True) -> Iterator[list[UnreadableTable]]:
 
 def missing_lineage(name: str, error: LakelogError) -> str:
     """A sentence that says what is missing in an answer, and why."""
+    if isinstance(error, CopiedTableError):
+        return f"the lineage of {escaped(name)} is left out: {error}"
     return f"the lineage of {escaped(name)} is missing, since the table cannot be read: {error}"
 
 
@@ -76,8 +80,12 @@ def note_unreadable(name: str, path: str | None, error: LakelogError) -> None:
 def readable_tables(
     catalog: Warehouse, note: Callable[[str, str, LakelogError], None] = note_unreadable
 ) -> Iterator[tuple[str, str, FileStoreTable]]:
-    """The tables of a warehouse that can be opened, with their names; the others are passed to `note`."""
-    return catalog.stores(on_error=note)
+    """The tables of a warehouse that can be opened, with their names; the others and copies are passed to `note`."""
+    for (database, name, table), error in without_copies(catalog.stores(on_error=note), SystemDatabase.of(catalog)):
+        if error is None:
+            yield database, name, table
+        else:
+            note(f"{database}.{name}", table.path, error)
 
 
 def check_is_read(table: TableStore, unreadable: Iterable[UnreadableTable]) -> None:

@@ -18,6 +18,7 @@ from lakelog.common.quoting import escaped
 from lakelog.filestore.io import warehouse_of
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.filestore.schema import MAIN_BRANCH
+from lakelog.lineage.records.copies import CopiedTableError, copy_error
 from lakelog.lineage.records.job_status import JobStatus, job_statuses
 from lakelog.lineage.records.unreadable import note_unreadable, readable_tables
 from lakelog.lineage.tables.edges import Edge
@@ -88,7 +89,8 @@ def feed_tables(catalog: Warehouse, database: SystemDatabase, on_step: OnStep, *
 
     def note(name: str, _: str, error: LakelogError) -> None:
         logger.warning("the lineage of %s is not fed: %s", escaped(name), error)
-        errors.append(error)
+        if not isinstance(error, CopiedTableError):
+            errors.append(error)
 
     tables = list(readable_tables(catalog, note))
     names: dict[str, str] = {}
@@ -111,7 +113,7 @@ def feed_tables(catalog: Warehouse, database: SystemDatabase, on_step: OnStep, *
 
 def _switch_off(catalog: Warehouse, database: SystemDatabase) -> None:
     database.store_options()
-    for _, _, table in readable_tables(catalog):
+    for _, _, table in catalog.stores(on_error=note_unreadable):  # copies hold snapshots, too
         for line in lines_of(table):
             line.release()
 
@@ -128,6 +130,11 @@ def feed_line(table: TableStore) -> None:
     if not database.switches().is_on:
         if line.is_held():
             line.release()
+        return
+    error = copy_error(table, database)
+    if error is not None:
+        note_unreadable(table.name, table.path, error)
+        line.release()
         return
     feeder = Feeder.of(database)
     feeder.dropped = database.dropped(is_done=True)  # the next feed of all tables finishes the others

@@ -1,9 +1,9 @@
-"""The place of a table with a log: a copied folder must not share the log of its original.
+"""The place of a table: a copied folder must not share the log or the lineage of its original.
 
-A table with a log records its folder, in its first schema (`lakelog.place`) and in every snapshot that a stream makes.
-A writer of the table in another folder checks whether the recorded folder, or one that the table was renamed to since,
-still holds a table of the same uuid. If so, this is a copy; else the table was moved, and the next snapshot records its
-new place.
+A table records its folder in its first schema (`lakelog.place`), and with a log in every snapshot that a stream makes.
+A writer of a table with a log in another folder checks whether the recorded folder, or one that the table was renamed
+to since, still holds a table of the same uuid. If so, this is a copy; else the table was moved, and the next snapshot
+records its new place. Lineage goes by the same record, see `lakelog.lineage.records.copies`.
 """
 
 from __future__ import annotations
@@ -30,6 +30,32 @@ def recorded_place(table: TableStore) -> str | None:
         return None
     carried = carried_properties(table.snapshots.latest(), table.snapshots).properties
     return carried.get(PLACE_KEY) or table.schema.options.get(PLACE_KEY)
+
+
+def recorded_places(table: TableStore) -> Iterator[str]:
+    """Where a table may live by what it and its warehouse record, as `spot_of`, the newest first: renames, then places.
+
+    None for a table of another engine. Reads only as far as it is asked. Raises UnavailableError, CorruptDataError.
+    """
+    made_at = table.schema.options.get(PLACE_KEY)
+    if not made_at:
+        return
+    renames = read_renames(table.files_at(renames_folder(table.path)), table.path, table.uuid)
+    yield from map(spot_of, reversed(renames))
+    yield spot_of(recorded_place(table) or made_at)
+    yield spot_of(made_at)
+
+
+def spot_of(path: str) -> str:
+    """The folder of a table within its warehouse, which itself may be mounted elsewhere: `db.db/t`."""
+    return "/".join(path.rsplit("/", 2)[-2:])
+
+
+def is_copy(table: TableStore) -> bool:
+    """Whether a table is a copy; without a log, which is never refused, also a table that was moved by hand counts."""
+    if table.has_log:
+        return original_of(table, recorded_place(table)) is not None
+    return next(recorded_places(table), spot_of(table.path)) != spot_of(table.path)
 
 
 def record_place(table: TableStore) -> None:

@@ -1,4 +1,4 @@
-"""The renames of tables with a log: by them, a copy that was made before a rename finds its original.
+"""The renames of tables: by them, a copy that was made before a rename finds its original.
 
 A copy names the folder of its original as its place. Once `rename_table` has renamed the original, that folder holds no
 table of this uuid, just as after a move by hand. So the warehouse records the rename:
@@ -59,6 +59,6 @@ def read_renames(files: FileIO, place: str, table_uuid: str) -> Sequence[str]:
         return ()
     except (KeyError, ValueError) as error:
         raise CorruptDataError(
-            f"{path} is not readable: {cause(error)}; it says what a table with a log was renamed to, by which its "
+            f"{path} is not readable: {cause(error)}; it says what a table was renamed to, by which its "
             "copies are known. Give every copy an identity of its own, and delete the file"
         ) from error

@@ -59,7 +59,7 @@ def _with_identity(
 ) -> TableSchema:
     """Create the next schema, with a new uuid, and the topic that it names."""
     new_uuid = str(uuid.uuid4())
-    options = {**schema.options, TABLE_UUID.key: new_uuid}
+    options = {**schema.options, TABLE_UUID.key: new_uuid, PLACE_KEY: table.path}
     wanted = replace(schema, id=schema.id + 1, options=options)
     if not table.has_log:
         table.schemas.create(wanted)
@@ -67,7 +67,6 @@ def _with_identity(
     require_kafka_client()
     from lakelog.protocol.access.topics import new_topic  # noqa: PLC0415  # needs the extra
 
-    wanted = replace(wanted, options={**options, PLACE_KEY: table.path})
     with new_topic(topic_of(new_uuid), wanted, warehouse_of(table.path), kafka=kafka) as with_topic:
         table.schemas.create(with_topic)
     return with_topic

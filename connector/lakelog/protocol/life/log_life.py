@@ -115,8 +115,7 @@ def remove_log(
         check_no_copy(newest, recorded_place(newest))
         _end(newest, log, takes_parts=False, skip_unreadable=skip_unreadable)
         left = {key: value for key, value in newest.schema.options.items() if not key.startswith(_LOG_PREFIXES)}
-        left.pop(PLACE_KEY, None)
-        without = next_schema(newest, left)
+        without = next_schema(newest, left | {PLACE_KEY: newest.path})
         newest.schemas.create(without)
         newest = replace(newest, schema=without)
     else:

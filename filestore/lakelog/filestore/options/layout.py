@@ -148,6 +148,6 @@ TABLE_PLACE = Option(
     key="lakelog.place",
     parse=str,
     default="",
-    doc="The folder where lakelog made a table with a log; snapshots name where it is now. By it a copied folder is "
+    doc="The folder where lakelog made the table; with a log, snapshots name where it is now. By it a copied folder is "
     "distinguished from a moved one. An option of lakelog.",
 )
