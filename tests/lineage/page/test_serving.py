@@ -8,19 +8,22 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any  # Any: JSON
 
 import pytest
+import uvicorn
 
 from lakelog.catalog import Catalog
 from lakelog.common.errors import InvalidRequestError
+from lakelog.lineage.page.page_app import page_app
 from lakelog.lineage.page.page_state import PageState
-from lakelog.lineage.page.serving import Door, serve
+from lakelog.lineage.page.serving import Connection, Door, listening_socket, serve
 from lakelog.lineage.tables.known_runs import known_fields
 from tests.support.lineage.field_tables import make_table, write_fields
 
@@ -115,3 +118,40 @@ def test_what_is_written_later_is_served_after_a_refresh(lake: Path) -> None:
 
     assert state.index().fingerprints != before
     state.close()
+
+
+def connect(address: str) -> socket.socket:
+    host, _, port = address.removeprefix("http://").strip("/").partition(":")
+    return socket.create_connection((host, int(port)), timeout=60)
+
+
+@pytest.mark.parametrize("begun", [b"", b"GET /api/search HTTP/1.1\r\nHost: "], ids=["silent", "half a request"])
+def test_idle_connections_lock_nobody_out(lake: Path, begun: bytes) -> None:
+    with served(lake) as (_, address), ExitStack() as opened:
+        for _ in range(900):
+            opened.enter_context(connect(address)).sendall(begun)
+        assert get(address, "api/search")["total"] == 2
+
+
+def test_a_connection_without_a_whole_request_is_closed(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lakelog.lineage.page.serving.HEADERS_SECONDS", 0.3)
+    state = PageState(lambda: known_fields(Catalog(lake)))
+    listening = listening_socket("127.0.0.1", 0)
+    server = uvicorn.Server(uvicorn.Config(page_app(state), http=Connection, lifespan="off", log_level="error"))
+    serving = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    serving.start()
+    try:
+        with socket.create_connection(listening.getsockname(), timeout=60) as silent:
+            assert silent.recv(1) == b""
+        with socket.create_connection(listening.getsockname(), timeout=60) as slow, suppress(OSError):
+            slow.sendall(b"GET / HTTP/1.1\r\nx: ")
+            slow.settimeout(0.05)
+            while True:  # refused once the server has closed it
+                slow.sendall(b"x")
+                with suppress(TimeoutError):
+                    assert slow.recv(1) == b""
+                    break
+    finally:
+        server.should_exit = True
+        serving.join()
+        state.close()

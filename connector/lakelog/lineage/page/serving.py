@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from lakelog.common.errors import InvalidRequestError
 from lakelog.lineage.columns.known_fields import KnownFields
@@ -24,6 +26,7 @@ PORT = 8700
 TOKEN_MIN = 16
 REQUESTS_MAX = 64  # at the same time
 HEADERS_MAX = 32_768  # bytes
+HEADERS_SECONDS = 10.0  # until a connection has sent a whole request
 _BACKLOG = 128
 
 
@@ -73,7 +76,7 @@ def serve(
         server_header=False,
         limit_concurrency=REQUESTS_MAX,
         h11_max_incomplete_event_size=HEADERS_MAX,
-        http="h11",
+        http=Connection,
     )
     try:
         on_start(_address(door, listening.getsockname()[1]))
@@ -82,6 +85,52 @@ def serve(
     finally:
         listening.close()
         state.close()
+
+
+class Connection(H11Protocol):
+    """A connection of the page's server, which is closed while no request of it is being answered.
+
+    That is after HEADERS_SECONDS without a whole request, and at once, the oldest first, when there are as many
+    connections as REQUESTS_MAX: uvicorn counts connections, and would refuse the requests of others.
+    """
+
+    _closing: asyncio.TimerHandle | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is being answered; its headers may have come in part."""
+        return self.cycle is None or self.cycle.response_complete
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
+        """Take a connection in, in place of the one that has been idle for longest if there are too many."""
+        super().connection_made(transport)
+        self._expect_request()
+        others = [one for one in self.connections if isinstance(one, Connection) and one.is_idle and one is not self]
+        others.sort(key=lambda one: one._closing.when() if one._closing is not None else 0.0)
+        for one in others[: max(0, len(self.connections) - REQUESTS_MAX + 1)]:
+            one.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        if self._closing is not None:
+            self._closing.cancel()
+        super().connection_lost(exc)
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request."""
+        super().on_response_complete()
+        self._expect_request()
+
+    def close(self) -> None:
+        """Close the connection, if no request is being answered; it no longer counts."""
+        if self.is_idle:
+            self.connections.discard(self)
+            self.transport.close()
+
+    def _expect_request(self) -> None:
+        if self._closing is not None:
+            self._closing.cancel()
+        self._closing = self.loop.call_later(HEADERS_SECONDS, self.close)
 
 
 class _Reading:
