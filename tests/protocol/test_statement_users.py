@@ -1,4 +1,4 @@
-"""How long a table knows of its batch statements: each entry is in every later snapshot."""
+"""How long a table knows of its batch statements: each entry stays until its prepared commit is deleted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lakelog.filestore.metadata.snapshots.users import CommitUser, read_users
 from lakelog.filestore.refs.restore.restore import writers_since
 from lakelog.filestore.table import FileStoreTable
 from lakelog.protocol.state.ports import SnapshotChange
-from lakelog.protocol.state.prepared import STATEMENT_RETAINED_MILLIS, USER_PREFIX, PreparedCommit, PreparedCommits
+from lakelog.protocol.state.prepared import USER_PREFIX, PreparedCommit, PreparedCommits
 from lakelog.protocol.state.state import Batch, LogState, TableState
 from lakelog.protocol.stores.driver_snapshots import DriverSnapshots
 from tests.support.tables.small_tables import make_table
@@ -54,18 +54,11 @@ def users_of(table: FileStoreTable, snapshot: Snapshot) -> set[str]:
     return set(read_users(snapshot, table.snapshots))
 
 
-def test_a_statement_stays_for_an_hour_and_a_stream_for_the_option(table: FileStoreTable) -> None:
-    old, young, stream = (entry(age_minutes=61), entry(age_minutes=50), entry(age_minutes=61, identifier=3))
-    first = commit(table, 0, {statement(1): old, statement(2): young, "other": stream})
-    assert users_of(table, first) == {STREAM, "other", statement(1), statement(2)}
-    assert users_of(table, commit(table, 1)) == {STREAM, "other", statement(2)}
-
-
-def test_a_statement_stays_while_its_prepared_commit_is_there(table: FileStoreTable) -> None:
+def prepare(table: FileStoreTable, number: int) -> str:
     prepared = PreparedCommit(
         table_uuid=table.uuid,
         topic_id=TOPIC,
-        user=statement(1),
+        user=statement(number),
         operation="DELETE",
         schema_id=0,
         base_snapshot_id=0,
@@ -73,14 +66,44 @@ def test_a_statement_stays_while_its_prepared_commit_is_there(table: FileStoreTa
         row_count=0,
         parts={},
     )
-    PreparedCommits(table).write(prepared)
-    commit(table, 0, {statement(1): entry(age_minutes=61)})
+    return PreparedCommits(table).write(prepared)
+
+
+def test_a_statement_goes_with_the_commit_after_its_prepared_commit_and_a_stream_stays(table: FileStoreTable) -> None:
+    name = prepare(table, 1)
+    commit(table, 0, {statement(1): entry(age_minutes=0), "other": entry(age_minutes=61, identifier=3)})
+    assert users_of(table, commit(table, 1)) == {STREAM, "other", statement(1)}
+    PreparedCommits(table).delete(name)
+    assert users_of(table, commit(table, 2)) == {STREAM, "other"}
+
+
+def test_an_old_statement_stays_while_its_prepared_commit_is_there(table: FileStoreTable) -> None:
+    prepare(table, 1)
+    commit(table, 0, {statement(1): entry(age_minutes=90 * 24 * 60 + 1)})
     assert statement(1) in users_of(table, commit(table, 1))
 
 
-def test_a_statement_each_minute_leaves_an_hour_of_them_in_a_snapshot(table: FileStoreTable) -> None:
-    commit(table, 0, {statement(age): entry(age_minutes=age) for age in range(24 * 60)})
-    assert len(users_of(table, commit(table, 1))) == 1 + STATEMENT_RETAINED_MILLIS // MINUTE
+def test_a_hundred_statements_in_a_row_leave_one(table: FileStoreTable) -> None:
+    for number in range(100):
+        name = prepare(table, number)
+        newest = commit(table, number, {statement(number): entry(age_minutes=0)})
+        PreparedCommits(table).delete(name)
+        assert users_of(table, newest) == {STREAM, statement(number)}
+
+
+def test_a_driver_learns_of_its_forgotten_statement_from_the_snapshots(table: FileStoreTable) -> None:
+    snapshots = DriverSnapshots(table, TOPIC)
+    base = commit(table, 0)
+    name = prepare(table, 1)
+    taken = commit(table, 1, {statement(1): entry(age_minutes=0)})
+    PreparedCommits(table).delete(name)
+    commit(table, 2)
+    assert snapshots.first_with(statement(1), after=base.id) == taken
+    assert snapshots.took_in(statement(1), after=base.id) is True
+    assert snapshots.took_in(statement(2), after=base.id) is False
+    Path(table.paths.snapshot(taken.id)).unlink()
+    Path(table.paths.snapshot(base.id)).unlink()
+    assert snapshots.took_in(statement(1), after=base.id) is None
 
 
 def test_a_restore_names_streams_that_go_on_and_no_statement(table: FileStoreTable) -> None:

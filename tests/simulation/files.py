@@ -16,14 +16,13 @@ from lakelog.filestore.metadata.tables.unnamed_files import AGE_MILLIS_MIN
 from lakelog.filestore.schema.paths import TablePaths
 from lakelog.protocol.state.header import BucketFile
 from lakelog.protocol.state.ports import Decide, PartBase, PreparedBucket
-from lakelog.protocol.state.prepared import PreparedCommit, StagedPart, user_of, without_old_statements
+from lakelog.protocol.state.prepared import PreparedCommit, StagedPart, user_of, without_ended_statements
 from lakelog.protocol.state.state import Batch, TableState
 from tests.simulation.kinds import SILENT, Key, Operation, Row, Value
 from tests.simulation.log import SimLog
 from tests.simulation.world import Line, Rows, SimSnapshot, World
 
 ORPHAN_SECONDS = AGE_MILLIS_MIN / 1000
-FORGOTTEN_MILLIS = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +228,13 @@ class SimSnapshots:
     def newest(self) -> TableState:
         return self.world.newest()
 
+    def took_in(self, user: str, *, after: int) -> bool | None:
+        world = self.world
+        world.pause()
+        if any(user in one.state.users for one in world.snapshots[max(after + 1, world.first_snapshot) :]):
+            return True
+        return False if world.first_snapshot <= after + 1 else None
+
     def append(self, batch: Batch, decide: Decide) -> int | None:
         world = self.world
         while True:
@@ -243,7 +249,7 @@ class SimSnapshots:
             for bucket in {bucket for bucket, _ in change.removed}:
                 taken = [file for at, file in change.removed if at == bucket]
                 files[bucket] = without_rows(world, files[bucket], taken)
-            users = forget_statements(world, change.users)
+            users = forget_statements(world, batch, change.users)
             state = TableState(snapshot_id=count, users=users, log=change.log, place=world.path)
             keeper, properties = self._keeper(), {LOG_STATE_KEY: "positions"}
             if not latest.state.snapshot_id:
@@ -305,9 +311,9 @@ def without_rows(world: World, files: Sequence[BucketFile], removed: Sequence[Bu
     return kept
 
 
-def forget_statements(world: World, users: Mapping[str, CommitUser]) -> dict[str, CommitUser]:
-    """The users without the statements of long ago; time goes by quickly here."""
-    kept, _ = without_old_statements(users, before_millis=world.millis - FORGOTTEN_MILLIS, held=held_users(world))
+def forget_statements(world: World, batch: Batch, users: Mapping[str, CommitUser]) -> dict[str, CommitUser]:
+    """The users without the statements that have ended."""
+    kept, _ = without_ended_statements(users, own=batch.user, held=held_users(world))
     world.events["a statement was forgotten"] += len(users) - len(kept)
     return kept
 

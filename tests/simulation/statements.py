@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from lakelog.common.errors import NotFoundError
 from lakelog.protocol.state.header import BucketFile
-from lakelog.protocol.state.prepared import PreparedCommit, StagedPart
+from lakelog.protocol.state.prepared import PreparedCommit, StagedPart, user_of
 from lakelog.protocol.state.state import TableState
 from lakelog.protocol.state.steps import silent
 from lakelog.protocol.statements import statement_task, statements
@@ -16,7 +18,6 @@ from lakelog.protocol.statements.statement_task import CancelledError, Statement
 from lakelog.protocol.statements.statements import Fate, StatementPorts
 from lakelog.protocol.writing.attempts import BucketAnswer
 from tests.simulation.files import (
-    FORGOTTEN_MILLIS,
     SimFiles,
     SimSnapshots,
     SimStatements,
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 STATEMENT_SHARE = 0.004
 CANCEL_SHARE = 0.004
+LATE_SHARE = 0.004
+LATE_PAUSES_MAX = 400
 DELETE_SHARE = 0.5
 STATEMENTS_MAX = 3
 CANCELLERS_MAX = 4  # at a time: a dozen that fence each other end, but in more steps than a history has
@@ -111,14 +114,17 @@ def let_statements_act(history: History) -> None:
     chance = rng.random()
     if chance < STATEMENT_SHARE and len(history.statements) < STATEMENTS_MAX:
         _begin(history)
-    elif chance < STATEMENT_SHARE + CANCEL_SHARE and world.prepared:
+    elif chance < STATEMENT_SHARE + CANCEL_SHARE + LATE_SHARE and world.prepared:
         name = rng.choice(sorted(world.prepared))
         if sum(not other.is_done for other in history.others) >= CANCELLERS_MAX:
             return
         one = next(one for one in history.statements if name.startswith(one.user))
-        canceller = start(world, f"cancel {name}", lambda: _cancel(world, name, one))
-        history.others.append(canceller)
-        history.runnable.append(canceller)
+        if chance < STATEMENT_SHARE + CANCEL_SHARE:
+            other = start(world, f"cancel {name}", lambda: _cancel(world, name, one))
+        else:
+            other = start(world, f"find {name} late", lambda: _find_late(world, name))
+        history.others.append(other)
+        history.runnable.append(other)
 
 
 def _begin(history: History) -> None:
@@ -170,9 +176,9 @@ def _run(world: World, one: SimStatement) -> None:
 
     statements.put_prepared(create, commits, age_seconds=lambda: world.now - began)
     try:
-        statements.finish([name], ports_of(world), own=name)
-    except CancelledError:
-        one.is_cancelled = 1000 * (world.now - began) < FORGOTTEN_MILLIS
+        statements.finish([name], ports_of(world), own=name, base=state.snapshot_id)
+    except CancelledError as error:
+        one.is_cancelled = "expired" not in str(error)
         world.events[NOT_BEGUN] += 1
         return
     one.is_done = True
@@ -223,6 +229,29 @@ def _cancel(world: World, name: str, one: SimStatement) -> None:
     fate = statements.cancel(name, ports_of(world))
     one.is_cancelled |= fate is Fate.CANCELLED
     world.events[f"cancel: {fate.value}"] += 1
+
+
+def _find_late(world: World, name: str) -> None:
+    """Finish a statement that was found unfinished, a while after others have finished and perhaps forgotten it."""
+    if world.newest().users.get(user_of(name)) is None:
+        statements.finish([name], replace(ports_of(world), prepared=LateStatements(world)))
+
+
+@dataclass(frozen=True, slots=True)
+class LateStatements(SimStatements):
+    """The prepared commits of a process that is slow to go on with what it has read of them."""
+
+    def read(self, name: str) -> PreparedCommit:
+        world = self.world
+        found = world.prepared.get(name)
+        if found is None:
+            raise NotFoundError(name)
+        for _ in range(LATE_PAUSES_MAX):
+            world.pause()
+            if name not in world.prepared and user_of(name) not in world.state_of(len(world.snapshots) - 1).users:
+                world.events["a finder came after a statement was forgotten"] += 1
+                break
+        return found
 
 
 def check_ended(history: History) -> None:

@@ -226,6 +226,10 @@ class Snapshots(Protocol):
         """The newest snapshot, read now."""
         ...
 
+    def took_in(self, user: str, *, after: int) -> bool | None:
+        """Whether a snapshot after a number took a statement in; None if snapshots that may have done so expired."""
+        ...
+
     def append(self, batch: Batch, decide: Decide) -> int | None:
         """Make an APPEND snapshot; returns its id.
 

@@ -42,9 +42,6 @@ from lakelog.protocol.state.header import BucketFile, file_json, parse_file
 from lakelog.protocol.state.state import Batch
 
 USER_PREFIX = "statement-"
-# How long the table records that a statement is in it. It is for the statement's own driver, which may sleep; others
-# check whether its prepared commit exists. Until then each entry is in every snapshot.
-STATEMENT_RETAINED_MILLIS = 3_600_000
 ADDED_USERS_KEY = "lakelog.added-users"  # a property by which a statement adds users to its snapshot; it is not stored
 _VERSION = 1
 _MARK_SUFFIX = ".cancelled"
@@ -287,14 +284,14 @@ def names_of(table: TableStore) -> set[str]:
     return found
 
 
-def without_old_statements(
-    users: Mapping[str, CommitUser], *, before_millis: int, held: Callable[[], Collection[str]]
+def without_ended_statements(
+    users: Mapping[str, CommitUser], *, own: str, held: Callable[[], Collection[str]]
 ) -> tuple[dict[str, CommitUser], set[str]]:
-    """The users without old statements that are not held, and the old statements that are held and stay.
+    """The users without statements that have ended, and the statements that have not. `own` is committing, and stays.
 
     `held` gives the users whose prepared commits exist: a process that finds one later would take the statement for
-    unfinished. It is called only if a statement is old.
+    unfinished. It is called only if there is another statement than `own`.
     """
-    old = {user for user, last in users.items() if user.startswith(USER_PREFIX) and last.time_millis < before_millis}
-    staying = old & set(held()) if old else set()
-    return {user: last for user, last in users.items() if user not in old or user in staying}, staying
+    others = {user for user in users if user.startswith(USER_PREFIX) and user != own}
+    staying = others & set(held()) if others else set()
+    return {user: last for user, last in users.items() if user not in others or user in staying}, staying

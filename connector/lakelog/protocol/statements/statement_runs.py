@@ -137,7 +137,8 @@ class LoggedTable:
             except NotFoundError:  # finished or cancelled meanwhile
                 continue
             is_foreign = self.prepared.is_foreign(prepared, topic_id=self.target.topic_id)
-            if not is_foreign and prepared.user not in self.snapshots.newest().users:
+            is_open = prepared.user not in self.snapshots.newest().users and self.prepared.exists(name)
+            if is_open and not is_foreign:
                 tails = self._look(sorted(prepared.parts), False).values()
                 found.append((name, prepared, any(name in tail for tail in tails)))
         return found
@@ -225,7 +226,7 @@ class LoggedTable:
                 self.cancel(name)
                 raise
         try:
-            finish([name], self.ports, own=name)
+            finish([name], self.ports, own=name, base=state.snapshot_id)
         except CancelledError:
             raise
         except LakelogError as error:
@@ -235,7 +236,7 @@ class LoggedTable:
                 f"`lakelog statement finish {self.table.path}` and `lakelog statement cancel {self.table.path}` decide "
                 "it now"
             ) from error
-        return self.snapshot_of(prepared.user)
+        return self._snapshot_of(prepared.user, after=state.snapshot_id)
 
     def _prepare(self, prepared: PreparedCommit, age_seconds: Callable[[], float]) -> str:
         self.observe(Step.PREPARED_COMMIT, prepared.user, prepared.batch.identifier, None)
@@ -258,15 +259,10 @@ class LoggedTable:
             ],
         )
 
-    def snapshot_of(self, user: str) -> Snapshot:
-        """The first living snapshot that has the statement."""
-        found: Snapshot | None = None
-        latest = self.table.snapshots.latest()
-        for snapshot in () if latest is None else self.table.snapshots.walk_back(latest):
-            if user not in read_state(self.table, snapshot, topic_id=self.target.topic_id).users:
-                break
-            found = snapshot
-        assert found is not None, "a finished statement is in the newest snapshot"
+    def _snapshot_of(self, user: str, *, after: int) -> Snapshot:
+        """The first living snapshot that has a finished statement, which none up to `after` has."""
+        found = self.snapshots.first_with(user, after=after) or self.table.snapshots.latest()
+        assert found is not None, "a finished statement made a snapshot"
         return found
 
     def check_records(self, rows: StatementChanges) -> None:

@@ -27,7 +27,7 @@ from lakelog.filestore.metadata.snapshots import (
 from lakelog.protocol.state.batch_lineage import lineage_of
 from lakelog.protocol.state.header import LostFilesError
 from lakelog.protocol.state.ports import SnapshotChange, Snapshots, StatementList
-from lakelog.protocol.state.prepared import ADDED_USERS_KEY, STATEMENT_RETAINED_MILLIS, PreparedCommit, user_of
+from lakelog.protocol.state.prepared import ADDED_USERS_KEY, PreparedCommit, user_of
 from lakelog.protocol.state.state import TableState
 from lakelog.protocol.state.steps import Step, StepObserver
 from lakelog.protocol.statements.statement_task import CancelledError
@@ -93,11 +93,12 @@ def put_prepared(create: Callable[[], str], prepared: StatementList, *, age_seco
     return name
 
 
-def finish(names: Iterable[str], ports: StatementPorts, *, own: str | None = None) -> None:
+def finish(names: Iterable[str], ports: StatementPorts, *, own: str | None = None, base: int = 0) -> None:
     """Log statements where they are missing, take them into a snapshot, and delete their prepared commits.
 
-    It is for the statement's own driver, which names it `own`, and for any driver that has found one in a tail. Raises
-    CancelledError when its own was cancelled by another process, and like `write_bucket`.
+    It is for the statement's own driver, which names it `own`, with the snapshot `base` on which it was planned, and
+    for any driver that has found one in a tail. Raises CancelledError when its own was cancelled by another process,
+    and like `write_bucket`.
     """
     wanted = {name: user_of(name) for name in names}
     for _ in range(ROUNDS_MAX):
@@ -106,7 +107,7 @@ def finish(names: Iterable[str], ports: StatementPorts, *, own: str | None = Non
         if not left:
             _delete(wanted, ports)
             return
-        statements = _read(left, ports, own)
+        statements = _read(left, ports, own, base)
         if statements.keys() != set(left):
             wanted = {name: user for name, user in wanted.items() if name in statements or name not in left}
             continue
@@ -117,7 +118,7 @@ def finish(names: Iterable[str], ports: StatementPorts, *, own: str | None = Non
             buckets = sorted({bucket for one in statements.values() for bucket in one.parts})
             answers = ports.log_in(statements, buckets, own)
         except CancelledError:
-            if own is not None and cancel(own, ports) is not Fate.FINISHED:
+            if own is not None and cancel(own, ports) is Fate.CANCELLED:
                 raise
             continue
         met = unfinished_in(answers)
@@ -128,6 +129,9 @@ def finish(names: Iterable[str], ports: StatementPorts, *, own: str | None = Non
             _commit(statements, answers, ports)
         except BucketConflictError as error:
             logger.debug("statements are logged again where needed: %s", error)
+            continue
+        _delete(wanted, ports)
+        return
     raise ConflictError(
         f"batch statements were not finished in {ROUNDS_MAX} rounds, because other writers came first each time; the "
         "next "
@@ -151,10 +155,11 @@ def _may_be_at_work(statements: Mapping[str, PreparedCommit], ports: StatementPo
     return any(0 <= ports.clock() - one.time_millis < GRACE_MILLIS for one in statements.values())
 
 
-def _read(names: Sequence[str], ports: StatementPorts, own: str | None) -> dict[str, PreparedCommit]:
+def _read(names: Sequence[str], ports: StatementPorts, own: str | None, base: int) -> dict[str, PreparedCommit]:
     """The prepared commits of unfinished statements, without those that were finished and deleted meanwhile.
 
-    Raises CancelledError for `own`, and LostFilesError for a commit that the log names but the folder lacks.
+    Raises CancelledError for `own` if it was not finished, and LostFilesError for a commit that the log names but the
+    folder lacks.
     """
     found: dict[str, PreparedCommit] = {}
     for name in names:
@@ -164,12 +169,15 @@ def _read(names: Sequence[str], ports: StatementPorts, own: str | None) -> dict[
             if user_of(name) in ports.snapshots.newest().users:
                 continue
             if name == own:
+                taken_in = ports.snapshots.took_in(user_of(name), after=base)
+                if taken_in:
+                    continue
+                unless = ", unless snapshots that have expired meanwhile have it: look for its rows first"
                 raise CancelledError(
-                    f"the statement {user_of(name)} was cancelled; nothing of it is in the table, unless this process "
-                    f"slept for longer than {STATEMENT_RETAINED_MILLIS // 60_000} minutes: then look for its rows "
-                    "before it is run again"
+                    f"the statement {user_of(name)} was cancelled; nothing of it is in the table"
+                    + (unless if taken_in is None else "")
                 ) from error
-            # It was finished long ago and its user is forgotten, or the folder is older than the log.
+            # It was finished before and its user is forgotten, or the folder is older than the log.
             if any(name in tail for tail in ports.look(range(ports.bucket_count), False).values()):
                 raise LostFilesError.of(f"the prepared commit {name}", where="the tail of a bucket") from error
     return found

@@ -13,16 +13,17 @@ from lakelog.filestore.metadata.snapshots import (
     LINEAGE_KEY,
     LOG_STATE_KEY,
     UNTRACKED_KEY,
+    USERS_KEY,
     CommitKind,
     CommitUser,
     Snapshot,
+    parse_users,
     users_properties,
 )
 from lakelog.filestore.metadata.tables import PLACE_KEY, TableStore, carried_by
-from lakelog.filestore.options import USERS_TIME_RETAINED
 from lakelog.filestore.write import add_entry
 from lakelog.protocol.state.ports import Decide, SnapshotChange
-from lakelog.protocol.state.prepared import STATEMENT_RETAINED_MILLIS, PreparedCommits, user_of, without_old_statements
+from lakelog.protocol.state.prepared import PreparedCommits, user_of, without_ended_statements
 from lakelog.protocol.state.state import Batch, TableState
 from lakelog.protocol.stores.removing import without_removed
 from lakelog.protocol.stores.table_states import newest_state, read_state
@@ -44,6 +45,27 @@ class DriverSnapshots:
     def newest(self) -> TableState:
         """The newest snapshot, read now."""
         return newest_state(self.table, topic_id=self.topic_id, allows_foreign=self.allows_foreign)
+
+    def first_with(self, user: str, *, after: int) -> Snapshot | None:
+        """The first living snapshot after a number in which a statement was taken in.
+
+        Once its prepared commit is deleted, the snapshots after it do not name it.
+        """
+        found: Snapshot | None = None
+        latest = self.table.snapshots.latest()
+        for snapshot in () if latest is None else self.table.snapshots.walk_back(latest):
+            if snapshot.id <= after:
+                break
+            if USERS_KEY in snapshot.properties and user in parse_users(snapshot.properties):
+                found = snapshot
+        return found
+
+    def took_in(self, user: str, *, after: int) -> bool | None:
+        """Whether a snapshot after a number took a statement in; None if snapshots that may have done so expired."""
+        if self.first_with(user, after=after) is not None:
+            return True
+        earliest = self.table.snapshots.earliest_id()
+        return False if earliest is None or earliest <= after + 1 else None
 
     def append(self, batch: Batch, decide: Decide) -> int | None:
         """Make an APPEND snapshot of the change that `decide` gives; it is called again at every attempt."""
@@ -68,7 +90,7 @@ class DriverSnapshots:
     def _request(self, batch: Batch, change: SnapshotChange, latest: Snapshot | None) -> CommitRequest:
         lineage = {"batches": [dict(entry) for entry in change.lineage]}
         taken = () if change.log is None else change.log.taken()
-        users, held = self._statements_kept(change.users, latest)
+        users, held = self._statements_kept(batch, change.users)
         properties = users_properties(
             users,
             latest=latest,
@@ -98,17 +120,8 @@ class DriverSnapshots:
         return [add_entry(self.table, file.bucket_id(bucket), file.meta) for bucket, file in change.files]
 
     def _statements_kept(
-        self, users: Mapping[str, CommitUser], latest: Snapshot | None
+        self, batch: Batch, users: Mapping[str, CommitUser]
     ) -> tuple[Mapping[str, CommitUser], Collection[str]]:
-        """The users without old batch statements whose prepared commits are deleted, and the old statements that stay.
-
-        A statement is old after STATEMENT_RETAINED_MILLIS, or after `users.time-retained` if that is shorter.
-        """
-        if latest is None:
-            return users, ()
-        retained = min(USERS_TIME_RETAINED.of(self.table.schema.options), STATEMENT_RETAINED_MILLIS)
-        before = latest.time_millis - retained
+        """The users without other batch statements whose prepared commits are deleted, and those that stay."""
         commits = PreparedCommits(self.table)
-        return without_old_statements(
-            users, before_millis=before, held=lambda: {user_of(name) for name in commits.names()}
-        )
+        return without_ended_statements(users, own=batch.user, held=lambda: {user_of(name) for name in commits.names()})
