@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog
+from lakelog.catalog import Catalog, RemoveOption
 from lakelog.catalog.names.durations import Age, age_millis
 from lakelog.catalog.tables.expiring import retention_of
 from lakelog.common.errors import InvalidRequestError
 from lakelog.filestore.expire.expiry import Retention
 from lakelog.filestore.options import check_options
 from lakelog.filestore.options.retention import SNAPSHOT_TIME_RETAINED
+from lakelog.filestore.schema.schema_manager import SchemaManager
 
 OPTIONS = Retention(count_min=10, count_max=20, age_millis=3_600_000, limit=50)
 
@@ -102,3 +104,24 @@ def test_what_a_call_leaves_out_the_options_say() -> None:
 def test_numbers_that_cannot_hold_are_refused(retain_max: int | None, retain_min: int | None, said: str) -> None:
     with pytest.raises(InvalidRequestError, match=said):
         retention_of(OPTIONS, retain_max=retain_max, retain_min=retain_min, age_millis=None)
+
+
+def test_the_doctor_names_an_option_that_is_not_understood_and_what_is_left_out(tmp_path: Path) -> None:
+    catalog = Catalog(tmp_path)
+    table = catalog.create_table("db.t", schema=pa.schema({"id": pa.int64()}), primary_keys=["id"])
+    files = table.store
+    values = {"snapshot.time-retained": "1 moon", "compaction.size-ratio": "x", "file.format": "lance"}
+    changed = replace(files.schema, id=1, options={**files.schema.options, **values})
+    SchemaManager(files.file_io, files.paths).create(changed)
+    table = catalog.load_table("db.t")
+    found = [(one.status, one.found, one.advice) for one in table.upkeep.doctor().problems]
+    assert table.describe().file_format == "lance"
+    assert len(found) == 3
+    for key, effect in zip(
+        values,
+        ("writers expire no snapshots", "writers do not compact", "what needs the option is refused"),
+        strict=True,
+    ):
+        assert [one for one in found if f"'{key}' has the value '{values[key]}'" in one[1] and effect in one[1]]
+        table = table.alter(RemoveOption(key))
+    assert table.upkeep.doctor().is_sound

@@ -22,8 +22,25 @@ Parser = TypeVar("Parser", bound=Callable[[str], object])
 
 _LONG_MAX = 9_223_372_036_854_775_807
 _TRUE = {"true": True, "false": False}
-_SIZE_UNITS = {"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30, "tb": 1 << 40}
-_TIME_UNITS_MILLIS = {"ms": 1, "s": 1_000, "min": 60_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_SIZE_UNITS = {
+    label: 1 << 10 * power
+    for power, labels in enumerate(("b bytes", "k kb kibibytes", "m mb mebibytes", "g gb gibibytes", "t tb tebibytes"))
+    for label in labels.split()
+}
+_TIME_UNITS_NANOS = {
+    label: nanos
+    for nanos, labels in {
+        86_400_000_000_000: "d day days",
+        3_600_000_000_000: "h hour hours",
+        60_000_000_000: "min m minute minutes",
+        1_000_000_000: "s sec secs second seconds",
+        1_000_000: "ms milli millis millisecond milliseconds",
+        1_000: "µs micro micros microsecond microseconds",
+        1: "ns nano nanos nanosecond nanoseconds",
+    }.items()
+    for label in labels.split()
+}
+_OF_UNITS = "abcdefghijklmnopqrstuvwxyzµ "
 
 
 _WHOLE = re.compile(r"\s*[+-]?[0-9]{1,4000}\s*")
@@ -58,41 +75,39 @@ def parse_whole(text: str) -> int:
     return int(text)
 
 
-def in_lower_case(text: str) -> str:
-    """The string in lower case, without spaces around it."""
-    return text.strip().lower()
-
-
-def choice(kind: type[Choice], *, folds: Callable[[str], str] = str) -> Callable[[str], Choice]:
-    """The parser of an option with these values. `folds` is applied to the given value first.
+def choice(kind: type[Choice]) -> Callable[[str], Choice]:
+    """The parser of an option with these values, in any case, as Paimon takes them.
 
     It raises ValueError with the nearest value, or without a message if none is near.
     """
 
     values = [str(one.value) for one in kind]
+    known = {str(one.value).lower(): one for one in kind}
 
     @takes(" or ".join([", ".join(values[:-1]), values[-1]] if len(values) > 1 else values))
     def parse(text: str) -> Choice:
-        try:
-            return kind(folds(text))
-        except ValueError:
-            known = {value.lower(): value for value in values}
-            near = get_close_matches(text.strip().lower(), known, n=1)
-            raise ValueError(*(f"did you mean {known[one]!r}?" for one in near)) from None
+        word = text.strip().lower()
+        if word not in known:
+            near = get_close_matches(word, known, n=1)
+            raise ValueError(*(f"did you mean {known[one].value!r}?" for one in near))
+        return known[word]
 
     return parse
 
 
 @takes("a size such as 64 mb or 10 gb")
 def parse_size_bytes(text: str) -> int:
-    """Parse a size such as `128 mb`; a bare number is bytes. Raises ValueError."""
-    return _parse_with_unit(text, _SIZE_UNITS, "b")
+    """Parse a size such as `128 mb`; a bare number is bytes. Raises ValueError. Source: Paimon, `MemorySize`."""
+    return _parse_with_unit(text, _SIZE_UNITS, "b", known="b, kb, mb, gb, tb")
 
 
 @takes("a duration such as 10 min or 7 d")
 def parse_duration_millis(text: str) -> int:
-    """Parse a duration such as `10 min`; a bare number is milliseconds, as in options of Paimon. Raises ValueError."""
-    return _parse_with_unit(text, _TIME_UNITS_MILLIS, "ms")
+    """Parse a duration such as `10 min`; a bare number is milliseconds, as in options of Paimon. Raises ValueError.
+
+    Source: Paimon, `TimeUtils`. Parts of a millisecond are left out, as Paimon leaves them out of its options.
+    """
+    return _parse_with_unit(text, _TIME_UNITS_NANOS, "ms", known="ms, s, min, h, d") // _TIME_UNITS_NANOS["ms"]
 
 
 def parse_given_duration_millis(text: str) -> int:
@@ -111,16 +126,17 @@ def has_no_unit(text: str) -> bool:
     return text.strip().isdecimal()
 
 
-def _parse_with_unit(text: str, units: Mapping[str, int], default_unit: str) -> int:
-    compact = text.strip().lower().replace(" ", "")
-    digits = compact.rstrip("abcdefghijklmnopqrstuvwxyz")
-    unit = compact[len(digits) :] or default_unit
+def _parse_with_unit(text: str, units: Mapping[str, int], default_unit: str, *, known: str) -> int:
+    """The number times its unit. `known` are the units that an error names: the shortest label of each."""
+    compact = text.strip().lower()
+    digits = compact.rstrip(_OF_UNITS)
+    unit = compact[len(digits) :].strip() or default_unit
     if unit not in units:
-        raise ValueError(f"unknown unit {shown(unit)}; known are {', '.join(units)}")
+        raise ValueError(f"unknown unit {shown(unit)}; known are {known}")
     if not (digits.isascii() and digits.isdecimal()):
         raise ValueError(f"{shown(digits)} is not a whole number")
     number = int(digits) * units[unit]
-    if number > _LONG_MAX:
+    if int(digits) > _LONG_MAX or number > _LONG_MAX * units[default_unit]:
         raise ValueError(f"expected at most {_LONG_MAX} {default_unit}")
     return number
 
@@ -158,6 +174,17 @@ class Option(Generic[T_co]):
             detail = f"{self.kind} ({cut(str(error), CAUSE_MAX)})" if has_words else self.kind
             raise OptionError.bad_value(self.key, text, detail) from error
 
+    def understood(self, given: Mapping[str, str]) -> T_co:
+        """The value in `given`, or the default, with a warning, also for a value outside the type.
+
+        For stored options that change no row: a table of another engine may have a value that only this engine knows.
+        """
+        try:
+            return self.of(given)
+        except OptionError as error:
+            _warn_of_default(str(error))
+            return self.default
+
 
 def check_known(given: Mapping[str, str], known: Iterable[Option[object]], prefixes: Iterable[str] = ()) -> None:
     """Raise OptionError for the first key that is neither an option nor covered by a declared prefix.
@@ -172,6 +199,11 @@ def check_known(given: Mapping[str, str], known: Iterable[Option[object]], prefi
             raise OptionError.unknown(key, options)
         if option is not None and option.parse is parse_duration_millis and has_no_unit(text):
             _warn_of_milliseconds(key, text.strip())
+
+
+@lru_cache(maxsize=256)
+def _warn_of_default(problem: str) -> None:
+    logger.warning("%s; the default counts", problem)
 
 
 @lru_cache(maxsize=256)  # a stream parses its options for each batch: each duration is warned about once

@@ -32,7 +32,7 @@ class LoggingLevel(StrEnum):
 
 LOGGING_LEVEL: Option[LoggingLevel | None] = Option(
     key="logging-level",
-    parse=choice(LoggingLevel, folds=lambda text: text.strip().upper()),
+    parse=choice(LoggingLevel),
     default=None,
     doc="From which level on the Python processes that plan a read and commit a write show lakelog's log, on their "
     f"standard error: `INFO` shows each commit. Without it the variable `{VARIABLE}` says so.",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from lakelog.catalog import Table
 from lakelog.common.errors import InvalidRequestError, OptionError, UnsupportedError
-from lakelog.common.options import Option, check_known, choice, in_lower_case, parse_bool, parse_size_bytes, parse_whole
+from lakelog.common.options import Option, check_known, choice, parse_bool, parse_size_bytes, parse_whole
 from lakelog.common.timestamps import zone_of
 from lakelog.filestore.io import EXTERNAL_PATHS, S3_OPTIONS, store_options
 from lakelog.filestore.options import parse_names
@@ -101,7 +101,7 @@ REPLACE_WHERE = Option(
 )
 PARTITION_OVERWRITE_MODE: Option[OverwriteMode | None] = Option(
     key="partitionOverwriteMode",
-    parse=choice(OverwriteMode, folds=in_lower_case),
+    parse=choice(OverwriteMode),
     default=None,
     doc='What `mode("overwrite")` replaces: `static` the table, `dynamic` the partitions of the new rows. Without it '
     "the session's `spark.sql.sources.partitionOverwriteMode` says so.",

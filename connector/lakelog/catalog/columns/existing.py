@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.quoting import listed, shown
+from lakelog.filestore.options import is_same
 from lakelog.filestore.schema import TableSchema
 
 logger = logging.getLogger("lakelog.catalog")
@@ -74,7 +75,7 @@ def _columns(found: TableSchema, asked: TableSchema) -> Iterator[str]:
 
 def _options(found: TableSchema, options: Mapping[str, str]) -> Iterator[str]:
     for key, value in options.items():
-        if key in found.options and found.options[key] != value:
+        if key in found.options and not is_same(key, found.options[key], value):
             yield f"option {key} is {shown(found.options[key])}, not {shown(value)}"
         elif key not in found.options and key not in _KEYS:
             yield f"option {key} is not set, and not {shown(value)}"

@@ -98,7 +98,7 @@ def describe_table(table: TableHandle) -> TableDescription:
         snapshot_millis=None if snapshot is None else snapshot.time_millis,
         watermark_millis=None if snapshot is None else snapshot.watermark,
         last_modified_millis=totals.last_modified_millis,
-        file_format=FILE_FORMAT.of(options),
+        file_format=options.get(FILE_FORMAT.key, FILE_FORMAT.default.value).lower(),
         file_count=totals.file_count,
         size_bytes=totals.size_bytes,
         rows_in_files=totals.rows_in_files,

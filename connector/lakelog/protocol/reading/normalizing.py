@@ -67,7 +67,7 @@ class Normalizer:
         Raises like `read_range` and `stops`, and NotFoundError for files of the base that have expired.
         """
         passes = None if self.where is None else _test(RowTest(self.where, self.table.schema.fields))
-        budget = READ_MEMORY_BUDGET.of(self.table.schema.options) // _COPIES
+        budget = READ_MEMORY_BUDGET.understood(self.table.schema.options) // _COPIES
         with KeyParts(self._key_fields, budget_bytes=budget) as parts:
             for batch in self._records(given):
                 parts.add(pa.Table.from_batches([batch]))
@@ -145,7 +145,7 @@ class Normalizer:
                 runs=runs_of(files, self.table.key_types),
                 fields=[*self._fields, KIND_FIELD],
                 deletions={},
-                cache=CacheShare(cache=CACHE, bytes_max=LOOKUP_CACHE_MAX_MEMORY_SIZE.of(schema.options)),
+                cache=CacheShare(cache=CACHE, bytes_max=LOOKUP_CACHE_MAX_MEMORY_SIZE.understood(schema.options)),
             )
             rows = lookup.find(keys.sort(keys.columns))
             if rows is not None:

@@ -72,7 +72,7 @@ def old_rows(
         runs=runs,
         fields=[*table.schema.fields, *also, KIND_FIELD],
         deletions={},
-        cache=CacheShare(cache=CACHE, bytes_max=LOOKUP_CACHE_MAX_MEMORY_SIZE.of(table.schema.options)),
+        cache=CacheShare(cache=CACHE, bytes_max=LOOKUP_CACHE_MAX_MEMORY_SIZE.understood(table.schema.options)),
     )
     return lookup.find(keys)
 

@@ -21,6 +21,7 @@ from lakelog.protocol.state.prepared import PreparedCommits
 from lakelog.protocol.stores.table_states import newest_state
 from lakelog.protocol.upkeep.health import Check, Finding, ok, problem, run_checks, warning
 from lakelog.protocol.upkeep.health_kafka import CLOCK_MILLIS_MAX, KafkaChecks, Result, rights_check
+from lakelog.protocol.upkeep.health_options import option_results
 from lakelog.protocol.upkeep.log_check import BucketCheck, check_log
 from lakelog.protocol.upkeep.log_transactions import list_transactions
 from lakelog.protocol.upkeep.reader_guard import TOPIC_RETENTION, find_readers_behind
@@ -57,6 +58,7 @@ class TableChecks:
             Check(name="log", look=self._log, needs="topic"),
             Check(name="statements", look=self._statements),
             Check(name="table", look=self._table),
+            Check(name="options", look=lambda: option_results(self.table)),
         ]
 
     def _topic(self) -> Iterator[Result]:
@@ -206,5 +208,6 @@ def examine_table(
 ) -> Iterator[Finding]:
     """The findings about a table and, if it has a log, about its log and its Kafka; each as soon as it is known."""
     if log is None:
-        return run_checks([Check(name="table", look=lambda: table_results(table, None, clock))])
+        rows = Check(name="table", look=lambda: table_results(table, None, clock))
+        return run_checks([rows, Check(name="options", look=lambda: option_results(table))])
     return run_checks(TableChecks(table=table, log=log, role=role, clock=clock, may_write=may_write).checks())

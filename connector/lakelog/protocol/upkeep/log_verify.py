@@ -103,7 +103,7 @@ def verify_log(
     topic_id = log.topic_id
     with _kept(table, topic_id, first or last):
         before, after = (_state(table, topic_id, snapshot_id) for snapshot_id in (first, last))
-        budget = READ_MEMORY_BUDGET.of(table.schema.options) if budget_bytes is None else budget_bytes
+        budget = READ_MEMORY_BUDGET.understood(table.schema.options) if budget_bytes is None else budget_bytes
         with KeyParts([], budget_bytes=budget, frame_of=_keys) as parts:
             old_count = _add_snapshot(parts, _OLD, table, first)
             change_count = _add_log(parts, table, log, before, after)

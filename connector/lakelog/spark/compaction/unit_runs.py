@@ -92,7 +92,7 @@ def compact_in_threads(
         in_threads(
             compact,
             units,
-            budget_bytes=READ_MEMORY_BUDGET.of(table.schema.options),
+            budget_bytes=READ_MEMORY_BUDGET.understood(table.schema.options),
             threads_max=THREADS_MAX,
             name=THREAD_NAME,
             prepare=prepare,

@@ -21,6 +21,7 @@ from lakelog.filestore.schema.schema_rules import (
     check_bucket,
     check_keys,
     check_names,
+    check_need_no_key,
     check_types,
     check_writable,
     is_writable,
@@ -77,6 +78,7 @@ def check_changed(old: TableSchema, new: TableSchema) -> None:
         check_writable(new)
     check_named_columns(changed, new.field_names)
     _check_merge_rules(old, new)
+    check_need_no_key(new, changed)
     row_merge(new)
     if any(key.endswith("stats-mode") for key in changed):
         stats_modes(new)

@@ -25,7 +25,7 @@ def compact_buckets(table: TableStore, work: Sequence[BucketWork]) -> list[Compa
     done = in_threads(
         lambda one, budget_bytes: compact_bucket(table, one, memory_budget_bytes=budget_bytes),
         work,
-        budget_bytes=READ_MEMORY_BUDGET.of(table.schema.options),
+        budget_bytes=READ_MEMORY_BUDGET.understood(table.schema.options),
         threads_max=None if size_bytes >= THREADED_BYTES_MIN else 1,
         name="lakelog-compact",
     )

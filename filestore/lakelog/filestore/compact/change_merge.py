@@ -26,7 +26,6 @@ from lakelog.filestore.options.merging import (
     CHANGELOG_PRODUCER,
     CHANGELOG_ROW_DEDUPLICATE,
     CHANGELOG_ROW_DEDUPLICATE_IGNORED,
-    MERGE_ENGINE,
     ChangelogProducer,
     MergeEngine,
 )
@@ -70,7 +69,7 @@ class ChangeMerge:
             elif self.only_marks or not fresh:
                 rows = self.reader.merged(slices, is_ranked=is_ranked, keeps_deletes=keeps_deletes)
                 yield MergedRange(stored=rows, changes=None)
-            elif MERGE_ENGINE.of(self.schema.options) is MergeEngine.FIRST_ROW:
+            elif self.schema.merge_engine is MergeEngine.FIRST_ROW:
                 yield self._first_rows(fresh, slices[len(fresh) :])
             else:
                 yield self._merged(fresh, slices[len(fresh) :], keeps_deletes=keeps_deletes)

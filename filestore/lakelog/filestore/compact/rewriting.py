@@ -50,7 +50,7 @@ def compact_bucket(
     """
     check_table_writable(table)
     table = _as_new_as(table.stored, work.unit)
-    budget = memory_budget_bytes or READ_MEMORY_BUDGET.of(table.schema.options)
+    budget = memory_budget_bytes or READ_MEMORY_BUDGET.understood(table.schema.options)
     if not table.schema.primary_keys:
         return _joined_files(table, work, budget)
     return _Rewrite(table=table, bucket=work.bucket, unit=work.unit, deletions=work.deletions, budget=budget).run()

@@ -97,7 +97,7 @@ def write_data_files(
     small_groups = LOOKED_UP_GROUP_BYTES if is_looked_up(table.schema) else None
     group_bytes = FILE_BLOCK_SIZE.of(table.schema.options) or small_groups
     # Rows of a group are held until it is written, so they count towards the budget of the merge that creates them.
-    block_bytes = group_bytes or min(ROW_GROUP_BYTES, READ_MEMORY_BUDGET.of(table.schema.options) // 4)
+    block_bytes = group_bytes or min(ROW_GROUP_BYTES, READ_MEMORY_BUDGET.understood(table.schema.options) // 4)
     extension = _for_level(
         FILE_FORMAT_PER_LEVEL.of(table.schema.options), table.schema, level, table.schema.file_format
     )

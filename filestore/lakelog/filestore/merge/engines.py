@@ -239,14 +239,11 @@ def row_merge(schema: TableSchema) -> RowMerge | None:
 
     Raises InvalidRequestError for options that do not fit the columns, UnsupportedError for what lakelog lacks.
     """
-    options = schema.options
-    engine = MERGE_ENGINE.of(options)
+    if not schema.primary_keys:
+        return None
+    options, engine = schema.options, schema.merge_engine
     sequence = schema.select(SEQUENCE_FIELD.of(options))
     is_plain = engine is MergeEngine.DEDUPLICATE and not sequence and not IGNORE_DELETE.of(options)
-    if not schema.primary_keys and not is_plain:
-        raise InvalidRequestError(
-            "merge-engine, sequence.field and ignore-delete need a primary key; give the table one"
-        )
     if is_plain:
         return None
     if sequence and engine is MergeEngine.FIRST_ROW:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from lakelog.filestore.options.merging import (
     CHANGELOG_PRODUCER,
     DELETION_VECTORS,
-    MERGE_ENGINE,
     ChangelogProducer,
     MergeEngine,
 )
@@ -24,7 +23,7 @@ def needs_lookup(schema: TableSchema) -> bool:
     options = schema.options
     return bool(schema.primary_keys) and (
         CHANGELOG_PRODUCER.of(options) is ChangelogProducer.LOOKUP
-        or MERGE_ENGINE.of(options) is MergeEngine.FIRST_ROW
+        or schema.merge_engine is MergeEngine.FIRST_ROW
         or DELETION_VECTORS.of(options)
         or options.get(_FORCE_LOOKUP, "").lower() == "true"
     )

@@ -52,6 +52,7 @@ __all__ = [
     "DELETION_VECTORS",
     "FILESTORE_OPTIONS",
     "FILE_FORMAT",
+    "LEFT_OUT",
     "LINEAGE_CAPTURE",
     "LINEAGE_FIELDS",
     "LOG_BRANCH",
@@ -75,6 +76,7 @@ __all__ = [
     "check_options",
     "computed_column",
     "field_key",
+    "is_same",
     "parse_branch",
     "parse_names",
     "positive",
@@ -87,6 +89,31 @@ FILESTORE_OPTIONS: tuple[Option[object], ...] = tuple(
     for value in vars(topic).values()
     if isinstance(value, Option)
 )
+
+
+# What writers leave out, with a warning in the log, while they do not understand such an option of a table.
+LEFT_OUT: Mapping[str, str] = {
+    option.key: effect
+    for topic, effect in (
+        (retention, "writers expire no snapshots"),
+        (compaction, "writers do not compact"),
+        (tagging, "writers make no tags"),
+    )
+    for option in FILESTORE_OPTIONS
+    if option in vars(topic).values()
+}
+_DECLARED = {option.key: option for option in FILESTORE_OPTIONS}
+
+
+def is_same(key: str, one: str, other: str) -> bool:
+    """Whether two texts are one value of an option, such as `1 d` and `24 h`; other options have no two spellings."""
+    option = _DECLARED.get(key)
+    if one == other or option is None:
+        return one == other
+    try:
+        return option.of({key: one}) == option.of({key: other})
+    except OptionError:
+        return False
 
 
 def check_options(

@@ -25,7 +25,7 @@ FILE_FORMAT = Option(
 )
 FILE_FORMAT_PER_LEVEL = Option(
     key="file.format.per.level",
-    parse=by_level(FileFormat),
+    parse=by_level(choice(FileFormat)),
     default=None,
     doc="Formats of new data files by level, such as `0:avro,5:parquet`; `file.format` elsewhere.",
     kind="pairs of a level and a format with commas",

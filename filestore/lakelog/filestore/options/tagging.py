@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from datetime import tzinfo
 from enum import StrEnum
-from zoneinfo import ZoneInfo
 
-from lakelog.common.options import Option, choice, in_lower_case, parse_bool, parse_duration_millis
+from lakelog.common.options import Option, choice, parse_bool, parse_duration_millis
+from lakelog.common.timestamps import zone_of
 from lakelog.filestore.options.parsing import positive
 
 DAY_MILLIS = 86_400_000
@@ -55,14 +56,14 @@ def _days(text: str) -> int:
 
 TAG_AUTOMATIC_CREATION: Option[TagCreation] = Option(
     key="tag.automatic-creation",
-    parse=choice(TagCreation, folds=in_lower_case),
+    parse=choice(TagCreation),
     default=TagCreation.NONE,
     doc="When writers create tags: `process-time`, by the time of commits, `watermark`, by the watermark of snapshots, "
     "`batch`, after each batch write, or `none`.",
 )
 TAG_CREATION_PERIOD: Option[TagPeriod] = Option(
     key="tag.creation-period",
-    parse=choice(TagPeriod, folds=in_lower_case),
+    parse=choice(TagPeriod),
     default=TagPeriod.DAILY,
     doc="The period of automatic tags. The tag of a period is that of the first snapshot behind it, and has its name.",
 )
@@ -80,7 +81,7 @@ TAG_CREATION_DELAY = Option(
 )
 TAG_PERIOD_FORMATTER: Option[TagFormat] = Option(
     key="tag.period-formatter",
-    parse=choice(TagFormat, folds=in_lower_case),
+    parse=choice(TagFormat),
     default=TagFormat.WITH_DASHES,
     doc="How names of automatic tags are written: `2026-01-31 15`, `20260131 15` or `2026013115`.",
 )
@@ -128,10 +129,10 @@ TAG_TIME_EXPIRE_ENABLED = Option(
     default=True,
     doc="Whether writers delete tags whose time is over.",
 )
-SINK_WATERMARK_TIME_ZONE: Option[ZoneInfo] = Option(
+SINK_WATERMARK_TIME_ZONE: Option[tzinfo] = Option(
     key="sink.watermark-time-zone",
-    parse=ZoneInfo,
-    default=ZoneInfo("UTC"),
+    parse=zone_of,
+    default=zone_of("UTC"),
     doc="The zone in which watermarks are named in automatic tags.",
     kind="a zone such as Europe/Berlin",
 )

@@ -21,7 +21,6 @@ from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.options.merging import (
     CHANGELOG_PRODUCER,
     DELETION_VECTORS,
-    MERGE_ENGINE,
     ChangelogProducer,
     MergeEngine,
 )
@@ -49,9 +48,9 @@ def is_merged_on_read(schema: TableSchema) -> bool:
     They may not in tables without primary key. With deletion vectors and with the merge engine first-row they may, but
     only in level 0, which batch reads leave out.
     """
-    options = schema.options
-    is_compacted_first = DELETION_VECTORS.of(options) or MERGE_ENGINE.of(options) is MergeEngine.FIRST_ROW
-    return bool(schema.primary_keys) and not is_compacted_first
+    if not schema.primary_keys:
+        return False
+    return not DELETION_VECTORS.of(schema.options) and schema.merge_engine is not MergeEngine.FIRST_ROW
 
 
 def is_merged_for(schema: TableSchema, *, is_followed: bool) -> bool:
@@ -60,8 +59,9 @@ def is_merged_for(schema: TableSchema, *, is_followed: bool) -> bool:
     A reader that follows the changes of writes must begin with every written row, including those in level 0 that batch
     reads leave out until a compaction, since the compaction writes no change for them.
     """
-    comes_with_writes = CHANGELOG_PRODUCER.of(schema.options) in (ChangelogProducer.NONE, ChangelogProducer.INPUT)
-    return is_merged_on_read(schema) or (is_followed and comes_with_writes and bool(schema.primary_keys))
+    if is_merged_on_read(schema) or not is_followed or not schema.primary_keys:
+        return is_merged_on_read(schema)
+    return CHANGELOG_PRODUCER.of(schema.options) in (ChangelogProducer.NONE, ChangelogProducer.INPUT)
 
 
 class Pruning:
@@ -82,7 +82,7 @@ class Pruning:
         self._keys = None if where is None else equal_rows(where, schema.fields, schema.bucket_keys)
         self.is_merged = is_merged_for(schema, is_followed=is_followed)
         self.min_level = 0 if not schema.primary_keys or self.is_merged else 1
-        self._merges_whole_rows = MERGE_ENGINE.of(schema.options) is MergeEngine.DEDUPLICATE
+        self._merges_whole_rows = schema.merge_engine is MergeEngine.DEDUPLICATE
         self._partitions: dict[bytes, dict[str, ColumnBounds]] = {}
         self._open_partitions: dict[bytes, bool] = {}
         self._buckets: dict[int, frozenset[int]] = {}

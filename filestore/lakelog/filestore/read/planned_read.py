@@ -57,7 +57,7 @@ class PlannedRead:
             where=where,
             skip=skip,
             splits=plan_read(table, snapshot, where=And(parts=parts) if parts else None).splits,
-            budget_bytes=READ_MEMORY_BUDGET.of(table.schema.options),
+            budget_bytes=READ_MEMORY_BUDGET.understood(table.schema.options),
         )
 
     @property

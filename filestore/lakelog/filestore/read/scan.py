@@ -154,7 +154,7 @@ def check_readable(table: TableStore) -> None:
 def _groups(table: TableStore, partition: bytes, files: Sequence[DataFileMeta], wanted: Pruning) -> Iterator[FileGroup]:
     """The files of a bucket as splits, and for each whether its rows are the table's rows."""
     options = table.schema.options
-    sizes = SOURCE_SPLIT_TARGET_SIZE.of(options), SOURCE_SPLIT_OPEN_FILE_COST.of(options)
+    sizes = SOURCE_SPLIT_TARGET_SIZE.understood(options), SOURCE_SPLIT_OPEN_FILE_COST.understood(options)
     if wanted.is_merged:
         sections = sections_of_files(files, table.key_types)
         return _packed(((wanted.left_of(partition, section), section.is_raw) for section in sections), *sizes)

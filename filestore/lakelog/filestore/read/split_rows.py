@@ -151,7 +151,7 @@ def _passing(
 ) -> Iterator[pa.Table]:
     """The rows of splits that pass `where`, as files have them: in the columns `fields` and more, at least one."""
     stored = table.stored
-    budget = memory_budget_bytes or READ_MEMORY_BUDGET.of(table.schema.options)
+    budget = memory_budget_bytes or READ_MEMORY_BUDGET.understood(table.schema.options)
     test = None if where is None else RowTest(where, table.schema.fields)
     filtered = () if test is None else test.columns
     counts = (count_field(table.schema),) if table.schema.is_change_log else ()

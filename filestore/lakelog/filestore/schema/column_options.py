@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from lakelog.common.column_names import known_columns, matching, spelled_name
 from lakelog.common.errors import InvalidRequestError, OptionError
 from lakelog.common.quoting import shown
+from lakelog.filestore.options import is_same
 from lakelog.filestore.options.field_options import (
     DEFAULT_AGGREGATE,
     SEQUENCE_GROUP,
@@ -106,7 +107,7 @@ _VARIABLE = re.compile(r"(?<=\$)\w+")  # a column in a pattern
 def check_changeable(key: str, found: str | None, wanted: str | None) -> None:
     """Raise InvalidRequestError for an option that never changes in a table, unless its value stays the same. None is
     unset."""
-    if found == wanted:
+    if found == wanted or (found is not None and wanted is not None and is_same(key, found, wanted)):
         return
     if key == BUCKET.key:
         raise InvalidRequestError(

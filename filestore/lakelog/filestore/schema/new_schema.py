@@ -144,7 +144,7 @@ def with_orc_options(schema: TableSchema, *, before: TableSchema | None = None) 
 
 
 def _has_timestamps_in_orc(schema: TableSchema) -> bool:
-    return FileFormat.ORC in schema.file_formats and holds_local_time(schema.fields)
+    return holds_local_time(schema.fields) and FileFormat.ORC in schema.file_formats
 
 
 def _with_bucket_key(schema: TableSchema) -> TableSchema:

@@ -20,6 +20,7 @@ from lakelog.common.types import DataField, TypeRoot, field_to_json, parse_field
 from lakelog.filestore.io.integrity import damaged, json_digest
 from lakelog.filestore.options.files import FILE_FORMAT, FILE_FORMAT_PER_LEVEL, FileFormat
 from lakelog.filestore.options.layout import BUCKET, BUCKET_FUNCTION, BUCKET_KEY, BucketFunction
+from lakelog.filestore.options.merging import MERGE_ENGINE, MergeEngine
 from lakelog.filestore.schema.table_kinds import (
     has_changelog_at_write,
     is_change_log,
@@ -141,6 +142,11 @@ class TableSchema:
     def bucket_function(self) -> BucketFunction:
         """How the bucket of a row is computed from its bucket key."""
         return BUCKET_FUNCTION.of(self.options)
+
+    @cached_property
+    def merge_engine(self) -> MergeEngine:
+        """How several rows with one key are merged; without primary key the option has no effect, as in Flink."""
+        return MERGE_ENGINE.of(self.options) if self.primary_keys else MergeEngine.DEDUPLICATE
 
     @cached_property
     def file_format(self) -> FileFormat:

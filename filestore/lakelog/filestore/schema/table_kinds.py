@@ -42,8 +42,10 @@ def is_merged_at_write(options: Mapping[str, str], *, has_key: bool) -> bool:
     """
     if is_counted(options):
         return False
+    if not (has_key and has_log(options)):
+        return False
     keeps_last = MERGE_ENGINE.of(options) is MergeEngine.DEDUPLICATE and not SEQUENCE_FIELD.of(options)
-    return has_log(options) and has_key and not (keeps_last and not IGNORE_DELETE.of(options))
+    return not keeps_last or IGNORE_DELETE.of(options)
 
 
 def looks_up_old_rows(options: Mapping[str, str], *, has_key: bool) -> bool:
@@ -53,5 +55,6 @@ def looks_up_old_rows(options: Mapping[str, str], *, has_key: bool) -> bool:
 
 def has_changelog_at_write(options: Mapping[str, str], *, has_key: bool) -> bool:
     """Whether each batch writes changelog files of its changes, for a table as users see it."""
-    is_lookup = CHANGELOG_PRODUCER.of(options) is ChangelogProducer.LOOKUP
-    return is_lookup and looks_up_old_rows(options, has_key=has_key) and BY_COMPACTION not in options
+    if not looks_up_old_rows(options, has_key=has_key) or BY_COMPACTION in options:
+        return False
+    return CHANGELOG_PRODUCER.of(options) is ChangelogProducer.LOOKUP

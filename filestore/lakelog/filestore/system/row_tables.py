@@ -70,7 +70,7 @@ def _kept_rows(
     table: TableStore, split: DataSplit, fields: Sequence[DataField]
 ) -> Iterator[tuple[pa.Table, pa.ChunkedArray | pa.Array]]:
     """The merged rows of a split with their kinds (int8); the last change of a key is kept even if it is a delete."""
-    budget = READ_MEMORY_BUDGET.of(table.schema.options)
+    budget = READ_MEMORY_BUDGET.understood(table.schema.options)
     stored = table.stored
     if table.schema.is_change_log or not table.schema.primary_keys:
         columns = [field.name for field in fields]
@@ -157,7 +157,7 @@ def _numbered(
     table: TableStore, bucket: BucketId, group: Sequence[DataFileMeta], fields: Sequence[DataField]
 ) -> Iterator[pa.RecordBatch]:
     """All rows of a group of files with their numbers: if there are several files, the numbers are consecutive."""
-    piece_bytes = READ_MEMORY_BUDGET.of(table.schema.options) // COPIES
+    piece_bytes = READ_MEMORY_BUDGET.understood(table.schema.options) // COPIES
     if len(group) == 1:
         yield from read_numbered(table, bucket, group[0], fields, piece_bytes=piece_bytes)
         return

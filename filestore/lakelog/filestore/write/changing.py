@@ -171,7 +171,7 @@ def check_replaceable(table: TableStore, what: str) -> None:
             "says which row of the log a new one replaces, and a row that two statements replace would be there twice; "
             "use delete(where) and write(rows), or a table with a primary key or with write-mode=change-log"
         )
-    engine = MERGE_ENGINE.of(schema.options)
+    engine = schema.merge_engine
     if not table.has_log and schema.primary_keys and engine is not MergeEngine.DEDUPLICATE:
         raise UnsupportedError(
             f"table {table.name} has {MERGE_ENGINE.key}={engine.value}, which combines the rows of a key: {what} would "
@@ -213,6 +213,6 @@ def rows_of(
         fields=fields,
         where=where,
         splits=[one for one in splits if partitions is None or one.bucket_id.partition in partitions],
-        budget_bytes=READ_MEMORY_BUDGET.of(schema.options),
+        budget_bytes=READ_MEMORY_BUDGET.understood(schema.options),
     )
     return read.to_table().cast(to_arrow_schema(fields))

@@ -38,8 +38,8 @@ def check_deletable(schema: TableSchema, *, table_name: str) -> None:
     """Raise UnsupportedError for a table with a key in which a retraction does not delete its row. Pure."""
     if not schema.primary_keys:
         return
-    if MERGE_ENGINE.of(schema.options) is not MergeEngine.DEDUPLICATE:
-        reason = f"it has {MERGE_ENGINE.key}={MERGE_ENGINE.of(schema.options).value}"
+    if schema.merge_engine is not MergeEngine.DEDUPLICATE:
+        reason = f"it has {MERGE_ENGINE.key}={schema.merge_engine.value}"
     elif IGNORE_DELETE.of(schema.options):
         reason = f"it has {IGNORE_DELETE.key}=true"
     elif ROWKIND_FIELD.of(schema.options):
@@ -206,7 +206,7 @@ def entries_without(table: TableStore, base: Snapshot | None, places: pa.Table) 
         added.extend(replace(entry, kind=FileKind.ADD, file=one) for one in files)
 
     try:
-        for _ in in_threads(rewrite, touched, budget_bytes=READ_MEMORY_BUDGET.of(table.schema.options)):
+        for _ in in_threads(rewrite, touched, budget_bytes=READ_MEMORY_BUDGET.understood(table.schema.options)):
             pass
     except BaseException:
         discard_files(table, [table.data_path(one.bucket_id, one.file) for one in added])

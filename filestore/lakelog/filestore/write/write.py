@@ -32,7 +32,6 @@ from lakelog.filestore.options.layout import CHANGELOG_FILE_PREFIX
 from lakelog.filestore.options.merging import (
     CHANGELOG_PRODUCER,
     IGNORE_DELETE,
-    MERGE_ENGINE,
     ChangelogProducer,
     MergeEngine,
 )
@@ -241,7 +240,7 @@ def check_kinds_taken(table: TableStore, kinds: pa.Array | pa.ChunkedArray) -> N
     if merge is not None:
         merge.check_kinds(kinds)
     if schema.primary_keys:
-        is_refused = MERGE_ENGINE.of(schema.options) is MergeEngine.FIRST_ROW and not IGNORE_DELETE.of(schema.options)
+        is_refused = schema.merge_engine is MergeEngine.FIRST_ROW and not IGNORE_DELETE.of(schema.options)
         what, advice = "has merge-engine=first-row and takes no {}", "set ignore-delete=true to leave deletes out"
     else:
         is_refused = not schema.is_change_log

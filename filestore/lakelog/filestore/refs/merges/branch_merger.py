@@ -109,7 +109,7 @@ class BranchMerger:
 
     def _keyed(self, states: ThreeStates, *, by_commits: bool) -> MergePlan:
         schema = self.main.schema
-        budget = READ_MEMORY_BUDGET.of(schema.options) // _COPIES
+        budget = READ_MEMORY_BUDGET.understood(schema.options) // _COPIES
         key_fields = schema.select(schema.primary_keys)
         files = KeyedDifferences.of(states, budget_bytes=budget, by_commits=by_commits)
         lookups = _lookups(states, files)
@@ -146,7 +146,7 @@ class BranchMerger:
 
     def _counted(self, states: ThreeStates) -> MergePlan:
         schema = self.main.schema
-        budget = READ_MEMORY_BUDGET.of(schema.options) // _COPIES
+        budget = READ_MEMORY_BUDGET.understood(schema.options) // _COPIES
         hashed = [column for column in schema.fields if not column.type.is_nested] or schema.fields
         with PlannedRows(self.main) as planned, KeyParts(hashed, budget_bytes=budget, frame_of=comparable) as parts:
             read = add_counted(parts, states, states.branch, BRANCH_DELTA, budget_bytes=budget)

@@ -81,7 +81,7 @@ def _spelled(fields: list[DataField]) -> str:
 def _check_replaces(line: TableStore, table_name: str) -> None:
     """Raise UnsupportedError if the files of a line do not keep the last row of a key."""
     options = line.stored.schema.options
-    engine = MERGE_ENGINE.of(options)
+    engine = line.stored.schema.merge_engine
     if engine is not MergeEngine.DEDUPLICATE:
         reason = f"{MERGE_ENGINE.key}={engine.value}, which combines the rows of a key"
     elif SEQUENCE_FIELD.of(options):

@@ -31,7 +31,7 @@ class PlannedRows:
         """Start without rows."""
         schema = table.schema
         kind = pa.field(ROW_KIND_COLUMN, pa.int8())
-        budget = sys.maxsize if table.has_log else READ_MEMORY_BUDGET.of(schema.options)
+        budget = sys.maxsize if table.has_log else READ_MEMORY_BUDGET.understood(schema.options)
         self.written = RowSpool(schema.arrow_schema.append(kind), budget_bytes=budget)
         self.conflicts = ConflictList()
         self.counts: dict[str, int] = {}

@@ -29,7 +29,7 @@ def without_rows(main: TableState, base: TableState, branch: TableState, rows: p
     """
     table, fields = main.table, main.table.schema.fields
     wanted = WantedRows([rows], partial(comparable, fields=fields))
-    budget = READ_MEMORY_BUDGET.of(table.schema.options)
+    budget = READ_MEMORY_BUDGET.understood(table.schema.options)
     partitions, _ = partitions_of(table, rows)
     entries: list[ManifestEntry] = []
     for bucket, file in _searched(main, base, branch, set(partitions)):

@@ -106,7 +106,7 @@ class WholeBranchCommit:
             splits=[
                 one for one in plan_splits(line, self._branch.snapshot).splits if one.bucket_id.partition in partitions
             ],
-            budget_bytes=READ_MEMORY_BUDGET.of(schema.options),
+            budget_bytes=READ_MEMORY_BUDGET.understood(schema.options),
         )
         for batch in read.batches():
             yield from pa.Table.from_batches([batch]).select(names).cast(schema.arrow_schema).to_batches()

@@ -140,7 +140,7 @@ def unit_differences(
     With `has_debts`, rows of a value-count table that were deleted before they are inserted have a count below 0; else
     the difference is that of the rows which reads show. A count below 0 in one state counts as added rows in the other.
     """
-    budget = READ_MEMORY_BUDGET.of(after.schema.options) if budget_bytes is None else budget_bytes
+    budget = READ_MEMORY_BUDGET.understood(after.schema.options) if budget_bytes is None else budget_bytes
     keys = after.schema.primary_keys
     looked_up = rows_of_changed_keys(before, after, unit, fields, budget_bytes=budget // _COPIES) if keys else None
     if looked_up is not None:
