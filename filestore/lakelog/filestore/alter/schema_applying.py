@@ -18,6 +18,7 @@ from lakelog.common.options import Option
 from lakelog.common.quoting import listed
 from lakelog.common.types import DataField, DataType, parse_type
 from lakelog.filestore.alter.change_checks import check_are_changes, check_changed, check_is_new, check_rows_stay
+from lakelog.filestore.alter.computed_places import with_places
 from lakelog.filestore.alter.schema_changes import (
     AddColumn,
     DropColumn,
@@ -85,7 +86,8 @@ def apply_changes(
         check_rows_stay(changes)
     changed = _of_this_version(schema)
     for change in changes:
-        changed = _apply(changed, spelled_change(changed, change))
+        spelled = spelled_change(changed, change)
+        changed = with_places(changed, _apply(changed, spelled), spelled)
     changed = with_spelled_options(schema, changed)
     if changed == _of_this_version(schema):
         return schema
