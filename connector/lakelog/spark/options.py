@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
@@ -13,7 +14,6 @@ from lakelog.common.errors import InvalidRequestError, OptionError, UnsupportedE
 from lakelog.common.options import Option, check_known, choice, parse_bool, parse_size_bytes, parse_whole
 from lakelog.common.timestamps import zone_of
 from lakelog.filestore.io import EXTERNAL_PATHS, S3_OPTIONS, store_options
-from lakelog.filestore.options import parse_names
 from lakelog.lineage.records.declared import parse_sources
 from lakelog.logstore.client_settings import is_secret
 from lakelog.logstore.options import CHANGE_TRACKING, ON_UNTRACKED, OnUntracked
@@ -40,6 +40,12 @@ if TYPE_CHECKING:
     from lakelog.filestore.predicate import Predicate
 
 
+def parse_columns(text: str) -> tuple[str, ...]:
+    """Names of columns with commas; a name that has a comma or a backtick is in backticks, as in SQL."""
+    found = (quoted.replace("``", "`") or plain.strip() for quoted, plain in _COLUMN.findall(text))
+    return tuple(name for name in found if name)
+
+
 def _positive(text: str) -> int:
     number = parse_whole(text)
     if number < 1:
@@ -47,6 +53,7 @@ def _positive(text: str) -> int:
     return number
 
 
+_COLUMN = re.compile(r"\s*`((?:[^`]|``)*)`\s*(?:,|$)|([^,]+)")
 PARTITION_OVERWRITE_CONF = "spark.sql.sources.partitionOverwriteMode"
 
 
@@ -80,9 +87,10 @@ WAREHOUSE = Option(
 )
 COLUMNS: Option[tuple[str, ...]] = Option(
     key="columns",
-    parse=parse_names,
+    parse=parse_columns,
     default=(),
-    doc="The columns to read, with commas; all without it. Spark does not tell a Python source which columns it needs.",
+    doc="The columns to read, with commas, a name with a comma in backticks; all without it. Spark does not tell a "
+    "Python source which columns it needs.",
 )
 WHERE = Option(
     key="where",

@@ -119,7 +119,7 @@ class Projector:
             self._made_for = made_for
         if self._columns is None and not extra:
             return rows
-        return rows.select(*(rows.columns if self._columns is None else self._columns), *extra)
+        return rows.select(*(map(quoted_name, rows.columns) if self._columns is None else self._columns), *extra)
 
 
 def _projected(rows: spark.StructType, table: TableSchema, table_name: str) -> list[Column] | None:

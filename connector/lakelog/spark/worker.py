@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import gc
 import sys
+from collections.abc import Callable, Iterator
 from functools import cache
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.types import BinaryType, StructField, StructType
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
 _MESSAGE_COLUMN = "message"
+_SAFE = "__lakelog_name_"
 MESSAGE_SCHEMA = pa.schema([pa.field(_MESSAGE_COLUMN, pa.binary())])
 MESSAGE_TYPE = StructType([StructField(_MESSAGE_COLUMN, BinaryType())])  # a type in SQL would be parsed for each plan
 
@@ -29,6 +35,21 @@ def spare_modules_from_collection() -> None:
 def _freeze(module_count: int) -> None:  # noqa: ARG001  # once for each count
     gc.collect()
     gc.freeze()
+
+
+def map_batches(
+    rows: DataFrame, body: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], kind: StructType
+) -> DataFrame:
+    """`rows.mapInArrow` for columns of any name: there PySpark parses names, so that `a.b` would be a member of `a`."""
+    names = rows.columns
+    odd = {name: f"{_SAFE}{at}" for at, name in enumerate(names) if not name.isidentifier()}
+    if not odd:
+        return rows.mapInArrow(body, kind)
+
+    def renamed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return body(batch.rename_columns(names) for batch in batches)
+
+    return rows.toDF(*(odd.get(name, name) for name in names)).mapInArrow(renamed, kind)
 
 
 def task_number() -> int:

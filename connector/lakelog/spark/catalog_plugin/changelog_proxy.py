@@ -82,9 +82,7 @@ class AttachedChangelog(Proxy):
 
     def rowId(self) -> Any:  # a Java NamedReference[]
         """The primary key."""
-        expressions = self.jvm.connector("expressions.Expressions")
-        keys = [expressions.column(key) for key in self._loaded.table.schema.primary_keys]
-        return self.jvm.array(self.jvm.connector("expressions.NamedReference"), keys)
+        return self.jvm.references(self._loaded.table.schema.primary_keys)
 
     def rowVersion(self) -> Any:  # a Java NamedReference
         """The commit."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any  # Any: py4j gives Java objects without ty
 
 from pyspark.sql import types as spark
 
+from lakelog.catalog.columns.written_ddl import quoted_name
 from lakelog.spark.catalog_plugin.java.planned_scans import python_scan
 from lakelog.spark.catalog_plugin.java.proxy import Proxy
 from lakelog.spark.catalog_plugin.java.scan_proxy import pruned
@@ -89,5 +90,5 @@ class SystemScanBuilder(Proxy):
 
     def build(self) -> Any:  # a Java Scan
         """The scan, by one Python worker."""
-        options = {**self._options, COLUMNS.key: ",".join(self._schema.names)}
+        options = {**self._options, COLUMNS.key: ",".join(map(quoted_name, self._schema.names))}
         return python_scan(self.jvm, SystemReader(options, self._schema), self._schema)

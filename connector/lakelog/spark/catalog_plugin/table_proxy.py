@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar  # Any: py4j gives Java objects 
 
 from pyspark.sql import types as spark
 
+from lakelog.catalog.columns.written_ddl import quoted_name
 from lakelog.catalog.logs.log_life import SET_BY_LAKELOG
 from lakelog.common.errors import UnsupportedError
 from lakelog.common.types import DataField, TypeRoot
@@ -79,7 +80,7 @@ class AttachedTable(WithoutMetrics):
     def partitioning(self) -> Any:  # a Java Transform[]
         """The partition columns."""
         expressions = self.jvm.connector("expressions.Expressions")
-        chosen = [expressions.identity(key) for key in self._loaded.table.schema.partition_keys]
+        chosen = [expressions.identity(quoted_name(key)) for key in self._loaded.table.schema.partition_keys]
         return self.jvm.array(self.jvm.connector("expressions.Transform"), chosen)
 
     def constraints(self) -> Any:  # a Java Constraint[]
@@ -88,11 +89,7 @@ class AttachedTable(WithoutMetrics):
         keys = self._loaded.table.schema.primary_keys
         if not keys:
             return self.jvm.array(kind, ())
-        expressions = self.jvm.connector("expressions.Expressions")
-        columns = self.jvm.array(
-            self.jvm.connector("expressions.NamedReference"), [expressions.column(key) for key in keys]
-        )
-        key = kind.primaryKey("pk", columns).enforced(False).rely(True).build()
+        key = kind.primaryKey("pk", self.jvm.references(keys)).enforced(False).rely(True).build()
         return self.jvm.array(kind, [key])
 
     def properties(self) -> Any:  # a java.util.Map

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sf
 
 from lakelog.catalog import Table
+from lakelog.catalog.columns.written_ddl import quoted_name
 from lakelog.common.types import ROW_KIND_COLUMN, TypeRoot
 from lakelog.spark.source.batch.read import read
 
@@ -30,7 +31,7 @@ def with_old_values(decoded: DataFrame, table: Table, columns: Sequence[str]) ->
 
     A row whose old value is not found becomes a dead letter: `row` is null, and `reason` is set.
     """
-    keys = [f"row.`{name}`" for name in table.schema.primary_keys]
+    keys = [f"row.{quoted_name(name)}" for name in table.schema.primary_keys]
     lacks = sf.size("unavailable") > 0
     pending = decoded.where(lacks).select(*keys).distinct()
     placed = decoded.withColumn("place", sf.monotonically_increasing_id())
@@ -41,10 +42,12 @@ def with_old_values(decoded: DataFrame, table: Table, columns: Sequence[str]) ->
     is_lost = sf.lit(False)
     for name in columns:
         is_known = ~sf.coalesce(sf.array_contains("unavailable", name), sf.lit(False))
-        last = sf.last(sf.when(is_known, sf.struct(sf.col(f"row.`{name}`").alias("value"))), ignorenulls=True)
+        last = sf.last(
+            sf.when(is_known, sf.struct(sf.col(f"row.{quoted_name(name)}").alias("value"))), ignorenulls=True
+        )
         value = last.over(history)
         is_lost |= sf.coalesce(sf.array_contains("unavailable", name), sf.lit(False)) & value.isNull()
-        found = found.withField(f"`{name}`", value.getField("value"))
+        found = found.withField(quoted_name(name), value.getField("value"))
     is_row = sf.col("row").isNotNull()
     return (
         rows.withColumn("_found", sf.when(is_row, found))
@@ -64,7 +67,9 @@ def _old_rows(pending: DataFrame, table: Table, columns: Sequence[str]) -> DataF
     if len(table.schema.primary_keys) == 1 and kinds[table.schema.primary_keys[0]] in _LITERALS:
         some = pending.limit(_LOOKED_UP_MAX + 1).collect()
         if len(some) <= _LOOKED_UP_MAX:
-            condition = f"`{table.schema.primary_keys[0]}` IN ({', '.join(_literal(one[0]) for one in some)})"
+            condition = (
+                f"{quoted_name(table.schema.primary_keys[0])} IN ({', '.join(_literal(one[0]) for one in some)})"
+            )
     old = read(pending.sparkSession, table, columns=names, where=condition)
     return old.join(pending, on=list(table.schema.primary_keys), how="left_semi")
 
@@ -74,7 +79,7 @@ def _as_decoded(old: DataFrame, decoded: DataFrame, table: Table, columns: Seque
     given = {*table.schema.primary_keys, *columns}
     kind = decoded.schema["row"].dataType
     members = [
-        (sf.col(f"`{one.name}`") if one.name in given else sf.lit(None)).cast(one.dataType).alias(one.name)
+        (sf.col(quoted_name(one.name)) if one.name in given else sf.lit(None)).cast(one.dataType).alias(one.name)
         for one in kind.fields  # type: ignore[attr-defined]  # it is a struct
     ]
     return old.select(
@@ -102,7 +107,7 @@ def behind_truncation(decoded: DataFrame, table: Table, offset: int) -> DataFram
         return changes
     old = read(decoded.sparkSession, table)
     return old.select(
-        *(sf.col(f"`{field.name}`") for field in table.schema.fields),
+        *(sf.col(quoted_name(field.name)) for field in table.schema.fields),
         sf.lit("-D").alias(ROW_KIND_COLUMN),
         sf.lit(0).alias(ORDER_COLUMN),
     ).unionByName(changes)

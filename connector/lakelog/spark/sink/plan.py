@@ -15,7 +15,7 @@ from lakelog.spark.failures import error_of
 from lakelog.spark.projection import Projector, refused_row_error
 from lakelog.spark.sink.exchange import BLOCKS_TYPE, SORT_PREFIX, TASK_COLUMN, Sender
 from lakelog.spark.sink.task import TaskMessage, parse_messages
-from lakelog.spark.worker import MESSAGE_TYPE
+from lakelog.spark.worker import MESSAGE_TYPE, map_batches
 
 logger = logging.getLogger("lakelog.spark")
 
@@ -34,7 +34,7 @@ def rows_by_bucket(rows: DataFrame, sender: Sender, *, order_by: Sequence[str], 
     """
     order = [sf.col(quoted_name(name)).alias(f"{SORT_PREFIX}{at}") for at, name in enumerate(order_by)]
     checked = projector.project(rows, sender.table.schema, table_name=sender.table.name, extra=order)
-    return checked.mapInArrow(sender, BLOCKS_TYPE).repartitionById(sender.task_count, sf.col(TASK_COLUMN))
+    return map_batches(checked, sender, BLOCKS_TYPE).repartitionById(sender.task_count, sf.col(TASK_COLUMN))
 
 
 def run_tasks(rows: DataFrame, body: Body, *, check: Callable[[DataFrame], None]) -> list[TaskMessage]:
@@ -43,7 +43,7 @@ def run_tasks(rows: DataFrame, body: Body, *, check: Callable[[DataFrame], None]
     `check` is called with the plan before it runs. Raises like `messages_of`, and the first error that a task found in
     its rows.
     """
-    answers = rows.mapInArrow(body, MESSAGE_TYPE)
+    answers = map_batches(rows, body, MESSAGE_TYPE)
     check(answers)
     return parse_messages(messages_of(answers))
 

@@ -32,7 +32,7 @@ from lakelog.spark.sink.files_writer import FilesPlan, WrittenFiles, written_fil
 from lakelog.spark.sink.plan import messages_of
 from lakelog.spark.sink.statement_writer import StagedRows, StatementPlan
 from lakelog.spark.tables import TableName, resolve_table
-from lakelog.spark.worker import MESSAGE_SCHEMA, MESSAGE_TYPE
+from lakelog.spark.worker import MESSAGE_SCHEMA, MESSAGE_TYPE, map_batches
 
 
 def write(
@@ -122,5 +122,5 @@ def _messages(
         message = pickle.dumps(task(batches))
         yield pa.RecordBatch.from_arrays([pa.array([message], pa.binary())], schema=MESSAGE_SCHEMA)
 
-    answers = rows.mapInArrow(body, MESSAGE_TYPE)
+    answers = map_batches(rows, body, MESSAGE_TYPE)
     return [pickle.loads(message) for message in messages_of(answers)], answers

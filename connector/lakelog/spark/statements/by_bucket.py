@@ -36,7 +36,7 @@ from lakelog.spark.failures import ANSWERED
 from lakelog.spark.session import core_count, prepare_session
 from lakelog.spark.sink.plan import messages_of
 from lakelog.spark.sink.statement_writer import joined_parts
-from lakelog.spark.worker import MESSAGE_SCHEMA, MESSAGE_TYPE, spare_modules_from_collection, task_number
+from lakelog.spark.worker import MESSAGE_SCHEMA, MESSAGE_TYPE, map_batches, spare_modules_from_collection, task_number
 from lakelog.warehouse.handle import TableHandle
 
 BUCKET = "__lakelog_bucket"
@@ -216,7 +216,7 @@ def _answers(
         given = rows.withColumn(IS_ROW, sf.lit(True))
     owner = (sf.col(BUCKET) % task.task_count).cast("int")
     sent = given.repartitionById(task.task_count, owner)
-    ran = sent.mapInArrow(task, MESSAGE_TYPE)
+    ran = map_batches(sent, task, MESSAGE_TYPE)
     answers = [pickle.loads(message) for message in messages_of(ran)]
     found: list[_Answer] = [answer for answer in answers if isinstance(answer, _Answer)]
     errors = [answer.error for answer in found if answer.error is not None]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any  # Any: polars' operators have no common type
 
 import polars as pl
+from polars import selectors
 
 from lakelog.common.arrow import time_unit
 from lakelog.common.types import DataField, TypeRoot
@@ -89,7 +90,7 @@ def _in(bound: BoundIn, column: pl.Expr) -> pl.Expr:
 
 def _column(field: DataField) -> pl.Expr:
     """The column; FLOAT as double, as SQL compares it with a number."""
-    column = pl.col(field.name)
+    column = selectors.by_name(field.name).as_expr()  # `pl.col` takes * and ^...$ for patterns
     return column.cast(pl.Float64) if field.type.root is TypeRoot.FLOAT else column
 
 

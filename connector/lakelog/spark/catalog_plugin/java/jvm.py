@@ -14,6 +14,8 @@ from py4j.java_gateway import JavaClass
 from pyspark.sql import SparkSession
 from pyspark.sql import types as spark
 
+from lakelog.catalog.columns.written_ddl import quoted_name
+
 DEFAULT = "CURRENT_DEFAULT"  # the key of a column's metadata for its default, in Spark too
 _SCHEMAS_MAX = 256
 CONNECTOR = "org.apache.spark.sql.connector"
@@ -50,6 +52,11 @@ class Jvm:
     def connector(self, name: str) -> Any:  # a Java class
         """A class of `org.apache.spark.sql.connector`."""
         return self.java_class(f"{CONNECTOR}.{name}")
+
+    def references(self, columns: Iterable[str]) -> Any:  # a Java NamedReference[]
+        """References to columns; Java would parse a name that is not quoted."""
+        column = self.connector("expressions.Expressions").column
+        return self.array(self.connector("expressions.NamedReference"), [column(quoted_name(one)) for one in columns])
 
     def scala_object(self, name: str) -> Any:  # a Scala object
         """A singleton of Scala by the name of its class, without `$`."""

@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark.sql import types as spark
 from pyspark.sql.datasource import InputPartition
 
+from lakelog.catalog.columns.written_ddl import quoted_name
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import listed
 from lakelog.common.types import ROW_KIND_COLUMN
@@ -50,7 +51,7 @@ def audited(given: Mapping[str, str]) -> tuple[ReadName, dict[str, str]]:
         options[BRANCH.key] = name.branch
     columns = [column for column in COLUMNS.of(options) if column != KIND_COLUMN]
     options.pop(COLUMNS.key, None)
-    return name, {**options, **({COLUMNS.key: ",".join(columns)} if columns else {})}
+    return name, {**options, **({COLUMNS.key: ",".join(map(quoted_name, columns))} if columns else {})}
 
 
 @dataclass(frozen=True, slots=True)
