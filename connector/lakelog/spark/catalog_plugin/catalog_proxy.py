@@ -147,9 +147,7 @@ class AttachedCatalog(AttachedNamespaces):
             zone = session_zone(self.jvm.session)
             loaded = load_at(self._catalog, name, named, options, zone=zone)
         except NotFoundError as error:
-            if named != NEWEST and self._exists(name):
-                raise
-            raise self._no_table(identifier) from error
+            raise self._not_found(identifier, name, error) from error
         kind = PartitionedTable if loaded.table.schema.partition_keys else AttachedTable
         return kind(self.jvm, f"{self._name}.{name}", loaded)
 
@@ -256,12 +254,20 @@ class AttachedCatalog(AttachedNamespaces):
         try:
             return self._catalog.load_table(name)
         except NotFoundError as error:
-            raise self._no_table(identifier) from error
+            raise self._not_found(identifier, name, error) from error
 
     def _exists(self, name: str) -> bool:
-        if names_system_table(name, in_warehouse=True):
-            return True
-        return self._catalog.table_exists(name)
+        try:
+            if not names_system_table(name, in_warehouse=True):
+                return self._catalog.table_exists(name)
+            self._catalog.system_table(name)
+        except NotFoundError:
+            return False
+        return True
+
+    def _not_found(self, identifier: Any, name: str, error: NotFoundError) -> Exception:  # a Java Identifier
+        """The error itself where the name is there: what is missing is a tag, a branch or a snapshot of an option."""
+        return error if self._exists(name) else self._no_table(identifier)
 
     def _no_table(self, identifier: Any) -> Py4JJavaError:  # a Java Identifier
         return raised_in_java(self.jvm.java_class(f"{ANALYSIS}.NoSuchTableException")(identifier))
