@@ -120,8 +120,7 @@ def _has_text(kind: DataType | None) -> bool:
 
 
 def check_need_no_key(schema: TableSchema, options: Mapping[str, str]) -> None:
-    """Raise InvalidRequestError if a user gives one of the options that have an effect on keys alone to a table without
-    one."""
+    """Raise InvalidRequestError for an option that needs a primary key, given by a user to a table without one."""
     for option in () if schema.primary_keys else _OF_KEYS:
         if option.of(options) != option.default:
             keys = listed(one.key for one in _OF_KEYS)
