@@ -29,7 +29,7 @@ from lakelog.spark.ingesting.dead_letters import LetterBox, letter_box
 from lakelog.spark.ingesting.decoding import Decoder
 from lakelog.spark.ingesting.growing import check_grown, grown
 from lakelog.spark.ingesting.old_values import with_old_values
-from lakelog.spark.ingesting.rules import RulesOf, parse_binary_form, parse_partition_changes, parse_size
+from lakelog.spark.ingesting.rules import RulesOf, parse_forms, parse_partition_changes, parse_size
 from lakelog.spark.session import FORMAT
 from lakelog.spark.sink.sink import LakelogSink, start_stream
 from lakelog.spark.tables import TableName, resolve_table
@@ -63,6 +63,9 @@ def replay_dead_letters(
     max_record_bytes: int | str = RECORD_BYTES_MAX,
     unavailable_value: str = UNAVAILABLE,
     binary_handling_mode: str = "bytes",
+    decimal_handling_mode: str = "precise",
+    time_precision_mode: str = "adaptive",
+    time_units: Mapping[str, str] | None = None,
     partition_changes: str = "before",
 ) -> ReplayedLetters:
     """Take the dead letters of a table in again, in the order of their offsets, and wait for the end.
@@ -85,7 +88,12 @@ def replay_dead_letters(
         ignored=given_names(ignore_columns, what="ignore_columns"),
         bytes_max=parse_size(max_record_bytes, what="max_record_bytes"),
         unavailable=unavailable_value,
-        binaries=parse_binary_form(binary_handling_mode),
+        forms=parse_forms(
+            binaries=binary_handling_mode,
+            decimals=decimal_handling_mode,
+            times=time_precision_mode,
+            units=time_units,
+        ),
         keys_stay=parse_partition_changes(partition_changes),
     )
     sink = ReplaySink(sink=LakelogSink(opened, writer_name="replay"), rules=rules, letters=letters, where=where)
@@ -157,4 +165,4 @@ class ReplaySink:
         rules = replace(self.rules(table), refused=self._refused)
         decoder = Decoder.of(table, rules, orders_truncations=False)
         records = letters.select("key", "value", "topic", "partition", "offset", "timestamp", "topic_id")
-        return counted(records.mapInArrow(decoder, decoder.schema))
+        return counted(records.mapInArrow(decoder, decoder.schema), table)

@@ -61,9 +61,13 @@ def test_the_topics_of_debezium_end_in_their_tables(
     topic = new_topic(bootstrap_servers)
     fill(topic, records_of(*fixture.keys_and_values()))
     table = table_of(tmp_path, bootstrap_servers, fixture, LOG if name == "customers" else {"bucket": "2"})
-    mode = "hex" if name.startswith("strings") else "bytes"
+    modes = {
+        "binary_handling_mode": fixture.forms.binaries.value,
+        "decimal_handling_mode": fixture.forms.decimals.value,
+        "time_precision_mode": fixture.forms.times.value,
+    }
 
-    run(spark, topic, table, tmp_path, binary_handling_mode=mode, max_offsets_per_trigger=40)
+    run(spark, topic, table, tmp_path, max_offsets_per_trigger=40, **modes)
 
     assert fixture.shown(table.to_arrow()) == fixture.expected()
     if table.log is not None:

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any  # Any: parsed JSON, and options of any type
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from lakelog.catalog import Catalog, Table
+from lakelog.common.errors import InvalidRequestError
 from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
-from lakelog.spark import ingest
+from lakelog.spark import error_of, ingest
 from tests.support.logs.foreign_topics import fill, new_topic
 from tests.support.logs.promises import check_log_equals_files
 
@@ -79,3 +81,30 @@ def test_a_narrow_record_key_is_said_at_the_start_and_leaves_no_old_row(
     other = catalog.create_table("db.u", schema="day STRING, id INT", primary_keys=["day", "id"])
     run(spark, topic, other, tmp_path / "u", partition_changes="never")
     assert other.count() == 2
+
+
+def test_a_batch_whose_times_have_another_unit_ends_the_query_and_says_the_way_out(
+    spark: SparkSession, bootstrap_servers: str, tmp_path: Path
+) -> None:
+    """MySQL's DATETIME is a number of milliseconds; Spark's SQL makes TIMESTAMP columns of six digits."""
+    topic = new_topic(bootstrap_servers)
+    moments = (1_767_225_600_000, 0, 1_767_225_601_000)
+    fill(topic, [(None, change("c", after={"id": number, "at": at})) for number, at in enumerate(moments)])
+    table = Catalog(str(tmp_path / "lake")).create_table("db.t", schema="id INT, at TIMESTAMP(6)", primary_keys="id")
+
+    with pytest.raises(StreamingQueryException) as ended:
+        run(spark, topic, table, tmp_path, on_error="skip")
+
+    error = error_of(ended.value)
+    assert isinstance(error, InvalidRequestError)
+    for word in ("column 'at'", "1767225600000 as a number of us", "time_precision_mode", "time_units={'at': 'ms'}"):
+        assert word in str(error)
+    assert table.snapshot() is None
+
+    with pytest.raises(InvalidRequestError, match=r"time_units names 'id', and table db\.t has the type INT"):
+        run(spark, topic, table, tmp_path, time_units={"id": "ms"})
+    with pytest.raises(InvalidRequestError, match="time_precision_mode is 'iso'; expected one of adaptive, "):
+        run(spark, topic, table, tmp_path, time_precision_mode="iso")
+    run(spark, topic, table, tmp_path, time_units={"at": "ms"})
+    years = [row["at"].year for row in sorted(table.to_arrow().to_pylist(), key=lambda row: row["id"])]
+    assert years == [2026, 1970, 2026]

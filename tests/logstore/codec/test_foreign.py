@@ -11,14 +11,12 @@ import pytest
 
 from lakelog.common.types import RowKind
 from lakelog.logstore.codec.foreign import ForeignRows, decode_foreign
-from lakelog.logstore.codec.foreign_columns import BinaryForm
 from lakelog.logstore.codec.foreign_rules import ForeignRules
 from tests.support.logs.debezium_fixtures import FIXTURES, Fixture
 
 
 def rules_of(fixture: Fixture, **changes: Any) -> ForeignRules:
-    binaries = BinaryForm.HEX if fixture.name.startswith("strings") else BinaryForm.BYTES
-    return replace(ForeignRules(fields=fixture.fields, key_fields=fixture.keys, binaries=binaries), **changes)
+    return replace(ForeignRules(fields=fixture.fields, key_fields=fixture.keys, forms=fixture.forms), **changes)
 
 
 def folded(decoded: ForeignRows, fixture: Fixture) -> pa.Table:

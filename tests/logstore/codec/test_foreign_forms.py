@@ -10,6 +10,7 @@ import pytest
 from lakelog.catalog.columns.ddl import parse_ddl
 from lakelog.common.types import RowKind
 from lakelog.logstore.codec.foreign import ForeignRows, decode_foreign
+from lakelog.logstore.codec.foreign_forms import DecimalForm, ForeignForms
 from lakelog.logstore.codec.foreign_rules import ForeignRules
 from tests.support.logs.debezium_forms import FORMS, ConnectorForm
 
@@ -19,7 +20,8 @@ NEEDS_SCHEMA = {"seven", "seven_time"}
 
 
 def rules_of(form: ConnectorForm) -> ForeignRules:
-    return ForeignRules(fields=parse_ddl(form.ddl), key_fields=(form.key,))
+    decimals = DecimalForm.STRING if form.name == "vitess" else DecimalForm.PRECISE
+    return ForeignRules(fields=parse_ddl(form.ddl), key_fields=(form.key,), forms=ForeignForms(decimals=decimals))
 
 
 def folded(decoded: ForeignRows, key: str) -> dict[int, dict[str, Any]]:

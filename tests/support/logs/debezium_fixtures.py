@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from lakelog.catalog.columns.ddl import parse_ddl
 from lakelog.common.types import DataField
+from lakelog.logstore.codec.foreign_forms import BinaryForm, DecimalForm, ForeignForms, TimeForm
 
 FOLDER = Path(__file__).parents[2] / "conformance" / "debezium"
 
@@ -42,6 +43,13 @@ class Fixture:
     def fields(self) -> tuple[DataField, ...]:
         """The table's columns."""
         return parse_ddl(self.ddl)
+
+    @property
+    def forms(self) -> ForeignForms:
+        """The options of the connector that wrote the topic."""
+        if not self.name.startswith("strings"):
+            return ForeignForms()
+        return ForeignForms(binaries=BinaryForm.HEX, decimals=DecimalForm.STRING, times=TimeForm.CONNECT)
 
     def records(self) -> list[dict[str, Any]]:
         """The records of the topic."""

@@ -35,10 +35,31 @@ MaxRecordBytes = Annotated[str, typer.Option("--max-record-bytes", help="Larger 
 BinaryMode = Annotated[
     str, typer.Option("--binary-handling-mode", help="How the connector writes binaries: bytes, base64 or hex.")
 ]
+DecimalMode = Annotated[
+    str, typer.Option("--decimal-handling-mode", help="How the connector writes decimals: precise, double or string.")
+]
+TimeMode = Annotated[
+    str, typer.Option("--time-precision-mode", help="How the connector writes times, by its option of this name.")
+]
+TimeUnit = Annotated[
+    list[str] | None,
+    typer.Option("--time-unit", help="Unit of the numbers in a column, as at=ms (s, ms, us or ns); may be repeated."),
+]
 PartitionChanges = Annotated[
     str,
     typer.Option("--partition-changes", help="Key columns that record keys lack: change as before says, or never."),
 ]
+OnError = Annotated[str, typer.Option("--on-error", help="What a bad record does: fail, skip or dead-letter.")]
+StartingOffsets = Annotated[
+    str, typer.Option("--starting-offsets", help="Where a new checkpoint begins: earliest or latest.")
+]
+BatchRecords = Annotated[
+    int, typer.Option("--max-offsets-per-trigger", min=1, help="About how many records a batch has at most.")
+]
+ContinueOnDataLoss = Annotated[
+    bool, typer.Option("--continue-on-data-loss", help="Go on where Kafka has deleted records that were not read.")
+]
+Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on with new records until interrupted.")]
 Master = Annotated[str, typer.Option("--master", help="Master URL of Spark.")]
 LOCAL = "local[*]"
 RECORD_SIZE = "16 mb"
@@ -50,26 +71,21 @@ def ingest(  # noqa: PLR0917  # typer's arguments are the command line's
     checkpoint: Checkpoint,
     bootstrap_servers: Servers = None,
     profile: Profile = None,
-    on_error: Annotated[
-        str, typer.Option("--on-error", help="What a bad record does: fail, skip or dead-letter.")
-    ] = "fail",
+    on_error: OnError = "fail",
     dead_letter_table: DeadLetterTable = None,
     merge_schema: MergeSchema = False,
     drop_unknown_members: DropUnknownMembers = False,
     ignore_column: IgnoreColumn = None,
-    starting_offsets: Annotated[
-        str, typer.Option("--starting-offsets", help="Where a new checkpoint begins: earliest or latest.")
-    ] = "earliest",
-    max_offsets_per_trigger: Annotated[
-        int, typer.Option("--max-offsets-per-trigger", min=1, help="About how many records a batch has at most.")
-    ] = 500_000,
+    starting_offsets: StartingOffsets = "earliest",
+    max_offsets_per_trigger: BatchRecords = 500_000,
     max_record_bytes: MaxRecordBytes = RECORD_SIZE,
     binary_handling_mode: BinaryMode = "bytes",
+    decimal_handling_mode: DecimalMode = "precise",
+    time_precision_mode: TimeMode = "adaptive",
+    time_unit: TimeUnit = None,
     partition_changes: PartitionChanges = "before",
-    continue_on_data_loss: Annotated[
-        bool, typer.Option("--continue-on-data-loss", help="Go on where Kafka has deleted records that were not read.")
-    ] = False,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with new records until interrupted.")] = False,
+    continue_on_data_loss: ContinueOnDataLoss = False,
+    follow: Follow = False,
     master: Master = LOCAL,
     as_json: AsJson = False,
     warehouse: Warehouse = HERE,
@@ -98,6 +114,9 @@ def ingest(  # noqa: PLR0917  # typer's arguments are the command line's
         max_offsets_per_trigger=max_offsets_per_trigger,
         max_record_bytes=max_record_bytes,
         binary_handling_mode=binary_handling_mode,
+        decimal_handling_mode=decimal_handling_mode,
+        time_precision_mode=time_precision_mode,
+        time_units=_units(time_unit),
         partition_changes=partition_changes,
         fail_on_data_loss=not continue_on_data_loss,
         available_now=not follow,
@@ -105,6 +124,17 @@ def ingest(  # noqa: PLR0917  # typer's arguments are the command line's
     _wait_for(query.awaitTermination, query.stop)
     newest = find_table(table, warehouse).snapshot()
     _say_taken(topic, opened.name, None if newest is None else newest.id, as_json=as_json)
+
+
+def _units(given: list[str] | None) -> dict[str, str]:
+    """Column or path -> unit. Raises InvalidRequestError for another form than `path=unit`."""
+    found = {}
+    for one in given or ():
+        path, mark, unit = one.rpartition("=")
+        if not mark:
+            raise InvalidRequestError(f"--time-unit is {one!r}; expected a column and a unit, as in at=ms")
+        found[path] = unit
+    return found
 
 
 def _say_taken(topic: str, table: str, snapshot_id: int | None, *, as_json: bool) -> None:
@@ -133,6 +163,9 @@ def replay(  # noqa: PLR0917  # typer's arguments are the command line's
     ignore_column: IgnoreColumn = None,
     max_record_bytes: MaxRecordBytes = RECORD_SIZE,
     binary_handling_mode: BinaryMode = "bytes",
+    decimal_handling_mode: DecimalMode = "precise",
+    time_precision_mode: TimeMode = "adaptive",
+    time_unit: TimeUnit = None,
     partition_changes: PartitionChanges = "before",
     master: Master = LOCAL,
     as_json: AsJson = False,
@@ -158,6 +191,9 @@ def replay(  # noqa: PLR0917  # typer's arguments are the command line's
             ignore_columns=ignore_column or (),
             max_record_bytes=max_record_bytes,
             binary_handling_mode=binary_handling_mode,
+            decimal_handling_mode=decimal_handling_mode,
+            time_precision_mode=time_precision_mode,
+            time_units=_units(time_unit),
             partition_changes=partition_changes,
         )
     except LakelogError:

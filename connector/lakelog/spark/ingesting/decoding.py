@@ -156,6 +156,8 @@ class Decoder:
             new_columns=decoded.new_columns,
             new_members=decoded.new_members,
             left_out=int(decoded.left_out.sum()),
+            odd_times=decoded.seen.odd,
+            plain_times=frozenset(decoded.seen.plain),
             first_bad=None
             if first is None
             else BadRecord(

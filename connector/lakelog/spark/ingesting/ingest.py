@@ -25,7 +25,7 @@ from lakelog.logstore.kafka.records.foreign_topic import describe_foreign, sampl
 from lakelog.protocol.access import BOOTSTRAP_KEY, CALL_PREFIX, call_settings, require_kafka_client, user_settings
 from lakelog.spark.ingesting.dead_letters import letter_box
 from lakelog.spark.ingesting.ingest_sink import IngestSink, MakeRules, OnError
-from lakelog.spark.ingesting.rules import RulesOf, parse_binary_form, parse_partition_changes, parse_size
+from lakelog.spark.ingesting.rules import RulesOf, parse_forms, parse_partition_changes, parse_size
 from lakelog.spark.session import prepare_session, session_kafka_settings
 from lakelog.spark.sink.sink import LakelogSink, knowing_fields, start_stream
 from lakelog.spark.source.streams.kafka_records import STARTS, KafkaRecords
@@ -59,6 +59,9 @@ def ingest(
     max_record_bytes: int | str = RECORD_BYTES_MAX,
     unavailable_value: str = UNAVAILABLE,
     binary_handling_mode: str = "bytes",
+    decimal_handling_mode: str = "precise",
+    time_precision_mode: str = "adaptive",
+    time_units: Mapping[str, str] | None = None,
     partition_changes: str = "before",
     available_now: bool = False,
     processing_time: str | None = None,
@@ -80,9 +83,13 @@ def ingest(
     any other unknown column makes a record bad. The same holds for members of nested columns, which `ignore_columns`
     names by their path (`s.new`, `items.element.new`); `drop_unknown_members` leaves all of them out, and the log
     counts them. Values that an update leaves out as unchanged, `unavailable_value`, are taken from the previous row.
-    `binary_handling_mode` is the option of that name of the connector. Where the table's primary key has more columns
-    than the record keys, an update needs its old row (`partition_changes="before"`), or these columns never change
-    (`"never"`).
+    `binary_handling_mode`, `decimal_handling_mode` and `time_precision_mode` are the options of these names of the
+    connector; the last two say what values mean that have no schema beside them. `time_units` names the unit (s, ms, us
+    or ns) of the numbers in a column of times, or in a member by its path. A batch whose times of a column are all near
+    1970 or beyond the year 9999 ends the query: their unit is another one.
+
+    Where the table's primary key has more columns than the record keys, an update needs its old row
+    (`partition_changes="before"`), or these columns never change (`"never"`).
     `available_now`, `processing_time`, `query_name`, `commit_user` and `task_count` are those of `write_stream`.
 
     Before anything starts, it raises NotFoundError for table or topic, InvalidRequestError for what does not fit.
@@ -105,7 +112,12 @@ def ingest(
             ignored=given_names(ignore_columns, what="ignore_columns"),
             bytes_max=parse_size(max_record_bytes, what="max_record_bytes"),
             unavailable=unavailable_value,
-            binaries=parse_binary_form(binary_handling_mode),
+            forms=parse_forms(
+                binaries=binary_handling_mode,
+                decimals=decimal_handling_mode,
+                times=time_precision_mode,
+                units=time_units,
+            ),
             keys_stay=keys_stay,
         ),
         on_error=parse_on_error(on_error),
@@ -180,6 +192,7 @@ def ingest_sink(
             f"table {table.name} takes the kind of a change from its column {rowkind!r} (rowkind.field), and the"
             " records of a topic have kinds of their own: remove the option"
         )
+    make_rules(table)  # refuses units of columns that have no times
     letters = letter_box(table, dead_letter_table, catalog=catalog) if on_error is OnError.DEAD_LETTER else None
     if letters is None and dead_letter_table is not None:
         raise InvalidRequestError(f"dead_letter_table goes with on_error='dead-letter', found {on_error.value!r}")

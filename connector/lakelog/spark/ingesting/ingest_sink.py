@@ -129,7 +129,7 @@ class IngestSink:
         """The rows of the records, persisted in Spark, and their counts: the batch's only pass over the topic."""
         rules = replace(self.make_rules(self.table), refused=self._refused)
         decoder = replace(Decoder.of(self.table, rules, orders_truncations=self.orders_truncations), kept=kept)
-        return counted(records.mapInArrow(decoder, decoder.schema))
+        return counted(records.mapInArrow(decoder, decoder.schema), self.table)
 
     def _with_old_values(self, decoded: DataFrame, counts: Counts) -> tuple[DataFrame, Counts]:
         """The rows with the values that their records left out; rows without such a value become dead letters."""

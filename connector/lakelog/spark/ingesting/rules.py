@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -13,10 +16,20 @@ from lakelog.common.types import RowKind
 from lakelog.filestore import FileStoreTable
 from lakelog.filestore.merge import row_merge
 from lakelog.filestore.write import check_kinds_taken
-from lakelog.logstore.codec.foreign_columns import BinaryForm
+from lakelog.logstore.codec.foreign_forms import (
+    TIMES,
+    BinaryForm,
+    DecimalForm,
+    ForeignForms,
+    TimeForm,
+    types_by_path,
+)
 from lakelog.logstore.codec.foreign_records import RECORD_BYTES_MAX
 from lakelog.logstore.codec.foreign_rules import ForeignRules
 from lakelog.logstore.codec.foreign_unavailable import UNAVAILABLE, marks_of_unavailable
+from lakelog.logstore.codec.json_text import UNITS_PER_SECOND
+
+Form = TypeVar("Form", bound=Enum)
 
 PARTITION_CHANGES = ("before", "never")
 
@@ -30,7 +43,7 @@ class RulesOf:
     ignored: tuple[str, ...] = ()
     bytes_max: int = RECORD_BYTES_MAX
     unavailable: str = UNAVAILABLE
-    binaries: BinaryForm = BinaryForm.BYTES
+    forms: ForeignForms = field(default_factory=ForeignForms)
     keys_stay: bool = False
 
     def __post_init__(self) -> None:
@@ -48,7 +61,10 @@ class RulesOf:
             )
 
     def __call__(self, table: Table) -> ForeignRules:
+        """Raises InvalidRequestError for a unit of a column that has no times."""
         schema = table.schema
+        for path in self.forms.units:
+            self._check_has_times(path, table)
         return ForeignRules(
             fields=schema.fields,
             key_fields=tuple(schema.primary_keys),
@@ -58,9 +74,20 @@ class RulesOf:
             ignored=frozenset(self.ignored),
             bytes_max=self.bytes_max,
             unavailable=self.unavailable,
-            binaries=self.binaries,
+            forms=self.forms,
             keys_stay=self.keys_stay,
         )
+
+    def _check_has_times(self, path: str, table: Table) -> None:
+        kind = types_by_path(table.schema.fields).get(path)
+        if kind is None and self.takes_new_columns:
+            return  # it may be added
+        if kind is None or kind.root not in TIMES:
+            found = "no such column" if kind is None else f"the type {kind} there"
+            raise InvalidRequestError(
+                f"time_units names {path!r}, and table {table.name} has {found}; expected a column of the type TIME or"
+                " TIMESTAMP, or the path of such a member"
+            )
 
 
 def _why_no_removals(table: FileStoreTable) -> str | None:
@@ -76,13 +103,26 @@ def _why_no_removals(table: FileStoreTable) -> str | None:
     return None
 
 
-def parse_binary_form(given: str) -> BinaryForm:
-    """How the connector writes binary values. Raises InvalidRequestError."""
+def parse_forms(*, binaries: str, decimals: str, times: str, units: Mapping[str, str] | None) -> ForeignForms:
+    """How the connector writes values, by its options. Raises InvalidRequestError."""
+    for path, unit in (units or {}).items():
+        if unit not in UNITS_PER_SECOND:
+            known = ", ".join(UNITS_PER_SECOND)
+            raise InvalidRequestError(f"time_units[{path!r}] is {unit!r}; expected one of {known}")
+    return ForeignForms(
+        binaries=_parsed(BinaryForm, binaries, what="binary_handling_mode"),
+        decimals=_parsed(DecimalForm, decimals, what="decimal_handling_mode"),
+        times=_parsed(TimeForm, times, what="time_precision_mode"),
+        units=dict(units or {}),
+    )
+
+
+def _parsed(kind: type[Form], given: str, *, what: str) -> Form:
     try:
-        return BinaryForm(given)
+        return kind(given)
     except ValueError:
-        known = ", ".join(form.value for form in BinaryForm)
-        raise InvalidRequestError(f"binary_handling_mode is {given!r}; expected one of {known}") from None
+        known = ", ".join(str(form.value) for form in kind)
+        raise InvalidRequestError(f"{what} is {given!r}; expected one of {known}") from None
 
 
 def parse_partition_changes(given: str) -> bool:

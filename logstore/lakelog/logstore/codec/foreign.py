@@ -18,6 +18,7 @@ from lakelog.common.arrow import to_arrow_type
 from lakelog.common.quoting import cause, cut, printable
 from lakelog.common.types import DataType
 from lakelog.logstore.codec.foreign_arrow import read_columns
+from lakelog.logstore.codec.foreign_forms import AssumedTimes
 from lakelog.logstore.codec.foreign_members import MemberPath
 from lakelog.logstore.codec.foreign_misfits import misfits, without
 from lakelog.logstore.codec.foreign_parts import Part, parts_of
@@ -49,7 +50,7 @@ class ForeignRows:
     the database's log, and `truncations`, which delete all rows before them. Each record is in one of the three.
     `unavailable` has for a row the columns whose old value stays. `new_columns` are columns that the table lacks, and
     `new_members` are members that its nested columns lack. `left_out` counts the unknown members that each row has
-    lost.
+    lost. `seen` has the columns whose times were numbers of an assumed unit.
     """
 
     rows: pa.Table
@@ -62,6 +63,7 @@ class ForeignRows:
     new_columns: dict[str, DataType] = field(default_factory=dict)
     new_members: dict[MemberPath, DataType] = field(default_factory=dict)
     left_out: np.ndarray[Any, np.dtype[np.int64]] = field(default_factory=lambda: np.zeros(0, np.int64))
+    seen: AssumedTimes = field(default_factory=AssumedTimes)
 
     def refuse(self, bad: Mapping[int, str]) -> None:
         """Mark records as bad after all, and drop their rows."""
@@ -106,6 +108,7 @@ class _Batch:
     silent: set[int] = field(default_factory=set)
     truncations: list[int] = field(default_factory=list)
     new_columns: NewColumns = field(default_factory=NewColumns)
+    seen: AssumedTimes = field(default_factory=AssumedTimes)
 
     def read(self, part: Part) -> None:
         """Read records of one schema: in columns, or in halves, or one by one."""
@@ -113,7 +116,10 @@ class _Batch:
         while left:
             numbers, payloads = left.pop()
             try:
-                self._keep(read_columns(numbers, payloads, part.columns, self.rules, self.new_columns, keys=self.keys))
+                piece = read_columns(
+                    numbers, payloads, part.columns, self.rules, self.new_columns, keys=self.keys, seen=self.seen
+                )
+                self._keep(piece)
             except MemoryError:
                 raise
             except (NotColumnarError, *FOREIGN_ERRORS):  # reading one by one finds the reason
@@ -125,7 +131,7 @@ class _Batch:
 
     def read_one_by_one(self, numbers: Sequence[int], payloads: Sequence[bytes], columns: Columns) -> None:
         """Read each record by itself."""
-        reader = SingleRecords(self.rules, self.new_columns)
+        reader = SingleRecords(self.rules, self.new_columns, self.seen)
         for number, payload in zip(numbers, payloads, strict=True):
             try:
                 marker = reader.add(number, payload, self.keys[number], columns)
@@ -179,6 +185,7 @@ class _Batch:
             new_columns=self.new_columns.columns,
             new_members=self.new_columns.members,
             left_out=left_out,
+            seen=self.seen,
         )
 
 

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from lakelog.common.types import DataType, RowKind
 from lakelog.logstore.codec.foreign_columns import BoundColumn
+from lakelog.logstore.codec.foreign_forms import AssumedTimes
 from lakelog.logstore.codec.foreign_members import (
     MemberPath,
     declared_type,
@@ -51,12 +52,13 @@ def read_columns(
     new_columns: NewColumns,
     *,
     keys: Sequence[bytes | None],
+    seen: AssumedTimes,
 ) -> Piece:
     """The rows of a part; `keys` are the record keys of the whole batch. Raises NotColumnarError."""
     samples = {} if connect is not None else _samples(payloads)
     names = samples if connect is None else [column.name for column in connect]
     try:
-        bound, unknown = bound_columns(names, connect, samples, rules)
+        bound, unknown = bound_columns(names, connect, samples, rules, seen=seen)
         new_columns.add(_types_of_unknown(unknown, connect, samples), rules)
     except BadRecordError as error:
         raise NotColumnarError from error

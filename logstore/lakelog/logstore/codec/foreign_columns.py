@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Context, Decimal, InvalidOperation
-from enum import Enum
 from functools import partial
 
 import numpy as np
@@ -23,26 +22,18 @@ from lakelog.common.quoting import shown
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.logstore.codec.connect_types import BIGINT, STRING, ConnectColumn, Form
 from lakelog.logstore.codec.foreign_fit import fitted
-from lakelog.logstore.codec.json_columns import WireColumn, wire_column
+from lakelog.logstore.codec.foreign_forms import AssumedTimes, BinaryForm, ColumnForms, DecimalForm, ForeignForms
+from lakelog.logstore.codec.json_columns import VARIABLE_DECIMAL, WireColumn, wire_column
 from lakelog.logstore.codec.json_value import Json, JsonValueError, Parse, parser_of
 
 _INTEGERS = frozenset({TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT})
 _TEXT = frozenset({TypeRoot.CHAR, TypeRoot.VARCHAR})
+_TEMPORAL = frozenset({TypeRoot.DATE, TypeRoot.TIME, TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ})
 _BINARY = frozenset({TypeRoot.BINARY, TypeRoot.VARBINARY, TypeRoot.BLOB})
 _DECIMAL_BYTES = 16
-_NUMBER = r"^[+-]?\d+(\.\d*)?([eE][+-]?\d+)?$"
 _UNSCALED_BYTES_MAX = 512
 _SCALE_MAX = 1_000
 _WIDE = Context(prec=2_000, Emax=10_000, Emin=-10_000, traps=[InvalidOperation])
-_STRUCT_OF_VARIABLE = pa.struct([("scale", pa.int32()), ("value", pa.string())])
-
-
-class BinaryForm(Enum):
-    """How the connector writes binaries, by its option `binary.handling.mode`."""
-
-    BYTES = "bytes"
-    BASE64 = "base64"
-    HEX = "hex"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,19 +55,30 @@ class BoundColumn:
 
 
 def bind(
-    name: str, target: DataField, connect: ConnectColumn | None, sample: Json, *, binaries: BinaryForm
+    name: str,
+    target: DataField,
+    connect: ConnectColumn | None,
+    sample: Json,
+    *,
+    options: ForeignForms,
+    seen: AssumedTimes,
 ) -> BoundColumn:
-    """How to read the column `name` for `target`, by its schema, or without a schema by one of its values (None if it
-    has no value)."""
+    """How to read the column `name` for `target`, by its schema, or without a schema by the connector's options.
+
+    `sample` is one of its values, None if it has no value: it says what Arrow's parser can read. Times of an assumed
+    unit are noted in `seen`.
+    """
     field = DataField(id=target.id, name=name, type=target.type.with_nullable(True))
-    if field.type.root in _BINARY and binaries is BinaryForm.HEX:
+    forms = ColumnForms(forms=options, path=(target.name,), seen=seen)
+    if field.type.root in _BINARY and options.binaries is BinaryForm.HEX:
         return _converted(field, target, pa.string(), bytes.fromhex)
     if connect is None:
         if field.type.root is TypeRoot.DECIMAL and isinstance(sample, str):
-            return _undeclared(field, target)
+            return _undeclared(field, target, forms)
         is_variable = isinstance(sample, Mapping) and sample.keys() == {"scale", "value"}
         is_number = field.type.root in _TEXT or field.type.root is TypeRoot.DECIMAL
-        return _variable(field, target) if is_variable and is_number else _plain(field, target, sample)
+        return _variable(field, target) if is_variable and is_number else _plain(field, target, sample, forms)
+    declared = replace(forms, declared=connect.type)
     match connect.form:
         case Form.BASE64_DECIMAL:
             return _unscaled(field, target, connect)
@@ -84,26 +86,45 @@ def bind(
             return _variable(field, target)
     kind = field.type
     if kind.is_nested or (kind.root in _TEXT and (connect.type.is_nested or connect.type.root in _BINARY)):
-        return _plain(field, target, None)
+        return _plain(field, target, None, declared)
+    if connect.form is Form.PLAIN and connect.type.root in _INTEGERS and kind.root in _TEMPORAL:
+        return _plain(field, target, 0, forms)  # a number whose unit the schema does not say
     if connect.form is Form.NUMBER and kind.root in _INTEGERS:
-        return _plain(DataField(id=0, name=name, type=BIGINT), target, None)
+        return _plain(DataField(id=0, name=name, type=BIGINT), target, None, declared)
     if connect.type.root in _TEXT and kind.root is TypeRoot.DECIMAL:
         return _converted(field, target, pa.string(), partial(_decimal_of_text, kind=kind))
     if connect.type.root in _TEXT or connect.type.root is kind.root or kind.root in _BINARY:
         source = kind if connect.type.root in _TEXT else connect.type
-        return _plain(DataField(id=0, name=name, type=source), target, 0 if connect.form is Form.NUMBER else None)
+        sample = 0 if connect.form is Form.NUMBER else "" if connect.type.root in _TEXT else None
+        return _plain(DataField(id=0, name=name, type=source), target, sample, declared)
     sample = 0 if connect.form is Form.NUMBER else None
-    return _plain(DataField(id=0, name=name, type=connect.type), target, sample)
+    return _plain(DataField(id=0, name=name, type=connect.type), target, sample, declared)
 
 
-def _plain(field: DataField, target: DataField, sample: Json) -> BoundColumn:
-    return BoundColumn(
-        name=field.name,
-        target=target,
-        source=field.type,
-        parse=parser_of(field.type),
-        wire=wire_column(field, sample),
-    )
+def _plain(field: DataField, target: DataField, sample: Json, forms: ColumnForms) -> BoundColumn:
+    wire: WireColumn | None
+    if forms.forms.binaries is BinaryForm.HEX and _has_binaries(field.type):
+        wire = None
+    elif field.type.root in _TEMPORAL and isinstance(sample, str):
+        wire = WireColumn(field, pa.string(), partial(_of_iso_text, kind=field))
+    else:
+        wire = wire_column(field, sample, forms)
+    return BoundColumn(name=field.name, target=target, source=field.type, parse=parser_of(field.type, forms), wire=wire)
+
+
+def _has_binaries(kind: DataType) -> bool:
+    inside = [kind.element, kind.value, *(member.type for member in kind.fields)]
+    return kind.root in _BINARY or any(_has_binaries(one) for one in inside if one is not None)
+
+
+def _of_iso_text(array: pa.Array, *, kind: DataField) -> pa.Array:
+    """Dates, times of day and timestamps as strings, which may end in the Z of UTC."""
+    usual = wire_column(kind)
+    assert usual is not None
+    if kind.type.root is TypeRoot.TIMESTAMP_LTZ:
+        return usual.convert(array)
+    texts = pl.Series(array, dtype=pl.String).str.strip_suffix("Z")
+    return usual.convert(texts.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.string()))
 
 
 def _converted(
@@ -151,28 +172,18 @@ def _unscaled(field: DataField, target: DataField, connect: ConnectColumn) -> Bo
     )
 
 
-def _undeclared(field: DataField, target: DataField) -> BoundColumn:
-    """Decimals as strings without a schema: base64, or digits if one of the strings has the form of a number."""
-    parse = parser_of(field.type)
-    final = to_arrow_type(field.type)
-
-    def convert(array: pa.Array) -> pa.Array:
-        if pl.Series(array, dtype=pl.String).str.contains(_NUMBER).any():
-            return pa.array(map(parse, array.to_pylist()), final)
-        return decimals_of_base64(array, final)
-
-    return BoundColumn(
-        name=field.name,
-        target=target,
-        source=field.type,
-        parse=parse,
-        wire=WireColumn(field, pa.string(), convert),
-    )
+def _undeclared(field: DataField, target: DataField, forms: ColumnForms) -> BoundColumn:
+    """Decimals as strings without a schema, by the connector's option."""
+    if forms.forms.decimals is DecimalForm.DOUBLE:
+        return _plain(field, target, None, forms)
+    is_base64 = forms.forms.decimals is DecimalForm.PRECISE
+    in_columns = partial(decimals_of_base64, kind=to_arrow_type(field.type)) if is_base64 else None
+    return _converted(field, target, pa.string(), parser_of(field.type, forms), in_columns)
 
 
 def _variable(field: DataField, target: DataField) -> BoundColumn:
     source = field if target.type.root is TypeRoot.DECIMAL else DataField(id=0, name=field.name, type=STRING)
-    return _converted(source, target, _STRUCT_OF_VARIABLE, _as(source.type, _text_of_variable))
+    return _converted(source, target, VARIABLE_DECIMAL, _as(source.type, _text_of_variable))
 
 
 def _as(kind: DataType, text_of: Callable[[Json], str]) -> Parse:

@@ -14,7 +14,8 @@ from lakelog.common.column_names import matching
 from lakelog.common.quoting import cut
 from lakelog.common.types import FIELDS_MAX, DataField, DataType, TypeRoot
 from lakelog.logstore.codec.connect_types import STRING, ConnectColumn
-from lakelog.logstore.codec.foreign_columns import BinaryForm, BoundColumn, bind
+from lakelog.logstore.codec.foreign_columns import BoundColumn, bind
+from lakelog.logstore.codec.foreign_forms import AssumedTimes, ForeignForms
 from lakelog.logstore.codec.foreign_members import MemberPath, other_measure, shown_path
 from lakelog.logstore.codec.foreign_records import RECORD_BYTES_MAX, BadRecordError
 from lakelog.logstore.codec.foreign_unavailable import UNAVAILABLE
@@ -47,7 +48,7 @@ class ForeignRules:
     refused: Mapping[MemberPath, str] = field(default_factory=dict)
     bytes_max: int = RECORD_BYTES_MAX
     unavailable: str = UNAVAILABLE
-    binaries: BinaryForm = BinaryForm.BYTES
+    forms: ForeignForms = field(default_factory=ForeignForms)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -62,7 +63,7 @@ class Piece:
 
 
 def bound_columns(
-    names: Collection[str], connect: Columns, samples: Mapping[str, Json], rules: ForeignRules
+    names: Collection[str], connect: Columns, samples: Mapping[str, Json], rules: ForeignRules, *, seen: AssumedTimes
 ) -> tuple[list[BoundColumn], list[str]]:
     """The columns that are read, and the names that the table has no column for. Raises BadRecordError."""
     if len(names) > FIELDS_MAX:
@@ -85,7 +86,7 @@ def bound_columns(
             reason = other_measure(by_name[name].type, column.type, (column.name,))
             if reason is not None:
                 raise BadRecordError(f"wrong type: column {name!r}: {reason}")
-        bound[found[0]] = bind(name, fields[found[0]], by_name.get(name), samples.get(name), binaries=rules.binaries)
+        bound[found[0]] = bind(name, column, by_name.get(name), samples.get(name), options=rules.forms, seen=seen)
     return list(bound.values()), unknown
 
 

@@ -12,6 +12,7 @@ from lakelog.common.column_names import matching
 from lakelog.common.quoting import cut
 from lakelog.common.types import DataType, RowKind
 from lakelog.logstore.codec.foreign_columns import BoundColumn
+from lakelog.logstore.codec.foreign_forms import AssumedTimes
 from lakelog.logstore.codec.foreign_members import MemberPath, declared_type, known_members, shown_path
 from lakelog.logstore.codec.foreign_records import (
     BadRecordError,
@@ -37,9 +38,10 @@ _ERROR_MAX = 200
 class SingleRecords:
     """Gathers the rows of single records; a record that fails leaves no rows."""
 
-    def __init__(self, rules: ForeignRules, new_columns: NewColumns) -> None:
+    def __init__(self, rules: ForeignRules, new_columns: NewColumns, seen: AssumedTimes) -> None:
         self._rules = rules
         self._new_columns = new_columns
+        self._seen = seen
         self._marks = marks_of_unavailable(rules.unavailable)
         self._rows: list[dict[str, pa.Array]] = []
         self._kinds: list[RowKind] = []
@@ -79,7 +81,7 @@ class SingleRecords:
         """The columns of an image, those whose old value stays, and how many members were left out."""
         if not kind.is_add and self._rules.no_removals is not None:
             raise BadRecordError(f"an update or a delete: {self._rules.no_removals}")
-        bound, unknown = bound_columns(image, envelope.columns, image, self._rules)
+        bound, unknown = bound_columns(image, envelope.columns, image, self._rules, seen=self._seen)
         if not envelope.is_key:
             types = {name: self._new_type(name, image, envelope.columns) for name in unknown}
             self._new_columns.add({name: one for name, one in types.items() if one is not None}, self._rules)

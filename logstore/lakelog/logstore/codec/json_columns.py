@@ -18,16 +18,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pa_json
 
-from lakelog.common.arrow import misplaced_null, time_unit, to_arrow_type, wide_decimal
+from lakelog.common.arrow import misplaced_null, to_arrow_type, wide_decimal
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.logstore.codec.json_text import escape
-from lakelog.logstore.codec.json_value import Json, JsonValueError, parser_of
+from lakelog.logstore.codec.json_value import OWN_FORMS, Json, JsonValueError, ValueForms, parser_of
 
 _BLOCK_BYTES_MAX = (1 << 31) - 1
 _BINARY_ROOTS = frozenset({TypeRoot.BINARY, TypeRoot.VARBINARY})
 _TIMESTAMP_ROOTS = frozenset({TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ})
 _MANY_FORMS = _BINARY_ROOTS | _TIMESTAMP_ROOTS | {TypeRoot.DATE, TypeRoot.TIME, TypeRoot.DECIMAL}
 
+VARIABLE_DECIMAL = pa.struct([("scale", pa.int32()), ("value", pa.string())])
 Unknown = Literal["ignore", "infer", "error"]
 
 _NUL = re.compile(rb"\0")
@@ -49,14 +50,14 @@ class WireColumn:
     convert: Callable[[pa.Array], pa.Array]
 
 
-def wire_column(field: DataField, sample: Json = None) -> WireColumn | None:
+def wire_column(field: DataField, sample: Json = None, forms: ValueForms = OWN_FORMS) -> WireColumn | None:
     """How to read a column, judged by one of its JSON values; None if the parser cannot read it (maps).
 
     Without a sample the form is the one that lakelog and Flink write.
     """
     kind = field.type
     if kind.root in _MANY_FORMS and sample is not None:
-        other = _other_form(kind, sample)
+        other = _other_form(kind, sample, forms)
         if other is not None:
             return WireColumn(field, *other)
     wire = _wire_type(kind)
@@ -189,30 +190,27 @@ def _wire_type(kind: DataType) -> pa.DataType | None:
             return to_arrow_type(kind)
 
 
-def _other_form(kind: DataType, sample: Json) -> tuple[pa.DataType, Callable[[pa.Array], pa.Array]] | None:
+def _other_form(
+    kind: DataType, sample: Json, forms: ValueForms
+) -> tuple[pa.DataType, Callable[[pa.Array], pa.Array]] | None:
     """The wire type and conversion of a form that only Debezium writes; None for the usual form."""
     if kind.root is TypeRoot.DECIMAL:
-        parse, final = parser_of(kind), to_arrow_type(kind)
-        if isinstance(sample, str):
-            wire = pa.string()
-        elif isinstance(sample, Mapping):
-            wire = pa.struct([("scale", pa.int32()), ("value", pa.string())])
-        else:
-            return None
-        return wire, lambda array: pa.array(map(parse, array.to_pylist()), final)
-    if not isinstance(sample, int) or kind.root in _BINARY_ROOTS:
-        return None
-    return pa.int64(), lambda array: _from_number(array, kind)
+        parse, final = parser_of(kind, forms), to_arrow_type(kind)
+        wire = pa.string() if isinstance(sample, str) else VARIABLE_DECIMAL if isinstance(sample, Mapping) else None
+        return None if wire is None else (wire, lambda array: pa.array(map(parse, array.to_pylist()), final))
+    unit = forms.unit(kind) if isinstance(sample, int) and kind.root not in _BINARY_ROOTS else None
+    return None if unit is None else (pa.int64(), lambda array: _from_number(array, kind, unit, forms))
 
 
-def _from_number(array: pa.Array, kind: DataType) -> pa.Array:
-    """Days, or milli-, micro- or nanoseconds by the precision, as Debezium writes them."""
+def _from_number(array: pa.Array, kind: DataType, unit: str, forms: ValueForms) -> pa.Array:
+    """Days, or seconds, milli-, micro- or nanoseconds, as Debezium writes them."""
+    forms.see(kind, array.drop_null().to_numpy(), unit)
     final = to_arrow_type(kind)
     if kind.root is TypeRoot.DATE:
         return array.cast(pa.int32()).cast(final)
-    unit = time_unit(max(kind.precision or 0, 1))
     if kind.root is TypeRoot.TIME:
-        return array.cast(pa.int32()).cast(final) if unit == "ms" else array.cast(pa.time64(unit)).cast(final)
+        is_short = unit in ("s", "ms")
+        return (array.cast(pa.int32()).cast(pa.time32(unit)) if is_short else array.cast(pa.time64(unit))).cast(final)
     return array.cast(pa.timestamp(unit, final.tz)).cast(final)
 
 

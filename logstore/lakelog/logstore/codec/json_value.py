@@ -12,11 +12,13 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
 from functools import partial
 from typing import Any  # Any: parsed JSON is untyped until it is checked here
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from lakelog.common.arrow import time_unit, to_arrow_type
@@ -25,6 +27,7 @@ from lakelog.logstore.codec.json_text import UNITS_PER_SECOND, entry_types
 
 Json = Any
 Parse = Callable[[Json], Any]
+Numbers = npt.NDArray[np.int64]
 
 _INT_BITS = {TypeRoot.TINYINT: 8, TypeRoot.SMALLINT: 16, TypeRoot.INT: 32, TypeRoot.BIGINT: 64}
 _BOOLEANS = {"true": True, "false": False}
@@ -38,6 +41,8 @@ _ESCAPED = re.compile(rb"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|u[dD][89a-fA-F]|.
 _LONG_DIGITS_MAX = 20  # digits of the largest number of 64 bits
 _UNSCALED_BYTES_MAX = 80
 _DAY_SECONDS = 86_400
+_UTC = "Z"  # behind dates and times of day in ISO form
+DAYS = "d"
 _EXACT = Context(prec=200, traps=[Inexact, InvalidOperation, Overflow])
 
 
@@ -97,12 +102,53 @@ def _whole(text: str) -> int | Decimal:
 _DECODER = json.JSONDecoder(parse_float=Decimal, parse_int=_whole, parse_constant=_no_number, object_pairs_hook=_object)
 
 
-def parser_of(kind: DataType) -> Parse:
+class ValueForms:
+    """How values are written that JSON has no form for: this class says it of lakelog and Flink.
+
+    Their decimals are numbers, their times strings. Strings and numbers of other writers are taken where they can be
+    told apart.
+    """
+
+    __slots__ = ()
+
+    def decimal(self, text: str, scale: int) -> Decimal:
+        """A string in a DECIMAL column. Raises ValueError."""
+        if _PLAIN_NUMBER.fullmatch(text) is None:
+            return Decimal(_unscaled(text)).scaleb(-scale, _EXACT)
+        if len(text) % 4 or _ALL_DIGITS.fullmatch(text) is None:
+            return Decimal(text)
+        if scale == 0:
+            raise JsonValueError(
+                f"{_shown(text)} may be a number in decimal form or in base64, and nothing says which;"
+                " have the connector write decimals as numbers, or declare the column STRING"
+            )
+        return Decimal(_unscaled(text)).scaleb(-scale, _EXACT)  # a decimal form of this scale has a point
+
+    def unit(self, kind: DataType) -> str | None:
+        """The unit of a number in a column of dates or times; None if there are no numbers."""
+        return DAYS if kind.root is TypeRoot.DATE else time_unit(max(kind.precision or 0, 1))
+
+    def see(self, kind: DataType, numbers: Sequence[int] | Numbers, unit: str) -> None:
+        """Note numbers that were read as times of a unit."""
+
+    def binary(self, text: str) -> bytes:
+        """A string in a column of binaries. Raises ValueError."""
+        return bytes_of_base64(text)
+
+    def inside(self, name: str) -> ValueForms:  # noqa: ARG002  # all members have the forms of lakelog
+        """The forms of a member of a nested type: `element`, `value`, or a field."""
+        return self
+
+
+OWN_FORMS = ValueForms()
+
+
+def parser_of(kind: DataType, forms: ValueForms = OWN_FORMS) -> Parse:
     """The function from a parsed JSON value to a value for `pyarrow.array` of `kind`. Null gives None.
 
     The function raises JsonValueError, also for a null where the type is NOT NULL.
     """
-    parse = _not_null_parser(kind)
+    parse = _not_null_parser(kind, forms)
 
     def parse_value(value: Json) -> Any:
         if value is None:
@@ -119,7 +165,7 @@ def parser_of(kind: DataType) -> Parse:
     return parse_value
 
 
-def _not_null_parser(kind: DataType) -> Parse:
+def _not_null_parser(kind: DataType, forms: ValueForms) -> Parse:
     precision = kind.precision or 0
     match kind.root:
         case TypeRoot.BOOLEAN:
@@ -131,25 +177,32 @@ def _not_null_parser(kind: DataType) -> Parse:
         case TypeRoot.DOUBLE:
             return _to_float64
         case TypeRoot.DECIMAL:
-            return partial(_to_decimal, precision=precision, scale=kind.scale or 0)
+            return partial(_to_decimal, precision=precision, scale=kind.scale or 0, forms=forms)
         case TypeRoot.CHAR | TypeRoot.VARCHAR:
             return _to_text
         case TypeRoot.BINARY | TypeRoot.VARBINARY | TypeRoot.BLOB:
-            return partial(base64.b64decode, validate=True)
+            return forms.binary
         case TypeRoot.DATE:
-            return _to_days
+            return _of_number_or_text(kind, forms, lambda number, _: _within(number, 1 << 31), _to_days)
         case TypeRoot.TIME:
-            return partial(_to_time, number_unit=time_unit(max(precision, 1)), unit=to_arrow_type(kind).unit)
+            unit = to_arrow_type(kind).unit
+            return _of_number_or_text(kind, forms, partial(_time_of_number, unit=unit), partial(_to_time, unit=unit))
         case TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ:
-            return partial(_to_timestamp, number_unit=time_unit(max(precision, 1)), unit=time_unit(precision))
+            unit = time_unit(precision)
+            return _of_number_or_text(
+                kind,
+                forms,
+                lambda number, given: _within(_rescale(number, given, unit), 1 << 63),
+                partial(_to_timestamp, unit=unit),
+            )
         case TypeRoot.ARRAY:
             assert kind.element is not None
-            return partial(_to_list, element=_element_parser(kind.element))
+            return partial(_to_list, element=_element_parser(kind.element, forms.inside("element")))
         case TypeRoot.MAP | TypeRoot.MULTISET:
             key, value = entry_types(kind)
-            return partial(_to_entries, key=_key_parser(key), member=parser_of(value))
+            return partial(_to_entries, key=_key_parser(key), member=parser_of(value, forms.inside("value")))
         case TypeRoot.ROW:
-            members = {field.name: parser_of(field.type) for field in kind.fields}
+            members = {field.name: parser_of(field.type, forms.inside(field.name)) for field in kind.fields}
             return partial(_to_row, members=members)
 
 
@@ -201,10 +254,13 @@ def _to_float32(value: Json) -> Any:
     return single
 
 
-def _to_decimal(value: Json, *, precision: int, scale: int) -> Decimal:
+def _to_decimal(value: Json, *, precision: int, scale: int, forms: ValueForms) -> Decimal:
     if isinstance(value, bool):
         raise TypeError
-    number = _decimal_of(value, scale)
+    if isinstance(value, Mapping):  # Debezium's number without a declared scale
+        number = Decimal(_unscaled(value["value"])).scaleb(-value["scale"], _EXACT)
+    else:
+        number = forms.decimal(value, scale) if isinstance(value, str) else Decimal(value)
     if number.adjusted() >= precision:  # this also keeps int() from building a number of a billion digits
         raise ValueError
     scaled = number.scaleb(scale, _EXACT)
@@ -214,24 +270,31 @@ def _to_decimal(value: Json, *, precision: int, scale: int) -> Decimal:
     return Decimal(unscaled).scaleb(-scale, _EXACT)
 
 
-def _decimal_of(value: Json, scale: int) -> Decimal:
-    if isinstance(value, Mapping):  # Debezium's number without a declared scale
-        return Decimal(_unscaled(value["value"])).scaleb(-value["scale"], _EXACT)
-    if not isinstance(value, str):
-        return Decimal(value)
-    is_number = _PLAIN_NUMBER.fullmatch(value) is not None
-    if is_number and len(value) % 4 == 0 and _ALL_DIGITS.fullmatch(value):
-        if scale == 0:
-            raise JsonValueError(
-                f"{_shown(value)} may be a number in decimal form or in base64, and nothing says which;"
-                " have the connector write decimals as numbers, or declare the column STRING"
-            )
-        is_number = False  # a decimal form of this scale has a point
-    return Decimal(value) if is_number else Decimal(_unscaled(value)).scaleb(-scale, _EXACT)
+def decimal_of_text(text: str) -> Decimal:
+    """A number in decimal form. Raises JsonValueError."""
+    if _PLAIN_NUMBER.fullmatch(text) is None:
+        raise JsonValueError(f"{_shown(text)} is not a number in decimal form")
+    return Decimal(text)
+
+
+def decimal_of_base64(text: str, scale: int) -> Decimal:
+    """An unscaled number, big-endian in two's complement, in base64. Raises JsonValueError."""
+    try:
+        unscaled = _unscaled(text) if text and len(text) % 4 == 0 else None
+    except ValueError:
+        unscaled = None
+    if unscaled is None:
+        raise JsonValueError(f"{_shown(text)} is not an unscaled number in base64 (decimal_handling_mode='precise')")
+    return Decimal(unscaled).scaleb(-scale, _EXACT)
+
+
+def bytes_of_base64(text: str) -> bytes:
+    """Raises ValueError."""
+    return base64.b64decode(text, validate=True)
 
 
 def _unscaled(text: str) -> int:
-    data = base64.b64decode(text, validate=True)
+    data = bytes_of_base64(text)
     if len(data) > _UNSCALED_BYTES_MAX:
         raise ValueError
     return int.from_bytes(data, "big", signed=True)
@@ -247,10 +310,25 @@ def _to_text(value: Json) -> str:
     return str(value)
 
 
+def _of_number_or_text(
+    kind: DataType, forms: ValueForms, of_number: Callable[[int, str], int], of_text: Parse
+) -> Parse:
+    """The parser of dates or times, which are strings, or numbers of a unit."""
+    unit = forms.unit(kind)
+
+    def parse(value: Json) -> Any:
+        if not isinstance(value, int) or isinstance(value, bool):
+            return of_text(value)
+        if unit is None:
+            raise JsonValueError(f"{value} is a number, and time_precision_mode='isostring' writes strings")
+        forms.see(kind, [value], unit)
+        return of_number(value, unit)
+
+    return parse
+
+
 def _to_days(value: Json) -> int:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return _within(value, 1 << 31)
-    match = _DATE.fullmatch(value)
+    match = _DATE.fullmatch(value.removesuffix(_UTC))
     if match is None:
         raise ValueError
     return _within(_days_of(match), 1 << 31)
@@ -262,21 +340,21 @@ def _within(number: int, limit: int) -> int:
     return number
 
 
-def _to_time(value: Json, *, number_unit: str, unit: str) -> int:
-    if isinstance(value, int) and not isinstance(value, bool):
-        if not 0 <= value < _DAY_SECONDS * UNITS_PER_SECOND[number_unit]:
-            raise ValueError
-        return _rescale(value, number_unit, unit)
-    match = _TIME.fullmatch(value)
+def _time_of_number(value: int, number_unit: str, *, unit: str) -> int:
+    if not 0 <= value < _DAY_SECONDS * UNITS_PER_SECOND[number_unit]:
+        raise ValueError
+    return _rescale(value, number_unit, unit)
+
+
+def _to_time(value: Json, *, unit: str) -> int:
+    match = _TIME.fullmatch(value.removesuffix(_UTC))
     if match is None:
         raise ValueError
     return _units_of(match, unit)
 
 
-def _to_timestamp(value: Json, *, number_unit: str, unit: str) -> int:
+def _to_timestamp(value: Json, *, unit: str) -> int:
     """Units since 1970; a string without zone is local time, one with a zone is converted to UTC."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return _within(_rescale(value, number_unit, unit), 1 << 63)
     date = _DATE.match(value)
     if date is None:
         raise ValueError
@@ -344,10 +422,10 @@ def _to_list(value: Json, *, element: Parse) -> list[Any]:
     return [element(member) for member in value]
 
 
-def _element_parser(kind: DataType) -> Parse:
+def _element_parser(kind: DataType, forms: ValueForms) -> Parse:
     """The parser of a list's values. A list in the place of a string is a list of more dimensions, not JSON in a
     string."""
-    parse = parser_of(kind)
+    parse = parser_of(kind, forms)
     if kind.root not in (TypeRoot.CHAR, TypeRoot.VARCHAR):
         return parse
 
