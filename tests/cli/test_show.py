@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakelog.catalog import Catalog, RemoveOption, Table
+from lakelog.catalog import Catalog, DropColumn, RemoveOption, Table
 from lakelog.common.clock import system_millis
 from tests.cli.conftest import Run
 
@@ -142,3 +142,12 @@ def test_a_missing_warehouse_is_an_error_that_names_it(run: Run, words: list[str
     code, out, err = run("table", *words, "-w", "nowhere")
     assert (code, out) == (1, "")
     assert f"the warehouse {Path('nowhere').absolute()} does not exist" in err
+
+
+@pytest.mark.parametrize("state", [("--snapshot-id", "1"), ("--version", "1"), ("--tag", "then")])
+def test_cat_prints_a_state_in_its_own_columns(run: Run, table: Table, state: tuple[str, str]) -> None:
+    table.tags.create("then", snapshot_id=1)
+    table.alter(DropColumn("name")).write(rows(7).drop_columns(["name"]))
+    out = run("table", "cat", "db.t", *state, "--where", "name = 'x' AND id = 1")[1]
+    assert json.loads(out) == {"day": "1970-01-02", "id": 1, "name": "x"}
+    assert "name" not in json.loads(run("table", "cat", "db.t", "--limit", "1")[1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -319,3 +319,33 @@ def test_a_partition_is_named_by_any_string(connection: SqlConnection) -> None:
     for at, value in enumerate(values):
         connection.sql("TRUNCATE TABLE odd PARTITION (d = :d)", {"d": value})
         assert connection.sql("SELECT id FROM odd ORDER BY id")["id"].to_pylist() == [*range(at + 1, len(values))]
+
+
+def test_a_state_is_read_in_its_own_columns(connection: SqlConnection, catalog: Catalog) -> None:
+    first = catalog.load_table("db.t").snapshot()
+    assert first is not None
+    catalog.load_table("db.t").tags.create("then")
+    for text in (
+        "ALTER TABLE t DROP COLUMN v",
+        "ALTER TABLE t ADD COLUMN v INT",
+        "ALTER TABLE t RENAME COLUMN v TO w",
+        "INSERT INTO t VALUES (3, 7)",
+    ):
+        connection.sql(text)
+    expected = [{"id": 1, "v": "a"}, {"id": 2, "v": "b"}]
+    for state in (
+        "VERSION AS OF 1",
+        "VERSION AS OF 'then'",
+        f"TIMESTAMP AS OF '{datetime.fromtimestamp(first.time_millis / 1000 + 0.001, UTC).isoformat(sep=' ')}'",
+        f"WITH (`scan.timestamp-millis` = '{first.time_millis}')",
+        "WITH (`scan.snapshot-id` = '1')",
+        "WITH (tag = 'then')",
+    ):
+        assert connection.sql(f"SELECT * FROM t {state} ORDER BY id").to_pylist() == expected, state
+        assert connection.sql(f"SELECT v FROM t {state} WHERE v > 'a'").to_pylist() == [{"v": "b"}], state
+    both = "SELECT n.w, o.v FROM t n LEFT JOIN t VERSION AS OF 1 o ON n.id = o.id ORDER BY n.id"
+    assert connection.sql(both).to_pylist() == [{"w": None, "v": "a"}, {"w": None, "v": "b"}, {"w": 7, "v": None}]
+    connection.sql("ALTER TABLE t ADD COLUMN later INT")  # no commit since: the newest state has it
+    assert connection.sql("SELECT later FROM t WHERE later IS NULL AND id = 3").to_pylist() == [{"later": None}]
+    plan = connection.sql("EXPLAIN SELECT later FROM t WHERE later = 3")
+    assert "later = 3" in str(plan.to_pylist())

@@ -55,7 +55,7 @@ class LakelogDataSource(DataSource):
             return system_schema(self.options)
         from lakelog.spark.source.reading.read_schema import read_schema
 
-        table, options = self._read()
+        table, options = self._read_of_state()
         return read_schema(table.schema, options, table_name=table.name)
 
     @sentence_first()
@@ -67,7 +67,7 @@ class LakelogDataSource(DataSource):
             return SystemReader(self.options, schema)
         from lakelog.spark.source.batch.batch_readers import batch_reader
 
-        return batch_reader(*self._read(), schema)
+        return batch_reader(*self._read_of_state(), schema)
 
     @sentence_first()
     def streamReader(self, schema: spark.StructType) -> DataSourceStreamReader:
@@ -82,6 +82,7 @@ class LakelogDataSource(DataSource):
         table, options = self._read(given)
         if options.between is not None:
             raise InvalidRequestError("a stream has no end: read changes between two states with spark.read")
+        self._check_columns_of_stream(schema, table, options)
         if CHANGES_FROM in self.options:
             from lakelog.spark.source.reading.admission import Limits
             from lakelog.spark.source.streams.changelog_stream import changelog_stream
@@ -165,6 +166,29 @@ class LakelogDataSource(DataSource):
         options = self.options if given is None else given
         table = open_for_read(options)
         return table, parse_read_options(options, table)
+
+    def _read_of_state(self) -> tuple[Table, ReadOptions]:
+        """A batch read: in the columns of the state that the options name."""
+        from lakelog.spark.options import open_for_read, read_of
+
+        self._show_log()
+        return read_of(self.options, open_for_read(self.options))
+
+    def _check_columns_of_stream(self, schema: spark.StructType, table: Table, options: ReadOptions) -> None:
+        """Raise InvalidRequestError for a stream with the columns of the state where it starts, if these are not the
+        newest: Spark asks for the columns of a stream as for those of a batch read.
+        """
+        from lakelog.spark.shown_state import NEWEST
+        from lakelog.spark.source.reading.read_schema import read_schema
+
+        if options.state == NEWEST or self._names_system_table():
+            return
+        own = read_schema(table.schema, options, table_name=table.name).simpleString()
+        if own != schema.simpleString() and self.schema().simpleString() == schema.simpleString():
+            raise InvalidRequestError(
+                f"a stream of {table.name} has its newest columns, and Spark took those of the state where it starts, "
+                f'which are others: give the stream .schema(spark.read.format("lakelog").load({table.path!r}).schema)'
+            )
 
     def _show_log(self) -> LoggingLevel | None:
         """Show lakelog's log in this Spark process, as the options say; returns the level that they name."""

@@ -315,6 +315,20 @@ def open_for_read(given: Mapping[str, str]) -> Table:
     return Table(files, identifier=table.identifier, kafka=table.kafka)
 
 
+def read_of(given: Mapping[str, str], table: Table, named: ShownState = NEWEST) -> tuple[Table, ReadOptions]:
+    """A batch read of a table: the table in the columns of the state that `named` or else its options name, and its
+    options.
+
+    A read with an option of the log or of streams has the newest columns. Raises as `parse_read_options`.
+    """
+    options = known_options(given, READ_OPTIONS)
+    state = parse_state(options, TIMEZONE.of(options)) if named == NEWEST else named
+    following = (CONSUMER_ID, MAX_ROWS_PER_TRIGGER, MAX_BYTES_PER_TRIGGER, *LOG_READ_OPTIONS)
+    if state != NEWEST and not any(option.key in options for option in following):
+        table = table._of(table.store.travelled(**state.choice)[0])
+    return table, parse_read_options(given, table)
+
+
 def _no_create_table(path: str) -> str:
     return (
         "CREATE TABLE ... USING lakelog is not supported: Spark gives options and location of such a table to no read. "

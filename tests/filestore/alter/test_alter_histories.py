@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from lakelog.common.errors import ConflictError
 from lakelog.filestore.io.local_files import LocalFileIO
+from lakelog.filestore.read.planned_read import PlannedRead
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.table import FileStoreTable
 from tests.support.examples import examples
@@ -60,9 +61,15 @@ def write(data: st.DataObject, table: FileStoreTable, model: Model) -> None:
 
 
 def check_snapshots(table: FileStoreTable, model: Model) -> None:
-    """Every snapshot has its rows, under the newest schema."""
+    """Every snapshot has its rows, under its own schema and under the newest one."""
     for snapshot_id, rows in model.snapshots.items():
-        assert found(table.to_arrow(snapshot_id=snapshot_id)) == expected(rows, table.schema.fields)
+        snapshot = table.snapshots.get(snapshot_id)
+        then = table.schemas.get(snapshot.schema_id).fields
+        read = table.to_arrow(snapshot_id=snapshot_id)
+        assert read.column_names == [one.name for one in then]
+        assert found(read) == expected(rows, then)
+        newest = PlannedRead.of(table, snapshot, table.schema.fields).to_table()
+        assert found(newest) == expected(rows, table.schema.fields)
 
 
 def check_older_reader(table: FileStoreTable, newest: FileStoreTable, model: Model) -> None:

@@ -78,7 +78,7 @@ def cat(  # noqa: PLR0917  # typer's arguments are the command line's
         if after is not None or up_to is not None:
             raise InvalidRequestError("--after and --up-to go with --changes")
         batches = found.to_batches(columns=names, where=where, **which)
-    schema = found.schema if version is None else found.store.travelled(version=version)[0].schema  # that of a branch
+    schema = found.store.travelled(**which)[0].schema
     if is_terminal():  # the printed rows themselves show the progress
         _print_rows(schema, batches, limit)
         return

@@ -126,7 +126,7 @@ def _of_table(table: Any, options: dict[str, str], kind: str = "") -> LeafRead: 
     if attached is not None:
         return source_table_of(attached.table.store)
     if is_ours(table):
-        return source_table_of(store_read_by(options))
+        return source_table_of(store_read_by(options, list(table.schema().fieldNames())))
     kind = kind or format_of(table)
     return _named(kind, options) if name_in(options) else Dataset(kind, kind)
 

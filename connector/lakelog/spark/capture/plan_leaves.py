@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any  # Any: py4j gives Java objects without types
 
@@ -10,7 +10,7 @@ from lakelog.common.quoting import cut
 from lakelog.filestore.metadata.tables import TableStore
 from lakelog.lineage.records.record import ForeignSource, ReadMode, Source, TableSource, UnknownSource
 from lakelog.lineage.records.sources import source_of_table
-from lakelog.spark.options import open_for_read
+from lakelog.spark.options import open_for_read, read_of
 from lakelog.spark.session import FORMAT, java_strings
 from lakelog.spark.source.reading.read_mark import attached_state, read_of_leaf, read_of_partition, state_read
 from lakelog.spark.source.streams.audit_stream import audited
@@ -121,12 +121,14 @@ def table_of(options: dict[str, str]) -> TableSource:
     return source_of_table(store_read_by(options), mode=ReadMode.STREAM)
 
 
-def store_read_by(options: dict[str, str]) -> TableStore:
-    """The table that a read with these options reads."""
+def store_read_by(options: dict[str, str], columns: Collection[str] = ()) -> TableStore:
+    """The table that a read with these options reads; a batch read, which has `columns`, in those of its state."""
     spelled = {key.lower(): value for key, value in options.items()}
     name = spelled.get("table") or spelled.get("path", "")
     given = audited(options)[1] if names_system_table(name, in_warehouse="warehouse" in spelled) else options
-    return open_for_read(given).store
+    table = open_for_read(given)
+    of_state = read_of(given, table)[0] if columns else table
+    return (of_state if {*columns} <= {*of_state.schema.field_names} else table).store
 
 
 def is_ours(table: Any) -> bool:  # a Java Table

@@ -16,7 +16,7 @@ from lakelog.filestore.predicate import Predicate
 from lakelog.filestore.read import DataSplit
 from lakelog.filestore.schema import MAIN_BRANCH, has_places
 from lakelog.spark.log_options import check_log_batch
-from lakelog.spark.options import PATH, READ_OPTIONS, TIMEZONE, ReadOptions, known_options, parse_read_options
+from lakelog.spark.options import PATH, READ_OPTIONS, TIMEZONE, ReadOptions, known_options, parse_read_options, read_of
 from lakelog.spark.shown_state import BRANCH, NEWEST, ShownState, branch_of
 from lakelog.spark.source.batch.batch_readers import batch_reader
 from lakelog.spark.source.batch.snapshot_reader import SnapshotReader
@@ -98,16 +98,15 @@ def load_at(catalog: Catalog, name: str, named: ShownState, given: Mapping[str, 
     branch = branch_of(known_options(asked, READ_OPTIONS))
     if branch is not None:
         table = table.branch(branch)
-    options = parse_read_options(asked, table)
+    opened = table
+    table, options = read_of(asked, opened, named)
     if NEWEST not in (named, options.state):
         raise InvalidRequestError(
             f"the statement names two states of {name}, one in its words and one in options: leave one out"
         )
     state = options.state if named == NEWEST else named
-    if state == NEWEST:
-        return LoadedTable(table=table, snapshot=table.store.snapshot(), options=options, given=given, is_named=False)
-    files, snapshot = table.store.travelled(**state.choice)
-    return LoadedTable(table=table._of(files), snapshot=snapshot, options=options, given=given, is_named=True)
+    snapshot = opened.store.snapshot(**state.choice)
+    return LoadedTable(table=table, snapshot=snapshot, options=options, given=given, is_named=state != NEWEST)
 
 
 def newest(table: Table) -> LoadedTable:

@@ -34,6 +34,7 @@ from lakelog.catalog.tables.row_actions import (
     member,
 )
 from lakelog.common.errors import InvalidRequestError
+from lakelog.filestore.read import PlannedRead
 from lakelog.filestore.schema import PLACE_NAMES
 from lakelog.filestore.write import StatementChanges, is_by_place
 from lakelog.spark.capture.capture import lineage_of_run
@@ -240,7 +241,7 @@ class RowChanges:
         sides = [members for members in sides if members[0] in found.column_names]
         if not sides:
             return found
-        known = () if self.base is None else self.table.to_batches(columns=names, snapshot_id=self.base.id)
+        known = () if self.base is None else PlannedRead.of(self.table, self.base, fields).batches()
         return stored_rows(found, sides, known, fields, what=self.what)
 
     @property

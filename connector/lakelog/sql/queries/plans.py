@@ -15,6 +15,8 @@ from sqlglot.errors import ParseError
 
 from lakelog.common.errors import LakelogError
 from lakelog.common.quoting import quoted
+from lakelog.filestore.predicate import check_filter, predicate_of
+from lakelog.filestore.read import PlannedRead
 from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.queries.reading import QueryTables, name_of_table
 
@@ -36,7 +38,15 @@ class _Scanned:
 
     name: str
     files: FileStoreTable
+    snapshot: Snapshot
     choice: SnapshotChoice
+
+    def planned(self, where: str | None = None) -> PlannedRead:
+        """The read of the rows, without files that cannot meet the condition. Raises InvalidRequestError."""
+        predicate, fields = predicate_of(where), self.files.schema.fields
+        if predicate is not None:
+            check_filter(predicate, fields)
+        return PlannedRead.of(self.files, self.snapshot, fields, where=predicate)
 
 
 @dataclass(kw_only=True)
@@ -49,7 +59,7 @@ class PlannedTables(QueryTables):
         """The rows of a query within the query, such as the one that names a state."""
         return QueryTables(names=self.names).run(query)
 
-    def _register_files(self, name: str, files: FileStoreTable, snapshot: Snapshot, choice: SnapshotChoice) -> None:  # noqa: ARG002  # `choice` names it
+    def _register_files(self, name: str, files: FileStoreTable, snapshot: Snapshot, choice: SnapshotChoice) -> None:
         columns = files.schema.arrow_schema
         number = len(self.scanned)
         rows = pa.schema([one.with_name(f"scan{number}:{one.name}") for one in columns]).empty_table()
@@ -58,7 +68,7 @@ class PlannedTables(QueryTables):
             f"{quoted(given)} AS {quoted(one)}" for given, one in zip(rows.column_names, columns.names, strict=True)
         )
         self._view(name, chosen, f"scan{number}")
-        self.scanned.append(_Scanned(name=name_of_table(name), files=files, choice=choice))
+        self.scanned.append(_Scanned(name=name_of_table(name), files=files, snapshot=snapshot, choice=choice))
 
 
 def plan_lines(
@@ -113,8 +123,8 @@ def _scan(scanned: list[_Scanned], told: Mapping[str, Any]) -> str | None:
         return None
     read = scanned[number]
     where = [text for one in filters if (text := _condition(read, one)) is not None]
-    everything = read.files.planned(**read.choice)
-    part = read.files.planned(**read.choice, where=" AND ".join(where)) if where else everything
+    everything = read.planned()
+    part = read.planned(" AND ".join(where)) if where else everything
     names = ", ".join(name for _, name in _MARKED.findall(", ".join(columns))) or "no columns"
     state = f", snapshot {read.choice['snapshot_id']}" if "snapshot_id" in read.choice else ""
     line = f"Scan {read.name}{state}: {names};"
@@ -134,7 +144,7 @@ def _condition(read: _Scanned, given: str) -> str | None:
     """A filter of DuckDB as a condition on the table; None for one that does not skip files."""
     try:
         text = read_expression(_MARKED.sub(r'"\2"', given), dialect="duckdb").sql(dialect=LakelogDialect)
-        read.files.planned(**read.choice, where=text)
+        read.planned(text)
     except (ParseError, LakelogError):
         return None
     return f"({text})"

@@ -15,6 +15,7 @@ from lakelog.filestore.read.duckdb.relation import snapshot_relation as snapshot
 from lakelog.filestore.read.fallback import plan_read as plan_read
 from lakelog.filestore.read.json_rows import to_json_lines as to_json_lines
 from lakelog.filestore.read.known_ranges import known_range as known_range
+from lakelog.filestore.read.planned_read import PlannedRead as PlannedRead
 from lakelog.filestore.read.scan import DataSplit as DataSplit
 from lakelog.filestore.read.scan import first_splits as first_splits
 from lakelog.filestore.read.scan import plan_splits as plan_splits

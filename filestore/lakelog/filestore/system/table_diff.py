@@ -20,7 +20,7 @@ from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.refs.states.differences import Difference, compared_fields, differences
 from lakelog.filestore.refs.states.table_state import TableState
-from lakelog.filestore.refs.states.travel import SnapshotChoice, travelled
+from lakelog.filestore.refs.states.travel import SnapshotChoice, chosen_state
 from lakelog.filestore.schema.paths import MAIN_BRANCH
 
 DiffState = str | int | datetime | Snapshot | SnapshotChoice
@@ -36,7 +36,7 @@ def state_of(table: TableStore, given: DiffState) -> TableState:
     if isinstance(given, Snapshot):
         return TableState(table=table, snapshot=given)
     if isinstance(given, Mapping):
-        found, snapshot = travelled(table, given)
+        found, snapshot = chosen_state(table, given)
         return TableState(table=found, snapshot=snapshot)
     if isinstance(given, datetime):
         return _travelled(table, {"timestamp": given})
@@ -54,7 +54,7 @@ def state_of(table: TableStore, given: DiffState) -> TableState:
 
 
 def _travelled(table: TableStore, which: SnapshotChoice) -> TableState:
-    found, snapshot = travelled(table, which)
+    found, snapshot = chosen_state(table, which)
     return TableState(table=found, snapshot=snapshot)
 
 

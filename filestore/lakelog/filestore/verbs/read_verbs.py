@@ -17,7 +17,7 @@ from lakelog.filestore.metadata.tables.identity import check_schema, latest_of
 from lakelog.filestore.metadata.tables.store import TableStore
 from lakelog.filestore.options.foreign import OptionUse, check_foreign_options
 from lakelog.filestore.read.change_source import ChangeSource, change_source
-from lakelog.filestore.refs.states.travel import SnapshotChoice, on_branch, travelled
+from lakelog.filestore.refs.states.travel import SnapshotChoice, chosen_state, on_branch, travelled
 
 if TYPE_CHECKING:
     import polars as pl
@@ -43,8 +43,9 @@ class Selection(SnapshotChoice, total=False):
     snapshot, `timestamp` the newest one at that time or before, `watermark` the oldest one that has it, `tag` the one
     that the tag keeps, `version` a tag, a snapshot, `branch.tag`, `branch.snapshot` or a branch; without any of them
     the newest snapshot is read. A timestamp is a datetime, a string such as `2026-01-31 12:00:00`, or an int,
-    milliseconds since 1970; without a zone it is in UTC. With `branch` the read is of a snapshot or tag of that branch,
-    in the branch's columns. See `lakelog.filestore.refs.states.travel`.
+    milliseconds since 1970; without a zone it is in UTC. A state that is named is read in its own columns, not in the
+    newest ones. With `branch` the read is of a snapshot or tag of that branch. See
+    `lakelog.filestore.refs.states.travel`.
     """
 
     columns: str | Sequence[str] | None
@@ -90,10 +91,16 @@ class ReadableTable(TableStore):
         Raises NotFoundError for a snapshot, timestamp, watermark, tag or branch that does not exist. Logs a warning if
         it shows rows of another engine that the table's log lacks.
         """
-        return self.travelled(**which)[1]
+        _check_keywords(which, tuple(SnapshotChoice.__annotations__))
+        table, found = chosen_state(self, which)
+        warn_of_foreign_rows(table, found)
+        return found
 
     def travelled(self, **which: Unpack[SnapshotChoice]) -> tuple[Self, Snapshot | None]:
-        """The table or the branch that the keywords name, and its snapshot. See `snapshot`."""
+        """The table or the branch that the keywords name, in the columns of the named state, and its snapshot.
+
+        See `snapshot`.
+        """
         _check_keywords(which, tuple(SnapshotChoice.__annotations__))
         return self._travelled(which)
 

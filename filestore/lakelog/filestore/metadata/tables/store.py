@@ -242,6 +242,10 @@ class TableStore:
         options = {key: value for key, value in self.schema.options.items() if key not in _OTHER_BRANCHES}
         return self._sharing(replace(self, schema=placed_schema(replace(self.schema, options=options))))
 
+    def with_schema(self, schema: TableSchema) -> Self:
+        """The table with another schema of its line, and what was read of it."""
+        return self._sharing(replace(self, schema=schema))
+
     def _sharing(self, other: Self) -> Self:
         """The other handle of this table, with what this one has read."""
         shared = {"schemas": self.schemas, "snapshots": self.snapshots, "live_files": self.live_files}

@@ -9,8 +9,10 @@
 | `version` | the tag of this name, also `5`; else a snapshot's number, `branch.tag`, `branch.snapshot`, or a branch |
 | `branch` | the newest snapshot of the branch, or what another keyword names in it |
 
-Paimon's form `watermark-<n>` of a version is a watermark, unless a tag has this name.
-Source: Paimon, `TimeTravelUtil`; the proposal of tags, "Usage with Tag".
+Paimon's form `watermark-<n>` of a version is a watermark, unless a tag has this name. A state that a read names is read
+in its own columns: those of the schema that its snapshot names. Without a name, and for a whole branch, the newest
+state is read in the newest columns. Source: Paimon, `TimeTravelUtil`, `AbstractFileStoreTable.tryTimeTravel`; the
+proposal of tags, "Usage with Tag".
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from lakelog.common.quoting import listed, shown
 from lakelog.common.timestamps import Timestamp, millis_of, shown_millis
 from lakelog.filestore.metadata.tables.identity import latest_of
 from lakelog.filestore.metadata.tables.store import TableStore
+from lakelog.filestore.schema.column_options import columns_named
 from lakelog.filestore.schema.paths import MAIN_BRANCH
 
 if TYPE_CHECKING:
@@ -71,11 +74,35 @@ def check_not_in_step(table: TableStore) -> None:
 
 
 def travelled(table: AnyTable, which: SnapshotChoice) -> tuple[AnyTable, Snapshot | None]:
-    """The table, or the branch that a choice names, and the chosen snapshot; None for the newest if there is no
-    snapshot.
+    """As `chosen_state`, but a table whose state is named has the columns of this state."""
+    found, snapshot, is_named = _chosen(table, which)
+    return found if snapshot is None or not is_named else in_columns_of(found, snapshot), snapshot
+
+
+def chosen_state(table: AnyTable, which: SnapshotChoice) -> tuple[AnyTable, Snapshot | None]:
+    """The table, or the branch that a choice names, in its newest columns, and the chosen snapshot; None for the newest
+    if there is no snapshot.
 
     Raises NotFoundError for what does not exist, InvalidRequestError for a choice that names several states.
     """
+    return _chosen(table, which)[:2]
+
+
+def in_columns_of(table: AnyTable, snapshot: Snapshot) -> AnyTable:
+    """The table in the columns of a snapshot, with its present options; those that name columns are as they were then.
+
+    Raises NotFoundError for a lost schema.
+    """
+    now, then = table.schema, table.schemas.get_beside(snapshot.schema_id, table.schema)
+    if (then.fields, then.primary_keys, then.partition_keys) == (now.fields, now.primary_keys, now.partition_keys):
+        return table
+    options = {key: value for key, value in now.options.items() if not columns_named(key, value)}
+    named = {key: value for key, value in then.options.items() if columns_named(key, value)}
+    return table.with_schema(replace(then, options={**options, **named}))
+
+
+def _chosen(table: AnyTable, which: SnapshotChoice) -> tuple[AnyTable, Snapshot | None, bool]:
+    """As `chosen_state`, and whether a state is named, not the newest one."""
     found = on_branch(table, which.get("branch"))
     named = {key: value for key, value in which.items() if key in STATES and value is not None}
     if len(named) > 1:
@@ -84,8 +111,8 @@ def travelled(table: AnyTable, which: SnapshotChoice) -> tuple[AnyTable, Snapsho
             f"{' and '.join(given)} each name a state of the table, and a read shows one: give one of them"
         )
     if which.get("version") is not None:
-        return at_version(found, which["version"])
-    return found, _state(found, which)
+        return _at_version(found, which["version"])
+    return found, _state(found, which), bool(named)
 
 
 def _state(table: TableStore, which: SnapshotChoice) -> Snapshot | None:
@@ -152,20 +179,25 @@ def at_watermark(table: TableStore, watermark: int) -> Snapshot:
 
 def at_version(table: AnyTable, version: str | int | None) -> tuple[AnyTable, Snapshot | None]:
     """The branch and the snapshot that a `version` names. Raises NotFoundError."""
+    return _at_version(table, version)[:2]
+
+
+def _at_version(table: AnyTable, version: str | int | None) -> tuple[AnyTable, Snapshot | None, bool]:
+    """As `at_version`, and whether it is a state, not the newest one of a branch."""
     if not isinstance(version, str | int) or isinstance(version, bool):
         raise InvalidRequestError(f"version is {shown(version)}; expected the name of a tag, a branch or a snapshot")
     text = str(version)
     found = _named_state(table, text)
     if found is not None:
-        return table, found
+        return table, found, True
     branch, dot, state = text.partition(".")
     branches = table.branch_names()
     if dot and branch in branches:
         other = on_branch(table, branch)
-        return other, _named_state(other, state) or other.snapshots.tagged(state)
+        return other, _named_state(other, state) or other.snapshots.tagged(state), True
     if text in branches:
         other = on_branch(table, text)
-        return other, latest_of(other)
+        return other, latest_of(other), False
     ids, tags = table.snapshots.ids(), table.snapshots.tags()
     living = f"snapshots {ids[0]} to {ids[-1]}" if ids else "no snapshot"
     raise NotFoundError(
