@@ -2,7 +2,8 @@
 
 A key that only one side has changed takes that side's row; a key that both have changed in the same way stays as it is;
 a key that both have changed differently is a conflict, decided by a rule. A missing row counts as a row: a delete on
-one side and an update on the other are a conflict too.
+one side and an update on the other are a conflict too. What is written changes the table: no row that it has, and no
+delete of a row that it lacks.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from lakelog.filestore.merge.order import is_last_of_key, key_frame, to_series
 from lakelog.filestore.refs.merges.conflict_list import conflict_rows
 from lakelog.filestore.refs.merges.merge_rules import ConflictRules, Rule, merged_columns
 from lakelog.filestore.refs.merges.sides import BUCKET, SIDE, Side
-from lakelog.filestore.refs.states.row_equality import are_same
+from lakelog.filestore.refs.states.row_equality import are_equal, are_same
 from lakelog.filestore.schema.schema import SEQUENCE_NUMBER, VALUE_KIND
 
 RowsOfKeys = Callable[[pa.Table], pa.Table]
@@ -89,11 +90,11 @@ def merge_part(
         .to_series()
         .cast(pl.UInt32)
     )
-    unknown = np.flatnonzero((both & ~known).to_numpy())
-    if len(unknown):
+    takes_branch = touched[0] & ~touched[1]
+    unknown = np.flatnonzero(((both | takes_branch) & ~known).to_numpy())
+    if len(unknown) and lookups.main is not None:  # otherwise the base was asked for all keys
         rows, places = _looked_up(rows, _keys_of(rows, key_fields, frame[unknown]), key_fields, lookups.base)
         of_base = of_base.scatter(unknown, places)
-    takes_branch = touched[0] & ~touched[1]
     if both.any():
         branch_changed, main_changed = (~are_same(rows, fields, of_base, side) for side in (of_branch, of_main))
         takes_branch |= both & branch_changed & ~main_changed
@@ -101,21 +102,16 @@ def merge_part(
     else:
         conflicts = both
     decided = _Decided.of(rows, fields, key_fields, rules, [of_base, of_main, of_branch], conflicts, frame)
-    upserts = takes_branch & of_branch.is_not_null()
-    deleted = _delete_places(frame, takes_branch & of_branch.is_null())
+    is_of_main = is_there(Side.BASE_OF_MAIN) | is_there(Side.MAIN)
+    present = pl.select(pl.when(is_of_main).then(of_main).otherwise(of_base)).to_series()
+    takes_branch &= ~are_same(rows, fields, of_branch, present)
+    upserts, deletes = takes_branch & of_branch.is_not_null(), takes_branch & of_branch.is_null()
     return PartMerge(
         upserts=pa.concat_tables([rows.take(of_branch.filter(upserts).to_arrow()), decided.upserts]),
-        deletes=pa.concat_tables([rows.take(deleted.to_arrow()), decided.deletes]),
+        deletes=pa.concat_tables([rows.take(present.filter(deletes).to_arrow()), decided.deletes]),
         conflicts=decided.conflicts,
         open_count=decided.open_count,
     )
-
-
-def _delete_places(frame: pl.DataFrame, is_deleted: pl.Series) -> pl.Series:
-    """The rows that show what is deleted: that of the branch's delete, else that of the base."""
-    return frame.filter(is_deleted).select(
-        pl.coalesce(f"at{int(side)}" for side in (Side.BASE_OF_BRANCH, Side.BRANCH))
-    ).to_series()  # fmt: skip
 
 
 def _by_key(part: pa.Table, key_fields: Sequence[DataField]) -> pl.DataFrame:
@@ -237,6 +233,8 @@ class _Decided:
             decisions[live & ~is_open] = "columns"
             decisions[live & is_open] = str(Rule.FAIL)
             writes = (live & ~is_open) | (writes & ~live)
+        if count:
+            writes &= ~are_equal(main, result, fields)
         deletes = ~is_branch & (decisions == str(Rule.BRANCH))
         return cls(
             upserts=result.filter(pa.array(writes)),
