@@ -52,7 +52,7 @@ def work(table: FileStoreTable, todo: list[Any]) -> None:
 
 
 def state(table: FileStoreTable) -> dict[int, Row]:
-    return {row["id"]: tuple(row.values()) for row in table.to_arrow().to_pylist()}  # type: ignore[misc]
+    return {row["id"]: tuple(row.values()) for row in table.to_arrow().to_pylist()}
 
 
 def check_law(producer: str, begin: list[Any], ours: list[Any], theirs: list[Any], on_conflict: Rules) -> None:

@@ -91,8 +91,8 @@ class TableReads(TableHandle):
         `Snapshot`, or keywords such as `{"watermark": 5}`; 0 is the table before its first snapshot. Rows are compared
         by primary key, or without one by how often they occur; in the newest columns of the table or branch of `to`, or
         only in `columns` of these. Only files that the states do not share are read, bucket by bucket, within
-        `read.memory-budget`. `sample` is how many rows of each kind the result keeps; its `to_batches` gives all. Raises
-        NotFoundError, InvalidRequestError.
+        `read.memory-budget`. `sample` is how many rows of each kind the result keeps; its `to_batches` gives all.
+        Raises NotFoundError, InvalidRequestError.
 
         >>> found = table.diff("friday")
         >>> print(found.added, found.changed, found.removed)
