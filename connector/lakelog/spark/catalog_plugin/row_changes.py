@@ -29,7 +29,6 @@ from lakelog.catalog.tables.row_actions import (
     NEW,
     OLD,
     ROW,
-    UPDATE,
     changes_of_actions,
     member,
 )
@@ -39,9 +38,10 @@ from lakelog.filestore.schema import PLACE_NAMES
 from lakelog.filestore.write import StatementChanges, is_by_place
 from lakelog.spark.capture.capture import lineage_of_run
 from lakelog.spark.catalog_plugin.column_defaults import default_sql
+from lakelog.spark.catalog_plugin.java.assigned_values import Path, assigned_values, column_of, unequated
 from lakelog.spark.sink.bucketing import bucket_column_of
 from lakelog.spark.statements.by_bucket import BUCKET, Changes
-from lakelog.spark.types import to_spark_schema, to_spark_type
+from lakelog.spark.types import to_spark_schema
 
 if TYPE_CHECKING:
     from lakelog.filestore import FileStoreTable
@@ -55,14 +55,14 @@ _JOINS = {(True, True): "full_outer", (True, False): "right_outer", (False, True
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clause:
-    """One action: for which rows (None is all), and the new values, {column: expression}; None are all of the source.
+    """One action: for which rows (None is all), and the new values of columns and fields; None takes the source's.
 
     Conditions and values are Java expressions.
     """
 
     action: str
     condition: Any = None
-    values: Mapping[str, Any] | None = None
+    values: Mapping[Path, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,10 +86,10 @@ class RowChanges:
 
     def of_rows(self, target: DataFrame, clause: Clause) -> DataFrame:
         """The actions of an UPDATE or DELETE, row by row; `target` has the rows of the table."""
-        self._check_values(target.drop(*PLACE_NAMES), clause)
+        self._check_names(target.drop(*PLACE_NAMES), clause)
         chosen = target if clause.condition is None else target.where(self._column(clause.condition))
         chosen = chosen.select("*", self._target_row())
-        new = self._row(clause) if clause.action == UPDATE else sf.lit(None)
+        new = self._row(chosen, clause)
         own = [sf.lit(clause.action).alias(ACTION), sf.col(OLD), new.alias(NEW)]
         return self._actions(chosen.select(*own, *self._places))
 
@@ -100,7 +100,9 @@ class RowChanges:
         matched = known.join(source, self._column(merge.on))
         for rows, clauses in ((matched, merge.matched), (source, merge.not_matched), (known, merge.by_source)):
             for clause in clauses:
-                self._check_values(rows, clause)
+                self._check_names(rows, clause)
+        for clause in merge.matched:
+            self._check_keys(matched, clause)
         target = target.select("*", self._target_row(), sf.monotonically_increasing_id().alias(ROW))
         target = self._evaluated(target, merge.by_source, OLD)
         source = source.select("*", sf.struct("*").alias(_SOURCE))
@@ -113,7 +115,7 @@ class RowChanges:
             holds = has_old & has_source
             if clause.condition is not None:
                 holds = holds & self._column(clause.condition)
-            cases.append((holds, clause.action, self._row(clause)))
+            cases.append((holds, clause.action, self._row(pairs, clause)))
         for side, alone, clauses in (
             (_SOURCE, has_source & ~has_old, merge.not_matched),
             (OLD, has_old & ~has_source, merge.by_source),
@@ -138,56 +140,57 @@ class RowChanges:
         added: list[Column] = []
         for at, clause in enumerate(clauses):
             holds = sf.lit(True) if clause.condition is None else self._column(clause.condition)
-            added += [holds.alias(_holds(side, at)), self._row(clause).alias(_made(side, at))]
+            added += [holds.alias(_holds(side, at)), self._row(rows, clause).alias(_made(side, at))]
         return rows.select("*", *added) if added else rows
 
-    def _row(self, clause: Clause) -> Column:
-        """The row that a clause makes, as a struct of the table's columns.
+    def _row(self, rows: DataFrame, clause: Clause) -> Column:
+        """The row that a clause makes of one of the rows, as a struct of the table's columns.
 
         Columns without a value keep that of the table, and have their default in a new row.
         """
         if clause.action == DELETE:
             return sf.lit(None)
+        schema = to_spark_schema(self.table.schema.fields)
+        values: dict[Path, Column] = {}
+        if clause.values is None:
+            values |= {(name,): sf.col(f"{_SOURCE}.{quoted_name(name)}") for name in self._names}
+        else:
+            values |= {path: self._column(value) for path, value in clause.values.items()}
+        made = assigned_values(self.jvm, rows, values, schema, what=self.what)
         columns: list[Column] = []
-        for field in self.table.schema.fields:
-            if clause.values is None:
-                value = sf.col(f"{_SOURCE}.{quoted_name(field.name)}")
-            elif field.name in clause.values:
-                value = self._column(clause.values[field.name])
-            elif clause.action == INSERT:
-                value = sf.expr(default_sql(field) or "NULL")
+        for field, own in zip(schema.fields, self.table.schema.fields, strict=True):
+            if clause.action == INSERT:
+                kept = sf.expr(default_sql(own) or "NULL").cast(field.dataType)
             else:
-                value = sf.col(f"{OLD}.{quoted_name(field.name)}")
-            columns.append(value.cast(to_spark_type(field.type, name=field.name)).alias(field.name))
+                kept = sf.col(f"{OLD}.{quoted_name(field.name)}")
+                if field.name in self.table.schema.primary_keys:  # which equals what it is set to
+                    made.pop((field.name,), None)
+            columns.append(_new_value(field, (field.name,), made, kept).alias(field.name))
         return sf.struct(*columns)
 
-    def _check_values(self, rows: DataFrame, clause: Clause) -> None:
-        """Raise InvalidRequestError for a value of a type that INSERT refuses too, by Spark's rule of assignments.
-
-        Raises AnalysisException for names that the rows lack.
-        """
+    def _check_names(self, rows: DataFrame, clause: Clause) -> None:
+        """Raise AnalysisException for names in conditions and values that the rows lack."""
         if clause.condition is not None:
             rows.where(self._column(clause.condition))
-        if not clause.values:
+        rows.select(*(self._column(value) for value in (clause.values or {}).values()))
+
+    def _check_keys(self, pairs: DataFrame, clause: Clause) -> None:
+        """Raise InvalidRequestError for a primary key that a clause sets to what ON does not equate with it."""
+        keys = [name for name in self.table.schema.primary_keys if clause.values is None or (name,) in clause.values]
+        if clause.action == DELETE or not keys:
             return
-        names = list(clause.values)
-        given = self.jvm.schema(rows.select(*(self._column(clause.values[name]).alias(name) for name in names)).schema)
-        wanted = self.jvm.schema(to_spark_schema(self.table.schema.select(names)))
-        rule = self.jvm.java_class("org.apache.spark.sql.catalyst.expressions.Cast")
-        for at, name in enumerate(names):
-            of, to = given.apply(at).dataType(), wanted.apply(at).dataType()
-            if not rule.canANSIStoreAssign(of, to):
-                raise InvalidRequestError(
-                    f"{self.what} sets {name!r}, which is {to.sql()}, to a value of type {of.sql()}; write "
-                    f"CAST(... AS {to.sql()})"
-                )
+        values = None if clause.values is None else [self._column(clause.values[name,]) for name in keys]
+        for name in unequated(pairs, keys, values):
+            raise InvalidRequestError(
+                f"{self.what} sets {name!r}, a column of the primary key, by which a row is found, to a value that ON "
+                "does not equate with it: leave it out, or delete the row, and insert it with its new key"
+            )
 
     def _target_row(self) -> Column:
         return sf.struct(*(sf.col(quoted_name(name)) for name in self._names)).alias(OLD)
 
     def _column(self, expression: Any) -> Column:  # a Java Expression
-        made = self.jvm.scala_object("org.apache.spark.sql.classic.ExpressionUtils").column(expression)
-        return Column(made)
+        return column_of(self.jvm, expression)
 
     def by_bucket(self, actions: DataFrame) -> tuple[DataFrame, Changes]:
         """The actions with the buckets of their rows, and how tasks make changes of them."""
@@ -252,6 +255,20 @@ class RowChanges:
     @property
     def _names(self) -> list[str]:
         return [field.name for field in self.table.schema.fields]
+
+
+def _new_value(field: spark.StructField, path: Path, made: Mapping[Path, Column], kept: Column) -> Column:
+    """The value of a column or field: the one that is made for it, or `kept` with what is made for fields of it."""
+    if path in made:
+        return made[path]
+    if not any(one[: len(path)] == path for one in made):
+        return kept
+    assert isinstance(field.dataType, spark.StructType)
+    members = [
+        _new_value(one, (*path, one.name), made, kept.getField(one.name)).alias(one.name)
+        for one in field.dataType.fields
+    ]
+    return sf.struct(*members)
 
 
 def _bucket_changes(table: FileStoreTable, what: str, actions: pa.Table, _bucket: int) -> StatementChanges:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any  # Any: py4j gives Java objects without types
 
 from pyspark.sql import DataFrame
+from pyspark.sql import types as spark
 
 from lakelog.catalog import Catalog, Table
 from lakelog.catalog.columns.char_fields import char_lengths
@@ -30,6 +31,7 @@ from lakelog.lineage.records.record import BatchLineage
 from lakelog.spark.capture.capture import is_captured
 from lakelog.spark.capture.field_capture import fields_of_java_plan, unknown_fields
 from lakelog.spark.catalog_plugin.column_defaults import default_sql
+from lakelog.spark.catalog_plugin.java.assigned_values import Path
 from lakelog.spark.catalog_plugin.java.jvm import Jvm
 from lakelog.spark.catalog_plugin.loaded_table import with_places
 from lakelog.spark.catalog_plugin.row_changes import Clause, MergeStatement, RowChanges
@@ -37,6 +39,7 @@ from lakelog.spark.catalog_plugin.table_proxy import AttachedTable
 from lakelog.spark.session import session_zone
 from lakelog.spark.shown_state import SNAPSHOT_ID
 from lakelog.spark.statements.by_bucket import is_by_bucket, run_by_bucket
+from lakelog.spark.types import to_spark_schema
 
 if TYPE_CHECKING:
     from lakelog.filestore.metadata.snapshots import Snapshot
@@ -137,7 +140,7 @@ class RowStatement:
             raise UnsupportedError(f"{self.what} WITH SCHEMA EVOLUTION: add the columns with ALTER TABLE before")
         merge = MergeStatement(
             on=plan.mergeCondition(),
-            matched=[self._clause(table, one, keys) for one in items_of(plan.matchedActions())],
+            matched=[self._clause(table, one, ()) for one in items_of(plan.matchedActions())],
             not_matched=[self._clause(table, one, ()) for one in items_of(plan.notMatchedActions())],
             by_source=[self._clause(table, one, keys) for one in items_of(plan.notMatchedBySourceActions())],
         )
@@ -185,21 +188,52 @@ class RowStatement:
                 return Clause(action=DELETE, condition=condition)
             case "UpdateStarAction" | "InsertStarAction":
                 return Clause(action=INSERT if kind == "InsertStarAction" else UPDATE, condition=condition)
-        name = INSERT if kind == "InsertAction" else UPDATE
-        return Clause(action=name, condition=condition, values=self._assigned(table, action.assignments(), keys=keys))
+        name, values = UPDATE, self._assigned(table, action.assignments(), keys=keys)
+        if kind == "InsertAction":
+            name, fields = INSERT, [".".join(path) for path in values if len(path) > 1]
+            if fields:
+                raise InvalidRequestError(f"{self.what} inserts {fields[0]}, a field: give the whole column")
+        return Clause(action=name, condition=condition, values=values)
 
-    def _assigned(self, table: Table, assignments: Any, *, keys: Sequence[str]) -> dict[str, Any]:
-        """{column: expression}. Raises for a field of a column, and for a column of the primary key in `keys`."""
-        found: dict[str, Any] = {}
+    def _assigned(self, table: Table, assignments: Any, *, keys: Sequence[str]) -> dict[Path, Any]:
+        """{column or field: expression}. Raises for a column of the primary key in `keys`, and for two values."""
+        found: dict[Path, Any] = {}
         for assignment in items_of(assignments):
-            parts = [str(part) for part in items_of(assignment.key().nameParts())]
-            if parts[-1].lower() in {name.lower() for name in found}:
-                raise InvalidRequestError(f"{self.what} gives column {parts[-1]!r} two values")
-            found[parts[-1]] = assignment.value()
-            if len(parts) > 1 and parts[-2].lower() in {field.name.lower() for field in table.schema.fields}:
-                raise UnsupportedError(f"{self.what} sets {'.'.join(parts)}: set the whole column {parts[-2]!r}")
-        values = named_values(table.schema.fields, found, keys=keys, what=self.what)
-        return {name: self._value(table.schema.field(name), value) for name, value in values.items()}
+            path = self._path(table, [str(part) for part in items_of(assignment.key().nameParts())])
+            taken = next((one for one in found if one[: len(path)] == path[: len(one)]), None)
+            if taken is not None:
+                shorter = min(taken, path, key=len)
+                raise InvalidRequestError(f"{self.what} gives column {'.'.join(shorter)!r} two values")
+            found[path] = assignment.value()
+        named_values(table.schema.fields, {path[0]: None for path in found}, keys=keys, what=self.what)
+        return {
+            path: self._value(table.schema.field(path[0]), value) if len(path) == 1 else value
+            for path, value in found.items()
+        }
+
+    def _path(self, table: Table, parts: list[str]) -> Path:
+        """The column, or the field of a column, that an assignment names; an unknown column as it is given."""
+        given = [part.lower() for part in parts]
+        own = [self.alias.lower()] if self.alias is not None else self.full_name.lower().split(".")
+        names = {field.name.lower(): field.name for field in table.schema.fields}
+        for count in range(min(len(own), len(given) - 1), -1, -1):
+            if given[:count] == own[len(own) - count :] and given[count] in names:
+                kind: spark.DataType = to_spark_schema(table.schema.fields)
+                return tuple(self._members(kind, parts[count:]))
+        return (parts[-1],)
+
+    def _members(self, kind: spark.DataType, parts: Sequence[str]) -> Iterator[str]:
+        """The names of a column and of the fields in it, as the table has them."""
+        for at, part in enumerate(parts):
+            names = {one.name.lower(): one.name for one in kind.fields} if isinstance(kind, spark.StructType) else {}
+            if part.lower() not in names:
+                raise InvalidRequestError(
+                    f"{self.what} sets {'.'.join(parts)}, but {'.'.join(parts[:at])!r} is {kind.simpleString()}: set "
+                    "one of its fields, or the whole column"
+                )
+            yield names[part.lower()]
+            assert isinstance(kind, spark.StructType)
+            kind = kind[names[part.lower()]].dataType
 
     def _value(self, field: DataField, value: Any) -> Any:  # Java Expressions
         """The value of an assignment; DEFAULT is that of the column, or null."""
