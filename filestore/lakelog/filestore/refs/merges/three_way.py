@@ -2,8 +2,9 @@
 
 A key that only one side has changed takes that side's row; a key that both have changed in the same way stays as it is;
 a key that both have changed differently is a conflict, decided by a rule. A missing row counts as a row: a delete on
-one side and an update on the other are a conflict too. What is written changes the table: no row that it has, and no
-delete of a row that it lacks.
+one side and an update on the other are a conflict too. What is written changes the table: no delete of a row that it
+lacks, and no row that it has, but for rows that the branch alone has written again: they are not looked up, or a merge
+would cost by the size of the table.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ def merge_part(
         .cast(pl.UInt32)
     )
     takes_branch = touched[0] & ~touched[1]
-    unknown = np.flatnonzero(((both | takes_branch) & ~known).to_numpy())
+    unknown = np.flatnonzero(((both | (takes_branch & of_branch.is_null())) & ~known).to_numpy())
     if len(unknown) and lookups.main is not None:  # otherwise the base was asked for all keys
         rows, places = _looked_up(rows, _keys_of(rows, key_fields, frame[unknown]), key_fields, lookups.base)
         of_base = of_base.scatter(unknown, places)
