@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.quoting import shown
+from lakelog.sql.language.bounds import deep_stack, too_deep
 from lakelog.sql.language.names import SqlNames
 from lakelog.sql.language.parsing import bound, parsed
 
@@ -64,15 +65,21 @@ class SqlConnection:
             found = run_text(self._names, text)
             if found is not None:
                 return found
-        statements = parsed(text)
-        if len(statements) != 1:
-            raise InvalidRequestError(f"{shown(text)} has {len(statements)} statements: give one")
-        return self._run(bound(statements[0], parameters), text)
+        with self._names.interrupts.statement(), deep_stack():
+            try:
+                with self._names.interrupts.planning():
+                    statements = parsed(text)
+                    if len(statements) != 1:
+                        raise InvalidRequestError(f"{shown(text)} has {len(statements)} statements: give one")
+                    statement = bound(statements[0], parameters)
+                return self._run(statement, text)
+            except RecursionError as error:
+                raise too_deep(text) from error
 
     def interrupt(self) -> None:
-        """End the query that runs, called from another thread; `sql` raises InvalidRequestError then."""
-        for engine in list(self._names.running):
-            engine.interrupt()
+        """End the statement that is planned or runs, called from another thread; `sql` raises InvalidRequestError
+        then."""
+        self._names.interrupts.ask()
 
     def known_words(self, typed: str = "") -> list[str]:
         """The words and names that may be typed: words of statements, databases, tables of the current database, and

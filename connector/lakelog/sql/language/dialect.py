@@ -20,6 +20,7 @@ from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import TokenType
 
 PLACE = "place"  # of a parameter, in the text of its statement
+LISTED = "list"  # the list of values that a parameter stands for, see `lakelog.sql.language.bounds`
 _HINT = "/*+"
 _PAIR = re.compile(r"'([^']*)'\s*=\s*'([^']*)'")
 _OPTIONS_HINT = re.compile(rf"\s*OPTIONS\s*\(\s*({_PAIR.pattern}(?:\s*,\s*{_PAIR.pattern})*)\s*\)\s*", re.IGNORECASE)
@@ -215,9 +216,15 @@ def _changes_sql(self: SparkGenerator, given: ChangesClause) -> str:
     return text
 
 
+def _parameter_sql(self: SparkGenerator, given: exp.Placeholder) -> str:
+    listed = given.meta.get(LISTED)
+    return self.placeholder_sql(given) if listed is None else str(listed)
+
+
 class _Generator(SparkGenerator):
     TRANSFORMS: ClassVar[dict[Any, Any]] = {
         **SparkGenerator.TRANSFORMS,
+        exp.Placeholder: _parameter_sql,
         TableClauses: _clauses_sql,
         ChangesClause: _changes_sql,
         WatermarkClause: lambda self, given: (

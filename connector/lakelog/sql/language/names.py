@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any  # Any: duckdb is an optional extra without types here
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError, UnsupportedError
 from lakelog.common.quoting import listed, shown
 from lakelog.sql.language.dialect import LakelogDialect
+from lakelog.sql.language.interrupts import Interrupts
 
 if TYPE_CHECKING:
     from lakelog.catalog import Catalog, Table
@@ -39,7 +40,7 @@ class FoundName:
 class SqlNames:
     """What names mean in the statements of a connection; USE changes it, and CREATE TEMPORARY VIEW.
 
-    `defaults` are the options of new tables, by SET. `running` are the engines whose queries run.
+    `defaults` are the options of new tables, by SET.
     """
 
     catalogs: Mapping[str, Catalog]
@@ -47,7 +48,7 @@ class SqlNames:
     database: str | None = None
     views: dict[str, exp.Query] = field(default_factory=dict)
     defaults: dict[str, str] = field(default_factory=dict)
-    running: list[Any] = field(default_factory=list)
+    interrupts: Interrupts = field(default_factory=Interrupts)
 
     def view(self, table: exp.Table) -> exp.Query | None:
         """The query of a temporary view; None for another name."""

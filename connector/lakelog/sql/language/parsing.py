@@ -15,7 +15,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from lakelog.common.errors import InvalidRequestError, LakelogError, UnsupportedError
 from lakelog.common.quoting import shown
-from lakelog.sql.language.dialect import PLACE, LakelogDialect
+from lakelog.sql.language.bounds import LIST_NAME, deep_stack, scanned, too_deep
+from lakelog.sql.language.dialect import LISTED, PLACE, LakelogDialect
 
 _VALUES = (TokenType.STRING, TokenType.NUMBER, TokenType.IDENTIFIER)
 _MISSING = re.compile(r"Required keyword: .*?>(?=\.)")
@@ -27,6 +28,18 @@ _OTHER_WORDS = ("SYSTEM_VERSION", "SYSTEM_TIME", _NULLS)  # the first two are re
 def parsed(text: str) -> list[exp.Expr]:
     """The statements of a text. Raises InvalidRequestError for what is not SQL, UnsupportedError for a dropped part."""
     text = _REPLACE.sub("CREATE OR REPLACE TABLE", text, count=1) if _REPLACE.match(text) else text
+    given = scanned(text)
+    with deep_stack():
+        try:
+            found = _read(given.text)
+            if given.lists and not _have_lists(found, given.lists):
+                found = _read(text)  # of which a part stays a text, with its lists
+        except RecursionError as error:
+            raise too_deep(text) from error
+    return found
+
+
+def _read(text: str) -> list[exp.Expr]:
     try:
         tokens = LakelogDialect().tokenize(text)
         parser = LakelogDialect().parser(error_level=sqlglot.ErrorLevel.IMMEDIATE)
@@ -38,12 +51,22 @@ def parsed(text: str) -> list[exp.Expr]:
     return found
 
 
+def _have_lists(statements: list[exp.Expr], lists: Sequence[str]) -> bool:
+    """Give the parameters of lists their values; returns whether all of them are there."""
+    places = {place.name: place for one in statements for place in one.find_all(exp.Placeholder)}
+    names = [f"{LIST_NAME}{number}" for number in range(len(lists))]
+    for name, values in zip(names, lists, strict=True):
+        if name in places:
+            places[name].meta[LISTED] = values
+    return places.keys() >= set(names)
+
+
 def bound(statement: exp.Expr, parameters: Sequence[object] | Mapping[str, object] | None) -> exp.Expr:
     """The statement with values in place of its parameters: those of `?` in the order of the text.
 
     Raises InvalidRequestError for a parameter without a value, and for a value without a parameter.
     """
-    places = list(statement.find_all(exp.Placeholder))
+    places = [place for place in statement.find_all(exp.Placeholder) if LISTED not in place.meta]
     marks = sorted({place.meta[PLACE] for place in places if PLACE in place.meta})
     named = parameters if isinstance(parameters, Mapping) else {}
     given = [] if isinstance(parameters, Mapping) or parameters is None else list(parameters)
@@ -82,8 +105,9 @@ def _value_of(value: object) -> exp.Expr:
 
 def split_statements(text: str) -> list[str]:
     """The texts of the statements of a script, without their semicolons. Raises InvalidRequestError."""
+    given = scanned(text, is_script=True)
     try:
-        tokens = LakelogDialect().tokenize(text)
+        tokens = LakelogDialect().tokenize(given.text)
     except TokenError as error:
         raise InvalidRequestError(f"{shown(text)} does not end: {_first_line(error)}") from error
     found: list[str] = []
@@ -91,12 +115,12 @@ def split_statements(text: str) -> list[str]:
     for token in tokens:
         if token.token_type is TokenType.SEMICOLON:
             if begin is not None:
-                found.append(text[begin : token.start].strip())
+                found.append(given.whole(given.text[begin : token.start]).strip())
             begin = None
         elif begin is None:
             begin = token.start
     if begin is not None:
-        found.append(text[begin:].strip())
+        found.append(given.whole(given.text[begin:]).strip())
     return found
 
 

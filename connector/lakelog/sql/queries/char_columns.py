@@ -8,9 +8,12 @@ Source: Spark, `ApplyCharTypePadding`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
+
+from lakelog.common.quoting import quoted
+from lakelog.common.types import DataField
 
 _COMPARED = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 
@@ -18,6 +21,16 @@ _COMPARED = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, 
 def padded(text: str, length: int) -> str:
     """A string of DuckDB's SQL, padded; a longer one is not cut, as by `rpad`."""
     return f"CASE WHEN length({text}) < {length} THEN rpad({text}, {length}, ' ') ELSE {text} END"
+
+
+def padded_columns(fields: Sequence[DataField], lengths: Mapping[str, int]) -> list[str]:
+    """The columns of a table for a SELECT of DuckDB, of which those in `lengths` are padded."""
+    return [
+        padded(quoted(one.name), lengths[one.name]) + f" AS {quoted(one.name)}"
+        if one.name in lengths
+        else quoted(one.name)
+        for one in fields
+    ]
 
 
 def pad_comparisons(query: exp.Expr, lengths: Mapping[str, set[int | None]]) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any  # Any: duckdb is an optional extra without types here
 
 import duckdb
+import pyarrow as pa
 
 from lakelog.common.errors import InvalidRequestError, LakelogError
 from lakelog.common.quoting import quoted
@@ -17,6 +19,7 @@ _MAKE_INTERVAL = """CREATE MACRO make_dt_interval
 (d, h) AS to_days(d) + to_hours(h),
 (d, h, m) AS to_days(d) + to_hours(h) + to_minutes(m),
 (d, h, m, s) AS to_days(d) + to_hours(h) + to_minutes(m) + to_seconds(s)"""
+_TOO_DEEP = "Max expression depth"
 _INTERRUPTED = "Query interrupted"
 _KIND = re.compile(r"^(?:[A-Z][A-Za-z-]+ )+Error: ")  # DuckDB's class of an error, before its text
 _BY_ZERO = "division by zero: try_divide gives NULL instead"
@@ -34,6 +37,7 @@ def open_engine() -> Any:  # a DuckDBPyConnection
         },
     )
     connection.execute("SET GLOBAL TimeZone = 'UTC'")
+    connection.execute("SET GLOBAL max_expression_depth = 2000")  # 200 queries in each other need 1,200
     connection.execute("SET GLOBAL parquet_metadata_cache = true")
     connection.execute(_MAKE_INTERVAL)
     for name, sign in (("lakelog_divide", "/"), ("lakelog_remainder", "%")):
@@ -55,6 +59,34 @@ def typed(rows: Any) -> Any:  # DuckDBPyRelations
     return rows.project(", ".join(columns))
 
 
+@dataclass(kw_only=True)
+class ReaderErrors:
+    """The errors of readers, which Arrow hides behind its own."""
+
+    _errors: list[LakelogError | KeyboardInterrupt] = field(default_factory=list)
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        """Keep the error of a reader in the block for `own_errors`."""
+        try:
+            yield
+        except (LakelogError, KeyboardInterrupt) as error:
+            self._errors.append(error)
+            raise
+
+    @contextmanager
+    def own_errors(self) -> Iterator[None]:
+        """Raise an error of a reader as itself: it comes out of the block as one of Arrow, which called the reader."""
+        try:
+            yield
+        except (pa.ArrowException, OSError, RuntimeError) as error:
+            if self._errors:
+                raise self._errors[0] from None
+            if KeyboardInterrupt.__name__ in str(error):  # raised by a signal while Arrow called the reader
+                raise KeyboardInterrupt from error
+            raise
+
+
 @contextmanager
 def told() -> Iterator[None]:
     """Raise InvalidRequestError for an error of DuckDB in the block, and an error of a read as itself.
@@ -70,6 +102,8 @@ def told() -> Iterator[None]:
         if isinstance(cause, LakelogError):
             raise cause from error
         raise InvalidRequestError(_sentence(error)) from error
+    except pa.ArrowInvalid as error:  # such as arrays of arrays of arrays: Arrow takes 64 levels
+        raise InvalidRequestError(f"the rows of the statement cannot be Arrow data: {error}") from error
     except RuntimeError as error:
         if str(error) == _INTERRUPTED:  # DuckDB takes the signal for itself
             raise KeyboardInterrupt from error
@@ -77,6 +111,8 @@ def told() -> Iterator[None]:
 
 
 def _sentence(error: Exception) -> str:
+    if _TOO_DEEP in str(error):
+        return "the statement is nested too deeply"
     lines: Iterator[str] = iter(str(error).splitlines())
     kept = [_KIND.sub("", next(lines, ""))]
     kept += [line for line in lines if line.startswith(("Candidate", "Did you"))]

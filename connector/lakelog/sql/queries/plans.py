@@ -118,7 +118,7 @@ def _scan(scanned: list[_Scanned], told: Mapping[str, Any]) -> str | None:
         [value] if isinstance(value := told.get(key) or [], str) else value for key in ("Projections", "Filters")
     )
     marks = _MARKED.findall(" ".join((*columns, *filters)))
-    number = int(marks[0][0]) if marks else 0 if len(scanned) == 1 else None
+    number = int(marks[0][0]) if marks else 0 if len(scanned) == 1 and not columns else None
     if number is None:
         return None
     read = scanned[number]

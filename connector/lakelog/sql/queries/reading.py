@@ -12,7 +12,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from lakelog.catalog.columns.char_fields import char_lengths
-from lakelog.common.errors import InvalidRequestError, LakelogError
+from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import quoted, shown
 from lakelog.filestore.refs import SnapshotChoice
 from lakelog.lineage.records.record import ReadMode, TableSource
@@ -20,12 +20,20 @@ from lakelog.lineage.records.sources import source_of_table, version_of
 from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.language.names import FoundName, SqlNames
 from lakelog.sql.language.parsing import literal_of
-from lakelog.sql.queries.char_columns import pad_comparisons, padded
+from lakelog.sql.queries.char_columns import pad_comparisons, padded_columns
 from lakelog.sql.queries.duckdb_words import as_duckdb
-from lakelog.sql.queries.engine import told, typed
+from lakelog.sql.queries.engine import ReaderErrors, told, typed
 from lakelog.sql.queries.kept import kept_engine
+from lakelog.sql.queries.long_lists import replace_lists
 from lakelog.sql.queries.read_options import between, check_known, choice_of, options_of
-from lakelog.sql.queries.table_words import around, check_cases, is_changed, is_of_query, replace_function, shorten
+from lakelog.sql.queries.table_words import (
+    around,
+    check_cases,
+    is_changed,
+    is_of_query,
+    replace_function,
+    shorten_names,
+)
 from lakelog.warehouse.system_names import names_system_table
 
 if TYPE_CHECKING:
@@ -39,7 +47,7 @@ _SCHEMA = ("main", "temp")  # of relations: a name without it may be that of a c
 
 
 @dataclass(kw_only=True)
-class QueryTables:
+class QueryTables(ReaderErrors):
     """The tables that the queries of one statement read: a table and a state of it are opened once.
 
     `bases` are the snapshots of tables, by their full names, that are read without a named state, in place of the
@@ -56,19 +64,19 @@ class QueryTables:
     _opened: dict[str, str] = field(default_factory=dict)
     _types: dict[str, set[pa.DataType]] = field(default_factory=dict)
     _lengths: dict[str, set[int | None]] = field(default_factory=dict)
-    _errors: list[LakelogError | KeyboardInterrupt] = field(default_factory=list)
+    _lists: int = 0
 
     def __post_init__(self) -> None:
         self.connection = kept_engine(self.names).connection()
 
     def run(self, query: exp.Expr) -> pa.Table:
         """The rows of a query. Raises InvalidRequestError for what DuckDB cannot run."""
-        text = self.prepared(query).sql(dialect="duckdb")
+        text = self._text_of(query)
         return self.run_prepared(text)
 
     def stream(self, query: exp.Expr) -> pa.RecordBatchReader:
         """The rows of a query as they arrive. Raises InvalidRequestError, the reader too."""
-        text = self.prepared(query).sql(dialect="duckdb")
+        text = self._text_of(query)
         with self._running():
             rows = typed(self.connection.sql(text)).to_arrow_reader(_BATCH_ROWS)
 
@@ -78,27 +86,6 @@ class QueryTables:
 
         return pa.RecordBatchReader.from_batches(rows.schema, batches())
 
-    @contextmanager
-    def noted(self) -> Iterator[None]:
-        """Keep the error of a reader in the block for `own_errors`."""
-        try:
-            yield
-        except (LakelogError, KeyboardInterrupt) as error:
-            self._errors.append(error)
-            raise
-
-    @contextmanager
-    def own_errors(self) -> Iterator[None]:
-        """Raise an error of a reader as itself: it comes out of the block as one of Arrow, which called the reader."""
-        try:
-            yield
-        except (pa.ArrowException, OSError, RuntimeError) as error:
-            if self._errors:
-                raise self._errors[0] from None
-            if KeyboardInterrupt.__name__ in str(error):  # raised by a signal while Arrow called the reader
-                raise KeyboardInterrupt from error
-            raise
-
     def run_prepared(self, text: str) -> pa.Table:
         """The rows of a query in DuckDB's SQL, whose tables are registered."""
         with self._running():
@@ -106,7 +93,7 @@ class QueryTables:
 
     def plan_of(self, query: exp.Expr) -> list[dict[str, Any]]:
         """DuckDB's plan of a query: steps with `name`, `children` and `extra_info`. Raises InvalidRequestError."""
-        text = self.prepared(query).sql(dialect="duckdb")
+        text = self._text_of(query)
         with self._running():
             found: list[dict[str, Any]] = json.loads(
                 self.connection.sql(f"EXPLAIN (FORMAT json) {text}").fetchall()[0][1]
@@ -116,27 +103,34 @@ class QueryTables:
     @contextmanager
     def _running(self) -> Iterator[None]:
         """Let `SqlConnection.interrupt` end what DuckDB does in the block. Raises as `told`."""
-        running = self.names.running
-        running.append(self.connection)
-        try:
-            with told():
-                yield
-        finally:
-            running.remove(self.connection)
+        with self.names.interrupts.engine(self.connection), told():
+            yield
 
     def prepared(self, query: exp.Expr) -> exp.Expr:
         """A copy of a query that names registered relations in place of tables."""
-        made = exp.Paren(this=query.copy())  # a query may be a table itself
-        for select in made.find_all(exp.Select):
-            select.set("hint", None)  # hints of Spark say how, not what
-        for column in list(made.find_all(exp.Column)):
-            shorten(column)
+        planning = self.names.interrupts.planning
+        with planning():
+            made = exp.Paren(this=query.copy())  # a query may be a table itself
+            shorten_names(made)
         for table in list(made.find_all(exp.Table)):
             self._replace(table)
-        as_duckdb(made, self._types, catalog=self.names.catalog, database=self.names.database)
-        pad_comparisons(made, self._lengths)
+        with planning():
+            replace_lists(made, self._types, self._lengths, self._register_list)
+            as_duckdb(made, self._types, catalog=self.names.catalog, database=self.names.database)
+            pad_comparisons(made, self._lengths)
         inner: exp.Expr = made.this
         return inner
+
+    def _text_of(self, query: exp.Expr) -> str:
+        """A query in DuckDB's SQL, whose tables are registered."""
+        prepared = self.prepared(query)
+        with self.names.interrupts.planning():
+            return prepared.sql(dialect="duckdb")
+
+    def _register_list(self, rows: pa.Table) -> exp.Table:
+        self._lists += 1
+        self.connection.register(f"list {self._lists}", rows)
+        return exp.table_(f"list {self._lists}", *_SCHEMA, quoted=True)
 
     def _replace(self, table: exp.Table) -> None:
         if not isinstance(table.this, exp.Identifier):
@@ -264,12 +258,7 @@ class QueryTables:
         else:
             self._register_files(below, files, snapshot, choice)
         if lengths:
-            columns = [
-                padded(quoted(one.name), lengths[one.name]) + f" AS {quoted(one.name)}"
-                if one.name in lengths
-                else quoted(one.name)
-                for one in files.schema.fields
-            ]
+            columns = padded_columns(files.schema.fields, lengths)
             columns += [f"{quoted(of)} AS {quoted(made)}" for made, of in (stored or {}).items()]
             self._view(name, ", ".join(columns), below)
 

@@ -16,7 +16,15 @@ _TABLE_FUNCTIONS = ("UNNEST", "EXPLODE", "INLINE")
 _CHANGED = "changed"
 
 
-def shorten(column: exp.Column) -> None:
+def shorten_names(query: exp.Expr) -> None:
+    """Give the columns of a query names that DuckDB knows, and leave out hints of Spark, which say how, not what."""
+    for select in query.find_all(exp.Select):
+        select.set("hint", None)
+    for column in list(query.find_all(exp.Column)):
+        _shorten(column)
+
+
+def _shorten(column: exp.Column) -> None:
     """`database.table.column` by the name of the table alone; `column.field.field` as a field of a field."""
     parts = [part.copy() for part in column.parts]
     if len(parts) < _LONG:

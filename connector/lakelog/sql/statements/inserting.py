@@ -88,7 +88,8 @@ def insert_statement(names: SqlNames, statement: exp.Expr) -> InsertStatement:
 
 def insert(names: SqlNames, statement: exp.Expr) -> None:
     """INSERT INTO and INSERT OVERWRITE. Raises ConflictError for an overwrite behind another commit."""
-    given = insert_statement(names, statement)
+    with names.interrupts.planning():
+        given = insert_statement(names, statement)
     base = given.table.store.snapshot()
     tables = QueryTables(names=names, bases={str(given.found): base})
     rows = fitted(
@@ -100,7 +101,8 @@ def insert(names: SqlNames, statement: exp.Expr) -> None:
         what=given.what,
         noted=tables.noted,
     )
-    fields = fields_of_query(names, given.query, columns=given.columns, by_name=given.by_name)
+    with names.interrupts.planning():
+        fields = fields_of_query(names, given.query, columns=given.columns, by_name=given.by_name)
     table = recording(tables, given.table, fields)
     if given.where is None:
         with tables.own_errors():
