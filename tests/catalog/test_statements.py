@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import polars as pl
@@ -69,6 +70,74 @@ def test_values_of_an_update_that_do_not_fit_are_named(
     with pytest.raises(InvalidRequestError, match=words):
         table.update(values)
     assert len(content(table)) == 3
+
+
+NESTED = pa.schema(
+    [
+        pa.field("k", pa.int64(), nullable=False),
+        ("st", pa.struct([("a", pa.int32()), ("b", pa.int32())])),
+        ("l", pa.list_(pa.struct([("a", pa.int32()), ("b", pa.int32())]))),
+        ("m", pa.map_(pa.string(), pa.struct([("a", pa.int32()), ("b", pa.int32())]))),
+        ("n", pa.int32()),
+        ("d", pa.date32()),
+    ]
+)
+BA = {"b": 20, "A": 10}
+AB = {"a": 10, "b": 20}
+
+
+def nested_table(folder: Path) -> Table:
+    table = Catalog(folder).create_table("db.n", schema=NESTED, primary_keys="k")
+    table.write(pa.Table.from_pylist([{"k": 1}], NESTED))
+    return table
+
+
+def nested_row(table: Table) -> tuple[object, ...]:
+    (row,) = table.to_arrow(columns=["st", "l", "m"], where="k = 1").to_pylist()
+    return tuple(row.values())
+
+
+def test_fields_of_structs_are_assigned_by_their_names(tmp_path: Path) -> None:
+    table = nested_table(tmp_path)
+    table.update({"st": BA, "l": [BA, None], "m": {"x": BA}})
+    assert nested_row(table) == (AB, [AB, None], [("x", AB)])
+    swapped = pl.struct(pl.lit(2, pl.Int32).alias("b"), pl.lit(1, pl.Int32).alias("a"))
+    table.update({"st": swapped, "l": pl.concat_list(swapped)})
+    assert nested_row(table)[:2] == ({"a": 1, "b": 2}, [{"a": 1, "b": 2}])
+    rows = pl.DataFrame({"k": [1], "st": [{"b": 4, "a": 3}]})
+    table.merge(rows).when_matched_update_all().execute()
+    assert nested_row(table)[0] == {"a": 3, "b": 4}
+    table.merge(rows).when_matched_update({"st": pl.col("source").struct.field("st"), "m": [("z", BA)]}).execute()
+    assert nested_row(table)[::2] == ({"a": 3, "b": 4}, [("z", AB)])
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"st": {"a": 1}},
+        {"st": {"a": 1, "b": 2, "c": 3}},
+        {"st": {"x": 1, "y": 2}},
+        {"l": [{"a": 1}]},
+        {"m": {"x": {"a": 1, "c": 2}}},
+        {"m": [("x", {"a": 1})]},
+        {"st": pl.struct(pl.lit(1, pl.Int32).alias("a"))},
+        {"l": pl.concat_list(pl.struct(pl.lit(1, pl.Int32).alias("a"), pl.lit(1, pl.Int32).alias("c")))},
+        {"n": 1.7},
+        {"d": datetime(2026, 1, 1, 10)},
+    ],
+)
+def test_values_of_which_a_part_would_be_lost_are_refused(tmp_path: Path, values: Mapping[str, object]) -> None:
+    table = nested_table(tmp_path)
+    (name,) = values
+    with pytest.raises(InvalidRequestError, match=name):
+        table.update(values)
+    with pytest.raises(InvalidRequestError, match=name):
+        table.merge(pl.DataFrame({"k": [1]})).when_matched_update(values).execute()
+    with pytest.raises(InvalidRequestError, match=name):
+        table.merge(pl.DataFrame({"k": [2]})).when_not_matched_insert({"k": 2, **values}).execute()
+    with pytest.raises(InvalidRequestError, match="'st'"):
+        table.merge(pl.DataFrame({"k": [1], "st": [{"a": 1}]})).when_matched_update_all().execute()
+    assert table.to_arrow().to_pylist() == [dict.fromkeys(NESTED.names) | {"k": 1}]
 
 
 def test_a_merge_updates_inserts_and_deletes_by_its_clauses(tmp_path: Path) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 
 import polars as pl
 import pyarrow as pa
 
 from lakelog.common.arrow import to_arrow_field
+from lakelog.common.column_names import matching
 from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import listed
 from lakelog.filestore.metadata.tables.store import TableStore
@@ -59,17 +61,42 @@ def with_values(
             continue
         kind = to_arrow_field(table.schema.field(name)).type
         try:
-            constant = pa.scalar(value, kind)
+            constant = pa.scalar(_assigned(value, kind), kind)
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
             raise InvalidRequestError(
                 f"table {table.name}, column {name!r}: the value {value!r} does not fit {table.schema.field(name).type}"
-                f"; give one that does, or a polars expression over the row, such as pl.col({name!r})"
+                f"; give one that does, or a polars expression over the row, such as pl.col({name!r}): {error}"
             ) from error
         made[name] = pa.chunked_array([pa.repeat(constant, rows.num_rows)])
     changed = rows
     for name, column in made.items():
         changed = changed.set_column(changed.column_names.index(name), name, column)
     return validate_rows(table.schema, changed, table_name=table.name)
+
+
+def _assigned(value: object, kind: pa.DataType) -> object:
+    """The value, with the fields of structs under the names of the type.
+
+    Raises ArrowInvalid for what `pyarrow.scalar` would fill with nulls, leave out or cut.
+    """
+    types = pa.types
+    if types.is_struct(kind) and isinstance(value, Mapping):
+        given = {str(name): one for name, one in value.items()}
+        own = {one.name: matching(one.name, given) for one in kind}
+        if len(own) != len(given) or any(len(found) != 1 for found in own.values()):
+            raise pa.ArrowInvalid(f"the fields are {listed(own)}, found {listed(given)}")
+        return {name: _assigned(given[found[0]], kind.field(name).type) for name, found in own.items()}
+    if types.is_map(kind) and isinstance(value, Mapping):
+        value = list(value.items())
+    if types.is_map(kind) and isinstance(value, list):
+        return [(_assigned(key, kind.key_type), _assigned(item, kind.item_type)) for key, item in value]
+    if types.is_list(kind) and isinstance(value, list | tuple):
+        return [_assigned(one, kind.value_type) for one in value]
+    if (types.is_integer(kind) and isinstance(value, float) and not value.is_integer()) or (
+        types.is_date(kind) and isinstance(value, datetime)
+    ):
+        raise pa.ArrowInvalid("a part of it would be cut")
+    return value
 
 
 def evaluated(frame: pl.DataFrame, expression: pl.Expr, what: str) -> pl.Series:
