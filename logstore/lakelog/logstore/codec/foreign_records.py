@@ -24,7 +24,7 @@ from lakelog.common.column_names import matching
 from lakelog.common.errors import CorruptDataError
 from lakelog.common.quoting import shown
 from lakelog.common.timestamps import utc_of
-from lakelog.common.types import RowKind
+from lakelog.common.types import DataType, RowKind
 from lakelog.logstore.codec.connect_types import ConnectColumn, columns_of_envelope
 from lakelog.logstore.codec.json_value import Json, JsonValueError, parse_json, value_of
 
@@ -54,13 +54,15 @@ class Marker(Enum):
 class Envelope:
     """A parsed record: its columns from the schema beside it (None without one), and its images by row kind.
 
-    `is_key` says that its one image is the record's key, which may have members that are not columns.
+    `is_key` says that its one image is the record's key, which may have members that are not columns. `is_document`
+    says that the images, or the key, may hold extended JSON.
     """
 
     columns: tuple[ConnectColumn, ...] | None
     images: tuple[tuple[RowKind, Mapping[str, Json]], ...]
     marker: Marker | None = None
     is_key: bool = False
+    is_document: bool = False
 
 
 KeyOf = Callable[[Mapping[str, Json]], tuple[Json, ...] | None]
@@ -107,7 +109,9 @@ def read_envelope(
             old = None
         _check_old_key(op, old, key_of, keys_stay=keys_stay)
     images = _images(op, old, new, key, key_of)
-    return Envelope(columns=columns, images=tuple(images), is_key=op == "d" and old is None)
+    is_key = op == "d" and old is None
+    is_document = is_key or isinstance(before, str) or isinstance(after, str)
+    return Envelope(columns=columns, images=tuple(images), is_key=is_key, is_document=is_document)
 
 
 def _is_narrow(key: bytes | None, key_of: KeyOf) -> bool:
@@ -257,6 +261,22 @@ def plain_of_extended(value: Json) -> Json:
         return value if convert is None else convert(inner)
     except (ValueError, TypeError, KeyError, ArithmeticError):
         return value
+
+
+def plain_inside(value: Json, kind: DataType) -> Json:
+    """A value of a document for a column: plain JSON in each place where the column's type has a type of its own."""
+    value = plain_of_extended(value)
+    if kind.element is not None and isinstance(value, list):
+        return [plain_inside(one, kind.element) for one in value]
+    if not isinstance(value, Mapping):
+        return value
+    if kind.value is not None:
+        return {name: plain_inside(value_of(value, name), kind.value) for name in value}
+    members = {field.name: field.type for field in kind.fields}
+    for name in value if members else ():
+        found = matching(name, members)
+        value = {**value, name: plain_inside(value_of(value, name), members[found[0]])} if len(found) == 1 else value
+    return value
 
 
 def _date(inner: Json) -> Json:

@@ -18,6 +18,7 @@ from lakelog.logstore.codec.foreign_records import (
     BadRecordError,
     Envelope,
     Marker,
+    plain_inside,
     read_envelope,
 )
 from lakelog.logstore.codec.foreign_rules import (
@@ -88,7 +89,7 @@ class SingleRecords:
         arrays, names, left_out = {}, [], 0
         for column in bound:
             members: dict[MemberPath, Json] = {}
-            arrays[column.target.name], is_missing = self._value(column, image, kind, members)
+            arrays[column.target.name], is_missing = self._value(column, image, kind, members, envelope)
             if is_missing:
                 names.append(column.target.name)
             if members and not envelope.is_key:
@@ -111,7 +112,12 @@ class SingleRecords:
         return type_of_value(image[name]) if declared is None else declared.column_type
 
     def _value(
-        self, column: BoundColumn, image: Mapping[str, Json], kind: RowKind, members: dict[MemberPath, Json]
+        self,
+        column: BoundColumn,
+        image: Mapping[str, Json],
+        kind: RowKind,
+        members: dict[MemberPath, Json],
+        envelope: Envelope,
     ) -> tuple[pa.Array, bool]:
         """The value as an array of one, and whether it is the placeholder. Raises BadRecordError.
 
@@ -127,6 +133,8 @@ class SingleRecords:
                         " key has no old value to take. Set REPLICA IDENTITY FULL in the database"
                     )
                 return pa.nulls(1, final), kind.is_add
+            if envelope.is_document:
+                value = plain_inside(value, column.source)
             if column.source.is_nested:
                 value = known_members(value, column.source, (column.target.name,), members.__setitem__)
             return column.fit(pa.array([column.parse(value)], to_arrow_type(column.source))), False
