@@ -79,6 +79,7 @@ BASE = {
             "failures",
             "log_offsets",
             "log_options",
+            "read_ways",
             "logging_level",
             "normalize_option",
             "options",

@@ -11,10 +11,11 @@ from lakelog.spark.log_options import (
     METADATA_COLUMNS,
     STARTING_OFFSETS,
     MetadataColumn,
-    check_log_batch,
     check_stream,
     parse_log_reading,
 )
+from lakelog.spark.options import ReadOptions
+from lakelog.spark.read_ways import check_batch
 from lakelog.spark.shown_state import ShownState
 
 NOTHING = ShownState()
@@ -110,12 +111,25 @@ def test_options_that_contradict_each_other_are_refused_in_a_stream(
         check_stream(parse_log_reading(given, {}), state, table_name="db.t", has_log=True)
 
 
+def asked(given: dict[str, str], state: ShownState) -> ReadOptions:
+    return ReadOptions(
+        columns=None,
+        where=None,
+        has_row_kind=False,
+        max_rows=None,
+        max_bytes=None,
+        state=state,
+        log=parse_log_reading(given, {}),
+        given=frozenset(given),
+    )
+
+
 @pytest.mark.parametrize("given", [{"startingOffsets": OFFSETS}, {"metadata-columns": "all"}])
 def test_options_of_a_log_are_refused_where_there_is_none(given: dict[str, str]) -> None:
     with pytest.raises(InvalidRequestError, match=r"is about the log, and table db\.t has none"):
         check_stream(parse_log_reading(given, {}), NOTHING, table_name="db.t", has_log=False)
     with pytest.raises(InvalidRequestError):
-        check_log_batch(parse_log_reading(given, {}), NOTHING, table_name="db.t", has_log=False)
+        check_batch(asked(given, NOTHING), table_name="db.t", has_log=False)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +149,7 @@ def test_options_that_contradict_each_other_are_refused_in_a_batch(
     given: dict[str, str], state: ShownState, message: str
 ) -> None:
     with pytest.raises(InvalidRequestError, match=message):
-        check_log_batch(parse_log_reading(given, {}), state, table_name="db.t", has_log=True)
+        check_batch(asked(given, state), table_name="db.t", has_log=True)
 
 
 def test_a_batch_reads_files_unless_it_names_a_part_of_the_log() -> None:

@@ -117,6 +117,7 @@ class Alignment:
             return
         for option, is_given in (
             (STREAM_ALIGN_SNAPSHOTS, self.snapshots != STREAM_ALIGN_SNAPSHOTS.default),
+            (STREAM_ALIGN_TIMEOUT, self.timeout_millis != STREAM_ALIGN_TIMEOUT.default),
             (STREAM_ALIGN_GROUP, self.group is not None),
         ):
             if is_given:
@@ -151,7 +152,8 @@ def _parse_group(given: Mapping[str, str]) -> GroupOptions | None:
     ]
     if missing:
         raise InvalidRequestError(
-            f"a group of streams has a name, its tables and a folder: {' and '.join(missing)} is not given; "
+            f"a group of streams has a name, its tables and a folder ({STREAM_ALIGN_GROUP.key}, "
+            f"{STREAM_ALIGN_TABLES.key}, {STREAM_ALIGN_FOLDER.key}): {' and '.join(missing)} is not given; "
             "lakelog.spark.read_streams sets all three"
         )
     if len(set(tables)) != len(tables):

@@ -72,7 +72,7 @@ class LakelogDataSource(DataSource):
     @sentence_first()
     def streamReader(self, schema: spark.StructType) -> DataSourceStreamReader:
         """Reads snapshot and log, or follows snapshots."""
-        from lakelog.spark.shown_range import CHANGES_FROM
+        from lakelog.spark.shown_range import CHANGES_FROM, RANGE_OPTIONS
         from lakelog.spark.source.batch.batch_readers import log_of
         from lakelog.spark.source.reading.input_partitions import TableRows
         from lakelog.spark.source.streams.source import LakelogStreamReader
@@ -81,7 +81,8 @@ class LakelogDataSource(DataSource):
         name, given = self._audited() if self._names_system_table() else (None, self.options)
         table, options = self._read(given)
         if options.between is not None:
-            raise InvalidRequestError("a stream has no end: read changes between two states with spark.read")
+            keys = ", ".join(option.key for option in RANGE_OPTIONS if option.key in options.given)
+            raise InvalidRequestError(f"{keys}: a stream has no end: read changes between two states with spark.read")
         self._check_columns_of_stream(schema, table, options)
         if CHANGES_FROM in self.options:
             from lakelog.spark.source.reading.admission import Limits

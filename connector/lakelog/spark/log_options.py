@@ -22,7 +22,7 @@ from lakelog.common.errors import InvalidRequestError
 from lakelog.common.options import Option, choice, parse_bool
 from lakelog.filestore.options import parse_names
 from lakelog.logstore.options import SCAN, SCAN_TIMESTAMP_MILLIS, SCAN_TIMESTAMP_MILLS, LogScan
-from lakelog.spark.align_options import ALIGN_OPTIONS, NOT_ALIGNED, STREAM_ALIGN, Alignment, parse_alignment
+from lakelog.spark.align_options import ALIGN_OPTIONS, NOT_ALIGNED, Alignment, parse_alignment
 from lakelog.spark.log_offsets import OFFSETS_KIND, Edge, GivenOffsets, parse_offsets
 from lakelog.spark.shown_state import SNAPSHOT_ID, TAG, TIMESTAMP, VERSION, WATERMARK, ShownState
 from lakelog.spark.stop_options import STOP_OPTIONS, stops_of
@@ -156,16 +156,7 @@ def check_stream(reading: LogReading, state: ShownState, *, table_name: str, has
 
 def check_log_batch(reading: LogReading, state: ShownState, *, table_name: str, has_log: bool) -> None:
     """Raise InvalidRequestError for options that cannot be combined in a batch read."""
-    if reading.alignment.is_by_snapshot:
-        raise InvalidRequestError(f"{STREAM_ALIGN.key} is an option of streams: a batch read has one end")
-    for key in reading.stops.values():
-        raise InvalidRequestError(f"{key} is an option of streams: a batch read ends where it is asked to")
     if not reading.reads_batch:
-        if reading.metadata:
-            raise InvalidRequestError(
-                f"{METADATA_COLUMNS.key} is about records of the log, and this batch reads files: read the log with "
-                f"{STARTING_OFFSETS.key}=earliest, or a stream"
-            )
         return
     if reading.scan in (LogScan.FULL, LogScan.LATEST):
         raise InvalidRequestError(

@@ -36,11 +36,3 @@ def parse_normalize(options: Mapping[str, str], log: LogReading, *, has_row_kind
             f"{METADATA_COLUMNS.key} asks for columns of records; leave one of the two out"
         )
     return True
-
-
-def check_is_stream(*, normalizes: bool) -> None:
-    """Raise InvalidRequestError for a batch read of the log that is to be normalized."""
-    if normalizes:
-        raise InvalidRequestError(
-            f"{SCAN_NORMALIZE.key} is an option of streams: a batch read of the log gives its records as they are"
-        )

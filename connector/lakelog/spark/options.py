@@ -213,6 +213,7 @@ SPARK_OPTIONS: tuple[Option[object], ...] = (
     LOGGING_LEVEL,
 )
 _OF_WRITES = (
+    COMMIT_USER,
     REPLACE_WHERE,
     PARTITION_OVERWRITE_MODE,
     MERGE_SCHEMA,
@@ -266,6 +267,7 @@ class ReadOptions:
     state: ShownState = NEWEST
     log: LogReading = DEFAULT_READING
     between: ShownRange | None = None
+    given: frozenset[str] = frozenset()  # the keys of the options that are given
 
 
 def open_from_options(given: Mapping[str, str]) -> Table:
@@ -362,6 +364,7 @@ def parse_read_options(given: Mapping[str, str], table: Table) -> ReadOptions:
         max_bytes=MAX_BYTES_PER_TRIGGER.of(options),
         consumer_id=CONSUMER_ID.of(options) or None,
         on_untracked=ON_UNTRACKED.of({**table.schema.options, **options}),
+        given=frozenset(options),
     )
 
 

@@ -19,7 +19,7 @@ from lakelog.filestore.predicate import predicate_of
 from lakelog.spark.failures import sentence_first
 from lakelog.spark.options import COLUMNS, PATH, READ_OPTIONS, TABLE, TIMEZONE, WAREHOUSE, WHERE, known_options
 from lakelog.spark.session import session_zone
-from lakelog.spark.shown_state import BRANCH, PAIMON_STATE_OPTIONS, STATE_OPTIONS, parse_state
+from lakelog.spark.shown_state import PAIMON_STATE_OPTIONS, SCAN_BRANCH, STATE_OPTIONS, branch_of, parse_state
 from lakelog.spark.types import conform, spark_arrow_schema, to_spark_schema
 from lakelog.warehouse.system_names import split_name
 
@@ -39,7 +39,9 @@ INCREMENTAL: Option[tuple[int, int] | None] = Option(
     doc="Of `$audit_log` and `$binlog`: the changes after the first of these snapshots, up to and with the second.",
     kind="two snapshots, such as 3,7",
 )
-_OPTIONS = (PATH, TABLE, WAREHOUSE, COLUMNS, WHERE, TIMEZONE, INCREMENTAL, *STATE_OPTIONS, *PAIMON_STATE_OPTIONS)
+_STATES = (INCREMENTAL, *STATE_OPTIONS, *PAIMON_STATE_OPTIONS, SCAN_BRANCH)
+_STATE_KEYS = frozenset(option.key for option in _STATES)
+_OPTIONS = (PATH, TABLE, WAREHOUSE, COLUMNS, WHERE, TIMEZONE, *_STATES)
 
 
 def open_system_table(given: Mapping[str, str], *, or_stream: bool = False) -> SystemTable:
@@ -53,6 +55,14 @@ def open_system_table(given: Mapping[str, str], *, or_stream: bool = False) -> S
     options = known_options({key: value for key, value in options.items() if key not in access}, known)
     name, warehouse = TABLE.of(options) or PATH.of(options), WAREHOUSE.of(options)
     which = _state(options)
+    try:
+        return _opened(name, warehouse, access, which)
+    except InvalidRequestError as error:
+        named = [f"{key}={options[key]}" for key in options if key in _STATE_KEYS]
+        raise InvalidRequestError(f"{', '.join(named)}: {error}" if named else str(error)) from error
+
+
+def _opened(name: str, warehouse: str, access: Mapping[str, str], which: Mapping[str, Any]) -> SystemTable:
     if warehouse and "/" not in name:
         return Catalog(warehouse, options=access).system_table(name, **which)
     parts = split_name(name)
@@ -65,13 +75,7 @@ def open_system_table(given: Mapping[str, str], *, or_stream: bool = False) -> S
 
 
 def _state(options: Mapping[str, str]) -> dict[str, Any]:
-    state = parse_state(options, TIMEZONE.of(options))
-    which: dict[str, Any] = {
-        "snapshot_id": state.snapshot_id,
-        "timestamp": state.timestamp_millis,
-        "tag": state.tag,
-        "branch": BRANCH.of(options),
-    }
+    which = {**parse_state(options, TIMEZONE.of(options)).choice, "branch": branch_of(options)}
     changes = INCREMENTAL.of(options)
     found = {key: value for key, value in which.items() if value is not None}
     return found if changes is None else {**found, "after": changes[0], "up_to": changes[1]}
@@ -121,7 +125,8 @@ class SystemReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # noqa: ARG002  # there is one
         """The rows, in a worker."""
         table = open_system_table(self._options)
-        where = WHERE.of({key.lower(): value for key, value in self._options.items()}) or None
+        options = {key.lower(): value for key, value in self._options.items()}
+        where = predicate_of(WHERE.of(options) or None, zone=str(TIMEZONE.of(options)))
         schema = spark_arrow_schema(self._schema)
         for batch in table.to_batches(columns=schema.names, where=where):
             yield conform(batch, schema)

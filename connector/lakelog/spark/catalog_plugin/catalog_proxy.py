@@ -27,6 +27,8 @@ from lakelog.spark.catalog_plugin.partition_proxy import PartitionedTable
 from lakelog.spark.catalog_plugin.procedure_proxy import DATABASE, UnboundProcedure, procedure_names
 from lakelog.spark.catalog_plugin.system_proxy import SystemTableProxy
 from lakelog.spark.catalog_plugin.table_proxy import AttachedTable, ReplacedTable, StagedAttachedTable
+from lakelog.spark.options import TIMEZONE
+from lakelog.spark.read_ways import check_attached
 from lakelog.spark.session import java_strings, session_zone
 from lakelog.spark.shown_state import NEWEST, ShownState
 from lakelog.spark.source.reading.read_mark import CATALOG_PREFIX
@@ -140,11 +142,12 @@ class AttachedCatalog(AttachedNamespaces):
         name = self._full_name(identifier)
         if "/" in name:  # parquet.`/folder`, which Spark reads by itself where there is no such table
             raise self._no_table(identifier)
+        zone = session_zone(self.jvm.session)
         try:
             if names_system_table(name, in_warehouse=True):
-                given = {**self._catalog._options, **options, **named.options()}
+                check_attached(options, f"{self._name}.{name}")
+                given = {TIMEZONE.key: zone, **self._catalog._options, **options, **named.options()}
                 return SystemTableProxy(self.jvm, self._name, name, self._catalog.warehouse, given)
-            zone = session_zone(self.jvm.session)
             loaded = load_at(self._catalog, name, named, options, zone=zone)
         except NotFoundError as error:
             raise self._not_found(identifier, name, error) from error

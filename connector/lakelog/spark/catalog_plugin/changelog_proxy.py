@@ -51,6 +51,7 @@ class AttachedChangelog(Proxy):
     interfaces = ("catalog.Changelog",)
 
     def __init__(self, jvm: Jvm, name: str, loaded: LoadedTable, context: Any) -> None:  # a Java ChangelogContext
+        check_changes_options(loaded.given)
         between = _range(context.range())
         mode = str(context.deduplicationMode().toString())
         super().__init__(jvm, f"lakelog changes of {name}, {loaded.identity}: {between} {mode}")
@@ -142,7 +143,6 @@ class ChangesScan(ScanProxy):
             )
         if asked.between is not None and asked.between.last is not None:
             raise UnsupportedError("readStream.changes has no end: read a range with spark.read")
-        check_changes_options(loaded.given)
         options = {
             TIMEZONE.key: session_zone(self.jvm.session),
             **loaded.source_options(),
@@ -152,6 +152,7 @@ class ChangesScan(ScanProxy):
         return table.newScanBuilder(self.jvm.options(options)).build().toMicroBatchStream(checkpoint)
 
     def _reader(self) -> ChangelogReader:
+        self._loaded.check_batch()
         store, between = self._loaded.table.store, self._asked.between
         after, up_to = (RangeEnd(number=0), None) if between is None else between.ends(store)
         where, is_net = self._loaded.options.where, self._asked.is_net

@@ -15,8 +15,8 @@ from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.predicate import Predicate
 from lakelog.filestore.read import DataSplit
 from lakelog.filestore.schema import MAIN_BRANCH, has_places
-from lakelog.spark.log_options import check_log_batch
 from lakelog.spark.options import PATH, READ_OPTIONS, TIMEZONE, ReadOptions, known_options, parse_read_options, read_of
+from lakelog.spark.read_ways import check_attached, check_batch
 from lakelog.spark.shown_state import BRANCH, NEWEST, ShownState, branch_of
 from lakelog.spark.source.batch.batch_readers import batch_reader
 from lakelog.spark.source.batch.snapshot_reader import SnapshotReader
@@ -68,6 +68,10 @@ class LoadedTable:
             options[BRANCH.key] = self.table.store.branch
         return options
 
+    def check_batch(self) -> None:
+        """Raise InvalidRequestError for options that a batch read does not have."""
+        check_batch(self.options, table_name=self.table.name, has_log=self.table.log is not None)
+
     def reader(
         self, schema: spark.StructType, where: Predicate | None, splits: Sequence[DataSplit] | None
     ) -> DataSourceReader:
@@ -78,7 +82,7 @@ class LoadedTable:
         options = replace(self.options, where=where)
         if options.between is not None or options.log.reads_batch:
             return batch_reader(resolve_table(self.table), options, schema)
-        check_log_batch(options.log, options.state, table_name=self.table.name, has_log=self.table.log is not None)
+        self.check_batch()
         return SnapshotReader(TableRows.of(self.table.store, None, schema, options), options, [self.snapshot], splits)
 
 
@@ -93,6 +97,7 @@ def load_at(catalog: Catalog, name: str, named: ShownState, given: Mapping[str, 
 
     Raises NotFoundError, OptionError, and InvalidRequestError for two names of a state.
     """
+    check_attached(given, name)
     asked = {TIMEZONE.key: zone, **given}
     table = catalog.load_table(name)
     branch = branch_of(known_options(asked, READ_OPTIONS))

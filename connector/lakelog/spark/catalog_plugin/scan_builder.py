@@ -87,6 +87,7 @@ class TableScanBuilder(Proxy):
 
         Spark leaves functions out whose values nobody reads: the row of none has no column.
         """
+        self._loaded.check_batch()
         if len(aggregation.groupByExpressions()) or self._filters or not self._loaded.is_whole:
             return None
         functions = list(aggregation.aggregateExpressions())

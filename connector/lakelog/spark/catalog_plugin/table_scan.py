@@ -149,6 +149,7 @@ class TableScan(ScanProxy):
             return self._scan
 
     def _planned(self) -> Any:  # a Java Scan
+        self._loaded.check_batch()
         files, options = self._loaded.table.store, self._loaded.options
         is_plain = self._loaded.is_whole and not options.has_row_kind and not options.log.metadata
         if is_plain and self._splits and all(is_scanned_by_spark(files, split) for split in self._splits):

@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
+from lakelog.warehouse.system_names import names_system_table
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lakelog.filestore.refs import SnapshotChoice
     from lakelog.sql.language.names import FoundName
 
 # Options that name a state, by Paimon's keys and by our own.
@@ -28,18 +32,29 @@ _STATES = {
     "branch": "branch",
     "scan.branch": "branch",
 }
+_RANGE = "incremental-between"
 _NUMBERS = ("scan.snapshot-id", "snapshot_id", "scan.timestamp-millis", "scan.watermark", "watermark")
 
 
 def choice_of(options: Mapping[str, str]) -> dict[str, Any]:
     """The state that options name, as the keywords of a read."""
-    found = {_STATES[key]: (key, value) for key, value in options.items() if key in _STATES}
+    keys = [key for key in options if key in _STATES]
+    for name in {_STATES[key] for key in keys}:
+        twice = [key for key in keys if _STATES[key] == name]
+        if len(twice) > 1:
+            raise InvalidRequestError(f"{' and '.join(twice)} both name the {name} that is read: give one of them")
+    found = {_STATES[key]: (key, options[key]) for key in keys}
     return {name: int(value) if key in _NUMBERS and value.isdigit() else value for name, (key, value) in found.items()}
 
 
 def check_known(found: FoundName, options: Mapping[str, str]) -> None:
     """Raise UnsupportedError for an option of a read that is not known here."""
-    unknown = sorted(set(options) - set(_STATES) - {"incremental-between"})
+    unknown = sorted(set(options) - set(_STATES) - {_RANGE})
+    if _RANGE in options and not names_system_table(found.full, in_warehouse=True):
+        raise UnsupportedError(
+            f"WITH ({_RANGE} = ...) behind {found}: it goes with `$audit_log` and `$binlog`; CHANGES FROM VERSION a TO "
+            "VERSION b gives the changes of a table"
+        )
     if unknown:
         raise UnsupportedError(
             f"WITH ({unknown[0]} = ...) behind {found}: expected one of {', '.join(sorted(_STATES))}"
@@ -57,12 +72,21 @@ def options_of(given: list[exp.Expr] | None) -> dict[str, str]:
     return found
 
 
-def between(options: Mapping[str, str]) -> dict[str, int]:
+def system_rows(found: FoundName, choice: SnapshotChoice, options: Mapping[str, str]) -> pa.Table:
+    """The rows of a system table at a state. Raises InvalidRequestError, naming options that it does not take."""
+    try:
+        return found.catalog.system_table(found.full, **_between(options), **choice).to_arrow()
+    except InvalidRequestError as error:
+        given = [f"{key}={value}" for key, value in options.items()]
+        raise InvalidRequestError(f"WITH ({', '.join(given)}): {error}" if given else str(error)) from error
+
+
+def _between(options: Mapping[str, str]) -> dict[str, int]:
     """The range of `incremental-between`, as the keywords of a system table. Raises InvalidRequestError."""
-    given = options.get("incremental-between")
+    given = options.get(_RANGE)
     if given is None:
         return {}
     first, _, last = given.partition(",")
     if not (first.strip().isdigit() and last.strip().isdigit()):
-        raise InvalidRequestError(f"incremental-between={given!r}: expected two snapshots such as 1,2")
+        raise InvalidRequestError(f"{_RANGE}={given!r}: expected two snapshots such as 1,2")
     return {"after": int(first), "up_to": int(last)}

@@ -25,7 +25,7 @@ from lakelog.sql.queries.duckdb_words import as_duckdb
 from lakelog.sql.queries.engine import ReaderErrors, told, typed
 from lakelog.sql.queries.kept import kept_engine
 from lakelog.sql.queries.long_lists import replace_lists
-from lakelog.sql.queries.read_options import between, check_known, choice_of, options_of
+from lakelog.sql.queries.read_options import check_known, choice_of, options_of, system_rows
 from lakelog.sql.queries.table_words import (
     around,
     check_cases,
@@ -206,9 +206,7 @@ class QueryTables(ReaderErrors):
             return self._register_rows(relation, changes_of(found, changes, options))
         check_known(found, options)
         if names_system_table(found.full, in_warehouse=True):
-            found_range = between(options)
-            rows = found.catalog.system_table(found.full, **found_range, **choice).to_arrow()
-            return self._register_rows(relation, rows)
+            return self._register_rows(relation, system_rows(found, choice, options))
         files = found.table.store
         if choice:
             shown, snapshot = files.travelled(**choice)

@@ -21,11 +21,11 @@ from lakelog.filestore.schema.schema_rules import (
     check_bucket,
     check_keys,
     check_names,
-    check_need_no_key,
     check_types,
     check_writable,
     is_writable,
 )
+from lakelog.filestore.schema.table_kinds import check_need_no_key
 
 
 def check_are_changes(changes: Sequence[SchemaChange]) -> None:
@@ -78,7 +78,7 @@ def check_changed(old: TableSchema, new: TableSchema) -> None:
         check_writable(new)
     check_named_columns(changed, new.field_names)
     _check_merge_rules(old, new)
-    check_need_no_key(new, changed)
+    check_need_no_key(changed, has_key=bool(new.primary_keys))
     row_merge(new)
     if any(key.endswith("stats-mode") for key in changed):
         stats_modes(new)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from lakelog.common.column_names import known_columns
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
-from lakelog.common.options import Option
 from lakelog.common.quoting import listed, shown
 from lakelog.common.types import FIELDS_MAX, DataField, DataType, TypeRoot
 from lakelog.filestore.options.compaction import FULL_COMPACTION_DELTA_COMMITS
@@ -17,10 +16,8 @@ from lakelog.filestore.options.layout import BUCKET_KEY, BucketFunction
 from lakelog.filestore.options.merging import (
     CHANGELOG_PRODUCER,
     DELETION_VECTORS,
-    IGNORE_DELETE,
     MERGE_ENGINE,
     ROWKIND_FIELD,
-    SEQUENCE_FIELD,
     ChangelogProducer,
     MergeEngine,
 )
@@ -31,7 +28,6 @@ KEY_PREFIX = "_KEY_"
 _AVRO_NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED_NAMES = {"_SEQUENCE_NUMBER", "_VALUE_KIND", "_LEVEL", "rowkind", "_ROW_ID", "_row_kind"}
 _TIMESTAMPS = {TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ}
-_OF_KEYS: tuple[Option[object], ...] = (MERGE_ENGINE, SEQUENCE_FIELD, IGNORE_DELETE)
 _NO_PATH_TYPES = {TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.BINARY, TypeRoot.VARBINARY}
 
 
@@ -117,14 +113,6 @@ def _check_avro(fields: Sequence[DataField]) -> None:
 
 def _has_text(kind: DataType | None) -> bool:
     return kind is not None and kind.root in (TypeRoot.CHAR, TypeRoot.VARCHAR)
-
-
-def check_need_no_key(schema: TableSchema, options: Mapping[str, str]) -> None:
-    """Raise InvalidRequestError for an option that needs a primary key, given by a user to a table without one."""
-    for option in () if schema.primary_keys else _OF_KEYS:
-        if option.of(options) != option.default:
-            keys = listed(one.key for one in _OF_KEYS)
-            raise InvalidRequestError(f"{keys} need a primary key, found {option.key}; give the table one")
 
 
 def holds_local_time(fields: Sequence[DataField]) -> bool:

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from lakelog.common.errors import InvalidRequestError
 from lakelog.common.log_system import has_log, logs_old_values
+from lakelog.common.options import Option
+from lakelog.common.quoting import listed
 from lakelog.filestore.options.merging import (
     CHANGELOG_PRODUCER,
     IGNORE_DELETE,
@@ -20,6 +23,7 @@ from lakelog.filestore.options.merging import (
     StoreWriteMode,
 )
 
+_OF_KEYS: tuple[Option[object], ...] = (MERGE_ENGINE, SEQUENCE_FIELD, IGNORE_DELETE)
 COUNT_MARK = "lakelog.row-count-column"  # only in the files of value-count tables
 BY_COMPACTION = "lakelog.changelog-by-compaction"  # only as users see a schema: `lookup` is in the schema file
 
@@ -58,3 +62,12 @@ def has_changelog_at_write(options: Mapping[str, str], *, has_key: bool) -> bool
     if not looks_up_old_rows(options, has_key=has_key) or BY_COMPACTION in options:
         return False
     return CHANGELOG_PRODUCER.of(options) is ChangelogProducer.LOOKUP
+
+
+def check_need_no_key(options: Mapping[str, str], *, has_key: bool) -> None:
+    """Raise InvalidRequestError if a user gives a table without primary key an option that has an effect on keys
+    alone."""
+    for option in () if has_key else _OF_KEYS:
+        if option.of(options) != option.default:
+            keys = listed(one.key for one in _OF_KEYS)
+            raise InvalidRequestError(f"{keys} need a primary key, found {option.key}; give the table one")

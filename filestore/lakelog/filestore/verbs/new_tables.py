@@ -7,7 +7,7 @@ from lakelog.filestore.data.value_stats import stats_modes
 from lakelog.filestore.merge.engines import row_merge
 from lakelog.filestore.options.merging import DELETION_VECTORS_MERGE_ON_READ
 from lakelog.filestore.schema.schema import TableSchema
-from lakelog.filestore.schema.schema_rules import check_need_no_key
+from lakelog.filestore.schema.table_kinds import check_need_no_key
 
 
 def check_new_table(schema: TableSchema) -> None:
@@ -15,7 +15,7 @@ def check_new_table(schema: TableSchema) -> None:
 
     Must be called before any part of a table is created.
     """
-    check_need_no_key(schema, schema.options)
+    check_need_no_key(schema.options, has_key=bool(schema.primary_keys))
     row_merge(schema)
     stats_modes(schema)
     if schema.primary_keys and DELETION_VECTORS_MERGE_ON_READ.of(schema.options):

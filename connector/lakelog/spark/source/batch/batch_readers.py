@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql import types as spark
 from pyspark.sql.datasource import DataSourceReader
 
-from lakelog.common.errors import InvalidRequestError
 from lakelog.spark.log_options import check_log_batch
-from lakelog.spark.options import CONSUMER_ID, ReadOptions
+from lakelog.spark.options import ReadOptions
+from lakelog.spark.read_ways import check_batch
 from lakelog.spark.source.batch.snapshot_reader import SnapshotReader
 from lakelog.spark.source.reading.input_partitions import TableRows
 
@@ -24,14 +24,10 @@ logger = logging.getLogger("lakelog.spark")
 
 def batch_reader(table: Table, options: ReadOptions, schema: spark.StructType) -> DataSourceReader:
     """The reader that the options ask for, with the columns of `schema`. Raises InvalidRequestError."""
-    if options.consumer_id is not None:
-        raise InvalidRequestError(f"{CONSUMER_ID.key} is an option of streams: a batch read records no progress")
-    check_log_batch(options.log, options.state, table_name=table.name, has_log=table.log is not None)
+    check_batch(options, table_name=table.name, has_log=table.log is not None)
     if options.log.reads_batch:
-        from lakelog.spark.normalize_option import check_is_stream
         from lakelog.spark.source.batch.log_reader import LogReader
 
-        check_is_stream(normalizes=options.normalizes)
         target, check_log = log_of(table)
         check_log_batch(options.log, options.state, table_name=table.name, has_log=target is not None)
         assert target is not None

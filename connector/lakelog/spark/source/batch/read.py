@@ -68,6 +68,8 @@ def read(
     }
     in_warehouse = catalog is not None or warehouse is not None
     if isinstance(table, str) and names_system_table(table, in_warehouse=in_warehouse):
+        if consistent_with is not None:
+            raise InvalidRequestError(f"consistent_with is for the rows of tables, and {table} is a system table")
         shown = {**which, "columns": columns, "where": where}
         return system_frame(spark, table, catalog=catalog, warehouse=warehouse, **shown)
     opened = resolve_files(table, catalog=catalog, warehouse=warehouse)

@@ -46,6 +46,8 @@ def audited(given: Mapping[str, str]) -> tuple[ReadName, dict[str, str]]:
             f"{options.get(key)} has no changes to follow: read it with spark.read; streams are of a table, and of its "
             f"{' and '.join(OVER_RANGE)}"
         )
+    if ROW_KIND.key in options:
+        raise InvalidRequestError(f"{ROW_KIND.key}: {options[key]} has its column {KIND_COLUMN} always; leave it out")
     options |= {key: name.table, ROW_KIND.key: "true"}
     if name.branch is not None:
         options[BRANCH.key] = name.branch

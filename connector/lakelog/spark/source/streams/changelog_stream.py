@@ -61,13 +61,13 @@ _OWN_OPTIONS = (WHERE, BRANCH, SCAN_BRANCH, TIMEZONE, MAX_ROWS_PER_TRIGGER, MAX_
 
 
 def check_changes_options(given: Mapping[str, str]) -> None:
-    """Raise InvalidRequestError for options that a stream of changes does not have."""
+    """Raise InvalidRequestError for options that CHANGES of a table, by a query or a stream, do not have."""
     taken = {option.key for option in _OWN_OPTIONS}
     known = {option.key for option in READ_OPTIONS}
     other = [key for key in known_options(given, READ_OPTIONS) if key in known - taken]
     if other:
         raise InvalidRequestError(
-            f"readStream.changes does not take {', '.join(other)}: beside the start it takes {', '.join(sorted(taken))}"
+            f"CHANGES of a table does not take {', '.join(other)}: beside the start it takes {', '.join(sorted(taken))}"
         )
 
 

@@ -28,8 +28,9 @@ from lakelog.filestore.read import check_followable
 from lakelog.logstore.options import LogScan, OnUntracked
 from lakelog.protocol.reading import OperationStops
 from lakelog.protocol.stores import LogTarget
-from lakelog.spark.log_options import MetadataColumn, check_stream
+from lakelog.spark.log_options import MetadataColumn
 from lakelog.spark.options import CONSUMER_ID, ReadOptions
+from lakelog.spark.read_ways import check_stream
 from lakelog.spark.source.phases.first_rows import RowsPhase
 from lakelog.spark.source.phases.generations import FindTopic, Generations, no_topic
 from lakelog.spark.source.phases.stream_follow import FollowPhase
@@ -139,7 +140,7 @@ class StreamPlanner:
             )
         if options.consumer_id is not None:
             check_reader_id(options.consumer_id)
-        check_stream(options.log, options.state, table_name=table.name, has_log=has_log)
+        check_stream(options, table_name=table.name, has_log=has_log)
 
     @property
     def log(self) -> LogPhase:
