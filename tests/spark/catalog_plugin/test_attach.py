@@ -100,6 +100,24 @@ def test_spark_reads_files_by_their_path_under_the_current_catalog(session: Spar
     assert session.sql("SELECT count(*) FROM t").first() == (2,)
 
 
+def test_a_table_like_another_has_its_comment(session: SparkSession, tmp_path: Path) -> None:
+    session.sql("CREATE TABLE lake.db.a (id INT) COMMENT 'of the day'")
+    session.sql("CREATE TABLE lake.db.b LIKE lake.db.a")
+    assert Catalog(tmp_path / "lake").load_table("db.b").schema.comment == "of the day"
+
+
+def test_settings_of_paimon_are_said_to_have_no_effect(
+    session: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    session.sql("SET `spark.paimon.scan.snapshot-id` = 1")
+    assert "spark.paimon.scan.snapshot-id: settings of Paimon's connector have no effect" in caplog.text
+    caplog.clear()
+    detach(session, "lake")
+    attach(session, "lake", tmp_path / "lake")
+    assert "spark.paimon.scan.snapshot-id: settings" in caplog.text
+    session.conf.unset("spark.paimon.scan.snapshot-id")
+
+
 def test_statements_on_other_catalogs_pass_untouched(session: SparkSession) -> None:
     session.range(3).createOrReplaceTempView("numbers")
     assert session.sql("WITH q AS (SELECT * FROM numbers) SELECT sum(id) FROM q").first()[0] == 3  # type: ignore[index]

@@ -13,11 +13,11 @@ from py4j.protocol import Py4JJavaError
 
 from lakelog.catalog import Catalog
 from lakelog.catalog.procedures.procedures import find_procedure
-from lakelog.catalog.staging import replaced_table, stage_table
+from lakelog.catalog.staging import NewTable, replaced_table, stage_table
 from lakelog.common.errors import NotFoundError, UnsupportedError
 from lakelog.spark.catalog_plugin.altered_tables import altered
 from lakelog.spark.catalog_plugin.changelog_proxy import AttachedChangelog
-from lakelog.spark.catalog_plugin.created_tables import new_table
+from lakelog.spark.catalog_plugin.created_tables import like, new_table
 from lakelog.spark.catalog_plugin.java.java_errors import ANALYSIS, raised_in_java
 from lakelog.spark.catalog_plugin.java.jvm import Jvm
 from lakelog.spark.catalog_plugin.java.proxy import Proxy
@@ -178,10 +178,13 @@ class AttachedCatalog(AttachedNamespaces):
             raise UnsupportedError(
                 "this Spark creates tables in an older form than Spark 4.2: use Catalog.create_table"
             )
-        name = self._new_name(identifier)
+        return self._create(identifier, new_table(self.jvm, self._catalog, self._new_name(identifier), columns[0]))
+
+    def _create(self, identifier: Any, made: NewTable) -> Proxy:  # a Java Identifier
+        name = self._full_name(identifier)
         if self._exists(name):
             raise raised_in_java(self.jvm.java_class(f"{ANALYSIS}.TableAlreadyExistsException")(identifier))
-        self._catalog.create_table(name, **new_table(self.jvm, self._catalog, name, columns[0]))
+        self._catalog.create_table(name, **made)
         return self.loadTable(identifier)
 
     def stageCreate(self, identifier: Any, *columns: Any) -> Proxy:  # Java: Identifier, TableInfo or older forms
@@ -207,8 +210,9 @@ class AttachedCatalog(AttachedNamespaces):
         return self.stageCreate(identifier, *columns)
 
     def createTableLike(self, identifier: Any, info: Any, source: Any) -> Proxy:  # a Java Table
-        """Create a table with the columns of another."""
-        return self.createTable(identifier, info)
+        """Create a table with the columns of another, its comment, and its options if it is one of ours."""
+        made = new_table(self.jvm, self._catalog, self._new_name(identifier), info)
+        return self._create(identifier, like(source, made))
 
     def alterTable(self, identifier: Any, changes: Any) -> Proxy:  # Java: Identifier, TableChange[]
         """Change columns and options, all or none."""

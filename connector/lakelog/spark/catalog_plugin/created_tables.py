@@ -79,6 +79,15 @@ def new_table(
     )
 
 
+def like(source: Any, made: NewTable) -> NewTable:  # a Java Table
+    """A table of CREATE TABLE LIKE: with the comment of the source and, from a table of a warehouse, its options."""
+    properties = {str(key): str(value) for key, value in java_strings(source.properties()).items()}
+    comment, is_ours = properties.pop(_COMMENT, None), properties.pop(_PROVIDER, "") == FORMAT
+    left_out = {*_OF_SPARK, _LOCATION, PRIMARY_KEY, PARTITION}
+    kept = {key: value for key, value in properties.items() if key not in left_out} if is_ours else {}
+    return NewTable(**{**made, "options": {**kept, **made["options"]}, "comment": made["comment"] or comment})
+
+
 def _session_defaults(jvm: Jvm) -> dict[str, str]:
     """The options for new tables in the conf of the session, `table-storage.<option>`. Raises OptionError."""
     found = java_strings(jvm.session._jsparkSession.conf().getAllAsJava())

@@ -10,8 +10,9 @@ Source: Spark, `org.apache.spark.sql.catalyst.parser.ParserInterface`.
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any  # Any: py4j gives Java objects without types
 
 from pyspark.sql import DataFrame, SparkSession
@@ -27,9 +28,13 @@ from lakelog.spark.catalog_plugin.java.parameters import with_values
 from lakelog.spark.catalog_plugin.row_statements import RowStatement, items_of
 from lakelog.spark.session import java_strings
 
+logger = logging.getLogger("lakelog.spark")
+
 _WORDS = re.compile(
     r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(UPDATE|DELETE|MERGE|WITH|DESC|DESCRIBE)\b", re.IGNORECASE | re.DOTALL
 )
+_PAIMON = "spark.paimon."  # dynamic options of Paimon's own connector
+_SETTING = re.compile(rf"\s*SET\s+`?({re.escape(_PAIMON)}[\w.-]+)", re.IGNORECASE)
 _ANSWER = spark.StructType([spark.StructField("snapshot_id", spark.LongType())])
 _WRAPPED = "_lakelog_sql"
 _ROW_STATEMENTS = ("UpdateTable", "DeleteFromTable", "MergeIntoTable")
@@ -51,6 +56,8 @@ def wrap_session(session: SparkSession, find_catalog: FindCatalog, follow: Follo
 
     def sql(sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:
         """`SparkSession.sql`, wrapped by `attach`: UPDATE, DELETE and MERGE of tables of ours run in lakelog."""
+        if setting := _SETTING.match(sqlQuery):
+            warn_of_paimon([setting[1]])
         if not _WORDS.match(sqlQuery):
             return of_spark(sqlQuery, args, **kwargs)
         formatter = SQLStringFormatter(session)
@@ -83,8 +90,20 @@ def wrap_session(session: SparkSession, find_catalog: FindCatalog, follow: Follo
         follow(made, session)
         return made
 
+    warn_of_paimon(session.conf.getAll)
     setattr(session, _WRAPPED, True)
     session.sql, session.newSession = sql, newSession  # type: ignore[method-assign]
+
+
+def warn_of_paimon(settings: Iterable[str]) -> None:
+    """Say which of the settings are Paimon's, which have no effect here."""
+    found = sorted(key for key in settings if key.startswith(_PAIMON))
+    if found:
+        logger.warning(
+            "%s: settings of Paimon's connector have no effect on tables of an attached warehouse; give the option to "
+            "a read (t WITH ('key' = 'value')), a table (TBLPROPERTIES) or new tables (table-storage.<option>)",
+            ", ".join(found),
+        )
 
 
 def unwrap_session(session: SparkSession) -> None:
