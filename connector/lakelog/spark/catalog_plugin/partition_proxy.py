@@ -5,7 +5,7 @@ Source: Spark, `org.apache.spark.sql.connector.catalog.SupportsPartitionManageme
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any  # Any: py4j gives Java objects without types
@@ -14,20 +14,21 @@ import pyarrow as pa
 from pyspark.sql import types as spark
 
 from lakelog.catalog.tables.describing import PartitionDescription, described_rows
-from lakelog.common.errors import UnsupportedError
-from lakelog.filestore.predicate import Predicate
+from lakelog.common.errors import NotFoundError, UnsupportedError
+from lakelog.filestore.predicate import Or, Predicate
 from lakelog.spark.catalog_plugin.java.java_predicates import equality, joined_filters
 from lakelog.spark.catalog_plugin.java.local_rows import rows_in_java
 from lakelog.spark.catalog_plugin.table_proxy import AttachedTable
 from lakelog.spark.types import spark_arrow_schema, to_spark_schema
 
+_ANALYSIS = "org.apache.spark.sql.catalyst.analysis"
 _BY_ROWS = "partitions come and go with their rows: insert rows, or delete them"
 
 
 class PartitionedTable(AttachedTable):
     """A table with partition columns."""
 
-    interfaces = (*AttachedTable.interfaces, "catalog.SupportsPartitionManagement")
+    interfaces = (*AttachedTable.interfaces, "catalog.SupportsAtomicPartitionManagement")
 
     def partitionSchema(self) -> Any:  # a Java StructType
         """The partition columns."""
@@ -49,7 +50,12 @@ class PartitionedTable(AttachedTable):
 
     def dropPartition(self, row: Any) -> bool:  # a Java InternalRow
         """Delete the rows of a partition; whether there was one."""
-        return self._loaded.table.upkeep.drop_partitions(self._where(row)) is not None
+        return self.dropPartitions([row])
+
+    def dropPartitions(self, rows: Any) -> bool:  # a Java InternalRow[]
+        """Delete the rows of partitions, in one commit; whether there was one."""
+        parts = tuple(self._where(row, self._partition_schema.names) for row in rows)
+        return bool(parts) and self._loaded.table.upkeep.drop_partitions(Or(parts=parts)) is not None
 
     def purgePartition(self, row: Any) -> bool:  # a Java InternalRow
         """Like DROP PARTITION."""
@@ -59,9 +65,21 @@ class PartitionedTable(AttachedTable):
         """Delete the rows of a partition."""
         return self.dropPartition(row)
 
+    def purgePartitions(self, rows: Any) -> bool:  # a Java InternalRow[]
+        """Like DROP PARTITION."""
+        return self.dropPartitions(rows)
+
+    def truncatePartitions(self, rows: Any) -> bool:  # a Java InternalRow[]
+        """Delete the rows of partitions."""
+        return self.dropPartitions(rows)
+
     def createPartition(self, row: Any, properties: Any) -> None:
         """Refused: a partition without rows does not exist."""
         raise UnsupportedError(f"ALTER TABLE ... ADD PARTITION: {_BY_ROWS}")
+
+    def createPartitions(self, rows: Any, properties: Any) -> None:
+        """Refused, too."""
+        self.createPartition(rows, properties)
 
     def renamePartition(self, old: Any, new: Any) -> bool:
         """Refused: the values are in the rows."""
@@ -99,15 +117,40 @@ class PartitionedTable(AttachedTable):
     def _found(self, row: Any) -> PartitionDescription:
         return next(self._matching(row))
 
-    def _where(self, row: Any) -> Predicate:
-        """The condition that the rows of a partition meet."""
+    def _where(self, row: Any, names: Sequence[str]) -> Predicate:
+        """The condition that the rows of a partition meet; the row has the values of these columns."""
+        kinds = self._partition_schema
         parts = [
-            equality(field.name, self._raw(row, at, field.name), field.dataType.typeName())
-            for at, field in enumerate(self._partition_schema.fields)
+            equality(name, self._raw(row, at, name), kinds[name].dataType.typeName()) for at, name in enumerate(names)
         ]
         where = joined_filters(parts)
-        assert where is not None, "a partitioned table has partition columns"
+        assert where is not None, "a partition has values"
         return where
+
+
+def drop_partitions(table: PartitionedTable, plan: Any) -> None:  # a Java DropPartitions
+    """ALTER TABLE ... DROP PARTITION, in one commit. Each PARTITION may name some of the columns, which Spark refuses.
+
+    Raises NotFoundError where there is no such partition, without IF EXISTS.
+    """
+    parts, wanted = plan.parts(), list[Predicate]()
+    for at in range(parts.size()):
+        row, names = _resolved(table, parts.apply(at))
+        if len(table.listPartitionIdentifiers(names, row)):
+            wanted.append(table._where(row, names))
+        elif not plan.ifExists():
+            given = ", ".join("{} = {}".format(*table._value(row, place, name)) for place, name in enumerate(names))
+            raise NotFoundError(f"table {table.name()} has no partition ({given})")
+    if wanted:
+        table._loaded.table.upkeep.drop_partitions(Or(parts=tuple(wanted)))
+
+
+def _resolved(table: PartitionedTable, part: Any) -> tuple[Any, list[str]]:  # Java: a PartitionSpec; an InternalRow
+    """The values of PARTITION in the types of their columns, and the columns."""
+    resolver = table.jvm.scala_object(f"{_ANALYSIS}.ResolvePartitionSpec")
+    resolve = getattr(resolver, f"{_ANALYSIS.replace('.', '$')}$ResolvePartitionSpec$$resolvePartitionSpec")
+    found = resolve(table.name(), part, table.partitionSchema(), True)
+    return found.ident(), [str(found.names().apply(at)) for at in range(found.names().size())]
 
 
 def _python_value(value: Any, kind: spark.DataType) -> object:  # a value of Spark's own form

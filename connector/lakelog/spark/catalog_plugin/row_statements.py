@@ -70,7 +70,7 @@ class RowStatement:
     @property
     def quoted_name(self) -> str:
         """The full name for Spark."""
-        return ".".join(quoted_name(part) for part in self.full_name.split("."))
+        return quoted_path(self.full_name)
 
     def run(self) -> Snapshot | None:
         """Run the statement; None when it changes nothing. Raises what the verbs of a table raise."""
@@ -253,6 +253,11 @@ class RowStatement:
         session = self.jvm.session
         datasets = self.jvm.scala_object("org.apache.spark.sql.classic.Dataset")
         return DataFrame(datasets.ofRows(session._jsparkSession, plan), session)
+
+
+def quoted_path(name: str) -> str:
+    """The full name of a table for Spark."""
+    return ".".join(quoted_name(part) for part in name.split("."))
 
 
 def analyzed(jvm: Jvm, plan: Any) -> Any:  # Java LogicalPlans

@@ -25,13 +25,15 @@ from lakelog.common.errors import LakelogError
 from lakelog.spark.catalog_plugin.java.java_errors import as_spark_error
 from lakelog.spark.catalog_plugin.java.jvm import Jvm
 from lakelog.spark.catalog_plugin.java.parameters import with_values
-from lakelog.spark.catalog_plugin.row_statements import RowStatement, items_of
+from lakelog.spark.catalog_plugin.loaded_table import newest
+from lakelog.spark.catalog_plugin.partition_proxy import PartitionedTable, drop_partitions
+from lakelog.spark.catalog_plugin.row_statements import RowStatement, items_of, quoted_path
 from lakelog.spark.session import java_strings
 
 logger = logging.getLogger("lakelog.spark")
 
 _WORDS = re.compile(
-    r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(UPDATE|DELETE|MERGE|WITH|DESC|DESCRIBE)\b", re.IGNORECASE | re.DOTALL
+    r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(UPDATE|DELETE|MERGE|WITH|DESC|DESCRIBE|ALTER)\b", re.IGNORECASE | re.DOTALL
 )
 _PAIMON = "spark.paimon."  # dynamic options of Paimon's own connector
 _SETTING = re.compile(rf"\s*SET\s+`?({re.escape(_PAIMON)}[\w.-]+)", re.IGNORECASE)
@@ -72,6 +74,8 @@ def wrap_session(session: SparkSession, find_catalog: FindCatalog, follow: Follo
         plan = parsed(jvm, text)
         statement = row_statement_of(jvm, plan, find_catalog)
         if statement is None:
+            if plan.getClass().getSimpleName() == "DropPartitions" and _drops(jvm, plan, find_catalog):
+                return session.createDataFrame([], spark.StructType())
             return _with_description(jvm, plan, of_spark(text, args), find_catalog)
         try:
             if args:
@@ -153,6 +157,21 @@ def _own_table(jvm: Jvm, relation: Any, find_catalog: FindCatalog) -> tuple[Cata
     catalog = find_catalog(jvm.session, parts[0])
     is_ours = catalog is not None and len(parts) == _DEEP and catalog.table_exists(".".join(parts[1:]))
     return (catalog if is_ours else None), ".".join(parts)
+
+
+def _drops(jvm: Jvm, plan: Any, find_catalog: FindCatalog) -> bool:  # a Java DropPartitions
+    """Drop the partitions, if they are those of a table of ours."""
+    catalog, name = _own_table(jvm, plan.child(), find_catalog)
+    table = None if catalog is None else catalog.load_table(name.partition(".")[2])
+    if table is None or not table.schema.partition_keys:
+        return False  # Spark has the error for it
+    try:
+        with jvm.active_session():
+            drop_partitions(PartitionedTable(jvm, name, newest(table)), plan)
+        jvm.session.catalog.refreshTable(quoted_path(name))
+    except LakelogError as error:
+        raise as_spark_error(jvm, error) from None
+    return True
 
 
 def _with_description(jvm: Jvm, plan: Any, frame: DataFrame, find_catalog: FindCatalog) -> DataFrame:

@@ -83,7 +83,8 @@ def merge_query(table: Table, tables: QueryTables, statement: exp.Expr, what: st
     target, source, whens = statement.this, statement.args["using"], statement.args["whens"].expressions
     own, other = _alias(target), _alias(source)
     sides = _Sides(table=table, own=own, other=other, given=_columns(tables, source, statement), what=what)
-    clauses = [_clause(sides, one) for one in whens]
+    equal = _equal_sides(statement.args["on"])
+    clauses = [_clause(sides, one, equal) for one in whens]
     kind = _JOINS[any(one.action == INSERT for one in clauses), any(_is_by_source(one) for one in whens)]
     is_placed = is_by_place(table.store)
     rows = exp.select(exp.Star(), exp.alias_(exp.Window(this=exp.RowNumber()), ROW)).from_(
@@ -126,7 +127,19 @@ def _is_by_source(when: exp.Expr) -> bool:
     return not when.args.get("matched") and bool(when.args.get("source"))
 
 
-def _clause(sides: _Sides, when: exp.Expr) -> _Clause:
+def _equal_sides(condition: exp.Expr) -> list[tuple[exp.Expr, exp.Expr]]:
+    """The pairs that a condition says to be equal, each in both orders."""
+    match condition:
+        case exp.Paren():
+            return _equal_sides(condition.this)
+        case exp.And():
+            return _equal_sides(condition.left) + _equal_sides(condition.right)
+        case exp.EQ() | exp.NullSafeEQ():
+            return [(condition.left, condition.right), (condition.right, condition.left)]
+    return []
+
+
+def _clause(sides: _Sides, when: exp.Expr, equal: Sequence[tuple[exp.Expr, exp.Expr]]) -> _Clause:
     has_old = _column(sides.own, ROW).is_(exp.Null()).not_()
     has_source = _column(sides.other, _THERE).is_(exp.Null()).not_()
     side = sides.own if _is_by_source(when) else None if when.args.get("matched") else sides.other
@@ -140,10 +153,45 @@ def _clause(sides: _Sides, when: exp.Expr) -> _Clause:
     if isinstance(then, exp.Var):
         return _Clause(action=DELETE, holds=holds, values=None)
     action = INSERT if isinstance(then, exp.Insert) else UPDATE
+    if when.args.get("matched") and action == UPDATE:
+        _leave_out(sides, then, equal)
     values = _assigned(sides, then, side, is_insert=action == INSERT)
     if values is None:
         sides.check_star()
+    if values is None and when.args.get("matched"):
+        _check_keys(sides, equal)
     return _Clause(action=action, holds=holds, values=values)
+
+
+def _leave_out(sides: _Sides, then: exp.Expr, equal: Sequence[tuple[exp.Expr, exp.Expr]]) -> None:
+    """Leave out a column of the primary key that is set to what ON equates with it: it keeps its value."""
+    keys = {name.lower() for name in sides.table.schema.primary_keys}
+    kept = [
+        one
+        for one in then.expressions
+        if isinstance(one, exp.EQ)
+        and one.this.name.lower() in keys
+        and any(_is_own(sides, mine, one.this.name) and other == one.expression for mine, other in equal)
+    ]
+    if kept and len(kept) < len(then.expressions):
+        then.set("expressions", [one for one in then.expressions if one not in kept])
+
+
+def _check_keys(sides: _Sides, equal: Sequence[tuple[exp.Expr, exp.Expr]]) -> None:
+    """Raise InvalidRequestError for UPDATE SET * where ON does not equate the primary keys: a row would get another."""
+    for key in sides.table.schema.primary_keys:
+        if not any(_is_own(sides, mine, key) and other.name.lower() == key.lower() for mine, other in equal):
+            raise InvalidRequestError(
+                f"{sides.what} sets {key!r}, a column of the primary key, by which a row is found, to a value that ON "
+                "does not equate with it: name the columns that are set, or delete the row, and insert it with its new "
+                "key"
+            )
+
+
+def _is_own(sides: _Sides, given: exp.Expr, name: str) -> bool:
+    if not isinstance(given, exp.Column):
+        return False
+    return given.name.lower() == name.lower() and given.table.lower() == sides.own.lower()
 
 
 def _assigned(sides: _Sides, then: exp.Expr, side: str | None, *, is_insert: bool) -> dict[str, exp.Expr] | None:
