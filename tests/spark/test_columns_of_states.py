@@ -91,6 +91,8 @@ def test_a_stream_from_a_state_has_the_newest_columns_or_says_how(
     newest = spark.read.format("lakelog").load(table.path).schema
     run(reader.schema(newest).load(table.path), "given")
     assert sorted(found) == [(1, 10, None), (2, 20, None), (3, 5_000_000_000, 7)]
+    with pytest.raises(Exception, match=r"newest columns.*\$audit_log'\)\.schema"):
+        run(spark.readStream.format("lakelog").option("tag", "then").load(f"{table.path}$audit_log"), "audit")
     found.clear()
     run(reader.option("maxRowsPerTrigger", "100").load(table.path), "known as a stream")
     assert sorted(found) == [(1, 10, None), (2, 20, None), (3, 5_000_000_000, 7)]

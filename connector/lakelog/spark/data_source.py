@@ -179,16 +179,21 @@ class LakelogDataSource(DataSource):
         """Raise InvalidRequestError for a stream with the columns of the state where it starts, if these are not the
         newest: Spark asks for the columns of a stream as for those of a batch read.
         """
-        from lakelog.spark.shown_state import NEWEST
+        from lakelog.spark.shown_state import NAMES_OF_STATES, NEWEST
         from lakelog.spark.source.reading.read_schema import read_schema
 
-        if options.state == NEWEST or self._names_system_table():
+        if options.state == NEWEST:
             return
-        own = read_schema(table.schema, options, table_name=table.name).simpleString()
-        if own != schema.simpleString() and self.schema().simpleString() == schema.simpleString():
+        if self._names_system_table():
+            newest = {key: value for key, value in self.options.items() if key.lower() not in NAMES_OF_STATES}
+            own = type(self)(newest).schema()
+        else:
+            own = read_schema(table.schema, options, table_name=table.name)
+        if own.simpleString() != schema.simpleString() and self.schema().simpleString() == schema.simpleString():
+            path = self.options.get("path") or table.path
             raise InvalidRequestError(
                 f"a stream of {table.name} has its newest columns, and Spark took those of the state where it starts, "
-                f'which are others: give the stream .schema(spark.read.format("lakelog").load({table.path!r}).schema)'
+                f'which are others: give the stream .schema(spark.read.format("lakelog").load({path!r}).schema)'
             )
 
     def _show_log(self) -> LoggingLevel | None:

@@ -87,6 +87,8 @@ PAIMON_STATE_OPTIONS: tuple[Option[object], ...] = (
     LOG_SCAN_TIMESTAMP_MILLIS,
     LOG_SCAN_TIMESTAMP_MILLS,
 )
+# In lower case, as Spark's maps of options compare them.
+NAMES_OF_STATES = frozenset(one.key.lower() for one in (*STATE_OPTIONS, *PAIMON_STATE_OPTIONS) if one is not BRANCH)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
