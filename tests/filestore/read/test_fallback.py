@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from lakelog.common.errors import NotFoundError, OptionError, UnsupportedError
+from lakelog.filestore.alter.schema_changes import AddColumn, RenameColumn
 from lakelog.filestore.io.local_files import LocalFileIO
 from lakelog.filestore.schema.new_schema import build_schema
 from lakelog.filestore.schema.schema_manager import SchemaManager
@@ -80,6 +81,22 @@ def test_an_older_snapshot_goes_with_what_the_branch_had_then(table: FileStoreTa
     both = set_options(table, {**table.schema.options, FALLBACK: "old"})
     assert shown(both, snapshot_id=2) == shown(both)
     assert shown(both, snapshot_id=1) == [("b", 1, 1.0), ("c", 1, 1.0)]  # the branch has been made since
+
+
+def test_an_older_snapshot_has_its_own_columns_in_both_branches(table: FileStoreTable) -> None:
+    both = set_options(table, {**table.schema.options, FALLBACK: "old"})
+    both.write(rows(("c", 1, 3.0)))
+    expected = both.to_arrow()
+    both = both.alter(RenameColumn("v", "w"))
+    both.on_branch("old").alter(RenameColumn("v", "w"))
+    both.write(pa.table({"day": ["c"], "id": [1], "w": [4.0]}))
+    then = both.to_arrow(snapshot_id=3)
+    assert then.column_names == SCHEMA.names
+    assert sorted(map(repr, then.to_pylist())) == sorted(map(repr, expected.to_pylist()))
+    assert {row["w"] for row in both.to_arrow().to_pylist()} == {2.0, 4.0, 10.0, 11.0}
+    later = both.alter(AddColumn("more", "INT"))
+    with pytest.raises(UnsupportedError, match="cannot fill in for partitions"):
+        later.to_arrow()
 
 
 def test_changes_and_writes_are_the_tables_own(table: FileStoreTable) -> None:

@@ -19,6 +19,7 @@ from lakelog.filestore.options.reading import SCAN_FALLBACK_BRANCH, SCAN_PRIMARY
 from lakelog.filestore.predicate import Predicate
 from lakelog.filestore.read.file_pruning import Pruning
 from lakelog.filestore.read.scan import POSTPONE_BUCKET, Plan, plan_splits
+from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.schema.schema_manager import SchemaManager
 
 
@@ -40,20 +41,23 @@ def plan_read(table: TableStore, snapshot: Snapshot | None, *, where: Predicate 
 
 
 def branch_table(table: TableStore, name: str) -> TableStore:
-    """The branch of a split, with its newest schema.
+    """The branch of a split, with its newest schema; for a table in the columns of an older state, with one of these.
 
     Raises NotFoundError for a missing branch, and UnsupportedError for a branch without the table's columns.
     """
     other = replace(table, branch=name)
-    schema = SchemaManager(table.file_io, other.paths).latest()
+    schemas = SchemaManager(table.file_io, other.paths)
+    schema = schemas.latest()
     if schema is None:
         raise NotFoundError(
             f"table {table.name} names the branch {name!r} in {SCAN_FALLBACK_BRANCH.key} or {SCAN_PRIMARY_BRANCH.key}, "
             "and has no such branch: remove the option, or create the branch"
         )
+    if not _are_alike(table.schema, schema) and table.schema.id < max(table.schemas.list_ids()):
+        older = map(schemas.get, sorted(schemas.list_ids(), reverse=True))
+        schema = next((one for one in older if _are_alike(table.schema, one)), schema)
     ours, theirs = _shape(table.schema.fields), _shape(schema.fields)
-    is_alike = ours == theirs and schema.partition_keys == table.schema.partition_keys
-    if not is_alike or schema.is_change_log or table.schema.is_change_log:
+    if not _are_alike(table.schema, schema) or schema.is_change_log or table.schema.is_change_log:
         raise UnsupportedError(
             f"branch {name!r} of table {table.name} cannot fill in for partitions: its columns are {_shown(theirs)}, "
             f"partitioned by {listed(schema.partition_keys)}; the table's are {_shown(ours)}, partitioned by "
@@ -78,6 +82,10 @@ def _partitions(table: TableStore, snapshot: Snapshot | None) -> set[bytes]:
         for entry in table.live_files.of(snapshot).entries()
         if entry.bucket != POSTPONE_BUCKET and entry.file.level >= least
     }
+
+
+def _are_alike(one: TableSchema, other: TableSchema) -> bool:
+    return _shape(one.fields) == _shape(other.fields) and one.partition_keys == other.partition_keys
 
 
 def _shape(fields: Sequence[DataField]) -> list[tuple[str, DataType]]:
