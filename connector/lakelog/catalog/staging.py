@@ -81,11 +81,13 @@ def stage_table(catalog: Catalog, identifier: str, **new: Unpack[NewTable]) -> S
 
 
 def replaced_table(catalog: Catalog, identifier: str, **new: Unpack[NewTable]) -> Table:
-    """The existing table that REPLACE TABLE gives other rows.
+    """The existing table that REPLACE TABLE gives other rows. It keeps the keys of which the statement says nothing.
 
     Raises UnsupportedError for a table with other columns, keys or options, NotFoundError if there is none.
     """
     table = catalog.load_table(identifier)
+    new["primary_keys"] = new["primary_keys"] or table.schema.primary_keys
+    new["partition_keys"] = new["partition_keys"] or table.schema.partition_keys
     check_replaced(table.schema, _asked(catalog, new), new["options"], table_name=identifier)
     return table
 

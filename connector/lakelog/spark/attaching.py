@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import wraps
 from pathlib import Path
 from typing import Any  # Any: py4j gives Java objects without types
 from weakref import WeakSet
 
 import pyarrow as pa
 from pyspark.java_gateway import ensure_callback_server_started
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from lakelog.catalog import Catalog
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
@@ -39,6 +41,7 @@ _USED: dict[str, set[str]] = {
     "org.apache.spark.sql.execution.SQLExecution": {"getQueryExecution"},
 }
 _CHECKED: WeakSet[Any] = WeakSet()
+_FOLLOWS = "_lakelog_follows"
 _CATALOGS = "catalogs"  # a private field of Spark's DefaultCatalogManager
 
 
@@ -47,9 +50,9 @@ def attach(spark: SparkSession, name: str, warehouse: str | Path | Catalog) -> N
 
     Afterwards `spark.sql`, `spark.table`, `df.writeTo`, `spark.readStream.table` and `spark.catalog` know the tables.
     Attaching the same warehouse again changes nothing; several warehouses may be attached under different names.
-    Sessions that `spark.newSession()` makes afterwards have them too; in a `foreachBatch` function of your own call
-    `attach(batch.sparkSession, ...)`. The catalog is implemented in this process, by interfaces of Spark; the cluster
-    needs no jar.
+    Sessions that `spark.newSession()` makes afterwards have them too, and the session of a batch in the functions of
+    `foreachBatch`, which `attach` wraps for this. The catalog is implemented in this process, by interfaces of Spark;
+    the cluster needs no jar.
     Raises UnsupportedError on Spark Connect and for a Spark that lacks what this needs; InvalidRequestError for a name
     that is no identifier or that another catalog has.
 
@@ -73,11 +76,31 @@ def attach(spark: SparkSession, name: str, warehouse: str | Path | Catalog) -> N
     found = catalogs.get(name)
     if found.isDefined():
         _check_same(found.get(), name, catalog)
+        wrap_session(spark, catalog_of, follow_session)  # Spark hands out several objects for one session
         return
     if spark.conf.get(f"{_CONF}{name}", None) is not None:
         raise InvalidRequestError(f"catalog {name!r} is configured by {_CONF}{name}; attach under another name")
     catalogs.put(name, AttachedCatalog(jvm, name, catalog))
     wrap_session(spark, catalog_of, follow_session)
+    _follow_batches()
+
+
+def _follow_batches() -> None:
+    """Let each function of `foreachBatch` find the warehouses in the session that Spark makes for the query."""
+    of_spark = DataStreamWriter.foreachBatch
+    if hasattr(of_spark, _FOLLOWS):
+        return
+
+    @wraps(of_spark)
+    def foreachBatch(self: DataStreamWriter, func: Callable[[DataFrame, int], None]) -> DataStreamWriter:
+        def followed(batch: DataFrame, number: int) -> None:
+            follow_session(batch.sparkSession, self._spark)
+            func(batch, number)
+
+        return of_spark(self, followed)
+
+    setattr(foreachBatch, _FOLLOWS, True)
+    DataStreamWriter.foreachBatch = foreachBatch  # type: ignore[method-assign]
 
 
 def follow_session(session: SparkSession, parent: SparkSession) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.catalog import Catalog, ConflictError, Table
 from lakelog.lineage.records.record import TableSource, TableVersion, batches_of
@@ -166,3 +166,37 @@ def test_an_overwrite_drops_no_commit_that_it_has_not_seen(
     monkeypatch.undo()
     session.sql("INSERT OVERWRITE lake.db.t SELECT id, upper(v) FROM lake.db.t")
     assert rows_of(session, "lake.db.t") == [(1, "A"), (2, "OTHER")]
+
+
+def test_a_nightly_overwrite_keeps_the_key_and_the_options(session: SparkSession, tmp_path: Path) -> None:
+    session.sql(
+        "CREATE TABLE lake.db.t (id BIGINT NOT NULL, v STRING, PRIMARY KEY (id)) TBLPROPERTIES ('bucket' = '2') "
+    )
+    session.sql("INSERT INTO lake.db.t VALUES (1, 'old'), (9, 'old')")
+    first, second = (session.createDataFrame([(1, v), (2, v)], "id BIGINT, v STRING") for v in ("first", "second"))
+
+    first.write.mode("overwrite").saveAsTable("lake.db.t")
+    assert rows_of(session, "lake.db.t") == [(1, "first"), (2, "first")]
+    second.writeTo("lake.db.t").createOrReplace()
+    assert rows_of(session, "lake.db.t") == [(1, "second"), (2, "second")]
+
+    schema = Catalog(tmp_path / "lake").load_table("db.t").schema
+    assert (schema.primary_keys, schema.options["bucket"]) == (("id",), "2")
+
+
+def test_a_function_of_foreach_batch_finds_the_warehouse_in_each_batch(session: SparkSession, tmp_path: Path) -> None:
+    session.sql("CREATE TABLE lake.db.s (id BIGINT)")
+    session.sql("CREATE TABLE lake.db.t (id BIGINT NOT NULL, n INT, PRIMARY KEY (id))")
+
+    def merge(batch: DataFrame, number: int) -> None:
+        batch.createOrReplaceTempView("batch")
+        batch.sparkSession.sql(
+            "MERGE INTO lake.db.t AS t USING batch AS b ON t.id = b.id "
+            "WHEN MATCHED THEN UPDATE SET n = n + 1 WHEN NOT MATCHED THEN INSERT (id, n) VALUES (b.id, 1)"
+        )
+
+    for _ in range(2):  # a batch each, the second of them in the second run
+        session.sql("INSERT INTO lake.db.s VALUES (7), (8)")
+        stream = session.readStream.table("lake.db.s").writeStream.foreachBatch(merge)
+        stream.option("checkpointLocation", str(tmp_path / "ck")).trigger(availableNow=True).start().awaitTermination()
+    assert rows_of(session, "lake.db.t") == [(7, 2), (8, 2)]
