@@ -84,7 +84,7 @@ def keys_are(number: int, of: Callable[[str], str] = quoted_name) -> str:
 def values_of(found: list[dict[str, object]]) -> list[int]:
     """The value of each row; every value column has it, else the answer is -1."""
     each = [{one[name] for name in VALUES} for one in found]
-    return sorted(one.pop() if len(one) == 1 else -1 for one in each)  # type: ignore[misc, type-var]
+    return sorted(one.pop() if len(one) == 1 else -1 for one in each)  # type: ignore[misc]
 
 
 def values(world: World) -> list[int]:
