@@ -57,6 +57,8 @@ VALUES = {
     "tag": "tag1",
     "scan.tag-name": "tag1",
     "version": "tag1",
+    "versionAsOf": "tag1",
+    "timestampAsOf": "2026-01-01 03:30:00",
     "scan.version": "tag1",
     "branch": "b",
     "scan.branch": "b",
