@@ -242,3 +242,31 @@ def test_a_killed_driver_leaves_a_statement_whole_or_out(tmp_path: Path) -> None
 @pytest.mark.timeout(3600)
 def test_30_killed_drivers_leave_statements_whole_or_out(tmp_path: Path) -> None:
     check_kills(tmp_path, 30)
+
+
+@pytest.mark.parametrize(
+    ("key", "options"),
+    [(", PRIMARY KEY (id)", ""), (", PRIMARY KEY (id)", "'bucket' = '-1'"), ("", "")],
+    ids=["by bucket", "on the driver", "by place"],
+)
+def test_a_statement_answers_with_the_numbers_of_rows(session: SparkSession, key: str, options: str) -> None:
+    properties = f"TBLPROPERTIES ({options})" if options else ""
+    session.sql(f"CREATE TABLE lake.db.n (id BIGINT NOT NULL, v INT{key}) {properties}")
+    session.sql("INSERT INTO lake.db.n SELECT /*+ COALESCE(1) */ id, 0 FROM range(10)")
+
+    def answer(text: str) -> dict[str, int | None]:
+        [row] = session.sql(text).collect()
+        found = row.asDict()
+        found.pop("snapshot_id")
+        return found
+
+    assert answer("UPDATE lake.db.n SET v = v + 1 WHERE id % 2 = 0") == {"num_affected_rows": 5}
+    assert answer("DELETE FROM lake.db.n WHERE id < 3") == {"num_affected_rows": 3}
+    assert answer("DELETE FROM lake.db.n WHERE id % 7 = 0") == {"num_affected_rows": 1}
+    assert answer("DELETE FROM lake.db.n WHERE id = 77") == {"num_affected_rows": 0}
+    assert answer(
+        "MERGE INTO lake.db.n t USING (SELECT id FROM range(5, 13)) s ON t.id = s.id "
+        "WHEN MATCHED AND t.id = 9 THEN DELETE WHEN MATCHED THEN UPDATE SET v = 7 "
+        "WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, 8) WHEN NOT MATCHED BY SOURCE AND t.id = 3 THEN DELETE"
+    ) == {"num_affected_rows": 9, "num_updated_rows": 3, "num_deleted_rows": 2, "num_inserted_rows": 4}
+    assert session.table("lake.db.n").count() == 8

@@ -8,6 +8,7 @@ place of their old values.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from lakelog.common.errors import InvalidRequestError
 from lakelog.common.quoting import shown
 from lakelog.filestore.schema import PLACE_NAMES
 from lakelog.filestore.write import (
+    AffectedRows,
     StatementChanges,
     deletion_of,
     insertion_of,
@@ -63,13 +65,14 @@ def changes_of_actions(
     keys = table.schema.primary_keys
     new = _rows(table, inserted, NEW, kept=keys if has_stored_keys else ())
     _check_new(table, new, what)
-    return joined(
+    changes = joined(
         [
             deletion_of(table, _old(table, deleted)),
             replacement_of(table, _old(table, updated), _rows(table, updated, NEW, kept=keys)),
             insertion_of(new),
         ]
     )
+    return replace(changes, counts=AffectedRows(updated.num_rows, deleted.num_rows, new.num_rows))
 
 
 def _once(updated: pa.Table, deleted: pa.Table, what: str) -> pa.Table:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any  # Any: py4j gives Java objects without types
 
 from pyspark.sql import DataFrame
@@ -18,12 +18,11 @@ from pyspark.sql import types as spark
 from lakelog.catalog import Catalog, Table
 from lakelog.catalog.columns.char_fields import char_lengths
 from lakelog.catalog.columns.written_ddl import quoted_name
-from lakelog.catalog.logs.statements import run_statement
 from lakelog.catalog.tables.row_actions import DELETE, INSERT, UPDATE, named_values
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.types import DataField
 from lakelog.filestore.predicate import Predicate, check_filter, parse_where, resolved_columns
-from lakelog.filestore.write import check_replaceable, is_by_place
+from lakelog.filestore.write import AffectedRows, check_deletable, check_replaceable, delete_plan, is_by_place
 from lakelog.lineage.columns.field_store import with_fields
 from lakelog.lineage.columns.plans.plan_fields import PlanFields
 from lakelog.lineage.records.declared import with_lineage
@@ -38,7 +37,7 @@ from lakelog.spark.catalog_plugin.row_changes import Clause, MergeStatement, Row
 from lakelog.spark.catalog_plugin.table_proxy import AttachedTable
 from lakelog.spark.session import session_zone
 from lakelog.spark.shown_state import SNAPSHOT_ID
-from lakelog.spark.statements.by_bucket import is_by_bucket, run_by_bucket
+from lakelog.spark.statements.by_bucket import is_by_bucket, run_by_bucket, run_on_driver
 from lakelog.spark.types import to_spark_schema
 
 if TYPE_CHECKING:
@@ -49,9 +48,9 @@ logger = logging.getLogger("lakelog.spark")
 _MODE = "org.apache.spark.sql.execution.CommandExecutionMode"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class RowStatement:
-    """An UPDATE, DELETE or MERGE of one of our tables; `plan` is Spark's tree of it."""
+    """An UPDATE, DELETE or MERGE of one of our tables; `plan` is Spark's tree of it, `counts` that of its run."""
 
     jvm: Jvm
     plan: Any
@@ -60,6 +59,7 @@ class RowStatement:
     alias: str | None
     queries: Any = None  # the tree of WITH around it
     options: Sequence[str] = ()  # the keys in WITH (...) behind the table
+    counts: AffectedRows = field(default_factory=AffectedRows)
 
     @property
     def what(self) -> str:
@@ -72,10 +72,15 @@ class RowStatement:
         """The full name for Spark."""
         return quoted_path(self.full_name)
 
+    @property
+    def is_merge(self) -> bool:
+        """Whether it is a MERGE."""
+        return bool(self.plan.getClass().getSimpleName() == "MergeIntoTable")
+
     def run(self) -> Snapshot | None:
         """Run the statement; None when it changes nothing. Raises what the verbs of a table raise."""
         table = self.catalog.load_table(self.full_name.partition(".")[2])
-        if self.queries is not None and self.plan.getClass().getSimpleName() != "MergeIntoTable":
+        if self.queries is not None and not self.is_merge:
             raise UnsupportedError(
                 f"{self.what} after WITH: write the query into the condition, or make a temporary view"
             )
@@ -92,8 +97,7 @@ class RowStatement:
     def fields(self) -> PlanFields:
         """The lineage of the fields that the statement assigns. Raises what Spark raises for one that is not valid."""
         plan, target = self.plan, self._target(None)._jdf.queryExecution().analyzed()
-        is_merge = plan.getClass().getSimpleName() == "MergeIntoTable"
-        children = [target, plan.sourceTable()] if is_merge else [target]
+        children = [target, plan.sourceTable()] if self.is_merge else [target]
         plan = plan.withNewChildren(self.jvm.scala_seq(children))
         if self.queries is not None:
             plan = self.queries.withNewChildren(self.jvm.scala_seq([plan]))
@@ -131,7 +135,9 @@ class RowStatement:
         if where is None or char_lengths(resolved_columns(where, table.schema.fields)):  # Spark compares them padded
             clause = Clause(action=DELETE, condition=condition)
             return self._run(table, "DELETE", lambda changes, target: changes.of_rows(target, clause))
-        return table.delete(where)
+        if table.log is None:
+            check_deletable(table.store.schema, table_name=table.name)
+        return run_on_driver(table, "DELETE", delete_plan(table.store, where), self._count)
 
     def _merge(self, table: Table) -> Snapshot | None:
         check_replaceable(table.store, "a merge")
@@ -159,9 +165,16 @@ class RowStatement:
 
         if is_by_bucket(store) and not char_lengths(store.schema.select(store.schema.primary_keys)):
             return run_by_bucket(
-                table, operation, lambda base: RowChanges.by_bucket(*changing(base)), records_sources=True
+                table,
+                operation,
+                lambda base: RowChanges.by_bucket(*changing(base)),
+                records_sources=True,
+                counted=self._count,
             )
-        return run_statement(table, operation, lambda base: RowChanges.on_driver(*changing(base)))
+        return run_on_driver(table, operation, lambda base: RowChanges.on_driver(*changing(base)), self._count)
+
+    def _count(self, counts: AffectedRows) -> None:
+        self.counts = counts
 
     def _placed_target(self, table: Table, base: Snapshot | None) -> DataFrame:
         """The rows with their places, which no name of a table in SQL gives."""

@@ -37,7 +37,8 @@ _WORDS = re.compile(
 )
 _PAIMON = "spark.paimon."  # dynamic options of Paimon's own connector
 _SETTING = re.compile(rf"\s*SET\s+`?({re.escape(_PAIMON)}[\w.-]+)", re.IGNORECASE)
-_ANSWER = spark.StructType([spark.StructField("snapshot_id", spark.LongType())])
+_SNAPSHOT, _AFFECTED = "snapshot_id", "num_affected_rows"
+_OF_MERGE = ("num_updated_rows", "num_deleted_rows", "num_inserted_rows")
 _WRAPPED = "_lakelog_sql"
 _ROW_STATEMENTS = ("UpdateTable", "DeleteFromTable", "MergeIntoTable")
 _INTERNAL = "__"  # how the keys begin that Spark's parser adds to the options of a relation
@@ -86,7 +87,12 @@ def wrap_session(session: SparkSession, find_catalog: FindCatalog, follow: Follo
                 session.catalog.refreshTable(statement.quoted_name)  # what CACHE TABLE holds
         except LakelogError as error:
             raise as_spark_error(jvm, error) from None
-        return session.createDataFrame([(None if snapshot is None else snapshot.id,)], _ANSWER)
+        counts = statement.counts
+        answer = {_SNAPSHOT: None if snapshot is None else snapshot.id, _AFFECTED: counts.affected}
+        if statement.is_merge:
+            answer |= dict(zip(_OF_MERGE, (counts.updated, counts.deleted, counts.inserted), strict=True))
+        names = spark.StructType([spark.StructField(name, spark.LongType()) for name in answer])
+        return session.createDataFrame([tuple(answer.values())], names)
 
     def newSession() -> SparkSession:
         """`SparkSession.newSession`, wrapped by lakelog.spark.attach: the new session has the same warehouses."""

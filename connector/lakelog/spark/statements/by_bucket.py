@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from lakelog.catalog.logs.statements import after_statement, logged_table, recording
+from lakelog.catalog.logs.statements import after_statement, logged_table, recording, run_statement
 from lakelog.common.clock import Stopwatch
 from lakelog.common.errors import ConflictError, InvalidRequestError, LakelogError
 from lakelog.common.patience import Patience
@@ -24,7 +24,7 @@ from lakelog.filestore import FileStoreTable
 from lakelog.filestore.encoding import bucket_of
 from lakelog.filestore.metadata.snapshots import Snapshot
 from lakelog.filestore.metadata.tables import TableStore, discard_files, latest_of
-from lakelog.filestore.write import StatementChanges, WrittenRows, write_rows
+from lakelog.filestore.write import AffectedRows, ChangePlan, StatementChanges, WrittenRows, write_rows
 from lakelog.logstore.kafka.clients.record_limit import RecordLimit, record_limit
 from lakelog.logstore.options import ChangelogMode
 from lakelog.protocol.access import check_no_copy
@@ -73,6 +73,7 @@ class _Answer:
     parts: Mapping[int, StagedPart] = field(default_factory=dict)
     written: WrittenRows = field(default_factory=WrittenRows)
     row_count: int = 0
+    counts: AffectedRows = field(default_factory=AffectedRows)
     error: LakelogError | None = None
 
 
@@ -125,26 +126,35 @@ class _Task:
                 self.limit.check_changes(rows, kinds, schema.fields, schema.primary_keys, self.mode)
 
     def _written(self, answer: _Answer, changes: StatementChanges) -> _Answer:
-        count = answer.row_count + changes.row_count
+        count, counts = answer.row_count + changes.row_count, answer.counts + changes.counts
         if self.state is not None:
             staged = stage_statement(self.table, changes, self.state)
-            return replace(answer, parts=joined_parts([answer.parts, staged]), row_count=count)
+            return replace(answer, parts=joined_parts([answer.parts, staged]), row_count=count, counts=counts)
         live = self.table.live_files.of(self.base)
         more = write_rows(self.table, changes.rows, changes.kinds, first_sequence=live.next_sequence)
-        return replace(answer, written=answer.written + more, row_count=count)
+        return replace(answer, written=answer.written + more, row_count=count, counts=counts)
 
 
 def run_by_bucket(
-    table: TableHandle, operation: str, plan: Plan, *, visits_all: bool = False, records_sources: bool = False
+    table: TableHandle,
+    operation: str,
+    plan: Plan,
+    *,
+    visits_all: bool = False,
+    records_sources: bool = False,
+    counted: Callable[[AffectedRows], None] = lambda _: None,
 ) -> Snapshot | None:
     """Run a statement in tasks, each of which has the rows of buckets of its own; None if it changes nothing.
 
     `visits_all` also works out the changes of buckets without rows of the statement. With `records_sources` the commit
-    records what the plan has read, in place of what the handle says. Raises ElsewhereError when a row changes its
+    records what the plan has read, in place of what the handle says. `counted` hears how many rows the attempt that
+    is committed changes. Raises ElsewhereError when a row changes its
     bucket, the error of a task, and like `run_statement`.
     """
     if table.log is not None:
-        return _run_logged(table, operation, plan, visits_all=visits_all, records_sources=records_sources)
+        return _run_logged(
+            table, operation, plan, visits_all=visits_all, records_sources=records_sources, counted=counted
+        )
     files = recording(table.store, operation)
     for attempt in range(1, _ATTEMPTS_MAX + 1):
         base = latest_of(files)
@@ -157,6 +167,7 @@ def run_by_bucket(
         )
         answers, lineage = _answers(rows, task, visits_all=visits_all, records_sources=records_sources)
         written = sum((answer.written for answer in answers), WrittenRows())
+        counted(sum((answer.counts for answer in answers), AffectedRows()))
         try:
             return files._change_written(operation, written, base, lineage=lineage)
         except ConflictError:
@@ -165,8 +176,27 @@ def run_by_bucket(
     raise AssertionError("the last attempt returns or raises")
 
 
+def run_on_driver(
+    table: TableHandle, operation: str, plan: ChangePlan, counted: Callable[[AffectedRows], None]
+) -> Snapshot | None:
+    """Run a statement that the driver works out, as `run_statement`; `counted` is that of `run_by_bucket`."""
+
+    def counting(base: Snapshot | None) -> StatementChanges:
+        changes = plan(base)
+        counted(changes.counts)
+        return changes
+
+    return run_statement(table, operation, counting)
+
+
 def _run_logged(
-    table: TableHandle, operation: str, plan: Plan, *, visits_all: bool, records_sources: bool
+    table: TableHandle,
+    operation: str,
+    plan: Plan,
+    *,
+    visits_all: bool,
+    records_sources: bool,
+    counted: Callable[[AffectedRows], None],
 ) -> Snapshot | None:
     logged = logged_table(table)
     check_no_copy(logged.table, logged.snapshots.newest().place)
@@ -188,6 +218,7 @@ def _run_logged(
     answers, lineage = _answers(rows, task, visits_all=visits_all, records_sources=records_sources)
     parts = joined_parts(answer.parts for answer in answers)
     count = sum(answer.row_count for answer in answers)
+    counted(sum((answer.counts for answer in answers), AffectedRows()))
     snapshot = None
     if count:
         snapshot = logged.run_staged(operation, state, parts, row_count=count, age_seconds=age.seconds, lineage=lineage)

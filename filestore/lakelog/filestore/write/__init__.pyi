@@ -3,6 +3,7 @@
 from lakelog.filestore.write.assigning import AssignRules as AssignRules
 from lakelog.filestore.write.assigning import BucketAssigner as BucketAssigner
 from lakelog.filestore.write.assigning import checked_index as checked_index
+from lakelog.filestore.write.changing import AffectedRows as AffectedRows
 from lakelog.filestore.write.changing import ChangePlan as ChangePlan
 from lakelog.filestore.write.changing import StatementChanges as StatementChanges
 from lakelog.filestore.write.changing import check_replaceable as check_replaceable
@@ -22,6 +23,7 @@ from lakelog.filestore.write.clearing import truncate_plan as truncate_plan
 from lakelog.filestore.write.columns import names_of as names_of
 from lakelog.filestore.write.columns import places_of_columns as places_of_columns
 from lakelog.filestore.write.columns import unknown_columns as unknown_columns
+from lakelog.filestore.write.deleting import check_deletable as check_deletable
 from lakelog.filestore.write.key_parts import KeyParts as KeyParts
 from lakelog.filestore.write.merge_clauses import MergeAction as MergeAction
 from lakelog.filestore.write.merge_clauses import MergeClause as MergeClause

@@ -28,6 +28,23 @@ from lakelog.filestore.write.validate import validate_rows
 from lakelog.filestore.write.write import check_kinds_taken, check_table_writable
 
 
+@dataclass(frozen=True, slots=True)
+class AffectedRows:
+    """How many rows a statement changes."""
+
+    updated: int = 0
+    deleted: int = 0
+    inserted: int = 0
+
+    @property
+    def affected(self) -> int:
+        """All of them."""
+        return self.updated + self.deleted + self.inserted
+
+    def __add__(self, other: AffectedRows) -> AffectedRows:
+        return AffectedRows(self.updated + other.updated, self.deleted + other.deleted, self.inserted + other.inserted)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementChanges:
     """Checked rows in the table's columns: changes in their order, with kinds (int8), and rows that are removed first.
@@ -36,6 +53,7 @@ class StatementChanges:
     `clears` says that all rows of the base, or of some of its partitions, are removed, whatever rows these are.
     `places` are those of rows of the base that are removed: in append-only tables without a log, whose rows are told
     apart by nothing else. `lineage` is what the commit records of their origin, beside what the handle records.
+    `counts` is how many rows the actions of a statement change, which `rows` alone do not say.
     """
 
     rows: pa.Table
@@ -44,6 +62,7 @@ class StatementChanges:
     clears: Clears | None = None
     places: pa.Table | None = None
     lineage: Mapping[str, object] = field(default_factory=dict)
+    counts: AffectedRows = field(default_factory=AffectedRows)
 
     @property
     def row_count(self) -> int:
@@ -81,7 +100,12 @@ def delete_plan(table: TableStore, where: Predicate | None) -> ChangePlan:
     check_kinds_free(table, "a delete")
     if where is not None:
         check_filter(where, table.schema.fields)
-    return lambda base: deletion_of(table, rows_of(table, base, where, needs_values=False))
+
+    def plan(base: Snapshot | None) -> StatementChanges:
+        changes = deletion_of(table, rows_of(table, base, where, needs_values=False))
+        return replace(changes, counts=AffectedRows(deleted=changes.row_count))
+
+    return plan
 
 
 def update_plan(table: TableStore, values: Mapping[str, object], where: Predicate | None) -> ChangePlan:
