@@ -23,7 +23,7 @@ from pyspark.sql.datasource import (
     DataSourceWriter,
 )
 
-from lakelog.common.errors import InvalidRequestError, UnavailableError
+from lakelog.common.errors import InvalidRequestError, NotFoundError, UnavailableError
 from lakelog.spark.failures import sentence_first
 from lakelog.spark.session import FORMAT, prepare_session
 
@@ -55,7 +55,10 @@ class LakelogDataSource(DataSource):
             return system_schema(self.options)
         from lakelog.spark.source.reading.read_schema import read_schema
 
-        table, options = self._read_of_state()
+        try:
+            table, options = self._read_of_state()
+        except NotFoundError:  # the log of a stream may begin before the first snapshot
+            table, options = self._read()
         return read_schema(table.schema, options, table_name=table.name)
 
     @sentence_first()

@@ -325,7 +325,7 @@ def read_of(given: Mapping[str, str], table: Table, named: ShownState = NEWEST) 
     """
     options = known_options(given, READ_OPTIONS)
     state = parse_state(options, TIMEZONE.of(options)) if named == NEWEST else named
-    following = (CONSUMER_ID, MAX_ROWS_PER_TRIGGER, MAX_BYTES_PER_TRIGGER, *LOG_READ_OPTIONS)
+    following = (CONSUMER_ID, MAX_ROWS_PER_TRIGGER, MAX_BYTES_PER_TRIGGER, LOG_SCAN, *LOG_READ_OPTIONS)
     if state != NEWEST and not any(option.key in options for option in following):
         table = table._of(table.store.travelled(**state.choice)[0])
     return table, parse_read_options(given, table)

@@ -22,6 +22,7 @@ from lakelog.filestore.alter.schema_changes import (
     UpdateColumnPosition,
     UpdateColumnType,
 )
+from lakelog.filestore.read.planned_read import PlannedRead
 from lakelog.spark.options import ReadOptions
 from lakelog.spark.source.reading.admission import NO_LIMITS
 from lakelog.spark.source.reading.input_partitions import TableRows
@@ -76,7 +77,8 @@ def check_log_folds_to_files(table: Table) -> None:
                     rows[values["id"]] = values
                 else:
                     rows.pop(values["id"], None)
-        assert by_id(table.to_arrow(snapshot_id=snapshot.id).to_pylist()) == rows, snapshot.id
+        files = PlannedRead.of(table.store, snapshot, table.schema.fields).to_table()
+        assert by_id(files.to_pylist()) == rows, snapshot.id
         count += 1
     assert count >= 2
 
