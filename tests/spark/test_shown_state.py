@@ -33,6 +33,8 @@ GIVEN = {
     "scan.version": "dev.base",
     "log.scan.timestamp-millis": str(NOON_MILLIS),
     "log.scan.timestamp-mills": str(NOON_MILLIS),
+    "versionAsOf": "dev.base",
+    "timestampAsOf": "2026-01-31 12:00:00",
 }
 
 
@@ -40,10 +42,13 @@ GIVEN = {
     ("keys", "state"),
     [
         (("snapshot_id", "scan.snapshot-id"), ShownState(snapshot_id=3)),
-        (("timestamp", "scan.timestamp", "scan.timestamp-millis"), ShownState(timestamp_millis=NOON_MILLIS)),
+        (
+            ("timestamp", "scan.timestamp", "scan.timestamp-millis", "timestampAsOf"),
+            ShownState(timestamp_millis=NOON_MILLIS),
+        ),
         (("tag", "scan.tag-name"), ShownState(tag="base")),
         (("watermark", "scan.watermark"), ShownState(watermark=7)),
-        (("version", "scan.version"), ShownState(version="dev.base")),
+        (("version", "scan.version", "versionAsOf"), ShownState(version="dev.base")),
     ],
 )
 def test_an_option_of_lakelog_and_its_names_in_paimon_mean_the_same(keys: tuple[str, ...], state: ShownState) -> None:

@@ -17,12 +17,12 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from lakelog.catalog import Catalog
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.quoting import shown, typed
-from lakelog.spark.catalog_plugin.catalog_proxy import ATTACHED, AttachedCatalog
+from lakelog.spark.catalog_plugin.catalog_proxy import AttachedCatalog
 from lakelog.spark.catalog_plugin.java.jvm import CONNECTOR, Jvm
 from lakelog.spark.catalog_plugin.java.planned_scans import PYTHON_CLASSES
 from lakelog.spark.catalog_plugin.session_sql import unwrap_session, wrap_session
 from lakelog.spark.data_source import register
-from lakelog.spark.session import is_connect
+from lakelog.spark.session import SESSIONS, catalog_of, catalogs_of, is_connect, unknown_spark
 from lakelog.spark.source.reading.read_mark import is_attached
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -42,7 +42,6 @@ _USED: dict[str, set[str]] = {
 }
 _CHECKED: WeakSet[Any] = WeakSet()
 _FOLLOWS = "_lakelog_follows"
-_CATALOGS = "catalogs"  # a private field of Spark's DefaultCatalogManager
 
 
 def attach(spark: SparkSession, name: str, warehouse: str | Path | Catalog) -> None:
@@ -59,6 +58,11 @@ def attach(spark: SparkSession, name: str, warehouse: str | Path | Catalog) -> N
     >>> attach(spark, "lake", "/tmp/lake")
     >>> spark.sql("SELECT count(*) FROM lake.db.orders").show()
     """
+    _attach(spark, name, warehouse)
+    SESSIONS.add(spark)
+
+
+def _attach(spark: SparkSession, name: str, warehouse: str | Path | Catalog) -> None:
     _check_name(name)
     if is_connect(spark):
         raise UnsupportedError(
@@ -70,7 +74,7 @@ def attach(spark: SparkSession, name: str, warehouse: str | Path | Catalog) -> N
     gateway: Any = spark.sparkContext._gateway
     ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
     gateway.python_parameters.propagate_java_exceptions = True
-    catalogs = _catalogs_of(spark)
+    catalogs = catalogs_of(spark)
     jvm = Jvm(spark)
     _check_spark(jvm)
     found = catalogs.get(name)
@@ -108,13 +112,7 @@ def follow_session(session: SparkSession, parent: SparkSession) -> None:
     for name in attached_names(parent):
         catalog = catalog_of(parent, name)
         if catalog is not None:
-            attach(session, name, catalog)
-
-
-def catalog_of(spark: SparkSession, name: str) -> Catalog | None:
-    """The warehouse that is attached under a name; None if there is none."""
-    found = _catalogs_of(spark).get(name)
-    return ATTACHED.get(str(found.get().toString())) if found.isDefined() else None
+            _attach(session, name, catalog)
 
 
 def run_in_session(
@@ -152,7 +150,7 @@ def detach(spark: SparkSession, name: str) -> None:
 
     >>> detach(spark, "lake")
     """
-    catalogs = _catalogs_of(spark)
+    catalogs = catalogs_of(spark)
     found = catalogs.get(name)
     if not found.isDefined() or not is_attached(found.get()):
         attached = ", ".join(attached_names(spark)) or "none"
@@ -161,12 +159,13 @@ def detach(spark: SparkSession, name: str) -> None:
         spark.catalog.setCurrentCatalog("spark_catalog")
     catalogs.remove(name)
     if not attached_names(spark):
+        SESSIONS.discard(spark)
         unwrap_session(spark)
 
 
 def attached_names(spark: SparkSession) -> list[str]:
     """The names under which warehouses are attached to a session, sorted."""
-    return sorted(name for name, catalog in _items(_catalogs_of(spark)) if is_attached(catalog))
+    return sorted(name for name, catalog in _items(catalogs_of(spark)) if is_attached(catalog))
 
 
 def _items(catalogs: Any) -> Iterator[tuple[str, Any]]:  # a Scala map
@@ -205,25 +204,7 @@ def _check_spark(jvm: Jvm) -> None:
             }
             missing = sorted(wanted - names)
         except Exception as error:
-            raise _unknown_spark(jvm, f"has no class {name}") from error
+            raise unknown_spark(jvm.session, f"has no class {name}") from error
         if missing:
-            raise _unknown_spark(jvm, f"has a class {name} without {', '.join(missing)}")
+            raise unknown_spark(jvm.session, f"has a class {name} without {', '.join(missing)}")
     _CHECKED.add(jvm.gateway)
-
-
-def _unknown_spark(jvm: Jvm, why: str) -> UnsupportedError:
-    return UnsupportedError(
-        f"Spark {jvm.session.version} {why}: attach knows Spark 4.2 and 4.3; with another one use "
-        "spark.read.format('lakelog') and lakelog.spark.write"
-    )
-
-
-def _catalogs_of(spark: SparkSession) -> Any:  # a Scala map
-    """The catalogs of a session: Spark fills the map from its conf, which wants a class of the JVM for each."""
-    manager = spark._jsparkSession.sessionState().catalogManager()
-    try:
-        field = manager.getClass().getDeclaredField(_CATALOGS)
-    except Exception as error:
-        raise _unknown_spark(Jvm(spark), f"has a {manager.getClass().getName()} without {_CATALOGS!r}") from error
-    field.setAccessible(True)
-    return field.get(manager)

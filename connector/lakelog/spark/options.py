@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from lakelog.catalog import Table
+from lakelog.catalog.names.peer_words import check_options
 from lakelog.common.errors import InvalidRequestError, OptionError, UnsupportedError
 from lakelog.common.options import Option, check_known, choice, parse_bool, parse_size_bytes, parse_whole
 from lakelog.common.timestamps import zone_of
@@ -422,5 +423,6 @@ def known_options(given: Mapping[str, str], known: tuple[Option[object], ...]) -
         for key, value in options.items()
         if key.lower() not in _OF_SPARK and not key.startswith(_OPEN_PREFIXES)
     }
+    check_options(asked, {option.key for option in known})
     check_known(asked, known)
     return options

@@ -76,7 +76,7 @@ def replay_dead_letters(
 
     Raises NotFoundError for a table without dead letters, InvalidRequestError for what does not fit.
     """
-    opened = resolve_table(table, catalog=catalog, warehouse=warehouse)
+    opened = resolve_table(table, catalog=catalog, warehouse=warehouse, session=spark)
     letters = letter_box(opened, dead_letter_table, catalog=catalog, creates=False)
     newest = letters.table.snapshot()
     if newest is None:

@@ -11,17 +11,23 @@ from __future__ import annotations
 import os
 import re
 import sys
-from typing import Any  # Any: py4j gives Java objects without types
+from typing import TYPE_CHECKING, Any  # Any: py4j gives Java objects without types
+from weakref import WeakSet
 
 from pyspark.errors import PySparkAttributeError
 from pyspark.sql import DataFrame, SparkSession
 
 from lakelog.common.allocation import PURGE_DELAY_KEY, PURGE_DELAY_MILLIS
-from lakelog.common.errors import OptionError
+from lakelog.common.errors import OptionError, UnsupportedError
 from lakelog.logstore.client_settings import is_secret
 from lakelog.protocol.access import CALL_PREFIX, call_settings
 
+if TYPE_CHECKING:
+    from lakelog.catalog import Catalog
+
 CONNECT_CORES = 2
+_CATALOGS = "catalogs"  # a private field of Spark's DefaultCatalogManager
+_NAME_PARTS = 3  # catalog.database.table
 FORMAT = "lakelog"  # of `spark.read.format`
 CASE_CONF = "spark.sql.caseSensitive"
 _CONF_PREFIXES = ("spark.lakelog.log.kafka.", "spark.lakelog.kafka.")
@@ -158,3 +164,64 @@ def attempts_of(master: str | None, failures_max: str | None) -> int:
         given = re.fullmatch(r"local\[[^,\]]+,\s*(\d+)\s*\]", master)
         return int(given[1]) if given else 1
     return int(failures_max or 4)
+
+
+# The warehouses that are attached, by the texts of their catalogs in Java.
+ATTACHED: dict[str, Catalog] = {}
+# The sessions with attached warehouses.
+SESSIONS: WeakSet[SparkSession] = WeakSet()
+
+
+def catalogs_of(spark: SparkSession) -> Any:  # a Scala map
+    """The catalogs of a session: Spark fills the map from its conf, which wants a class of the JVM for each."""
+    manager = spark._jsparkSession.sessionState().catalogManager()
+    try:
+        field = manager.getClass().getDeclaredField(_CATALOGS)
+    except Exception as error:
+        raise unknown_spark(spark, f"has a {manager.getClass().getName()} without {_CATALOGS!r}") from error
+    field.setAccessible(True)
+    return field.get(manager)
+
+
+def catalog_of(spark: SparkSession, name: str) -> Catalog | None:
+    """The warehouse that is attached under a name; None if there is none."""
+    found = catalogs_of(spark).get(name)
+    return ATTACHED.get(str(found.get().toString())) if found.isDefined() else None
+
+
+def named_in(session: SparkSession | None, name: str) -> tuple[Catalog, str] | None:
+    """The attached warehouse and `database.table` of a name in the SQL of a session.
+
+    Without a session, in the SQL of all that have attached warehouses. None for a folder, and for a name that is not
+    one of an attached warehouse or is one of several.
+    """
+    if not ATTACHED or "/" in name or "\\" in name:
+        return None
+    if session is not None:
+        return None if is_connect(session) else _named_in(session, name)
+    found = [one for session in attached_sessions() if (one := _named_in(session, name)) is not None]
+    return found[0] if len({(catalog.warehouse, table) for catalog, table in found}) == 1 else None
+
+
+def attached_sessions() -> list[SparkSession]:
+    """The sessions with attached warehouses, the active one first."""
+    active = SparkSession.getActiveSession()
+    return sorted(SESSIONS, key=lambda session: session is not active)
+
+
+def _named_in(session: SparkSession, name: str) -> tuple[Catalog, str] | None:
+    parts = name.replace("`", "").split(".")
+    if len(parts) < _NAME_PARTS:
+        manager = session._jsparkSession.sessionState().catalogManager()
+        database = [] if len(parts) > 1 else [str(part) for part in manager.currentNamespace()]
+        parts = [str(manager.currentCatalog().name()), *database, *parts]
+    catalog = catalog_of(session, parts[0]) if len(parts) == _NAME_PARTS else None
+    return None if catalog is None else (catalog, ".".join(parts[1:]))
+
+
+def unknown_spark(spark: SparkSession, why: str) -> UnsupportedError:
+    """The error for a Spark whose classes are not those that `attach` uses."""
+    return UnsupportedError(
+        f"Spark {spark.version} {why}: attach knows Spark 4.2 and 4.3; with another one use "
+        "spark.read.format('lakelog') and lakelog.spark.write"
+    )

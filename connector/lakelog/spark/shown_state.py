@@ -75,6 +75,10 @@ SCAN_BRANCH: Option[str | None] = Option(
     key="scan.branch", parse=parse_branch, default=None, doc=BRANCH.doc, kind=BRANCH.kind
 )
 _SCAN_TAG_NAME = Option(key="scan.tag-name", parse=str, default=None, doc=TAG.doc, kind=TAG.kind)
+VERSION_AS_OF = Option(key="versionAsOf", parse=str, default=None, doc=VERSION.doc, kind=VERSION.kind)
+TIMESTAMP_AS_OF = Option(key="timestampAsOf", parse=str, default=None, doc=TIMESTAMP.doc, kind=TIMESTAMP.kind)
+# What Spark itself takes for `VERSION AS OF` and `TIMESTAMP AS OF` of tables in its catalogs.
+OF_SPARK = frozenset({VERSION_AS_OF.key.lower(), TIMESTAMP_AS_OF.key.lower()})
 
 STATE_OPTIONS: tuple[Option[object], ...] = (SNAPSHOT_ID, TIMESTAMP, WATERMARK, TAG, VERSION, BRANCH)
 PAIMON_STATE_OPTIONS: tuple[Option[object], ...] = (
@@ -86,6 +90,8 @@ PAIMON_STATE_OPTIONS: tuple[Option[object], ...] = (
     _SCAN_VERSION,
     LOG_SCAN_TIMESTAMP_MILLIS,
     LOG_SCAN_TIMESTAMP_MILLS,
+    VERSION_AS_OF,
+    TIMESTAMP_AS_OF,
 )
 # In lower case, as Spark's maps of options compare them.
 NAMES_OF_STATES = frozenset(one.key.lower() for one in (*STATE_OPTIONS, *PAIMON_STATE_OPTIONS) if one is not BRANCH)
@@ -146,14 +152,14 @@ def parse_state(options: Mapping[str, str], zone: tzinfo) -> ShownState:
         timestamp_millis=_parsed_time(options, zone) if millis is None else millis,
         watermark=next((at for one in (WATERMARK, _SCAN_WATERMARK) if (at := one.of(options)) is not None), None),
         tag=TAG.of(options) or _SCAN_TAG_NAME.of(options),
-        version=VERSION.of(options) or _SCAN_VERSION.of(options),
+        version=VERSION.of(options) or _SCAN_VERSION.of(options) or VERSION_AS_OF.of(options),
     )
 
 
 def named_version(given: Mapping[str, str]) -> str | None:
     """The version that the options of a read name, which may name a branch."""
     options = {key.lower(): value for key, value in given.items()}
-    return VERSION.of(options) or _SCAN_VERSION.of(options)
+    return VERSION.of(options) or _SCAN_VERSION.of(options) or options.get(VERSION_AS_OF.key.lower())
 
 
 def branch_of(options: Mapping[str, str]) -> str | None:
@@ -165,7 +171,7 @@ def branch_of(options: Mapping[str, str]) -> str | None:
 
 
 def _parsed_time(options: Mapping[str, str], zone: tzinfo) -> int | None:
-    for option in (TIMESTAMP, SCAN_TIMESTAMP):
+    for option in (TIMESTAMP, SCAN_TIMESTAMP, TIMESTAMP_AS_OF):
         text = option.of(options)
         if text is None:
             continue

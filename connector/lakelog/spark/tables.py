@@ -6,16 +6,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pyspark.sql import SparkSession
+
 from lakelog.catalog import Catalog, Table, open_table
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
 from lakelog.filestore import FileStoreTable
 from lakelog.protocol.access import kafka_topic
-from lakelog.spark.session import session_kafka_settings
+from lakelog.spark.session import named_in, session_kafka_settings
 
 if TYPE_CHECKING:
     from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
     from lakelog.protocol.stores import LogTarget
 
+_DOTS = (1, 2)  # in database.table, and with the catalog before it
 TableName = Table | FileStoreTable | str | Path
 
 
@@ -25,13 +28,14 @@ def resolve_table(
     catalog: Catalog | None = None,
     warehouse: str | Path | None = None,
     options: Mapping[str, str] | None = None,
+    session: SparkSession | None = None,
 ) -> Table:
     """Open the table like `resolve_files`, for callers that may use its log.
 
     Settings of Kafka clients come with the table, or from the Spark session. Only a table with a log needs them: asking
     the session takes some 80 round trips to the JVM.
     """
-    found = resolve_files(table, catalog=catalog, warehouse=warehouse, options=options)
+    found = resolve_files(table, catalog=catalog, warehouse=warehouse, options=options, session=session)
     settings = session_kafka_settings() if found.store.has_log else {}
     if not settings:
         return found
@@ -44,11 +48,12 @@ def resolve_files(
     catalog: Catalog | None = None,
     warehouse: str | Path | None = None,
     options: Mapping[str, str] | None = None,
+    session: SparkSession | None = None,
 ) -> Table:
     """Open the table for callers that read only its files; the Spark session is not asked how to reach Kafka.
 
-    Without a catalog or a warehouse a string is a folder; `options` say how its file system is reached. Raises
-    NotFoundError, and InvalidRequestError for an identifier without a catalog.
+    Without a catalog or a warehouse a string is a name in the SQL of the session, or else a folder; `options` say how
+    its file system is reached. Raises NotFoundError, and InvalidRequestError for an identifier without a catalog.
     """
     if isinstance(table, Table):
         return table
@@ -58,10 +63,13 @@ def resolve_files(
         return catalog.load_table(str(table))
     if warehouse is not None:
         return open_table(str(table), warehouse, options=options)
-    if isinstance(table, str) and "/" not in table and "\\" not in table and table.count(".") == 1:
+    named = named_in(session, table) if isinstance(table, str) else None
+    if named is not None and (named[0].table_exists(named[1]) or not Path(str(table)).exists()):
+        return named[0].load_table(named[1])
+    if isinstance(table, str) and "/" not in table and "\\" not in table and table.count(".") in _DOTS:
         raise InvalidRequestError(
-            f"{table!r} is a table's identifier: say in which catalog, with catalog=Catalog(...) or warehouse=...; "
-            f"for the folder of that name write './{table}'"
+            f"{table!r} is a table's identifier: say in which catalog, with catalog=Catalog(...) or warehouse=..., or "
+            f"attach the warehouse and use spark.table(...); for the folder of that name write './{table}'"
         )
     return open_table(table, options=options)
 

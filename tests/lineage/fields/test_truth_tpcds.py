@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from lakelog.spark.attaching import catalog_of
 from lakelog.spark.catalog_plugin.statement_fields import fields_of_statement
+from lakelog.spark.session import catalog_of
 from tests.support.lineage.field_cases import TRUTH
 
 QUERIES = sorted((TRUTH / "tpcds").glob("*.sql"))

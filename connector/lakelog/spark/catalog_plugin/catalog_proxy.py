@@ -29,7 +29,7 @@ from lakelog.spark.catalog_plugin.system_proxy import SystemTableProxy
 from lakelog.spark.catalog_plugin.table_proxy import AttachedTable, ReplacedTable, StagedAttachedTable
 from lakelog.spark.options import TIMEZONE
 from lakelog.spark.read_ways import check_attached
-from lakelog.spark.session import java_strings, session_zone
+from lakelog.spark.session import ATTACHED, java_strings, session_zone
 from lakelog.spark.shown_state import NEWEST, ShownState
 from lakelog.spark.source.reading.read_mark import CATALOG_PREFIX
 from lakelog.warehouse.system_names import names_system_table
@@ -47,8 +47,6 @@ _CHANGES_OPTIONS = frozenset(
         "computeupdates",
     }
 )
-# The warehouses that are attached, by the texts of their catalogs in Java.
-ATTACHED: dict[str, Catalog] = {}
 
 
 class AttachedCatalog(AttachedNamespaces):

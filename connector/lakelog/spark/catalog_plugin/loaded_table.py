@@ -17,7 +17,7 @@ from lakelog.filestore.read import DataSplit
 from lakelog.filestore.schema import MAIN_BRANCH, has_places
 from lakelog.spark.options import PATH, READ_OPTIONS, TIMEZONE, ReadOptions, known_options, parse_read_options, read_of
 from lakelog.spark.read_ways import check_attached, check_batch
-from lakelog.spark.shown_state import BRANCH, NEWEST, ShownState, branch_of
+from lakelog.spark.shown_state import BRANCH, NEWEST, OF_SPARK, ShownState, branch_of
 from lakelog.spark.source.batch.batch_readers import batch_reader
 from lakelog.spark.source.batch.snapshot_reader import SnapshotReader
 from lakelog.spark.source.reading.input_partitions import TableRows
@@ -97,6 +97,8 @@ def load_at(catalog: Catalog, name: str, named: ShownState, given: Mapping[str, 
 
     Raises NotFoundError, OptionError, and InvalidRequestError for two names of a state.
     """
+    if named != NEWEST:  # Spark has made words of its own options, and passes both
+        given = {key: value for key, value in given.items() if key.lower() not in OF_SPARK}
     check_attached(given, name)
     asked = {TIMEZONE.key: zone, **given}
     table = catalog.load_table(name)

@@ -15,13 +15,16 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any  # Any: py4j gives Java objects without types
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark
 from pyspark.sql.sql_formatter import SQLStringFormatter
 
 from lakelog.catalog import Catalog
+from lakelog.catalog.names.peer_words import meant_by_statement
 from lakelog.catalog.tables.describing import described_rows
-from lakelog.common.errors import LakelogError
+from lakelog.common.errors import LakelogError, UnsupportedError
+from lakelog.common.quoting import shown
 from lakelog.spark.catalog_plugin.java.java_errors import as_spark_error
 from lakelog.spark.catalog_plugin.java.jvm import Jvm
 from lakelog.spark.catalog_plugin.java.parameters import with_values
@@ -62,13 +65,24 @@ def wrap_session(session: SparkSession, find_catalog: FindCatalog, follow: Follo
         if setting := _SETTING.match(sqlQuery):
             warn_of_paimon([setting[1]])
         if not _WORDS.match(sqlQuery):
-            return of_spark(sqlQuery, args, **kwargs)
+            return passed(sqlQuery, args, **kwargs)
         formatter = SQLStringFormatter(session)
         try:
             text = formatter.format(sqlQuery, **kwargs) if kwargs else sqlQuery
             return run(text, args)
         finally:
             formatter.clear()
+
+    def passed(text: str, args: Any, **kwargs: Any) -> DataFrame:
+        """A statement by Spark; one of another table format that Spark refuses names what replaces it."""
+        try:
+            return of_spark(text, args, **kwargs)
+        except AnalysisException as error:  # Spark's parser raises a kind of it
+            meant = meant_by_statement(text)
+            if meant is None:
+                raise
+            unknown = UnsupportedError(f"{shown(text)} is a statement of another table format; here: {meant}")
+            raise as_spark_error(Jvm(session), unknown) from error
 
     def run(text: str, args: Any) -> DataFrame:
         jvm = Jvm(session)
@@ -77,7 +91,7 @@ def wrap_session(session: SparkSession, find_catalog: FindCatalog, follow: Follo
         if statement is None:
             if plan.getClass().getSimpleName() == "DropPartitions" and _drops(jvm, plan, find_catalog):
                 return session.createDataFrame([], spark.StructType())
-            return _with_description(jvm, plan, of_spark(text, args), find_catalog)
+            return _with_description(jvm, plan, passed(text, args), find_catalog)
         try:
             if args:
                 statement = row_statement_of(jvm, parsed(jvm, with_values(jvm, text, args)), find_catalog) or statement

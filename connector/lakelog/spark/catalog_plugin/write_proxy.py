@@ -76,7 +76,8 @@ class TableWriteBuilder(Proxy):
 
     def build(self) -> Proxy:
         """The write."""
-        return TableWrite(self.jvm, self._loaded, self._info, self._replaces)
+        kind = GatheredTableWrite if self._loaded.table.schema.has_dynamic_buckets else TableWrite
+        return kind(self.jvm, self._loaded, self._info, self._replaces)
 
 
 class TableWrite(WithoutMetrics):
@@ -109,6 +110,35 @@ class TableWrite(WithoutMetrics):
         schema = jvm.python_schema(info.schema())
         builder = python_table(jvm, python_source(jvm), schema).newWriteBuilder(given)
         return (builder if self._replaces is None else builder.truncate()).build().toStreaming()
+
+
+class GatheredTableWrite(TableWrite):
+    """A write whose rows come to one task: that of a table in which a row's bucket depends on the rows before it."""
+
+    interfaces = ("write.RequiresDistributionAndOrdering",)
+
+    def requiredDistribution(self) -> Any:  # a Java Distribution
+        """The rows of equal keys together, which is any task: Spark takes a number of tasks with no other form."""
+        schema = self._loaded.table.schema
+        references = self.jvm.references(schema.primary_keys or schema.field_names[:1])
+        columns = self.jvm.array(self.jvm.connector("expressions.Expression"), references)
+        return self.jvm.connector("distributions.Distributions").clustered(columns)
+
+    def distributionStrictlyRequired(self) -> bool:
+        """Whether Spark must send the rows so."""
+        return True
+
+    def requiredNumPartitions(self) -> int:
+        """One task."""
+        return 1
+
+    def advisoryPartitionSizeInBytes(self) -> int:
+        """Nothing: the number of tasks is given."""
+        return 0
+
+    def requiredOrdering(self) -> Any:  # a Java SortOrder[]
+        """None."""
+        return self.jvm.array(self.jvm.connector("expressions.SortOrder"), ())
 
 
 class TableBatchWrite(Proxy):

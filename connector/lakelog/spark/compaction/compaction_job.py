@@ -60,7 +60,7 @@ def compact(
     Raises NotFoundError for the table, and the error of a bucket after the others are committed.
     """
     prepare_session(spark)
-    opened = resolve_table(table, catalog=catalog, warehouse=warehouse)
+    opened = resolve_table(table, catalog=catalog, warehouse=warehouse, session=spark)
     store = opened.store
 
     def pick(_: BucketId, files: Sequence[DataFileMeta], marked: Collection[str]) -> CompactUnit | None:

@@ -95,7 +95,7 @@ def ingest(
     Before anything starts, it raises NotFoundError for table or topic, InvalidRequestError for what does not fit.
     """
     require_kafka_client()
-    opened = resolve_table(table, catalog=catalog, warehouse=warehouse)
+    opened = resolve_table(table, catalog=catalog, warehouse=warehouse, session=spark)
     _check_reading(value_format, starting_offsets, max_offsets_per_trigger)
     config = client_config(bootstrap_servers, kafka)
     prepare_session(spark)

@@ -167,9 +167,7 @@ def write_stream(
     UnavailableError when the log does not answer within the table's `log.unavailable-timeout`.
     """
     sink = LakelogSink(
-        table,
-        catalog=catalog,
-        warehouse=warehouse,
+        resolve_table(table, catalog=catalog, warehouse=warehouse, session=rows.sparkSession),
         writer_name=writer_name,
         commit_user=commit_user,
         order_by=order_by,

@@ -56,7 +56,12 @@ def write(
     """
     if rows.isStreaming:
         raise InvalidRequestError("the rows are a stream: write them with lakelog.spark.write_stream")
-    found = recorded(rows, resolve_table(table, catalog=catalog, warehouse=warehouse), job=job, sources=sources)
+    found = recorded(
+        rows,
+        resolve_table(table, catalog=catalog, warehouse=warehouse, session=rows.sparkSession),
+        job=job,
+        sources=sources,
+    )
     prepare_session(rows.sparkSession)
     condition = predicate_of(where, zone=session_zone(rows.sparkSession))
     replaces = found.store._replaced(mode, condition)

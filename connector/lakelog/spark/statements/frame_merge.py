@@ -103,7 +103,8 @@ def merge(
     key or with a changing number of buckets, the driver holds the rows together with those of the table. `job` and
     `sources` are those of `write`. Raises NotFoundError.
     """
-    named, fields = resolve_table(table, catalog=catalog, warehouse=warehouse), plan_fields_of(rows)
+    named = resolve_table(table, catalog=catalog, warehouse=warehouse, session=rows.sparkSession)
+    fields = plan_fields_of(rows)
     found = recorded(rows, named, job=job, sources=sources, fields=unknown_fields(()))
     begun = found.merge(rows.limit(0).toArrow(), on=on)
     return FrameMerge(

@@ -174,10 +174,7 @@ def check_names(fields: Sequence[DataField]) -> None:
         if column.name in _RESERVED_NAMES or column.name.startswith(KEY_PREFIX):
             raise InvalidRequestError(f"column name {column.name!r} is reserved by the table format; choose another")
         if column.name == "*" or (column.name.startswith("^") and column.name.endswith("$")):
-            raise InvalidRequestError(
-                f"column name {shown(column.name)} is a pattern of names for polars, which sorts and merges rows; "
-                "choose another"
-            )
+            raise InvalidRequestError(f"column name {column.name!r} is a pattern of names for polars; choose another")
         seen.add(column.name)
         for name in (column.name, *(member.name for members in _rows(column.type) for member in members)):
             if "\0" in name:  # Arrow's C interface, by which Spark and polars take rows, ends a name there

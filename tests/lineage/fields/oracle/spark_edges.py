@@ -7,8 +7,8 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from lakelog.lineage.columns.field_lineage import FieldLineage
-from lakelog.spark.attaching import catalog_of
 from lakelog.spark.catalog_plugin.statement_fields import fields_of_statement
+from lakelog.spark.session import catalog_of
 from tests.lineage.fields.oracle.queries import OracleQuery, Schema
 
 

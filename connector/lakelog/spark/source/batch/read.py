@@ -13,7 +13,7 @@ from lakelog.common.errors import InvalidRequestError
 from lakelog.common.timestamps import Timestamp, millis_of, zone_of
 from lakelog.filestore.predicate import check_filter, parse_where
 from lakelog.filestore.refs import SnapshotChoice
-from lakelog.spark.session import prepare_session, session_zone
+from lakelog.spark.session import named_in, prepare_session, session_zone
 from lakelog.spark.source.batch.file_scan import Selection, scan_snapshot
 from lakelog.spark.source.batch.pinned_reads import PINS, pins_with
 from lakelog.spark.system_read import system_frame
@@ -66,6 +66,9 @@ def read(
         "version": version,
         "branch": branch,
     }
+    named = named_in(spark, table) if isinstance(table, str) and catalog is None and warehouse is None else None
+    if named is not None:
+        catalog, table = named
     in_warehouse = catalog is not None or warehouse is not None
     if isinstance(table, str) and names_system_table(table, in_warehouse=in_warehouse):
         if consistent_with is not None:
