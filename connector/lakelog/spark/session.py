@@ -30,6 +30,7 @@ _CATALOGS = "catalogs"  # a private field of Spark's DefaultCatalogManager
 _NAME_PARTS = 3  # catalog.database.table
 FORMAT = "lakelog"  # of `spark.read.format`
 CASE_CONF = "spark.sql.caseSensitive"
+TIME_CONF = "spark.sql.timeType.enabled"
 _CONF_PREFIXES = ("spark.lakelog.log.kafka.", "spark.lakelog.kafka.")
 _HIDDEN_BY_SPARK = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)  # its spark.redaction.regex
 _UNNAMED = "python3"  # what PySpark starts when nothing names a Python
@@ -55,7 +56,10 @@ def session_of_another_python() -> SparkSession | None:
 
 
 def prepare_session(session: SparkSession) -> None:
-    """Set what Python workers need from now on: this Python, if Spark was started without one; our allocation."""
+    """Let plans have columns of the type TIME, and set what Python workers need from now on: this Python, if Spark was
+    started without one; our allocation.
+    """
+    _enable_time_type(session)
     if is_connect(session):  # the server is responsible for its workers
         return
     context = session.sparkContext
@@ -65,6 +69,16 @@ def prepare_session(session: SparkSession) -> None:
     settings = context.getConf()  # a copy, made entry by entry through the JVM
     if not any(settings.get(key) for key in ("spark.pyspark.python", "spark.pyspark.driver.python")):
         context.pythonExec = sys.executable
+
+
+def _enable_time_type(session: SparkSession) -> None:
+    """Spark 4.3 refuses TIME in casts, literals, groupings and streams unless a setting allows it.
+
+    A value that the user has set stays.
+    """
+    is_on = session.conf.get(TIME_CONF, "false") == "true"
+    if not is_on and session.conf.get(TIME_CONF, "true") == "true":  # not set at all
+        session.conf.set(TIME_CONF, "true")
 
 
 def session_kafka_settings() -> dict[str, str]:
@@ -99,7 +113,7 @@ def start_session(master: str) -> SparkSession:
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
-        "spark.sql.timeType.enabled": "true",
+        TIME_CONF: "true",
         "spark.sql.session.timeZone": "UTC",
     }
     for key, value in settings.items():

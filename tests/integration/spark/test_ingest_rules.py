@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from pathlib import Path
 from typing import Any  # Any: parsed JSON, and options of any type
@@ -14,6 +15,7 @@ from lakelog.catalog import Catalog, Table
 from lakelog.common.errors import InvalidRequestError
 from lakelog.logstore.kafka.clients.kafka_topic import KafkaTopic
 from lakelog.spark import error_of, ingest
+from lakelog.spark.session import TIME_CONF
 from tests.support.logs.foreign_topics import fill, new_topic
 from tests.support.logs.promises import check_log_equals_files
 
@@ -108,3 +110,23 @@ def test_a_batch_whose_times_have_another_unit_ends_the_query_and_says_the_way_o
     run(spark, topic, table, tmp_path, time_units={"at": "ms"})
     years = [row["at"].year for row in sorted(table.to_arrow().to_pylist(), key=lambda row: row["id"])]
     assert years == [2026, 1970, 2026]
+
+
+def test_an_unchanged_value_beside_a_time_is_taken_from_the_table(
+    spark: SparkSession, bootstrap_servers: str, tmp_path: Path
+) -> None:
+    """In a session as users have it: Spark's setting for the type TIME is off by default."""
+    session = spark.newSession()
+    session.conf.unset(TIME_CONF)
+    topic = new_topic(bootstrap_servers)
+    table = Catalog(str(tmp_path / "lake")).create_table(
+        "db.t", schema="id INT, t TIME(3), n STRING", primary_keys="id"
+    )
+    fill(topic, [(b'{"id":1}', change("c", after={"id": 1, "t": 3_723_004, "n": "long"}))])
+    run(session, topic, table, tmp_path)
+    after = {"id": 1, "t": 3_724_000, "n": "__debezium_unavailable_value"}
+    fill(topic, [(b'{"id":1}', change("u", None, after))])
+
+    run(session, topic, table, tmp_path)
+
+    assert table.to_arrow().to_pylist() == [{"id": 1, "t": dt.time(1, 2, 4), "n": "long"}]
