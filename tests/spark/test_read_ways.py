@@ -60,8 +60,6 @@ VALUES = {
     "versionAsOf": "tag1",
     "timestampAsOf": "2026-01-01 03:30:00",
     "scan.version": "tag1",
-    "versionAsOf": "tag1",
-    "timestampAsOf": "2026-01-01 03:30:00",
     "branch": "b",
     "scan.branch": "b",
     "incremental-between": "3,4",

@@ -37,8 +37,8 @@ TIMESTAMP: Option[str | None] = Option(
     parse=str,
     default=None,
     doc="The newest snapshot at this time or before is read: a time such as 2026-01-31 12:00:00, in the zone of "
-    "`timezone` unless it has one, or milliseconds since 1970. `scan.timestamp` and `scan.timestamp-millis` are the "
-    "same.",
+    "`timezone` unless it has one, or milliseconds since 1970. `scan.timestamp`, `scan.timestamp-millis` and "
+    "`timestampAsOf` are the same.",
     kind="a timestamp",
 )
 WATERMARK: Option[int | None] = Option(
@@ -52,7 +52,7 @@ VERSION: Option[str | None] = Option(
     parse=str,
     default=None,
     doc="What is read: a tag of this name, a snapshot of this number, `branch.tag`, `branch.snapshot` or a branch, the "
-    "first of these that exists. `scan.version` is the same.",
+    "first of these that exists. `scan.version` and `versionAsOf` are the same.",
     kind="a tag, snapshot or branch",
 )
 TAG: Option[str | None] = Option(
