@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from lakelog.catalog import Catalog, InvalidRequestError, Table, open_table
+from lakelog.cli.main import main
 from lakelog.lineage import (
     downstream,
     feed,
@@ -158,3 +159,12 @@ def test_a_copy_to_a_second_warehouse_has_its_lineage_there(catalog: Catalog, ta
     feed(there)
     assert batches(there) == [("db.t", 1, 0), ("db.t", 2, 0)]
     assert SystemDatabase.of(catalog).is_made() is False
+
+
+def test_the_command_line_names_a_copy_and_answers(
+    catalog: Catalog, table: Table, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copied(catalog)
+    with pytest.raises(SystemExit, match="^0$"):
+        main(["lineage", "show", "db.t", "-w", catalog.warehouse])
+    assert "the lineage of db.copy is left out: " in capsys.readouterr().err

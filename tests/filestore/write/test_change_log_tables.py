@@ -219,7 +219,7 @@ def filled(tmp_path: Path) -> FileStoreTable:
 def test_users_see_their_columns_and_no_key(filled: FileStoreTable) -> None:
     assert filled.schema.arrow_schema == SCHEMA
     assert (filled.schema.primary_keys, filled.schema.highest_field_id) == ((), 3)
-    assert set(filled.options) == {"bucket", "bucket-key", "lakelog.place", "lakelog.table-uuid", "write-mode"}
+    assert set(filled.options) == {"bucket", "bucket-key", "lakelog.table-uuid", "write-mode"}
     assert COUNT_COLUMN not in filled.schema.to_json()
     with pytest.raises(InvalidRequestError, match=COUNT_COLUMN):
         filled.to_arrow(columns=[COUNT_COLUMN])

@@ -68,16 +68,17 @@ def show_error(error: LakelogError, *, as_json: bool, message: str | None = None
 def naming_unreadable(*, as_json: bool) -> Iterator[None]:
     """After the block, print the tables that its queries could not read, and end with exit code 3 if there are any.
 
-    They are printed to standard error, one error per line.
+    They are printed to standard error, one error per line, and so are copies, of whose rows no lineage is missing.
     """
     from lakelog.lineage import unreadable_tables
+    from lakelog.lineage.records.copies import CopiedTableError
     from lakelog.lineage.records.unreadable import missing_lineage
 
     with unreadable_tables(logs=False) as unreadable:
         yield
     for one in unreadable:
         show_error(one.error, as_json=as_json, message=missing_lineage(one.name, one.error))
-    if unreadable:
+    if not all(isinstance(one.error, CopiedTableError) for one in unreadable):
         raise typer.Exit(PROBLEM_CODE)
 
 
