@@ -1,7 +1,8 @@
 """Versions: the snapshots of a line between which no row changes, as one.
 
 A version has a key, a number within its line. A snapshot that a batch names but the line lacks is a version of its own:
-it expired before any edge named it, was rolled back, or belongs to a table that is not in the catalogs.
+it expired before any edge named it, was rolled back, or belongs to a table that is not in the catalogs. The snapshot
+before a living compaction that is the oldest one has the rows of the compaction.
 
 In some tables reads do not show the rows that wait for a compaction: batch reads of tables with deletion vectors or
 `first-row`, and streams of tables with `changelog-producer` lookup or full-compaction. What such a read shows of a
@@ -57,6 +58,8 @@ class LineVersions:
             self._unseen.append(UnseenChanges(number, number, step.version.commit))
         self._ids.append(number)
         self._at[number] = step.version.commit, len(self.keys)
+        if not is_next and step.is_living and not step.changes_rows and set(self._waits.values()) == {Waits.NONE}:
+            self._at[number - 1] = None, len(self.keys)  # no step: it expired, or no edge names it
         self.keys.append(self._seen(step, ReadMode.BATCH))
         self.streamed.append(self._seen(step, ReadMode.STREAM))
 
