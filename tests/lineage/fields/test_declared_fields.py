@@ -147,6 +147,28 @@ def test_operations_that_do_not_fit_are_refused(catalog: Catalog) -> None:
         made_from(report, "db.orders@1", operations=STEPS, fields={"id": "db.orders.id"})
 
 
+UNREADABLE = {
+    "half a character": {"description": "\ud800"},
+    "too large": {"description": "x" * (17 << 20)},
+    "a number as a name": {"name": 5},
+    "a number as an output": {"outputs": (5,)},
+    "a number as a description": {"description": 5},
+}
+
+
+@pytest.mark.parametrize("odd", UNREADABLE.values(), ids=UNREADABLE)
+def test_operations_that_could_not_be_read_again_are_refused_before_anything_is_written(
+    catalog: Catalog, odd: dict[str, str]
+) -> None:
+    report = catalog.load_table("db.report")
+    multiply = replace(STEPS[1], **odd)  # type: ignore[arg-type]  # some are of a wrong type
+    inputs = tuple(OperationInput(origin=multiply.name, field=name) for name in multiply.outputs)
+    write = replace(STEPS[2], inputs=inputs)
+    with pytest.raises(InvalidRequestError, match=r"could not be read again|expected a string"):
+        made_from(report, "db.orders@1", operations=(STEPS[0], multiply, write))
+    assert not Path(report.path, "lakelog", "fields").exists()
+
+
 def of_some(table: Table) -> None:
     merge = table.merge(pa.table({"id": [1], "price": [5]}))
     merge.when_matched_update(

@@ -103,6 +103,16 @@ def _check_types(operations: Sequence[FieldOperation]) -> None:
                     f"the {member} of {shown(one.name)} are the string {shown(value)}, expected a tuple: write "
                     f"({value!r},)"
                 )
+        for member, texts in (
+            ("name", (one.name,)),
+            ("description", (one.description,)),
+            ("dataset", one.dataset or ()),
+            ("outputs", one.outputs),
+            ("inputs", [text for given in one.inputs for text in (given.origin, given.field)]),
+        ):
+            odd = next((text for text in texts if not isinstance(text, str)), None)
+            if odd is not None:
+                raise InvalidRequestError(f"{member} of the operation {one.name!r} has {odd!r}, expected a string")
 
 
 def _check_names(operations: Sequence[FieldOperation]) -> None:

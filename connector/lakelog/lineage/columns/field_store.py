@@ -19,7 +19,7 @@ from dataclasses import replace
 from threading import Lock
 
 from lakelog.common.clock import Stopwatch
-from lakelog.common.errors import ConflictError, CorruptDataError, LakelogError, NotFoundError
+from lakelog.common.errors import ConflictError, CorruptDataError, InvalidRequestError, LakelogError, NotFoundError
 from lakelog.common.quoting import cause
 from lakelog.filestore.metadata.tables import TableStore, check_same_table
 from lakelog.filestore.options import LINEAGE_FIELDS
@@ -84,7 +84,7 @@ def _put_program(table: TableStore, document: FieldDocument) -> str:
     checksum, checksum_of_form = document.checksum, form.checksum
     if checksum != checksum_of_form and not _WRITTEN.has(table, checksum):
         check_same_table(table, None)
-        is_first = table.file_io.create_new(document_path(table, checksum_of_form), form.to_json().encode())
+        is_first = table.file_io.create_new(document_path(table, checksum_of_form), _readable(table, form))
         if not is_first and not table.file_io.exists(document_path(table, checksum)):
             return _put(table, form, checksum_of_form)
     return _put(table, document, checksum)
@@ -94,7 +94,8 @@ def put_document(table: TableStore, document: FieldDocument) -> str:
     """Write a document, unless this process has done so lately; returns its checksum.
 
     One that is there is written again: its age says whether it may be removed, see `lakelog.filestore.expire.orphans`.
-    Raises ConflictError for a table that was dropped, or created again, since it was opened.
+    Raises ConflictError for a table that was dropped, or created again, since it was opened, and InvalidRequestError
+    for a document that could not be read again.
     """
     return _put(table, document, document.checksum)
 
@@ -102,9 +103,23 @@ def put_document(table: TableStore, document: FieldDocument) -> str:
 def _put(table: TableStore, document: FieldDocument, checksum: str) -> str:
     if not _WRITTEN.has(table, checksum):
         check_same_table(table, None)  # nothing is left in the folder of a table that is gone
-        table.file_io.write_bytes(document_path(table, checksum), document.to_json().encode())
+        table.file_io.write_bytes(document_path(table, checksum), _readable(table, document))
         _WRITTEN.add(table, checksum)
     return checksum
+
+
+def _readable(table: TableStore, document: FieldDocument) -> bytes:
+    """The bytes of a document. Raises InvalidRequestError if it could not be read again: it would be lost."""
+    try:
+        data = document.to_json().encode()
+        FieldDocument.from_json(data, path="it")
+    except (CorruptDataError, ValueError) as error:
+        found = error.__cause__ or error
+        raise InvalidRequestError(
+            f"the lineage of fields that is declared for {table.name} could not be read again, so it is not recorded: "
+            f"{cause(found)}; declare it in fewer and shorter names, of Unicode text"
+        ) from error
+    return data
 
 
 class _Written:
