@@ -182,10 +182,10 @@ def _dropped(schema: TableSchema, path: ColumnPath) -> TableSchema:
         schema = _without_bucket_key(schema, name)
         naming = sorted(options_naming(schema.options, name))
         if naming:
-            raise InvalidRequestError(
-                f"column {name!r} cannot be dropped: the option {naming[0]!r} = {schema.options[naming[0]]!r} names "
-                "it; change or remove the option in the same alter, if it is one that can be changed"
-            )
+            why = f"the option {naming[0]!r} = {schema.options[naming[0]]!r} names it; change or remove it, too"
+            if naming[0] == BUCKET_KEY.key and schema.bucket_count == 1:
+                why = "it is the last one of those by which rows go to buckets; keep one that the table was made with"
+            raise InvalidRequestError(f"column {name!r} cannot be dropped: {why}")
 
     def drop(siblings: Fields) -> Fields:
         at = find(siblings, path[-1], path)
