@@ -133,13 +133,16 @@ class Catalog(TableOpener):
             )
         return warehouse_table(self, table, {**self._options, **self.lineage_options})
 
-    def list_tables(self, database: str) -> list[str]:
+    def list_tables(self, database: str | None = None) -> list[str]:
         """The names of the tables in a database, sorted; for `sys`, the names of the system tables.
 
-        Raises NotFoundError, naming the databases.
+        Raises NotFoundError, naming the databases, and InvalidRequestError without a database.
 
         >>> names = catalog.list_tables("db")
         """
+        if database is None:
+            there = listed(self.list_databases()) or "none yet"
+            raise InvalidRequestError(f"list_tables needs a database; {self.warehouse} has: {there}")
         check_name(database, "database")
         if database == SYSTEM_DATABASE:
             from lakelog.catalog.system.system_tables import SYSTEM_TABLES
@@ -320,6 +323,16 @@ class Catalog(TableOpener):
         return InvalidRequestError(
             f"table {name} exists already in {self.warehouse}; drop it, choose another name, or give if_not_exists"
         )
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            from lakelog.catalog.names.guesses import missing_member
+
+            raise missing_member(self, name)
+
+        def __getitem__(self, name: object) -> object:
+            raise TypeError(f"a Catalog has no items; a table is opened by load_table({name!r})")
 
     def __repr__(self) -> str:
         return f"Catalog({self.warehouse!r})"

@@ -117,10 +117,36 @@ _COMMANDS: Mapping[str, Callable[[typer.Typer], None]] = {
     "doctor": _add_doctor,
 }
 
+_LISTS = "`lakelog database list` and `lakelog table list DATABASE`"
+_MEANT = {
+    "list": _LISTS,
+    "ls": _LISTS,
+    "tables": _LISTS,
+    "databases": _LISTS,
+    "history": "`lakelog table log TABLE` and `lakelog table snapshots TABLE`",
+    "snapshots": "`lakelog table snapshots TABLE`",
+    "describe": "`lakelog table describe TABLE`",
+    "show": "`lakelog table show TABLE` and `lakelog table cat TABLE`",
+    "query": '`lakelog sql -e "SELECT 1"`',
+    "tail": "`lakelog log tail TABLE`",
+    "serve": "`lakelog lineage serve`",
+}
+
+
+def _write_hint(given: Sequence[str]) -> None:
+    """Behind typer's error, what a command line meant that begins like one of other programs."""
+    meant = _MEANT.get(given[0])
+    if given[0] == "sql" and any(not one.startswith("-") for one in given[1:2]):
+        meant = '`lakelog sql -e "SELECT 1"`: a statement follows -e'
+    if meant is not None:
+        write_error(f"lakelog: perhaps you mean {meant}")
+
 
 def make_app(name: str | None = None) -> typer.Typer:
     """The command line with the command `name` alone, or with all if there is none of this name."""
-    app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
+    app = typer.Typer(
+        no_args_is_help=True, pretty_exceptions_enable=False, context_settings={"help_option_names": ["--help", "-h"]}
+    )
     app.callback()(root)
     for command, add in _COMMANDS.items():
         if name == command or name not in _COMMANDS:
@@ -144,6 +170,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         except Exception as error:  # noqa: BLE001  # the trace goes through the door
             code = write_wrong_arguments(error)
             if code is not None:
+                if given:
+                    _write_hint(given)
                 sys.exit(code)
             write_trace(error)
         sys.exit(1)

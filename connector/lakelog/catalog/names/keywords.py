@@ -50,8 +50,10 @@ def _checked(method: Callable[..., Any], name: str) -> Callable[..., Any]:
             known.extend(keywords_of(method))
         for keyword in given:
             if keyword not in known:
-                near = get_close_matches(keyword, known, n=1)
-                hint = f"; did you mean {near[0]!r}?" if near else ""
+                from lakelog.catalog.names.guesses import keyword_hint
+
+                near, meant = get_close_matches(keyword, known, n=1), keyword_hint(keyword)
+                hint = f"; did you mean {near[0]!r}?" if near else "" if meant is None else f"; here that is {meant}"
                 raise InvalidRequestError(
                     f"{name} takes no keyword {keyword!r}; its keywords are {listed(known) or 'none'}{hint}"
                 )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from lakelog.common.html import ShowsFields
 from lakelog.filestore.options import FILE_FORMAT
 from lakelog.logstore.options import (
     BOOTSTRAP_SERVERS,
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 _DURATIONS = ("retention_millis",)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableDescription:
+@dataclass(repr=False, frozen=True, slots=True, kw_only=True)
+class TableDescription(ShowsFields):
     """A table at its newest snapshot. None means unknown, or missing for lack of a snapshot or a log.
 
     Times are milliseconds since 1970. `watermark_millis` is the watermark of the latest written data.

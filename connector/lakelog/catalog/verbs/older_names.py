@@ -61,7 +61,9 @@ def member_of_older_name(table: object, name: str) -> object:
         return functools.partial(_rows_between, table)
     new = OLDER_NAMES.get(name)
     if new is None:
-        raise AttributeError(f"{type(table).__name__!r} object has no attribute {name!r}")
+        from lakelog.catalog.names.guesses import missing_member
+
+        raise missing_member(table, name)
     warnings.warn(f"Table.{name} is Table.{new} from 0.1.0 on", DeprecationWarning, stacklevel=3)
     group, _, member = new.partition(".")
     return getattr(getattr(table, group), member)

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Unpack
 
 from lakelog.common.errors import InvalidRequestError
+from lakelog.common.html import ShownIterator
 from lakelog.warehouse.handle import TableHandle
 
 if TYPE_CHECKING:
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from lakelog.filestore.system import DiffState, History, TableDiff
     from lakelog.filestore.verbs import Selection
 
+_SHOWN_MAX = 10
+_HOW_TO_ITERATE = "iterate over them, or make one table by pyarrow.Table.from_batches(batches)"
+
 
 class TableReads(TableHandle):
     """The verbs that read; they need no Kafka."""
@@ -32,7 +36,16 @@ class TableReads(TableHandle):
         >>> ids = [snapshot.id for snapshot in table.snapshots()]
         """
         manager = self.store.on_branch(branch).snapshots
-        return (manager.get(snapshot_id) for snapshot_id in manager.ids())
+
+        def show() -> str:
+            ids = manager.ids()
+            newest = [f"  {one!r}" for one in map(manager.find, ids[-_SHOWN_MAX:]) if one is not None]
+            more = "  ...\n" if len(ids) > _SHOWN_MAX else ""
+            return f"{len(ids)} snapshots of {self.name}, oldest first; iterate over them, or list() them\n{more}" + (
+                "\n".join(newest)
+            )
+
+        return ShownIterator((manager.get(snapshot_id) for snapshot_id in manager.ids()), show)
 
     def snapshot(self, **which: Unpack[SnapshotChoice]) -> Snapshot | None:
         """The newest snapshot, or the one that the arguments name; None for a table without snapshots.
@@ -135,7 +148,8 @@ class TableReads(TableHandle):
         """
         from lakelog.catalog.tables.comparing import changed_batches
 
-        return changed_batches(self.store, compare, after=after, up_to=up_to, columns=columns, branch=branch)
+        found = changed_batches(self.store, compare, after=after, up_to=up_to, columns=columns, branch=branch)
+        return ShownIterator(found, lambda: f"changes of {self.name} as Arrow batches; {_HOW_TO_ITERATE}")
 
     def to_pandas(self, **what: Unpack[Selection]) -> pd.DataFrame:
         """The rows as a pandas frame. Needs pandas.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakelog.cli.console.arguments import HERE, AsJson, Warehouse
-from lakelog.cli.console.door import ask, print_lines
+from lakelog.cli.console.door import ask, print_lines, write_error
 from lakelog.cli.console.output import naming_unreadable, print_grid, progress, say, to_json
 
 if TYPE_CHECKING:
@@ -67,7 +67,14 @@ def list_jobs(as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
     from lakelog.lineage import jobs
 
     with naming_unreadable(as_json=as_json):
-        _print_jobs(jobs(Catalog(warehouse)), as_json)
+        found = jobs(Catalog(warehouse))
+        if not found:
+            write_error(
+                "lakelog: no batch names a job: statements of SQL and plain writes have none, and `lakelog lineage "
+                "show TABLE` shows what they read; write_stream(job=...), made_from(job=...) and the option "
+                "lineage.job give a name"
+            )
+        _print_jobs(found, as_json)
 
 
 def _print_jobs(found: list[Job], as_json: bool) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any  # Any: a parsed JSON key
 import typer
 
 from lakelog.cli.console.arguments import HERE, AsJson, TableName, Warehouse, find_table
-from lakelog.cli.console.door import CLOSED_PIPE_CODE, is_pipe_closed, print_lines
+from lakelog.cli.console.door import CLOSED_PIPE_CODE, is_pipe_closed, print_lines, write_error
 from lakelog.cli.console.output import PROBLEM_CODE, progress, say
 from lakelog.common.errors import InvalidRequestError
 
@@ -49,6 +49,8 @@ def tail(  # noqa: PLR0917  # typer's arguments are the command line's
     at = _offsets(offset) if offset else start
     wanted = None if key is None else _key(opened, key)
     read = open_tail(opened.store, opened.log, start=at, key=wanted, follow=follow)
+    if follow:
+        write_error("lakelog: waits for changes; Ctrl-C ends it, --no-follow ends with the log")
     try:
         for batch in _pieces(read, limit):
             print_lines(_json_lines(batch, read) if as_json else _text_lines(batch, opened))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lakelog.common.errors import LakelogError
+from lakelog.common.html import html_table
 
 
 class Status(StrEnum):
@@ -27,12 +28,22 @@ class Finding:
     found: str
     advice: str | None = None
 
+    def __str__(self) -> str:
+        return f"{self.status:<8} {self.check}: {self.found}" + ("" if self.advice is None else f"; {self.advice}")
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(repr=False, frozen=True, slots=True, kw_only=True)
 class HealthReport:
     """All findings, in the order of the checks."""
 
     findings: tuple[Finding, ...]
+
+    def __repr__(self) -> str:
+        return "\n".join(["HealthReport", *(f"  {finding}" for finding in self.findings)])
+
+    def _repr_html_(self) -> str:
+        """The findings as notebooks show them; no I/O."""
+        return html_table("HealthReport", ("finding",), [(finding,) for finding in self.findings])
 
     @property
     def is_sound(self) -> bool:

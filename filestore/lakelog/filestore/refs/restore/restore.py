@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakelog.common.errors import InvalidRequestError, NotFoundError, UnsupportedError
+from lakelog.common.html import ShowsFields
 from lakelog.filestore.commit.commit import TableCommit
 from lakelog.filestore.commit.commit_clock import CommitClock
 from lakelog.filestore.commit.requests import CommitRequest
@@ -63,7 +64,7 @@ from lakelog.filestore.refs.tags.tags import write_tag
 from lakelog.filestore.write.write import check_table_writable, write_changelog_files
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(repr=False, frozen=True, slots=True, kw_only=True)
 class RestoredWriter:
     """A writer whose last batch in the table differs from the one in the target, or that the target does not have.
 
@@ -76,7 +77,7 @@ class RestoredWriter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Restored:
+class Restored(ShowsFields):
     """What a restore changed, or would change.
 
     `base` is the newest snapshot before the restore, `snapshot` the new one: None for a dry run, and if nothing
