@@ -349,3 +349,9 @@ def test_a_state_is_read_in_its_own_columns(connection: SqlConnection, catalog: 
     assert connection.sql("SELECT later FROM t WHERE later IS NULL AND id = 3").to_pylist() == [{"later": None}]
     plan = connection.sql("EXPLAIN SELECT later FROM t WHERE later = 3")
     assert "later = 3" in str(plan.to_pylist())
+
+
+@pytest.mark.parametrize("word", ["VACUUM", "CHECKPOINT", "SUMMARIZE"])
+def test_a_word_alone_that_is_no_statement_is_refused(connection: SqlConnection, word: str) -> None:
+    with pytest.raises(UnsupportedError, match=f"{word}.*: there is no such statement here"):
+        connection.sql(word)

@@ -33,7 +33,8 @@ _MOVE = re.compile(
 def run_command(names: SqlNames, statement: exp.Expr) -> pa.Table | None:
     """A statement that sqlglot leaves as text. Raises UnsupportedError."""
     word = statement.name.upper()
-    text = statement.expression if isinstance(statement.expression, str) else statement.expression.name
+    rest = statement.expression  # None behind a word that stands alone
+    text = rest if isinstance(rest, str) else "" if rest is None else rest.name
     match word:
         case "CALL":
             return call(names, text)
@@ -44,7 +45,7 @@ def run_command(names: SqlNames, statement: exp.Expr) -> pa.Table | None:
         case "ALTER":
             _alter(names, text.strip().rstrip(";"))
             return None
-    raise UnsupportedError(f"{word} {shown(text)}: there is no such statement here")
+    raise UnsupportedError(f"{word}{text and f' {shown(text)}'}: there is no such statement here")
 
 
 def call(names: SqlNames, text: str) -> pa.Table:

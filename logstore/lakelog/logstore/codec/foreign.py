@@ -140,7 +140,9 @@ class _Batch:
             except MemoryError:
                 raise
             except FOREIGN_ERRORS as error:
-                self.bad[number] = f"{UNEXPECTED}: {cause(error)}"
+                is_kind = isinstance(error, TypeError | AttributeError | LookupError)
+                found = "a member has a value of another kind than Debezium writes there" if is_kind else cause(error)
+                self.bad[number] = f"{UNEXPECTED}: {found}"
             else:
                 if marker is not None:
                     self.silent.add(number)

@@ -141,7 +141,8 @@ class SingleRecords:
         except BadRecordError:
             raise
         except (JsonValueError, pa.ArrowException, OverflowError, ValueError, TypeError) as error:
-            found = cut(str(error), _ERROR_MAX)
+            is_kind = isinstance(error, TypeError)  # Python's sentence names no value
+            found = f"{cut(repr(value), _ERROR_MAX)} is no such value" if is_kind else cut(str(error), _ERROR_MAX)
             raise BadRecordError(
                 f"wrong type: column {column.name!r}: {found}; the table has {column.target.type}"
             ) from error
