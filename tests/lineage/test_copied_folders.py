@@ -165,6 +165,6 @@ def test_the_command_line_names_a_copy_and_answers(
     catalog: Catalog, table: Table, capsys: pytest.CaptureFixture[str]
 ) -> None:
     copied(catalog)
-    with pytest.raises(SystemExit, match="^0$"):
+    with pytest.raises(SystemExit, match=r"^0$"):
         main(["lineage", "show", "db.t", "-w", catalog.warehouse])
     assert "the lineage of db.copy is left out: " in capsys.readouterr().err

@@ -7,6 +7,7 @@ accident.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 
@@ -17,8 +18,8 @@ from lakelog.common.quoting import cut
 LENGTH_MAX = 255  # bytes of a name, in the file systems that are in use
 _USER_LENGTH_MAX = 200  # leaves room for a prefix, and for the name of a temporary file
 SPECIAL = r"[/\\\x00-\x1f\x7f]"
-_NO_NAME = re.compile(rf"{SPECIAL}|^\.{{0,2}}$")
-_LEADS_AWAY = re.compile(r"[/\\\x00]|^\.{0,2}$")
+_NO_NAME = re.compile(rf"{SPECIAL}|^\.{{0,2}}\Z")
+_LEADS_AWAY = re.compile(r"[/\x00]|^\.{0,2}\Z")
 _ID = re.compile(r"0|[1-9][0-9]{0,18}")  # as an id is written, so that its name leads back to the file
 
 
@@ -44,18 +45,27 @@ def check_user_name(name: str, what: str) -> str:
     return name
 
 
-def check_folder_name(name: str, what: str) -> str:
-    """The name of a branch that another engine may have created, if it leads into no other folder. Raises
+def check_found_name(name: str, what: str) -> str:
+    """The name of a branch, tag or consumer that may be there already, if it leads into no other folder. Raises
     InvalidRequestError.
 
-    lakelog sets no other rule for such a name: see `check_user_name` for names of branches that lakelog creates.
+    Other programs may have put it there under any name: lakelog reads and deletes what it would not create, see
+    `check_user_name`.
     """
-    if _LEADS_AWAY.search(name) or len(name.encode("utf-8", "replace")) > LENGTH_MAX:
+    if _LEADS_AWAY.search(name) or not 0 < _bytes_of(name) <= LENGTH_MAX:
         raise InvalidRequestError(
-            f"{what} {shown_name(name)} is not usable: it names a folder; expected 1 to {LENGTH_MAX} bytes without "
-            "slashes"
+            f"{what} {shown_name(name)} is not usable: it names a file or folder; expected 1 to {LENGTH_MAX} bytes "
+            "without slashes"
         )
     return name
+
+
+def _bytes_of(name: str) -> int:
+    """How long a name is on a disk; 0 for half a character, which no file can have."""
+    try:
+        return len(os.fsencode(name))
+    except UnicodeEncodeError:
+        return 0
 
 
 def shown_name(name: object) -> str:

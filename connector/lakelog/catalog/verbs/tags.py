@@ -104,9 +104,7 @@ class TableTags(ListedGroup[AnyTable, "Tag"]):
 
         >>> names = [tag.name for tag in table.tags.list()]
         """
-        from lakelog.filestore.refs import tags_of
-
-        return tags_of(self._table.store.on_branch(branch))
+        return self._table.store.on_branch(branch).snapshots.readable_tags()
 
     def __contains__(self, name: str) -> bool:
         return self._table.store.snapshots.find_tag(name) is not None

@@ -36,7 +36,7 @@ class CatalogHistories:
             return DatasetHistory()
         ids = [one for one in table.snapshots.ids() if before is None or one < before]
         tags: dict[int, list[str]] = {}
-        for tag in table.snapshots.all_tags():
+        for tag in table.snapshots.readable_tags():
             tags.setdefault(tag.snapshot.id, []).append(tag.name)
         found = [table.snapshots.find(one) for one in sorted(ids, reverse=True)[:limit]]
         return DatasetHistory(

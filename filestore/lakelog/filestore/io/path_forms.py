@@ -46,6 +46,9 @@ def is_below(path: str, folder: str) -> bool:
     return path == folder or path.startswith(f"{folder.rstrip('/')}/")
 
 
+_LISTED_DEPTH = 2  # of a tag and a consumer: their folder, and their file
+
+
 def warehouse_of(path: str) -> str:
     """The warehouse of the table in the folder `path`; outside a warehouse, the folder that holds the table."""
     folder = path.rpartition("/")[0]
@@ -119,10 +122,11 @@ def as_s3(path: str) -> str:
 
 
 def names_from_metadata(parts: list[str]) -> list[str]:
-    """The names without the folder of a branch: its name is found by a listing, and another engine may have chosen
-    it."""
+    """The names without the folder of a branch, and without those of tags and consumers: a listing finds them, and
+    another program may have chosen them."""
     is_branch = len(parts) > 1 and parts[0] == "branch"
-    return parts[2:] if is_branch else parts
+    own = parts[2:] if is_branch else parts
+    return [] if len(own) == _LISTED_DEPTH and own[0] in {"tag", "consumer"} else own
 
 
 def external_places(options: Mapping[str, str]) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from lakelog.common.arrow import time_unit
-from lakelog.common.file_names import check_folder_name, check_user_name
+from lakelog.common.file_names import check_found_name, check_user_name
 from lakelog.common.types import DataField, DataType, TypeRoot
 from lakelog.filestore.encoding.binary_row import StoredValue, deserialize_row, to_scalar
 from lakelog.filestore.encoding.java_strings import float_text, is_blank, time_text
@@ -65,7 +65,7 @@ class TablePaths:
     def __post_init__(self) -> None:
         """Raise InvalidRequestError for a branch whose name leads into another folder: other engines may allow such
         names."""
-        check_folder_name(self.branch, "branch")
+        check_found_name(self.branch, "branch")
 
     @property
     def own_root(self) -> str:
@@ -158,12 +158,12 @@ class TablePaths:
 
     def tag_success(self, name: str) -> str:
         """The file that says that a tag exists. Raises InvalidRequestError for a name that cannot be a file's."""
-        check_user_name(name, "tag")
+        check_found_name(name, "tag")
         return f"{self.tag_dir}/{SUCCESS_FOLDER}/{name}_SUCCESS"
 
     def tag(self, name: str) -> str:
         """The file of one tag. Raises InvalidRequestError for a name that cannot be a file's."""
-        check_user_name(name, "tag")
+        check_found_name(name, "tag")
         return f"{self.own_root}/tag/{TAG_PREFIX}{name}"
 
     def consumer(self, consumer_id: str) -> str:

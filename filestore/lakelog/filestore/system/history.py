@@ -105,7 +105,7 @@ def _line(table: TableStore, branch: Branch | None, branches: list[Branch], limi
     living = set(table.snapshots.ids())
     tagged: dict[int, Snapshot] = {}
     tags: dict[int, list[str]] = {}
-    for tag in table.snapshots.all_tags():
+    for tag in table.snapshots.readable_tags():
         tagged[tag.snapshot.id] = tag.snapshot
         if not tag.name.startswith(PROTECTING_PREFIX):
             tags.setdefault(tag.snapshot.id, []).append(tag.name)

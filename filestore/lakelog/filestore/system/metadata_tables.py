@@ -67,7 +67,7 @@ def options(table: TableStore) -> Iterator[Row]:
 
 def tags(table: TableStore) -> Iterator[Row]:
     """The rows of `tags`, in the order of their names."""
-    for tag in sorted(table.snapshots.all_tags(), key=lambda tag: tag.name):
+    for tag in sorted(table.snapshots.readable_tags(), key=lambda tag: tag.name):
         created, retained = tag.create_time, tag.time_retained
         yield (
             tag.name,
@@ -98,7 +98,7 @@ def branches(table: TableStore) -> Iterator[Row]:
 
 def consumers(table: TableStore) -> Iterator[Row]:
     """The rows of `consumers`, in the order of their ids."""
-    for one in ConsumerManager(table.file_io, table.paths).all():
+    for one in ConsumerManager(table.file_io, table.paths).readable():
         yield one.consumer_id, one.next_snapshot
 
 

@@ -166,7 +166,7 @@ class KeptTable(ReadableTable):
 
     def consumers(self) -> list[Consumer]:
         """The consumers. See `lakelog.catalog.Table.consumers`."""
-        return ConsumerManager(self.file_io, self.paths).all()
+        return ConsumerManager(self.file_io, self.paths).readable()
 
     def reset_consumer(self, consumer_id: str, next_snapshot: int) -> None:
         """Set or create a consumer. See `lakelog.catalog.Table.consumers.reset`."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
+
 from lakelog.common.clock import system_millis
-from lakelog.common.errors import InvalidRequestError, NotFoundError
+from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
 from lakelog.common.quoting import listed, shown
 from lakelog.filestore.io.fileio import FileEntry, FileIO
 from lakelog.filestore.io.integrity import damaged
@@ -11,6 +14,8 @@ from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.snapshots.tag_cache import cache_tag, cached_tag
 from lakelog.filestore.metadata.snapshots.tag_file import Tag
 from lakelog.filestore.schema.paths import TAG_PREFIX, TablePaths, is_tag_file
+
+logger = logging.getLogger("lakelog.filestore")
 
 
 class TagReader:
@@ -43,9 +48,35 @@ class TagReader:
 
     def all_tags(self) -> list[Tag]:
         """All tags, by snapshot, then by name. Raises CorruptDataError."""
-        entries = self._file_io.list_entries(self._paths.tag_dir)
-        found = [self.listed_tag(entry) for entry in entries if is_tag_file(entry.name)]
-        return sorted((tag for tag in found if tag is not None), key=lambda tag: (tag.snapshot.id, tag.name))
+        return self._tags(on_damage=None)
+
+    def readable_tags(self) -> list[Tag]:
+        """All tags, by snapshot, then by name, for lists: damaged files are named by warnings in the log."""
+        return self._tags(on_damage=self._warn)
+
+    def _tags(self, *, on_damage: Callable[[str, CorruptDataError], None] | None) -> list[Tag]:
+        found: list[Tag] = []
+        for entry in self._file_io.list_entries(self._paths.tag_dir):
+            if not is_tag_file(entry.name):
+                continue
+            try:
+                tag = self.listed_tag(entry)
+            except CorruptDataError as error:
+                if on_damage is None:
+                    raise
+                on_damage(entry.name.removeprefix(TAG_PREFIX), error)
+                continue
+            if tag is not None:
+                found.append(tag)
+        return sorted(found, key=lambda tag: (tag.snapshot.id, tag.name))
+
+    def _warn(self, name: str, error: CorruptDataError) -> None:
+        logger.warning(
+            "tag %s of table %s is damaged, and nothing expires until it is restored or deleted (tags.delete): %s",
+            shown(name),
+            self._paths.root,
+            error,
+        )
 
     def listed_tag(self, entry: FileEntry) -> Tag | None:
         """The tag of a file in the folder of tags, from the cache if it is there; None for a deleted one."""

@@ -9,14 +9,18 @@ have "lakelogCommit", the uuid of the snapshot before, since ids are used again 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
+from lakelog.common.file_names import check_found_name
 from lakelog.common.json_fields import COUNT, optional, parse_object, string, string_map, whole
 from lakelog.common.quoting import cause, shown
 from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.schema.paths import CONSUMER_PREFIX, TablePaths
+
+logger = logging.getLogger("lakelog.filestore")
 
 STATE_CONSUMER = "lakelog-state"  # a consumer of lakelog's own, see `lakelog.filestore.metadata.tables.state_keeping`
 LINEAGE_CONSUMER = "lakelog-lineage"  # keeps the snapshots whose lineage was not fed yet, see `lakelog.lineage`
@@ -63,6 +67,18 @@ class ConsumerManager:
         found = [self._read(consumer_id, self._path_of_found(consumer_id)) for consumer_id in self.ids()]
         return [consumer for consumer in found if consumer is not None]
 
+    def readable(self) -> list[Consumer]:
+        """All consumers, by id, for lists: damaged files are named by warnings in the log."""
+        found: list[Consumer] = []
+        for consumer_id in self.ids():
+            try:
+                one = self._read(consumer_id, self._path_of_found(consumer_id))
+            except CorruptDataError as error:
+                logger.warning("consumer %s is damaged: %s", shown(consumer_id), error)
+                continue
+            found += [] if one is None else [one]
+        return found
+
     def find(self, consumer_id: str) -> int | None:
         """The first snapshot that the consumer has not read; None for a missing consumer."""
         found = self.consumer(consumer_id)
@@ -70,7 +86,7 @@ class ConsumerManager:
 
     def consumer(self, consumer_id: str) -> Consumer | None:
         """The consumer of an id; None for a missing one. Raises CorruptDataError."""
-        return self._read(consumer_id, self._paths.consumer(consumer_id))
+        return self._read(consumer_id, self._path_of_found(consumer_id))
 
     def _read(self, consumer_id: str, path: str) -> Consumer | None:
         try:
@@ -106,16 +122,8 @@ class ConsumerManager:
         self._file_io.delete(self._path_of_found(consumer_id))
 
     def _path_of_found(self, consumer_id: str) -> str:
-        """The file of an id that the folder lists: other engines also use ids that lakelog does not allow.
-
-        Raises CorruptDataError for a control character, which no engine writes, or a slash.
-        """
-        if "/" in consumer_id or not consumer_id.isprintable():
-            raise CorruptDataError(
-                f"{self._paths.consumer_dir} holds a file {shown(CONSUMER_PREFIX + consumer_id)}, which is not the "
-                "name of a consumer; nothing expires until it is renamed or deleted"
-            )
-        return f"{self._paths.consumer_dir}/{CONSUMER_PREFIX}{consumer_id}"
+        """The file of an id that the folder may list: other programs also use ids that lakelog does not allow."""
+        return f"{self._paths.consumer_dir}/{CONSUMER_PREFIX}{check_found_name(consumer_id, 'consumer id')}"
 
     def first_wanted(self, *, but: str | None = None) -> int | None:
         """The first snapshot that some consumer has not read, without the consumer `but`; None without consumers."""

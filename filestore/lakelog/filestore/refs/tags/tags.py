@@ -139,7 +139,9 @@ def drop_tag(table: TableStore, name: str) -> None:
 def expire_tags(table: TableStore, *, now_millis: int | None = None) -> list[str]:
     """Delete the tags whose time is over; returns their names."""
     now = _local_time(system_millis() if now_millis is None else now_millis)
-    expired = [tag.name for tag in tags_of(table) if tag.expires_at is not None and tag.expires_at < now]
+    expired = [
+        tag.name for tag in table.snapshots.readable_tags() if tag.expires_at is not None and tag.expires_at < now
+    ]
     for name in expired:
         drop_tag(table, name)
     return expired
