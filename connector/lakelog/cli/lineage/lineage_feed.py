@@ -68,7 +68,7 @@ def list_jobs(as_json: AsJson = False, warehouse: Warehouse = HERE) -> None:
 
     with naming_unreadable(as_json=as_json):
         found = jobs(Catalog(warehouse))
-        if not found:
+        if not found and not as_json:
             write_error(
                 "lakelog: no batch names a job: statements of SQL and plain writes have none, and `lakelog lineage "
                 "show TABLE` shows what they read; write_stream(job=...), made_from(job=...) and the option "

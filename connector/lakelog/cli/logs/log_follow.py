@@ -49,7 +49,7 @@ def tail(  # noqa: PLR0917  # typer's arguments are the command line's
     at = _offsets(offset) if offset else start
     wanted = None if key is None else _key(opened, key)
     read = open_tail(opened.store, opened.log, start=at, key=wanted, follow=follow)
-    if follow:
+    if follow and not as_json:
         write_error("lakelog: waits for changes; Ctrl-C ends it, --no-follow ends with the log")
     try:
         for batch in _pieces(read, limit):
