@@ -19,6 +19,7 @@ import re
 from collections.abc import Mapping
 
 from lakelog.common.errors import CorruptDataError, NotFoundError
+from lakelog.common.quoting import escaped
 from lakelog.filestore.io.fileio import FileIO
 
 _DIGEST_BYTES = 16
@@ -64,7 +65,7 @@ def read_checked(file_io: FileIO, path: str, *, size_bytes: int | None = None) -
 
 def damaged(path: str, what: str) -> CorruptDataError:
     """The error for a file whose bytes are not those that were written; `what` says what was found."""
-    return CorruptDataError(f"{path} is damaged: {what}; {WAY_OUT}")
+    return CorruptDataError(f"{escaped(path)} is damaged: {what}; {WAY_OUT}")
 
 
 def text_of(data: bytes, path: str) -> str:

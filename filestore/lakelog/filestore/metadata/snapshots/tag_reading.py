@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
-from lakelog.common.quoting import listed, shown
+from lakelog.common.quoting import escaped, listed, shown
 from lakelog.filestore.io.fileio import FileEntry, FileIO
 from lakelog.filestore.io.integrity import damaged
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
@@ -42,7 +42,7 @@ class TagReader:
             known = f"the tags are {listed(tags)}" if tags else "it has no tags"
             raise NotFoundError(
                 f"table {self._paths.root} has no tag {name!r}; {known}. When the tag was not deleted, its file "
-                f"{self._paths.tag(name)} was lost: restore it"
+                f"{escaped(self._paths.tag(name))} was lost: restore it"
             )
         return found
 

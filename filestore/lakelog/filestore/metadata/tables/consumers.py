@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from lakelog.common.errors import CorruptDataError, InvalidRequestError, NotFoundError
 from lakelog.common.file_names import check_found_name
 from lakelog.common.json_fields import COUNT, optional, parse_object, string, string_map, whole
-from lakelog.common.quoting import cause, shown
+from lakelog.common.quoting import cause, escaped, shown
 from lakelog.filestore.io.fileio import FileIO
 from lakelog.filestore.schema.paths import CONSUMER_PREFIX, TablePaths
 
@@ -101,7 +101,8 @@ class ConsumerManager:
             return None
         except (KeyError, ValueError) as error:
             raise CorruptDataError(
-                f"consumer file {path} is not readable: {cause(error)}; nothing expires until it is repaired or deleted"
+                f"consumer file {escaped(path)} is not readable: {cause(error)}; nothing expires until it is repaired "
+                "or deleted"
             ) from error
 
     def put(
@@ -123,7 +124,8 @@ class ConsumerManager:
 
     def _path_of_found(self, consumer_id: str) -> str:
         """The file of an id that the folder may list: other programs also use ids that lakelog does not allow."""
-        return f"{self._paths.consumer_dir}/{CONSUMER_PREFIX}{check_found_name(consumer_id, 'consumer id')}"
+        name = check_found_name(f"{CONSUMER_PREFIX}{consumer_id}", "the file of a consumer")  # an id may be empty
+        return f"{self._paths.consumer_dir}/{name}"
 
     def first_wanted(self, *, but: str | None = None) -> int | None:
         """The first snapshot that some consumer has not read, without the consumer `but`; None without consumers."""
