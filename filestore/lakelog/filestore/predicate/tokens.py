@@ -106,7 +106,9 @@ def number_value(written: str) -> Decimal:
     if len(written) > _LENGTH_MAX:
         raise ValueError(f"it has {len(written)} characters, at most {_LENGTH_MAX} are allowed")
     if _NUMBER.fullmatch(written) is None:
-        raise ValueError("it is not a number")
+        raise ValueError(
+            "it is not a number; NaN and infinity are strings in a filter, without a cast: x >= 'NaN', x < 'Infinity'"
+        )
     try:
         value = Decimal(written.strip())
     except InvalidOperation:  # an exponent beyond the limits of Decimal
