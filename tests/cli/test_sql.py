@@ -55,6 +55,12 @@ def test_values_are_printed_as_sql_and_json_have_them(run: Run) -> None:
     assert json.loads(line) == {"b": True, "l": [1, 2], "m": {"k": 1}, "x": "00ff", "t": "a\nb", "n": None}
 
 
+def test_numbers_that_json_lacks_are_strings_as_in_the_log(run: Run) -> None:
+    query = "SELECT double('NaN') AS x, array(double('Infinity'), 1.5D) AS l, named_struct('f', float('-Infinity')) s"
+    found = json.loads(run("sql", "-e", query, "--json")[1], parse_constant=pytest.fail)
+    assert found == {"x": "NaN", "l": ["Infinity", 1.5], "s": {"f": "-Infinity"}}
+
+
 def test_the_lines_of_a_plan_are_not_cut(run: Run) -> None:
     run("sql", "-e", f"{MADE} {ROWS}")
     lines = run("sql", "-e", "EXPLAIN UPDATE db.t SET v = 'x' WHERE id IN (1, 2, 3) AND v LIKE 'a%'")[1].splitlines()

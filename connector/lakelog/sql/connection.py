@@ -16,7 +16,7 @@ from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.quoting import shown
 from lakelog.sql.language.bounds import deep_stack, too_deep
 from lakelog.sql.language.names import SqlNames
-from lakelog.sql.language.parsing import bound, parsed
+from lakelog.sql.language.parsing import bound, parsed_one
 
 if TYPE_CHECKING:
     from lakelog.catalog import Catalog
@@ -68,10 +68,7 @@ class SqlConnection:
         with self._names.interrupts.statement(), deep_stack():
             try:
                 with self._names.interrupts.planning():
-                    statements = parsed(text)
-                    if len(statements) != 1:
-                        raise InvalidRequestError(f"{shown(text)} has {len(statements)} statements: give one")
-                    statement = bound(statements[0], parameters)
+                    statement = bound(parsed_one(text), parameters)
                 return self._run(statement, text)
             except RecursionError as error:
                 raise too_deep(text) from error

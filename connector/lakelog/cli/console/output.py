@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from io import StringIO
+from math import isfinite, isnan
 from typing import TYPE_CHECKING, Self, TypeAlias
 
 import typer
@@ -53,8 +54,23 @@ def say(as_json: bool, text: str, **fields: object) -> None:
 
 
 def to_json(fields: object) -> str:
-    """One line of JSON; values that JSON lacks, such as dates and decimals, as strings."""
-    return json.dumps(fields, ensure_ascii=False, default=_as_string)
+    """One line of JSON; values that JSON lacks, such as dates, decimals and NaN, as strings."""
+    try:
+        return json.dumps(fields, ensure_ascii=False, default=_as_string, allow_nan=False)
+    except ValueError:
+        return json.dumps(_with_finite(fields), ensure_ascii=False, default=_as_string)
+
+
+def _with_finite(value: object) -> object:
+    """The value, with `NaN`, `Infinity` and `-Infinity` as strings, as the log and `cat` have them."""
+    match value:
+        case float() if not isfinite(value):
+            return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        case dict():
+            return {key: _with_finite(one) for key, one in value.items()}
+        case list() | tuple():
+            return [_with_finite(one) for one in value]
+    return value
 
 
 def show_error(error: LakelogError, *, as_json: bool, message: str | None = None) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -55,7 +54,7 @@ def _text(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list | dict):
-        return json.dumps(value, ensure_ascii=False, default=str)
+        return to_json(value)
     return str(value)
 
 

@@ -97,7 +97,7 @@ def _sample(found: TableDiff) -> list[dict[str, object]]:
 
 
 def _cell(value: object) -> str:
-    text = "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = "" if value is None else value if isinstance(value, str) else to_json(value)
     return text if len(text) <= _CELL_MAX else f"{text[: _CELL_MAX - 3]}..."
 
 

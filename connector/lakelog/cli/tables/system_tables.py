@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
@@ -111,5 +110,5 @@ def _cell(value: object) -> str:
         return ""
     if isinstance(value, datetime):
         return value.isoformat(sep=" ", timespec="milliseconds")
-    text = json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, list | dict) else str(value)
+    text = to_json(value) if isinstance(value, list | dict) else str(value)
     return text if len(text) <= _CELL_MAX else f"{text[: _CELL_MAX - 3]}..."

@@ -46,7 +46,7 @@ class Interrupts:
             yield
         finally:
             with self._lock:
-                self._is_running, self._planner = False, None
+                self._is_running, self._is_asked, self._planner = False, False, None
 
     @contextmanager
     def planning(self) -> Iterator[None]:

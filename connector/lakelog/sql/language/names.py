@@ -59,6 +59,7 @@ class SqlNames:
 
         Raises as `resolved`, and UnsupportedError for other words behind the name: only queries read states.
         """
+        _check_named(table)
         known = {"this", "db", "catalog", "alias"} | ({"partition"} if partition else set())
         for key, value in table.args.items():
             if value and key not in known:
@@ -90,6 +91,7 @@ class SqlNames:
             if self.database is None:
                 raise InvalidRequestError("no database is chosen: name one, or choose one with USE")
             return self._in_catalog(None, self.database)
+        _check_named(given)
         parts = [part.name for part in given.parts]
         if len(parts) == 1:
             return self._in_catalog(None, parts[0])
@@ -99,6 +101,7 @@ class SqlNames:
 
     def use(self, given: exp.Table) -> None:
         """Choose the current database, or a catalog. Raises NotFoundError."""
+        _check_named(given)
         parts = [part.name for part in given.parts]
         if len(parts) == 1 and parts[0] in self.catalogs:
             self.catalog, self.database = parts[0], None
@@ -116,6 +119,13 @@ class SqlNames:
 
     def _in_catalog(self, name: str | None, full: str) -> FoundName:
         return FoundName(catalog_name=name or self.catalog, catalog=self.catalog_named(name), full=full)
+
+
+def _check_named(given: object) -> None:
+    """Raise InvalidRequestError for what stands in the place of a name."""
+    if not isinstance(given, exp.Table) or not given.name:
+        text = given.sql(dialect=LakelogDialect) if isinstance(given, exp.Expr) else "nothing"
+        raise InvalidRequestError(f"{shown(text)} is not the name of a table or database")
 
 
 def check_arguments(statement: exp.Expr, known: Collection[str]) -> None:

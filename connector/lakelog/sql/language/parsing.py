@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import date
 from decimal import Decimal
 
@@ -39,16 +40,59 @@ def parsed(text: str) -> list[exp.Expr]:
     return found
 
 
-def _read(text: str) -> list[exp.Expr]:
+def parsed_one(text: str) -> exp.Expr:
+    """The statement of a text. Raises as `parsed`, and InvalidRequestError for none or several."""
+    found = parsed(text)
+    if len(found) != 1:
+        raise InvalidRequestError(f"{shown(text)} has {len(found)} statements: give one")
+    return found[0]
+
+
+def table_named(text: str) -> exp.Table:
+    """The table that a text names. Raises InvalidRequestError."""
+    with by_sqlglot(text):
+        return exp.to_table(text, dialect=LakelogDialect)
+
+
+@contextmanager
+def by_sqlglot(text: str) -> Iterator[None]:
+    """Raise InvalidRequestError for what sqlglot cannot read in the block, or write: parts that are missing are errors
+    of Python there."""
     try:
+        yield
+    except (ParseError, TokenError) as error:
+        raise InvalidRequestError(f"{shown(text)} is not a statement: {_first_line(error)}") from error
+    except (AssertionError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise InvalidRequestError(f"{shown(text)} is not a statement: a part of it is missing") from error
+
+
+def _read(text: str) -> list[exp.Expr]:
+    with by_sqlglot(text):
         tokens = LakelogDialect().tokenize(text)
         parser = LakelogDialect().parser(error_level=sqlglot.ErrorLevel.IMMEDIATE)
         found = [one for one in parser.parse(tokens, text) if one is not None]
-    except (ParseError, TokenError) as error:
-        raise InvalidRequestError(f"{shown(text)} is not a statement: {_first_line(error)}") from error
+    for one in found:
+        _check_shape(text, one)
     if not all(isinstance(one, exp.Command) for one in found):
         _check_whole(text, tokens, found)
     return found
+
+
+_NEEDED = {exp.Version: "expression", exp.Property: "value", exp.ColumnDef: "kind", exp.ColumnPosition: "position"}
+
+
+def _check_shape(text: str, statement: exp.Expr) -> None:
+    """Raise InvalidRequestError for a part that the grammar needs and sqlglot does without."""
+    for one in statement.find_all(*_NEEDED):
+        needed = _NEEDED.get(type(one))
+        if needed is not None and one.args.get(needed) is None:
+            raise InvalidRequestError(f"{shown(text)} is not a statement: {one.key} lacks its {needed}")
+    for one in statement.find_all(exp.Update):
+        given = one.args.get("expressions")
+        for assigned in given if isinstance(given, list) else []:
+            is_pair = isinstance(assigned, exp.EQ) and isinstance(assigned.this, exp.Column | exp.Dot)
+            if not is_pair and not isinstance(assigned, exp.Star):
+                raise InvalidRequestError(f"{shown(text)}: {shown(assigned.sql())} is not column = value")
 
 
 def _have_lists(statements: list[exp.Expr], lists: Sequence[str]) -> bool:
@@ -141,7 +185,11 @@ def literal_of(given: exp.Expr) -> str | int:
     plain = given.this if isinstance(given, exp.Cast) else given
     if not isinstance(plain, exp.Literal):
         raise UnsupportedError(f"{shown(given.sql())} is not a value: a state is a number or a string")
-    return plain.name if plain.is_string else int(plain.name)
+    if plain.is_string:
+        return plain.name
+    if not plain.is_int:
+        raise InvalidRequestError(f"{plain.name} is not a state: expected a whole number or a string")
+    return int(plain.name)
 
 
 def _check_whole(text: str, tokens: list[Token], found: list[exp.Expr]) -> None:
@@ -152,9 +200,10 @@ def _check_whole(text: str, tokens: list[Token], found: list[exp.Expr]) -> None:
         if token.token_type is TokenType.PLACEHOLDER and token.start not in marks:
             raise UnsupportedError(f"{shown(text)}: a parameter has no meaning at the ? in line {token.line}")
     for one in found:
-        again = LakelogDialect().tokenize(
-            one.sql(dialect=LakelogDialect, comments=False, unsupported_level=sqlglot.ErrorLevel.IGNORE)
-        )
+        with by_sqlglot(text):
+            again = LakelogDialect().tokenize(
+                one.sql(dialect=LakelogDialect, comments=False, unsupported_level=sqlglot.ErrorLevel.IGNORE)
+            )
         written.update(token.text.lower() for token in again)
     for before, token, behind in zip([None, *tokens], tokens, [*tokens[1:], None], strict=False):
         if before is not None and before.text.upper() == _NULLS:

@@ -19,7 +19,7 @@ from lakelog.lineage.records.record import ReadMode, TableSource
 from lakelog.lineage.records.sources import source_of_table, version_of
 from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.language.names import FoundName, SqlNames
-from lakelog.sql.language.parsing import literal_of
+from lakelog.sql.language.parsing import by_sqlglot, literal_of
 from lakelog.sql.queries.char_columns import pad_comparisons, padded_columns
 from lakelog.sql.queries.duckdb_words import as_duckdb
 from lakelog.sql.queries.engine import ReaderErrors, told, typed
@@ -124,7 +124,7 @@ class QueryTables(ReaderErrors):
     def _text_of(self, query: exp.Expr) -> str:
         """A query in DuckDB's SQL, whose tables are registered."""
         prepared = self.prepared(query)
-        with self.names.interrupts.planning():
+        with self.names.interrupts.planning(), by_sqlglot("the query"):
             return prepared.sql(dialect="duckdb")
 
     def _register_list(self, rows: pa.Table) -> exp.Table:

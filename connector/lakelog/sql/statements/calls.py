@@ -16,6 +16,7 @@ from lakelog.common.quoting import listed, shown
 from lakelog.filestore.alter import Place, Position
 from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.language.names import SqlNames
+from lakelog.sql.language.parsing import parsed_one, table_named
 from lakelog.sql.statements.explaining import explain
 from lakelog.sql.statements.partitions import where_of
 from lakelog.sql.statements.showing import show
@@ -50,8 +51,8 @@ def run_command(names: SqlNames, statement: exp.Expr) -> pa.Table | None:
 
 def call(names: SqlNames, text: str) -> pa.Table:
     """CALL [catalog.]sys.procedure(parameter => value, ...)."""
-    made = LakelogDialect().parse(f"SELECT {text}")[0]
-    given = made.expressions[0] if made is not None and len(made.expressions) == 1 else None
+    made = parsed_one(f"SELECT {text}")
+    given = made.expressions[0] if len(made.expressions) == 1 else None
     parts: list[exp.Expr] = [*given.flatten()] if isinstance(given, exp.Dot) else []
     function = parts[-1] if parts else None
     if len(parts) not in (2, 3) or not isinstance(function, exp.Anonymous) or parts[-2].name.lower() != "sys":
@@ -60,7 +61,7 @@ def call(names: SqlNames, text: str) -> pa.Table:
     procedure = find_procedure(function.name)
     values = _values(procedure, function.expressions)
     if "table" in values:
-        found = names.found(exp.to_table(str(values["table"]), dialect=LakelogDialect))
+        found = names.found(table_named(str(values["table"])))
         values["table"] = found.full
     return procedure.call(catalog, values, zone="UTC")
 
@@ -88,7 +89,11 @@ def _values(procedure: Procedure, given: list[exp.Expr]) -> dict[str, Any]:
 
 
 def _value(procedure: Procedure, parameter: Parameter, given: exp.Expr) -> object:
-    value: object = given.to_py() if not isinstance(given, exp.Cast) else given.this.name
+    try:
+        value: object = given.to_py() if not isinstance(given, exp.Cast) else given.this.name
+    except ValueError as error:  # an expression
+        text = shown(given.sql(dialect=LakelogDialect))
+        raise InvalidRequestError(f"procedure {procedure.name}: {text} is not {parameter.name} => value") from error
     if value is None:
         return None
     try:
@@ -115,15 +120,15 @@ def _flag(value: object) -> bool:
 def _alter(names: SqlNames, text: str) -> None:
     unset, move, compact = (one.fullmatch(text) for one in (_UNSET, _MOVE, _COMPACT))
     if compact is not None and not (compact["before"] and compact["behind"]):
-        table = names.found(exp.to_table(compact["name"], dialect=LakelogDialect)).table
+        table = names.found(table_named(compact["name"])).table
         partition = compact["before"] or compact["behind"]
         table.compact(full=True, where=None if partition is None else where_of(table, partition))
     elif unset is not None:
-        table = names.found(exp.to_table(unset["name"], dialect=LakelogDialect)).table
+        table = names.found(table_named(unset["name"])).table
         keys = [key.strip().strip("'\"`") for key in unset["keys"].split(",")]
         table.alter(*(SetTableComment(None) if key == "comment" else RemoveOption(key) for key in keys))
     elif move is not None:
-        table = names.found(exp.to_table(move["name"], dialect=LakelogDialect)).table
+        table = names.found(table_named(move["name"])).table
         after = move["after"]
         position = Position(Place.FIRST) if after is None else Position(Place.AFTER, after.strip("`"))
         table.alter(UpdateColumnPosition(move["column"].strip("`"), position))

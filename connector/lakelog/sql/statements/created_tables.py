@@ -188,11 +188,13 @@ def option_pairs(given: Sequence[exp.Expr]) -> dict[str, str]:
     found: dict[str, str] = {}
     for one in given:
         match one:
+            case None:
+                raise InvalidRequestError("SET ('key' = 'value'): there is no option behind SET")
             case exp.Properties():
                 found |= option_pairs(one.expressions)
             case exp.SchemaCommentProperty():
                 found["comment"] = one.this.name
-            case exp.Property():
+            case exp.Property() if one.args.get("value") is not None:
                 found[_key(one.this)] = one.args["value"].name
             case exp.EQ():
                 found[_key(one.this)] = one.expression.name

@@ -220,6 +220,8 @@ def _added(column: exp.Expr) -> AddColumn:
     position = None
     if place is not None:
         is_first = str(place.args["position"]).lower() == "first"
+        if not is_first and place.this is None:
+            raise InvalidRequestError(f"column {'.'.join(name)!r} is added AFTER nothing: name a column")
         position = Position(Place.FIRST) if is_first else Position(Place.AFTER, column_path(place.this)[-1])
     return AddColumn(name, column.args["kind"].sql(dialect=LakelogDialect), comment=comment, position=position)
 
@@ -232,5 +234,7 @@ def _create_view(names: SqlNames, statement: exp.Expr) -> None:
     if name in names.views and not statement.args.get("replace"):
         raise InvalidRequestError(f"there is a temporary view {shown(name)}: write CREATE OR REPLACE TEMPORARY VIEW")
     query = statement.expression
+    if not isinstance(query, exp.Query):
+        raise InvalidRequestError(f"temporary view {shown(name)} has no query: write AS SELECT ...")
     QueryTables(names=names).run(exp.select(exp.Star()).from_(query.copy().subquery("v")).limit(0))
     names.views[name] = query

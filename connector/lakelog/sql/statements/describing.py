@@ -15,11 +15,10 @@ from lakelog.common.arrow import from_arrow_type
 from lakelog.common.errors import InvalidRequestError, NotFoundError, UnsupportedError
 from lakelog.common.quoting import shown
 from lakelog.common.types import DataType, TypeRoot
-from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.language.names import FoundName, SqlNames, check_arguments, check_database
-from lakelog.sql.language.parsing import parsed
+from lakelog.sql.language.parsing import parsed_one, table_named
 from lakelog.sql.queries.reading import QueryTables
-from lakelog.sql.statements.partitions import partition_values_of
+from lakelog.sql.statements.partitions import partition_of, partition_values_of
 
 if TYPE_CHECKING:
     from lakelog.catalog import Table
@@ -71,10 +70,10 @@ def describe_text(names: SqlNames, text: str) -> pa.Table | None:
         )
     detail = _DETAIL.fullmatch(text)
     if detail is not None:
-        found = names.found(exp.to_table(detail["name"], dialect=LakelogDialect))
+        found = names.found(table_named(detail["name"]))
         partition = None
         if detail["partition"] is not None:
-            partition = parsed(f"TRUNCATE TABLE t {detail['partition']}")[0].args["partition"]
+            partition = partition_of(detail["partition"])
         return _table(_details(found, partition, is_extended=True))
     procedure = _PROCEDURE.fullmatch(text)  # some are words of SQL
     if procedure is not None:
@@ -82,7 +81,7 @@ def describe_text(names: SqlNames, text: str) -> pa.Table | None:
     column = _COLUMN.fullmatch(text)
     if column is None or column["name"].upper() in _KINDS:
         return None
-    return _column(names.found(exp.to_table(column["name"], dialect=LakelogDialect)).table, column["column"])
+    return _column(names.found(table_named(column["name"])).table, column["column"])
 
 
 def pairs(first: str, second: str, found: Mapping[str, str]) -> pa.Table:
@@ -113,7 +112,7 @@ def type_of(kind: DataType) -> str:
 
 
 def _query(text: str) -> exp.Subquery:
-    found = parsed(text)[0]
+    found = parsed_one(text)
     if not isinstance(found, exp.Query):
         raise UnsupportedError(f"DESCRIBE QUERY {shown(text)}: this is not a query")
     return found.subquery("described")

@@ -18,7 +18,7 @@ from lakelog.filestore.schema import PLACE_NAMES
 from lakelog.filestore.write import is_by_place
 from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.language.names import FoundName, SqlNames
-from lakelog.sql.language.parsing import parsed
+from lakelog.sql.language.parsing import parsed_one
 from lakelog.sql.queries.plans import PlannedTables, files_of, plan_lines
 from lakelog.sql.queries.selects import with_names
 from lakelog.sql.statements.created_tables import new_table
@@ -36,7 +36,7 @@ _TITLES = {"UPDATE": "Update", "DELETE": "Delete from", "MERGE": "Merge into"}
 def explain(names: SqlNames, text: str) -> pa.Table:
     """EXPLAIN of a query or of a statement that writes rows. Raises UnsupportedError for others."""
     kind = _KINDS.match(text)
-    statement = parsed(text if kind is None else text[kind.end() :])[0]
+    statement = parsed_one(text if kind is None else text[kind.end() :])
     match statement:
         case exp.Query() | exp.Values():
             lines = plan_lines(PlannedTables(names=names), with_names(statement))

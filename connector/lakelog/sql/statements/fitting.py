@@ -14,10 +14,11 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from lakelog.catalog.columns.text_lengths import stored_text
+from lakelog.common.arrow import from_arrow_type, wide_decimal
 from lakelog.common.column_names import matching
 from lakelog.common.errors import InvalidRequestError
-from lakelog.common.quoting import listed
-from lakelog.filestore.encoding import named_type, with_named_fields
+from lakelog.common.quoting import cut, listed
+from lakelog.filestore.encoding import named_type, refused_value, with_named_fields
 from lakelog.filestore.schema import TableSchema, default_of
 
 Values: TypeAlias = "pa.Array | pa.ChunkedArray"
@@ -107,11 +108,23 @@ def fitted_column(values: Values, field: pa.Field, what: str) -> Values:
     _check_assigned(values.type, field, what)
     values = with_named_fields(values, field.type, what=what, column=field.name)
     try:
-        if pa.types.is_decimal(field.type) and not pa.types.is_floating(values.type):
-            values = _decimals(values, field.type)
-        return pc.cast(values, options=pc.CastOptions(field.type, allow_float_truncate=True, allow_time_truncate=True))
+        return _cast(values, field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise InvalidRequestError(f"{what}: column {field.name!r} of type {field.type}: {error}") from error
+        refused = cut(str(refused_value(values, lambda part: _cast(part, field.type))))
+        kind = from_arrow_type(field.type, name=field.name)
+        raise InvalidRequestError(
+            f"{what}: column {field.name!r} is {kind}, which cannot hold {refused}; give it another value, or a CAST"
+        ) from error
+
+
+def _cast(values: Values, wanted: pa.DataType) -> Values:
+    """Digits behind the point and parts of a second are cut where Spark cuts them, and nothing else."""
+    if pa.types.is_decimal(wanted) and not pa.types.is_floating(values.type):
+        values = _decimals(values, wanted)
+    if pa.types.is_integer(wanted) and pa.types.is_floating(values.type):
+        values = pc.trunc(values)
+    is_float = pa.types.is_floating(wanted)
+    return pc.cast(values, options=pc.CastOptions(wanted, allow_float_truncate=is_float, allow_time_truncate=True))
 
 
 def _check_assigned(given: pa.DataType, field: pa.Field, what: str) -> None:
@@ -127,8 +140,10 @@ def _decimals(values: Values, wanted: pa.DataType) -> Values:
     """Numbers with the digits behind the point that a decimal type has, rounded half up as Spark does."""
     if pa.types.is_integer(values.type):
         return pc.cast(values, pa.decimal128(38 - wanted.scale, 0))
-    if pa.types.is_decimal(values.type) and values.type.scale > wanted.scale:
-        return pc.round(values, ndigits=wanted.scale, round_mode="half_towards_infinity")
+    if pa.types.is_decimal(values.type):
+        if values.type.scale > wanted.scale:
+            values = pc.round(values, ndigits=wanted.scale, round_mode="half_towards_infinity")
+        return pc.cast(values, wide_decimal(wanted.scale))
     return values
 
 

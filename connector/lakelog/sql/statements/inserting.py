@@ -124,7 +124,8 @@ def _tracking(options: Mapping[str, str], what: str) -> bool | None:
 def _target(given: exp.Expr) -> tuple[exp.Table, list[str]]:
     if isinstance(given, exp.Schema):
         return given.this, [one.name for one in given.expressions]
-    assert isinstance(given, exp.Table), "sqlglot has a table or a table with columns here"
+    if not isinstance(given, exp.Table):
+        raise InvalidRequestError("INSERT needs the name of a table: INSERT INTO table SELECT ...")
     return given, []
 
 

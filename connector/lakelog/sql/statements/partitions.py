@@ -11,9 +11,10 @@ from sqlglot import exp
 from lakelog.catalog.columns.text_lengths import stored_text
 from lakelog.catalog.columns.written_ddl import quoted_name, written_text
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
+from lakelog.common.quoting import shown
 from lakelog.common.types import TypeRoot
 from lakelog.sql.language.dialect import LakelogDialect
-from lakelog.sql.language.parsing import parsed
+from lakelog.sql.language.parsing import parsed_one
 
 if TYPE_CHECKING:
     from lakelog.catalog import Table
@@ -26,7 +27,15 @@ def partition_where(table: Table, partition: exp.Expr) -> str:
 
 def where_of(table: Table, text: str) -> str:
     """The condition of the text PARTITION (column = value, ...). Raises InvalidRequestError."""
-    return partition_where(table, parsed(f"TRUNCATE TABLE t {text}")[0].args["partition"])
+    return partition_where(table, partition_of(text))
+
+
+def partition_of(text: str) -> exp.Partition:
+    """The text PARTITION (column = value, ...) as an expression. Raises InvalidRequestError."""
+    found = parsed_one(f"TRUNCATE TABLE t {text}").args.get("partition")
+    if not isinstance(found, exp.Partition):
+        raise InvalidRequestError(f"{shown(text)}: expected PARTITION (column = value, ...)")
+    return found
 
 
 def condition_of(values: Mapping[str, object]) -> str:
@@ -65,6 +74,6 @@ def _plain_value(given: exp.Expr) -> Any:
     match given:
         case exp.Cast(this=exp.Literal()):
             return given.this.name
-        case exp.Literal() | exp.Boolean() | exp.Null() | exp.Neg():
+        case exp.Literal() | exp.Boolean() | exp.Null() | exp.Neg(this=exp.Literal()):
             return given.to_py()
     raise UnsupportedError(f"PARTITION (... = {given.sql(dialect=LakelogDialect)}): expected a value")

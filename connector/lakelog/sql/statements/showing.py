@@ -13,11 +13,11 @@ from lakelog.catalog.columns.written_ddl import column_ddl, written_name, writte
 from lakelog.catalog.procedures.procedures import PROCEDURES
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.quoting import shown
-from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.language.names import SqlNames, check_database
+from lakelog.sql.language.parsing import table_named
 from lakelog.sql.statements.created_tables import SET_BY_CREATE
 from lakelog.sql.statements.describing import pairs
-from lakelog.sql.statements.partitions import partition_values_of
+from lakelog.sql.statements.partitions import partition_of, partition_values_of
 
 if TYPE_CHECKING:
     from lakelog.catalog import Table
@@ -37,7 +37,7 @@ def show(names: SqlNames, text: str) -> pa.Table:
     if found is None:
         raise UnsupportedError(f"SHOW {shown(text)}: there is no such statement here")
     name = found["name"]
-    table = None if name is None else exp.to_table(name, dialect=LakelogDialect)
+    table = None if name is None else table_named(name)
     return _SHOWS[" ".join(found["what"].upper().split())](names, table, found["rest"])
 
 
@@ -93,11 +93,7 @@ def _wanted_partition(table: Table, rest: str) -> dict[str, str]:
     """{column: shown value} of PARTITION (column = value, ...). Raises InvalidRequestError."""
     if not rest.strip():
         return {}
-    made = LakelogDialect().parse(f"TRUNCATE TABLE t {rest}")[0]
-    partition = None if made is None else made.args.get("partition")
-    if partition is None:
-        raise UnsupportedError(f"SHOW PARTITIONS ... {shown(rest)}: expected PARTITION (column = value)")
-    return {key: _shown_key(value) for key, value in partition_values_of(table, partition).items()}
+    return {key: _shown_key(value) for key, value in partition_values_of(table, partition_of(rest)).items()}
 
 
 def _shown_key(value: object) -> str:

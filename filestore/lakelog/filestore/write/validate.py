@@ -10,8 +10,9 @@ import pyarrow.compute as pc
 
 from lakelog.common.arrow import misplaced_null, to_arrow_field, wide_decimal
 from lakelog.common.errors import InvalidRequestError
-from lakelog.common.quoting import shown
+from lakelog.common.quoting import cut, shown
 from lakelog.common.types import DataField, DataType, TypeRoot
+from lakelog.filestore.encoding.refusing import refused_value
 from lakelog.filestore.encoding.struct_fields import named_type, with_named_fields
 from lakelog.filestore.schema.schema import TableSchema
 from lakelog.filestore.write.columns import places_of_columns
@@ -71,19 +72,25 @@ def converted(values: pa.ChunkedArray, field: DataField, table_name: str) -> pa.
     _check_types([(field, values.type)], table_name)
     values = with_named_fields(values, wanted, what=f"table {table_name}", column=field.name)
     try:
-        if pa.types.is_dictionary(values.type):
-            values = values.cast(values.type.value_type)
-        if isinstance(values.type, pa.UuidType) and pa.types.is_string(wanted):
-            return pa.chunked_array([_uuid_texts(chunk.storage) for chunk in values.chunks], wanted)
-        if pa.types.is_integer(values.type) and pa.types.is_decimal(wanted):
-            values = values.cast(pa.decimal128(_LONG_DIGITS, 0))
-        if pa.types.is_decimal(values.type):
-            values = values.cast(wide_decimal(wanted.scale))
-        return values.cast(wanted)
+        return _cast(values, wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        refused = cut(str(refused_value(values, lambda part: _cast(part, wanted))))
         raise InvalidRequestError(
-            f"table {table_name}, column {field.name!r}: values of type {values.type} do not fit {field.type}: {error}"
+            f"table {table_name}, column {field.name!r}: values of type {values.type} do not fit {field.type}, such as "
+            f"{refused}: {error}"
         ) from error
+
+
+def _cast(values: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    if isinstance(values.type, pa.UuidType) and pa.types.is_string(wanted):
+        return pa.chunked_array([_uuid_texts(chunk.storage) for chunk in values.chunks], wanted)
+    if pa.types.is_integer(values.type) and pa.types.is_decimal(wanted):
+        values = values.cast(pa.decimal128(_LONG_DIGITS, 0))
+    if pa.types.is_decimal(values.type):
+        values = values.cast(wide_decimal(wanted.scale))
+    return values.cast(wanted)
 
 
 def _check_types(given: Iterable[tuple[DataField, pa.DataType]], table_name: str) -> None:
