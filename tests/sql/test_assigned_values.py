@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import time
 from pathlib import Path
 
 import pytest
@@ -48,3 +49,11 @@ def test_a_value_that_does_not_fit_is_named(connection: SqlConnection, column: s
 def test_digits_behind_the_point_of_a_double_are_cut_as_in_spark(connection: SqlConnection) -> None:
     connection.sql("UPDATE t SET i = -2.7D, s = 3.9D, d = 1.239")
     assert connection.sql("SELECT i, s, CAST(d AS STRING) AS d FROM t").to_pylist() == [{"i": -2, "s": 3, "d": "1.24"}]
+
+
+def test_a_time_gets_into_a_column_of_times(connection: SqlConnection) -> None:
+    connection.sql("CREATE TABLE times (k INT NOT NULL, at TIME(3), PRIMARY KEY (k))")
+    connection.sql("INSERT INTO times VALUES (1, TIME '12:34:56.789'), (2, NULL)")
+    connection.sql("UPDATE times SET at = TIME '01:02:03' WHERE k = 2")
+    found = connection.sql("SELECT at FROM times ORDER BY k")["at"].to_pylist()
+    assert found == [time(12, 34, 56, 789_000), time(1, 2, 3)]

@@ -10,7 +10,7 @@ import pytest
 import lakelog.sql
 from lakelog.catalog import Catalog, LakelogError
 from lakelog.sql import SqlConnection
-from tests.sql.test_statements import FOLDERS, INTERNALS
+from tests.sql.test_statements import FOLDERS
 from tests.support.tables.case_files import read_cases
 
 WORDS = {"catalog": "lake", "database": "db", "db": "lake.db"}
@@ -18,6 +18,7 @@ STATEMENTS = sorted(
     {case.statement for folder in FOLDERS for path in folder.rglob("*.test") for case in read_cases(path, WORDS)}
 )
 EACH = 600
+INTERNALS = ("traceback", "a fault of lakelog", "sqlglot")
 
 
 @pytest.fixture

@@ -161,3 +161,31 @@ def test_a_statement_records_the_lineage_of_its_fields(
         catalog.load_table(name).write(pa.table({"id": [1, 2], "a": [1, 3]}, schema=SCHEMA))
     connect(catalog).sql(statement)
     assert recorded(catalog) == expected
+
+
+PIVOT = "PIVOT (sum(a) FOR q IN ('x', 'y'))"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        f"SELECT * FROM db.s {PIVOT}",
+        f"SELECT * FROM (SELECT * FROM db.s) {PIVOT}",
+        f"WITH c AS (SELECT * FROM db.s) SELECT * FROM c {PIVOT}",
+        f"SELECT id, x, y FROM db.s {PIVOT}",
+        "SELECT id, n AS x, v AS y FROM db.s UNPIVOT (v FOR n IN (a, b))",
+    ],
+)
+def test_a_table_of_pivoted_rows_records_their_sources(query: str, tmp_path: Path) -> None:
+    """Which column becomes which is not followed: each may come from all."""
+    catalog = Catalog(tmp_path)
+    kinds = {"id": pa.int32(), "q": pa.string(), "a": pa.int64(), "b": pa.int64()}
+    catalog.create_table("db.s", schema=pa.schema(list(kinds.items())))
+    catalog.load_table("db.s").write(
+        pa.table({"id": [1], "q": ["x"], "a": [2], "b": [3]}, schema=pa.schema(list(kinds.items())))
+    )
+    connect(catalog).sql(f"CREATE TABLE db.t AS {query}")
+    found = recorded(catalog)
+    columns = catalog.load_table("db.t").schema.field_names
+    assert {target for _, target, _ in found if target != "*"} == set(columns)
+    assert {source for source, target, _ in found if target == columns[-1]} >= {"q", "a"}

@@ -118,7 +118,7 @@ def test_changes_between_tags_are_the_difference_also_of_expired_snapshots(tmp_p
     assert changes(table.changes(after="t1", up_to="t3")) == net(1, 3)
     assert changes(table.changes(after="t3", source="difference")) == net(3, 5)
     assert changes(table.changes(after=1, up_to=5, source="difference")) == net(1, 5)  # by the tag of its number
-    with pytest.raises(NotFoundError, match="source='difference' gives what is different"):
+    with pytest.raises(NotFoundError, match="compare='states' gives what is different"):
         table.changes(after="t3")
     with pytest.raises(NotFoundError, match=r"snapshot 2 of .* does not exist"):
         table.changes(after=2, source="difference")

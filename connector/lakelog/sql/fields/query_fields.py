@@ -8,7 +8,7 @@ those of queries of Spark. The walk sees no types, so the result is approximate.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
@@ -44,13 +44,13 @@ class QueryWalk:
         known = self._with_ctes(query, dict(ctes or {}), outer)
         match query:
             case exp.Subquery() | exp.Paren():
-                return self.columns_of(query.this, known, outer).named(_alias_columns(query))
+                return _pivoted(query, self.columns_of(query.this, known, outer)).named(_alias_columns(query))
             case exp.SetOperation():
                 return self._of_set(query, known, outer)
             case exp.Select():
                 return self._of_select(query, known, outer)
             case exp.Table():
-                return self._of_table(query, known).named(_alias_columns(query))
+                return _pivoted(query, self._of_table(query, known)).named(_alias_columns(query))
             case exp.Values():
                 return self._of_values(query, known, outer)
         return QueryColumns([])
@@ -219,12 +219,7 @@ class QueryWalk:
         view = self.names.view(table)
         if view is not None:
             return self.columns_of(view)
-        found = self._read(table)
-        pivots = table.args.get("pivots")
-        if not pivots:
-            return found
-        value = opaque([value for _, value in found.columns], table.sql())
-        return QueryColumns([(name, value) for name, _ in found.columns], open_dataset=found.open_dataset)
+        return self._read(table)
 
     def _read(self, table: exp.Table) -> QueryColumns:
         name = self.names.resolved(table)
@@ -237,6 +232,14 @@ class QueryWalk:
             return QueryColumns([], open_dataset=dataset)
         found = self.tables[dataset] = source_table_of(store, dataset)
         return QueryColumns([(one.name, column_of_dataset(dataset, one.name)) for one in found.columns])
+
+
+def _pivoted(source: exp.Expr, found: QueryColumns) -> QueryColumns:
+    """The columns behind PIVOT or UNPIVOT: each from all, under names that only the engine knows."""
+    if not source.args.get("pivots"):
+        return found
+    value = opaque([value for _, value in found.columns], source.sql())
+    return replace(found, columns=[(name, value) for name, _ in found.columns])
 
 
 def _starred(star: exp.Star, columns: Iterable[tuple[str, Derived]]) -> list[tuple[str, Derived]]:

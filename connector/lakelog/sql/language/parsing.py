@@ -78,7 +78,7 @@ def _read(text: str) -> list[exp.Expr]:
     return found
 
 
-_NEEDED = {exp.Version: "expression", exp.Property: "value", exp.ColumnDef: "kind", exp.ColumnPosition: "position"}
+_NEEDED = {exp.Version: "expression", exp.Property: "value", exp.ColumnPosition: "position"}
 
 
 def _check_shape(text: str, statement: exp.Expr) -> None:

@@ -81,10 +81,11 @@ def _create_like(found: FoundName, source: TableSchema, words: TableWords) -> No
 def _create_with_rows(names: SqlNames, found: FoundName, query: exp.Expr, words: TableWords) -> None:
     tables = QueryTables(names=names)
     rows = tables.stream(query)
+    fields = fields_of_query(names, query, columns=rows.schema.names)
     staged = stage_table(found.catalog, found.full, schema=rows.schema, **words)
     try:
         with tables.own_errors():
-            recording(tables, staged.table, fields_of_query(names, query)).write(rows)
+            recording(tables, staged.table, fields).write(rows)
     except BaseException:
         staged.discard()
         raise
@@ -96,7 +97,7 @@ def _replace_rows(names: SqlNames, found: FoundName, query: exp.Expr, words: Tab
     tables = QueryTables(names=names, bases={str(found): base})
     rows = tables.stream(query)
     made = replaced_table(found.catalog, found.full, schema=rows.schema, **words)
-    table = recording(tables, made, fields_of_query(names, query))
+    table = recording(tables, made, fields_of_query(names, query, columns=rows.schema.names))
     check_still(table, base, f"REPLACE TABLE {found}")
     with tables.own_errors():
         table.write(rows, mode="overwrite")
@@ -112,6 +113,8 @@ def _check_names(found: FoundName, names: list[str]) -> None:
 
 
 def _column_ddl(column: exp.ColumnDef) -> str:
+    if column.args.get("kind") is None:
+        raise InvalidRequestError(f"column {column.name!r} has no type")
     words = [quoted_name(column.name), column.args["kind"].sql(dialect=LakelogDialect)]
     for constraint in column.args.get("constraints") or ():
         kind = constraint.args["kind"]

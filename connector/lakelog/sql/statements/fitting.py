@@ -171,6 +171,8 @@ def _family(kind: pa.DataType) -> str:
         return "number"
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         return "time"
+    if pa.types.is_time(kind):
+        return "time of a day"
     if _is_text(kind):
         return "text"
     return str(kind.id) if pa.types.is_nested(kind) else str(kind)

@@ -112,7 +112,7 @@ def snapshots_of_changes(table: TableStore, *, after: int | None, up_to: int | N
         if not continues(table, earlier, later):
             raise InvalidRequestError(
                 f"{not_continued(table, later)} Its changes cannot be followed from there: name a range that ends "
-                f"before it, or after={later.id} or a higher one; the source 'difference' compares the two states"
+                f"before it, or after={later.id} or a higher one; compare='states' compares the two"
             )
     return found
 

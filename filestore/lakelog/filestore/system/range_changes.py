@@ -99,7 +99,7 @@ def changed_snapshots(table: TableStore, first: RangeEnd | None, last: RangeEnd 
         found = snapshots_of_changes(table, after=after, up_to=up_to)
     except NotFoundError as error:
         raise NotFoundError(
-            f"{error}; where both states are kept, by snapshots or tags, source='difference' gives what is different"
+            f"{error}; where both states are kept, by snapshots or tags, compare='states' gives what is different"
         ) from error
     for end in (first, last):
         _check_same_history(table, end)
@@ -133,7 +133,7 @@ def _check_same_history(table: TableStore, end: RangeEnd | None) -> None:
     if living is not None and living.uuid != end.snapshot.uuid:
         raise InvalidRequestError(
             f"snapshot {end.number} of {table.name} is not the one that was tagged: the table was rolled back "
-            "since. Its changes cannot be followed from there; source='difference' compares the two states"
+            "since. Its changes cannot be followed from there; compare='states' compares the two"
         )
 
 
