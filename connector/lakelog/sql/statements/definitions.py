@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -29,7 +29,7 @@ from lakelog.sql.language.dialect import LakelogDialect
 from lakelog.sql.language.names import FoundName, SqlNames, check_arguments
 from lakelog.sql.queries.reading import QueryTables
 from lakelog.sql.statements.created_tables import create_table, option_pairs
-from lakelog.sql.statements.partitions import partition_where
+from lakelog.sql.statements.partitions import condition_of, partition_values_of, partition_where
 
 if TYPE_CHECKING:
     from lakelog.catalog import Table
@@ -88,14 +88,24 @@ def alter(names: SqlNames, statement: exp.Expr) -> None:
         if isinstance(action, exp.AlterRename):
             _rename(names, found, action.this)
         elif isinstance(action, exp.DropPartition):
-            for partition in action.expressions:
-                where = partition_where(found.table, partition)
-                if found.table.upkeep.drop_partitions(where) is None and not action.args.get("exists"):
-                    raise NotFoundError(f"table {found} has no partition ({where})")
+            asked = [partition_values_of(found.table, one) for one in action.expressions]
+            if not action.args.get("exists"):
+                _check_partitions(found, asked)
+            found.table.upkeep.drop_partitions(" OR ".join(f"({condition_of(values)})" for values in asked))
         else:
             changes += _changes(found, action)
     if changes:
         found.table.alter(*changes)
+
+
+def _check_partitions(found: FoundName, asked: Sequence[Mapping[str, object]]) -> None:
+    """Raise NotFoundError for values that no partition has."""
+    there = [{key: str(value) for key, value in one.values.items()} for one in found.table.system.partitions()]
+    for values in asked:
+        wanted = {key: str(value) for key, value in values.items()}
+        if not any(wanted.items() <= one.items() for one in there):
+            text = ", ".join(f"{key} = {value}" for key, value in wanted.items())
+            raise NotFoundError(f"table {found} has no partition ({text})")
 
 
 def use(names: SqlNames, statement: exp.Expr) -> None:
