@@ -101,12 +101,7 @@ def wrap_session(session: SparkSession, find_catalog: FindCatalog, follow: Follo
                 session.catalog.refreshTable(statement.quoted_name)  # what CACHE TABLE holds
         except LakelogError as error:
             raise as_spark_error(jvm, error) from None
-        counts = statement.counts
-        answer = {_SNAPSHOT: None if snapshot is None else snapshot.id, _AFFECTED: counts.affected}
-        if statement.is_merge:
-            answer |= dict(zip(_OF_MERGE, (counts.updated, counts.deleted, counts.inserted), strict=True))
-        names = spark.StructType([spark.StructField(name, spark.LongType()) for name in answer])
-        return session.createDataFrame([tuple(answer.values())], names)
+        return session.createDataFrame(*_answer_of(statement, None if snapshot is None else snapshot.id))
 
     def newSession() -> SparkSession:
         """`SparkSession.newSession`, wrapped by lakelog.spark.attach: the new session has the same warehouses."""
@@ -117,6 +112,17 @@ def wrap_session(session: SparkSession, find_catalog: FindCatalog, follow: Follo
     warn_of_paimon(session.conf.getAll)
     setattr(session, _WRAPPED, True)
     session.sql, session.newSession = sql, newSession  # type: ignore[method-assign]
+
+
+def _answer_of(
+    statement: RowStatement, snapshot_id: int | None
+) -> tuple[list[tuple[int | None, ...]], spark.StructType]:
+    """The row that a statement answers with, and its columns: the snapshot, and how many rows changed."""
+    counts = statement.counts
+    answer = {_SNAPSHOT: snapshot_id, _AFFECTED: counts.affected}
+    if statement.is_merge:
+        answer |= dict(zip(_OF_MERGE, (counts.updated, counts.deleted, counts.inserted), strict=True))
+    return [tuple(answer.values())], spark.StructType([spark.StructField(name, spark.LongType()) for name in answer])
 
 
 def warn_of_paimon(settings: Iterable[str]) -> None:
