@@ -8,6 +8,7 @@ from typing import Any  # Any: the keyword arguments of create_table
 import pyarrow as pa
 import pytest
 
+import lakelog.sql
 from lakelog.catalog import Catalog, open_table
 from lakelog.common.clock import system_millis
 from lakelog.common.errors import InvalidRequestError, LakelogError, NotFoundError, OptionError, UnsupportedError
@@ -90,10 +91,21 @@ def test_the_databases_of_system_tables_take_no_table(catalog: Catalog) -> None:
     assert catalog.list_databases() == ["db"]
 
 
+def test_an_empty_folder_of_another_engine_is_a_database(catalog: Catalog) -> None:
+    Path(catalog.warehouse, "theirs.db").mkdir(parents=True)
+
+    assert catalog.list_databases() == ["theirs"]
+    lakelog.sql.connect(catalog).sql("CREATE TABLE theirs.t (id INT)")
+    catalog.drop_table("theirs.t")
+    assert catalog.list_tables("theirs") == []
+    catalog.drop_database("theirs")
+    assert catalog.list_databases() == []
+
+
 def test_a_folder_that_holds_no_schema_is_no_table(catalog: Catalog) -> None:
     Path(catalog.warehouse, "db.db", "t").mkdir(parents=True)
 
-    assert catalog.list_databases() == []
+    assert catalog.list_tables("db") == []
     with pytest.raises(NotFoundError):
         catalog.load_table("db.t")
 

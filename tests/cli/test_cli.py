@@ -224,7 +224,7 @@ def test_a_change_log_table_is_made_and_shown_without_its_counts(run: Run) -> No
 
 def test_tables_are_renamed_and_databases_dropped(run: Run, table: Table) -> None:
     assert run("table", "rename", "db.t", "other.u", "-w", "lake")[1].strip().endswith("lake/other.db/u")
-    assert run("database", "list", "-w", "lake")[1] == "other\n"
+    assert run("database", "list", "-w", "lake")[1] == "db\nother\n"
     code, _, err = run("database", "drop", "other", "--yes", "-w", "lake")
     assert code == 1
     assert "holds the tables u; drop them first, or give cascade" in err

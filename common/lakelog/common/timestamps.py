@@ -65,8 +65,10 @@ def zone_of(name: str) -> tzinfo:
         hours, minutes, seconds = int(found["hours"]), int(found["minutes"] or 0), int((found["seconds"] or ":0")[1:])
         offset = timedelta(hours=hours, minutes=minutes, seconds=seconds)
         return timezone(-offset if found["sign"] == "-" else offset)
+    if name in ("UTC", "UT", "Z"):
+        return UTC
     try:
-        return ZoneInfo("UTC" if name in ("Z", "UT") else name)
+        return ZoneInfo(name)
     except (ZoneInfoNotFoundError, OSError) as error:
         raise ValueError(f"{name!r} is not a time zone; expected a name such as Europe/Berlin or +01:00") from error
 

@@ -114,7 +114,7 @@ class Warehouse:
                     yield full_name, paths.root
 
     def list_databases(self) -> list[str]:
-        """The databases, sorted: those that hold a table or were created, and `sys` once lineage was fed.
+        """The databases, sorted, see `database_exists`, and `sys` once lineage was fed.
 
         Raises NotFoundError for a folder that is not a warehouse.
 
@@ -128,7 +128,7 @@ class Warehouse:
         )
 
     def database_exists(self, name: str) -> bool:
-        """Whether a database exists: it holds a table or was created.
+        """Whether a database exists: its folder does; in an object store, it holds a table or was created.
 
         Raises InvalidRequestError for a string that cannot be the name of a database.
 
@@ -140,6 +140,8 @@ class Warehouse:
     def _has_database(self, name: str) -> bool:
         folder = self._database_folder(name)
         names = self._file_io.list_names(folder)
+        if not is_object_store(folder) and (names or self._file_io.exists(folder)):
+            return True  # other engines make a folder and nothing in it
         return DATABASE_MARK in names or any(self._tables_among(folder, names))
 
     def _database_folder(self, name: str) -> str:
