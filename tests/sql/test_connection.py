@@ -38,6 +38,30 @@ def connection(catalog: Catalog) -> SqlConnection:
     return made
 
 
+def test_a_connection_shows_its_warehouses_and_where_names_are_looked_up(tmp_path: Path) -> None:
+    connection = lakelog.sql.connect(Catalog(tmp_path))
+    connection.sql("CREATE DATABASE d")
+    connection.sql("USE d")
+    assert repr(connection) == f"SqlConnection(lake={str(tmp_path)!r}; USE lake.d)"
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("VACUUM", "expire_snapshots"),
+        ("VACUUM d.t RETAIN 7 HOURS", "expire_snapshots"),
+        ("OPTIMIZE d.t ZORDER BY (id)", "sys.compact"),
+        ("RESTORE TABLE d.t TO VERSION AS OF 1", "sys.restore"),
+        ("DESCRIBE HISTORY d.t", "snapshots`"),
+        ("ALTER TABLE d.t CREATE TAG x", "create_tag"),
+        ("SHOW TAGS d.t", "tags`"),
+    ],
+)
+def test_a_statement_of_another_format_names_what_replaces_it(tmp_path: Path, text: str, meant: str) -> None:
+    with pytest.raises(UnsupportedError, match=f"a statement of another table format; here: .*{meant}"):
+        lakelog.sql.connect(Catalog(tmp_path)).sql(text)
+
+
 def test_a_join_over_two_catalogs(connection: SqlConnection, catalog: Catalog, tmp_path: Path) -> None:
     other = Catalog(tmp_path / "other")
     other.create_table("db.u", schema="id INT NOT NULL, n BIGINT", primary_keys="id")
@@ -351,7 +375,7 @@ def test_a_state_is_read_in_its_own_columns(connection: SqlConnection, catalog: 
     assert "later = 3" in str(plan.to_pylist())
 
 
-@pytest.mark.parametrize("word", ["VACUUM", "CHECKPOINT", "SUMMARIZE"])
+@pytest.mark.parametrize("word", ["CHECKPOINT", "SUMMARIZE"])
 def test_a_word_alone_that_is_no_statement_is_refused(connection: SqlConnection, word: str) -> None:
     with pytest.raises(UnsupportedError, match=f"{word}.*: there is no such statement here"):
         connection.sql(word)

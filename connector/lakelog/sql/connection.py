@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias  # Any: Spark is an extra
 import pyarrow as pa
 from sqlglot import exp
 
+from lakelog.catalog.names.peer_words import meant_by_statement
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.quoting import shown
 from lakelog.sql.language.bounds import deep_stack, too_deep
@@ -72,6 +73,18 @@ class SqlConnection:
                 return self._run(statement, text)
             except RecursionError as error:
                 raise too_deep(text) from error
+            except (InvalidRequestError, UnsupportedError) as error:
+                meant = meant_by_statement(text)
+                if meant is None:
+                    raise
+                raise UnsupportedError(
+                    f"{shown(text)} is a statement of another table format; here: {meant}"
+                ) from error
+
+    def __repr__(self) -> str:
+        """The warehouses, and where names without a catalog or a database are looked up."""
+        attached = ", ".join(f"{name}={catalog.warehouse!r}" for name, catalog in self._names.catalogs.items())
+        return f"SqlConnection({attached}; USE {self._names.catalog}.{self._names.database or '?'})"
 
     def interrupt(self) -> None:
         """End the statement that is planned or runs, called from another thread; `sql` raises InvalidRequestError

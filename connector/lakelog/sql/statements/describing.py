@@ -51,8 +51,7 @@ def describe(names: SqlNames, statement: exp.Expr) -> pa.Table:
     if kind in ("DATABASE", "SCHEMA", "NAMESPACE"):
         return _database(names.found_database(statement.this))
     if kind not in ("", "TABLE") or (style and style not in _STYLES):
-        way = "; SELECT * FROM table$snapshots shows the snapshots" if style == "HISTORY" else ""
-        raise UnsupportedError(f"DESCRIBE {kind or style}: there is no such statement here{way}")
+        raise UnsupportedError(f"DESCRIBE {kind or style}: there is no such statement here")
     found = names.found(statement.this)
     return _table([*_columns(found.table), *_details(found, statement.args.get("partition"), is_extended=bool(style))])
 
