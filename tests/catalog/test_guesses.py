@@ -50,7 +50,7 @@ def test_descriptions_findings_and_restores_show_a_line_each(table: Table) -> No
     assert len(repr(report).splitlines()) == 1 + len(report.findings)
     assert "<td" in report._repr_html_()
     restored = table.restore(snapshot_id=3)
-    assert "rows_removed" in repr(restored)
+    assert [line.split()[0] for line in repr(restored).splitlines()][:2] == ["Restored", "target"]
     assert "<td" in restored._repr_html_()
 
 

@@ -76,7 +76,7 @@ class RestoredWriter:
     at_target: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(repr=False, frozen=True, slots=True, kw_only=True)
 class Restored(ShowsFields):
     """What a restore changed, or would change.
 
