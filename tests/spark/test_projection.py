@@ -167,7 +167,7 @@ def test_a_type_that_spark_cannot_hold_is_refused_before_a_batch_fails(kind: str
 
 
 @pytest.mark.parametrize("ddl", ["ARRAY<STRUCT<b: INT, a: INT>>", "ARRAY<STRUCT<B: INT, a: INT>>"])
-def test_structs_whose_fields_spark_would_swap_are_refused(ddl: str) -> None:
+def test_structs_whose_fields_spark_would_swap_are_refused(spark: SparkSession, ddl: str) -> None:
     """Spark casts structs by the places of their fields."""
     kind = row_of([DataField(id=0, name=name, type=parse_type("INT")) for name in ("a", "b")])
     table = schema_of(k="INT NOT NULL")

@@ -86,9 +86,11 @@ def replaced_table(catalog: Catalog, identifier: str, **new: Unpack[NewTable]) -
     Raises UnsupportedError for a table with other columns, keys or options, NotFoundError if there is none.
     """
     table = catalog.load_table(identifier)
-    new["primary_keys"] = new["primary_keys"] or table.schema.primary_keys
-    new["partition_keys"] = new["partition_keys"] or table.schema.partition_keys
-    check_replaced(table.schema, _asked(catalog, new), new["options"], table_name=identifier)
+    asked = _asked(catalog, new)
+    keys = asked.primary_keys or table.schema.primary_keys
+    partitions = asked.partition_keys or table.schema.partition_keys
+    asked = replace(asked, primary_keys=keys, partition_keys=partitions)
+    check_replaced(table.schema, asked, new["options"], table_name=identifier)
     return table
 
 

@@ -36,6 +36,7 @@ ERROR_MODULES = frozenset(
         "lakelog.filestore.metadata.tables.identity",
         "lakelog.filestore.refs.merges.branch_merge",
         "lakelog.lineage.answers.consistent",
+        "lakelog.lineage.records.copies",
         "lakelog.logstore.codec.foreign_records",
         "lakelog.logstore.errors",
         "lakelog.logstore.kafka.clients.kafka_errors",

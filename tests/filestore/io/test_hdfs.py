@@ -144,7 +144,7 @@ def test_settings_of_hadoop_are_given_with_the_catalog(hdfs: Hdfs, tmp_path: Pat
     catalog = Catalog(f"hdfs://mycluster{tmp_path}", options=options)
     catalog.create_table("db.t", schema=COLUMNS, primary_keys=["id"])
     assert Catalog(f"{hdfs.url}{tmp_path}").load_table("db.t").to_arrow().num_rows == 0
-    assert b"mycluster" not in HdfsFileIO().read_bytes(f"{hdfs.url}{tmp_path}/db.db/t/schema/schema-0")
+    assert b"dfs.ha" not in HdfsFileIO().read_bytes(f"{hdfs.url}{tmp_path}/db.db/t/schema/schema-0")
 
 
 def test_what_is_wrong_with_a_place_is_said(hdfs: Hdfs, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from lakelog.catalog import Table
 from lakelog.common.types import RowKind
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
+from lakelog.filestore.read.planned_read import PlannedRead
 from lakelog.logstore.kafka.clients.offsets import high_watermark
 from lakelog.logstore.kafka.records.reader import read_range, read_tail
 from lakelog.protocol.access.table_log import kafka_topic
@@ -23,8 +24,10 @@ from tests.support.logs.changes import Row
 
 
 def snapshot_rows(table: Table, snapshot_id: int | None = None) -> frozenset[Row]:
-    """The rows of a snapshot; a row that is there twice fails."""
-    rows = list(_rows_of(table.to_arrow(snapshot_id=snapshot_id)))
+    """The rows of a snapshot in the newest columns; a row that is there twice fails."""
+    snapshot, schema = table.snapshot(snapshot_id=snapshot_id), table.store.schema
+    read = PlannedRead.of(table.store, snapshot, schema.fields, where=None)
+    rows = list(_rows_of(pa.Table.from_batches(read.batches(), schema.arrow_schema)))
     assert len(set(rows)) == len(rows)
     return frozenset(rows)
 
