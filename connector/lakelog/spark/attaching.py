@@ -20,7 +20,7 @@ from lakelog.common.quoting import shown, typed
 from lakelog.spark.catalog_plugin.catalog_proxy import AttachedCatalog
 from lakelog.spark.catalog_plugin.java.jvm import CONNECTOR, Jvm
 from lakelog.spark.catalog_plugin.java.planned_scans import PYTHON_CLASSES
-from lakelog.spark.catalog_plugin.session_sql import unwrap_session, wrap_session
+from lakelog.spark.catalog_plugin.session_sql import unwrap_session, warn_of_paimon, wrap_session
 from lakelog.spark.data_source import register
 from lakelog.spark.session import SESSIONS, catalog_of, catalogs_of, is_connect, unknown_spark
 from lakelog.spark.source.reading.read_mark import is_attached
@@ -85,6 +85,7 @@ def _attach(spark: SparkSession, name: str, warehouse: str | Path | Catalog) -> 
     if spark.conf.get(f"{_CONF}{name}", None) is not None:
         raise InvalidRequestError(f"catalog {name!r} is configured by {_CONF}{name}; attach under another name")
     catalogs.put(name, AttachedCatalog(jvm, name, catalog))
+    warn_of_paimon(spark.conf.getAll)
     wrap_session(spark, catalog_of, follow_session)
     _follow_batches()
 
@@ -111,7 +112,9 @@ def follow_session(session: SparkSession, parent: SparkSession) -> None:
     """Attach to a session what is attached to another, unless it is: Spark's sessions do not inherit catalogs."""
     for name in attached_names(parent):
         catalog = catalog_of(parent, name)
-        if catalog is not None:
+        if catalog is not None and catalog_of(session, name) is catalog:  # in an earlier batch of the query
+            wrap_session(session, catalog_of, follow_session)
+        elif catalog is not None:
             _attach(session, name, catalog)
 
 

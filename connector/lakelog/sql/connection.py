@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias  # Any: Spark is an extra
 import pyarrow as pa
 from sqlglot import exp
 
-from lakelog.catalog.names.peer_words import meant_by_statement
+from lakelog.catalog.names.peer_words import other_format
 from lakelog.common.errors import InvalidRequestError, UnsupportedError
 from lakelog.common.quoting import shown
 from lakelog.sql.language.bounds import deep_stack, too_deep
@@ -74,12 +74,10 @@ class SqlConnection:
             except RecursionError as error:
                 raise too_deep(text) from error
             except (InvalidRequestError, UnsupportedError) as error:
-                meant = meant_by_statement(text)
-                if meant is None:
+                other = other_format(text)
+                if other is None:
                     raise
-                raise UnsupportedError(
-                    f"{shown(text)} is a statement of another table format; here: {meant}"
-                ) from error
+                raise other from error
 
     def __repr__(self) -> str:
         """The warehouses, and where names without a catalog or a database are looked up."""

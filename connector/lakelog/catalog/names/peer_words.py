@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 
-from lakelog.common.errors import OptionError
+from lakelog.common.errors import OptionError, UnsupportedError
 from lakelog.common.quoting import shown
 
 _CHANGES = "changes are read by CHANGES FROM VERSION 3 TO VERSION 7, spark.read.changes or spark.readStream.changes"
@@ -85,6 +85,14 @@ def check_options(given: Iterable[str], known: Collection[str]) -> None:
         meant = OPTIONS.get(key.lower())
         if meant is not None and key not in known:
             raise OptionError(f"unknown option {shown(key)}, a word of another table format; here {meant}")
+
+
+def other_format(text: str) -> UnsupportedError | None:
+    """The error for a statement of another format, which names what does the same here; None for an unknown one."""
+    meant = meant_by_statement(text)
+    if meant is None:
+        return None
+    return UnsupportedError(f"{shown(text)} is a statement of another table format; here: {meant}")
 
 
 def meant_by_statement(text: str) -> str | None:

@@ -21,10 +21,9 @@ from pyspark.sql import types as spark
 from pyspark.sql.sql_formatter import SQLStringFormatter
 
 from lakelog.catalog import Catalog
-from lakelog.catalog.names.peer_words import meant_by_statement
+from lakelog.catalog.names.peer_words import other_format
 from lakelog.catalog.tables.describing import described_rows
-from lakelog.common.errors import LakelogError, UnsupportedError
-from lakelog.common.quoting import shown
+from lakelog.common.errors import LakelogError
 from lakelog.spark.catalog_plugin.java.java_errors import as_spark_error
 from lakelog.spark.catalog_plugin.java.jvm import Jvm
 from lakelog.spark.catalog_plugin.java.parameters import with_values
@@ -78,11 +77,10 @@ def wrap_session(session: SparkSession, find_catalog: FindCatalog, follow: Follo
         try:
             return of_spark(text, args, **kwargs)
         except AnalysisException as error:  # Spark's parser raises a kind of it
-            meant = meant_by_statement(text)
-            if meant is None:
+            other = other_format(text)
+            if other is None:
                 raise
-            unknown = UnsupportedError(f"{shown(text)} is a statement of another table format; here: {meant}")
-            raise as_spark_error(Jvm(session), unknown) from error
+            raise as_spark_error(Jvm(session), other) from error
 
     def run(text: str, args: Any) -> DataFrame:
         jvm = Jvm(session)
@@ -109,7 +107,6 @@ def wrap_session(session: SparkSession, find_catalog: FindCatalog, follow: Follo
         follow(made, session)
         return made
 
-    warn_of_paimon(session.conf.getAll)
     setattr(session, _WRAPPED, True)
     session.sql, session.newSession = sql, newSession  # type: ignore[method-assign]
 
