@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any  # Any: duckdb is an optional extra without types here
 
 from lakelog.common.errors import InvalidRequestError
+
+# Sent again, since Python drops an exception that is raised in a finalizer or a callback of the garbage collector.
+_AGAIN_S = 0.2
 
 
 class _Interrupted(BaseException):
@@ -20,9 +24,10 @@ class _Interrupted(BaseException):
 class Interrupts:
     """The interrupts of a connection, whose statements run one after the other."""
 
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _lock: Any = field(default_factory=threading.RLock)  # the handler of a signal may ask in the thread that holds it
     _engines: list[Any] = field(default_factory=list)
     _planner: int | None = None  # the thread that plans
+    _statements: int = 0  # how many have begun
     _is_running: bool = False
     _is_asked: bool = False
     _is_sent: bool = False
@@ -35,12 +40,23 @@ class Interrupts:
                 engine.interrupt()
             if self._planner is not None and not self._is_sent:
                 self._is_sent = True
+                threading.Thread(target=self._ask_again, args=(self._statements,), daemon=True).start()
+                _raise_in(self._planner, _Interrupted)
+
+    def _ask_again(self, statement: int) -> None:
+        """Send the exception until the statement plans no longer."""
+        while True:
+            time.sleep(_AGAIN_S)
+            with self._lock:
+                if self._planner is None or self._statements != statement:
+                    return
                 _raise_in(self._planner, _Interrupted)
 
     @contextmanager
     def statement(self) -> Iterator[None]:
         """A statement: what is asked before it is forgotten."""
         with self._lock:
+            self._statements += 1
             self._is_running, self._is_asked, self._is_sent = True, False, False
         try:
             yield
