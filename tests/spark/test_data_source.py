@@ -424,7 +424,7 @@ def test_a_session_whose_search_for_formats_failed_finds_ours_once_registered(
     search = getattr(getattr(jvm.org.apache.spark.sql.execution.datasources, "DataSourceManager$"), "MODULE$")
     keep = getattr(search, "dataSourceBuilders_$eq")
     found = search.dataSourceBuilders()
-    unlucky = spark.newSession()
+    unlucky = SparkSession.newSession(spark)  # not the one of a session that another test has attached
     try:
         keep(jvm.scala.Some(jvm.PythonUtils.toScalaMap({})))
         with pytest.raises(Py4JError, match="DATA_SOURCE_NOT_FOUND"):
