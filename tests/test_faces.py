@@ -95,7 +95,6 @@ FACES = {
         "error_of",
         "ingest",
         "merge",
-        "normalize",
         "progress_with_commits",
         "read",
         "read_streams",

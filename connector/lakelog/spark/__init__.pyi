@@ -17,5 +17,4 @@ from lakelog.spark.sink.write import write as write
 from lakelog.spark.source.batch.consistent_read import consistent_read as consistent_read
 from lakelog.spark.source.batch.group_streams import read_streams as read_streams
 from lakelog.spark.source.batch.read import read as read
-from lakelog.spark.source.streams.normalize import normalize as normalize
 from lakelog.spark.statements.frame_merge import merge as merge

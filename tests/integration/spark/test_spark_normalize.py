@@ -1,4 +1,4 @@
-"""Normalized streams with real Spark and a real broker: by lookup in the table, and by Spark's state."""
+"""Normalized streams with real Spark and a real broker."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
@@ -19,8 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from lakelog.catalog import Catalog, Table
-from lakelog.common.errors import InvalidRequestError, UnsupportedError
-from lakelog.spark import normalize, write_stream
+from lakelog.spark import write_stream
 from tests.support.logs.changes import TABLE_SCHEMA, ChangeHistory, make_history
 from tests.support.logs.valid_changes import Change, follow
 from tests.support.streams.streams import feed, keep_batch, write_changes
@@ -125,108 +123,3 @@ def run_reader(folder: Path, kill_at: int | None = None) -> int:
     with (folder / "job.log").open("ab") as log:
         job = subprocess.Popen(command, env=dict(os.environ), stdout=log, stderr=log, start_new_session=True)
     return job.wait(JOB_SECONDS_MAX)
-
-
-# By Spark's state.
-
-TYPED = (
-    "id BIGINT, small TINYINT, big BIGINT, exact DECIMAL(38, 10), ratio DOUBLE, single FLOAT, flag BOOLEAN, "
-    "text STRING, bytes BINARY, day DATE, at TIMESTAMP, local TIMESTAMP_NTZ, _row_kind STRING, step INT"
-)
-VALUES = (
-    -128,
-    (1 << 62) + 1,
-    Decimal("1234567890123456789012345678.0123456789"),
-    0.1,
-    -0.0,
-    True,
-    'ü " \\',
-    b"\x00\xff",
-    date(1, 1, 1),
-    datetime(2026, 10, 25, 0, 30, 0, 1, tzinfo=UTC),
-    datetime(1600, 2, 29, 23, 59, 59, 999_999),
-)
-
-
-def stateful(
-    spark: SparkSession, rows: list[tuple[object, ...]], folder: Path, *, order_by: str | None
-) -> list[Change]:
-    """Give rows to a stream as one more file, and take what normalize has made of all files so far."""
-    (folder / "in").mkdir(exist_ok=True)
-    number = len(list((folder / "in").glob("*.parquet")))
-    staged = folder / f"staged-{number}.parquet"
-    pq.write_table(spark.createDataFrame(rows, TYPED).toArrow(), staged)
-    staged.rename(folder / "in" / f"{number:03d}.parquet")
-    source = spark.readStream.schema(TYPED).option("maxFilesPerTrigger", 1).parquet(str(folder / "in"))
-    read_now(normalize(source, "id", order_by=order_by).drop("step"), folder)
-    return changes_in(folder)
-
-
-def test_every_type_is_exact_through_sparks_state(spark: SparkSession, tmp_path: Path) -> None:
-    nulls = (None,) * len(VALUES)
-    stateful(spark, [(1, *VALUES, "+I", 1), (2, *nulls, "+I", 2)], tmp_path, order_by="step")
-    found = stateful(spark, [(1, *nulls, "+I", 3), (2, *VALUES, "+I", 4)], tmp_path, order_by="step")
-    rows = [(1, *VALUES), (2, *nulls), (1, *nulls), (2, *VALUES)]
-    typed = [(kind, (*row[:10], row[10], *row[11:])) for kind, row in found]
-    assert sorted(typed, key=repr) == sorted(
-        [
-            ("+I", rows[0]),
-            ("+I", rows[1]),
-            ("-U", rows[0]),
-            ("+U", rows[2]),
-            ("-U", rows[1]),
-            ("+U", rows[3]),
-        ],
-        key=repr,
-    )
-
-
-@pytest.mark.parametrize("order_by", ["step", None])
-def test_changes_of_a_key_are_taken_in_their_order(spark: SparkSession, tmp_path: Path, order_by: str | None) -> None:
-    nulls = (None,) * (len(VALUES) - 1)
-
-    def row(key: int, value: int, kind: str, step: int) -> tuple[object, ...]:
-        return (key, value, *nulls, kind, step)
-
-    first = [row(1, 1, "+I", 1), row(1, 2, "+I", 2), row(1, 2, "+U", 3), row(2, 9, "-D", 4), row(2, 1, "-U", 5)]
-    second = [row(1, 0, "-D", 6), row(1, 3, "+I", 7), row(3, 1, "+I", 8), row(3, 1, "-D", 9)]
-    if order_by is not None:  # whatever order the rows have
-        first, second = first[::-1], second[::-1]
-    stateful(spark, first, tmp_path, order_by=order_by)
-    found = stateful(spark, second, tmp_path, order_by=order_by)
-    short = [(kind, shown[:2]) for kind, shown in found]
-    expected = {
-        1: [("+I", 1), ("-U", 1), ("+U", 2), ("-U", 2), ("+U", 2), ("-D", 2), ("+I", 3)],  # `step` is of the row
-        3: [("+I", 1), ("-D", 1)],
-    }
-    for key, changes in expected.items():
-        assert [(kind, shown[1]) for kind, shown in short if shown[0] == key] == changes
-    assert {shown[0] for _, shown in short} == set(expected)
-
-
-def test_the_state_of_spark_makes_of_an_upsert_log_what_lookups_make(
-    spark: SparkSession, table: Table, tmp_path: Path
-) -> None:
-    history = history_of(3)
-    for files in (range(1), range(1, 3)):
-        feed(tmp_path, history, files)
-        write_changes(spark, tmp_path, table)
-        changes = spark.readStream.format("lakelog").option("row-kind", "true").load(table.path)
-        read_now(normalize(changes, "id"), tmp_path)
-    assert set(follow({}, changes_in(tmp_path)).values()) == history.truths[-1]
-
-
-def test_what_normalize_cannot_do_is_refused_by_name(spark: SparkSession) -> None:
-    changes = spark.createDataFrame([(1, "+I", [1])], "id INT, _row_kind STRING, many ARRAY<INT>")
-    with pytest.raises(UnsupportedError, match="'many' has the type array<int>"):
-        normalize(changes, "id")
-    with pytest.raises(InvalidRequestError, match="no column '_row_kind'"):
-        normalize(changes.drop("_row_kind"), "id")
-    with pytest.raises(InvalidRequestError, match="given the columns nobody, found in the changes: id"):
-        normalize(changes, ["nobody"])
-    with pytest.raises(InvalidRequestError, match="given no key"):
-        normalize(changes, [])
-    with pytest.raises(InvalidRequestError, match="it takes an integer"):
-        normalize(changes.drop("many"), "id", order_by="_row_kind")
-    with pytest.raises(InvalidRequestError, match="found 'complete'"):
-        normalize(changes.drop("many"), "id", output_mode="complete")

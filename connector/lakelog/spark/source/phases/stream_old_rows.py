@@ -43,8 +43,7 @@ def looks_up_old_rows(table: TableStore, target: LogTarget | None, options: Read
     if producer not in _WITH_OLD_VALUES:
         raise UnsupportedError(
             f"table {table.name} has no log and changelog-producer={producer}: its files hold no old values, and "
-            f"{SCAN_NORMALIZE.key} looks them up for a log alone; set changelog-producer=lookup, which writes "
-            "them, or use lakelog.spark.normalize"
+            f"{SCAN_NORMALIZE.key} looks them up for a log alone; set changelog-producer=lookup, which writes them"
         )
     return False
 
