@@ -41,9 +41,6 @@ def test_a_run_that_began_before_the_range_and_goes_on_has_lineage_in_it(world: 
     assert get(client, f"{T}/lineage", **month)["relations"] != []
     assert get(client, f"{E}/fields/lineage", **month) != []
     assert get(client, f"{E}/fields/x/lineage", **month, direction="backward")["nodes"] != []
-    assert get(client, f"{T}/fields", **month) != []
-    assert get(client, f"{T}/properties", **month) != []
-    assert get(client, f"{T}/fields/x/lineage", **month)["paths"] != []
     later = {"start": str(BEGIN + 1_001 * 60), "end": str(BEGIN + 2_000 * 60)}
     assert get(client, f"{T}/lineage/fields", **later) == []
     assert get(client, f"{T}/lineage", **later)["relations"] == []
@@ -129,48 +126,6 @@ def test_a_program_is_named_once_with_its_newest_run(world: KnownWorld) -> None:
     ]
 
 
-def test_the_fields_and_runs_of_a_dataset(world: KnownWorld) -> None:
-    world.write("db.t", {"x": ["db.s.v"]}, run="1", snapshots=(1, 4), batches=(0, 3))
-    world.write("db.t", {"x": [], "y": []}, run="2", snapshots=(6, 6), operation="MERGE")
-    client = client_of(world)
-
-    assert get(client, f"{T}/fields") == [
-        {
-            "name": "x",
-            "properties": {"creation_time": BEGIN + 60, "last_update_time": BEGIN + 360, "last_modified_run": "2"},
-        },
-        {
-            "name": "y",
-            "properties": {"creation_time": BEGIN + 360, "last_update_time": BEGIN + 360, "last_modified_run": "2"},
-        },
-    ]
-    assert [one["programRun"] for one in get(client, f"{T}/properties")] == ["2", "1"]
-    assert get(client, f"{T}/properties")[0]["properties"] == {
-        "job": "job",
-        "query": "query of job",
-        "operation": "MERGE",
-        "first_snapshot": 6,
-        "last_snapshot": 6,
-        "first_time": BEGIN + 360,
-        "last_time": BEGIN + 360,
-    }
-
-
-def test_the_paths_of_a_field_have_sources_targets_operations_and_runs(world: KnownWorld) -> None:
-    world.write("db.t", {"x": ["db.s.v"]}, run="1")
-
-    found = get(client_of(world), f"{T}/fields/x/lineage", end=str(BEGIN + 600))
-
-    [path] = found["paths"]
-    assert (found["startTimeInSeconds"], found["endTimeInSeconds"]) == (0, BEGIN + 600)
-    assert (path["sources"], path["targets"]) == (
-        [{"namespace": "db", "name": "s", "field": "v"}],
-        [{"namespace": "db", "name": "t", "field": "x"}],
-    )
-    assert [one["name"] for one in path["operations"]] == ["read db.s", "make x", "write"]
-    assert [one["programRun"] for one in path["runs"]] == ["1"]
-
-
 def test_lists_come_in_pages(world: KnownWorld) -> None:
     world.write("db.t", {"x": [], "y": []})
     client = client_of(world)
@@ -201,11 +156,8 @@ PATHS = {
     f"{T}/lineage/fields/x/operations": {},
     f"{E}/fields/lineage": {},
     f"{E}/fields/x/lineage": {"direction": "forward"},
-    f"{T}/fields": {},
-    f"{T}/properties": {},
-    f"{T}/fields/x/lineage": {},
 }
-LIST_PATHS = [f"{T}/lineage/fields", f"{E}/fields/lineage", f"{T}/fields", f"{T}/properties"]
+LIST_PATHS = [f"{T}/lineage/fields", f"{E}/fields/lineage"]
 
 
 @pytest.mark.parametrize("path", PATHS)

@@ -292,5 +292,6 @@ def test_halves_of_characters_in_names_are_shown_as_escapes() -> None:
         client, "/api/edge", fromNs="db", fromDataset="s", fromField=name, toNs="db", toDataset="t", toField="x"
     )["writes"]
     assert (write["job"], write["operations"]) == (name, [])  # no stored document has such names
-    path = "/v3/namespaces/db/datasets/t/fields/x/lineage"
-    assert client.get(path, params={"start": "0", "end": "now"}).json()["paths"] == []
+    path = "/v3/namespaces/db/endpoints/t/fields/x/lineage"
+    asked = {"start": "0", "end": "now", "direction": "backward"}
+    assert client.get(path, params=asked).json()["connections"] == []

@@ -108,9 +108,6 @@ CDAP = [
     "datasets/{}/lineage/fields/{}/operations",
     "endpoints/{}/fields/lineage",
     "endpoints/{}/fields/{}/lineage",
-    "datasets/{}/fields",
-    "datasets/{}/properties",
-    "datasets/{}/fields/{}/lineage",
 ]
 STATUSES = {200, 400, 404, 405, 414, 421, 422}
 

@@ -1,6 +1,6 @@
 """The paths of the design of field level lineage below /v3: the lineage of an end point, hop by hop, and of a field.
 
-Source: CDAP, "Field Level Lineage", in its final form (`endpoints`) and the earlier one (`datasets`).
+Source: CDAP, "Field Level Lineage", in its final form (`endpoints`).
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ from starlette.responses import Response
 from lakelog.lineage.columns.field_edges import Dataset
 from lakelog.lineage.columns.questions.field_index import FieldIndex
 from lakelog.lineage.columns.questions.field_walk import walk
-from lakelog.lineage.columns.questions.index_rows import IndexedDataset, IndexedEdge, IndexedField, IndexedRun
+from lakelog.lineage.columns.questions.index_rows import IndexedDataset, IndexedEdge, IndexedField
 from lakelog.lineage.columns.questions.operation_graph import OperationGraph, graph_backward, graph_forward
 from lakelog.lineage.columns.questions.operation_paths import name_in_target, names_in_source, present_operations
-from lakelog.lineage.columns.questions.periods import Period
-from lakelog.lineage.page.cdap_answers import end_point, operation_json
-from lakelog.lineage.page.cdap_lookups import operations_beside, runs_in, writes_of_field
+from lakelog.lineage.page.cdap_answers import end_point
+from lakelog.lineage.page.cdap_lookups import writes_of_field
 from lakelog.lineage.page.cdap_values import END, START, TEXT, check_size, in_pages, levels_of, named, part_of, range_of
 from lakelog.lineage.page.graph_json import Json
 from lakelog.lineage.page.json_answers import JsonAnswer
@@ -36,9 +35,6 @@ def endpoint_router(state: PageState) -> APIRouter:
     router, api = APIRouter(prefix="/v3/namespaces/{ns}", tags=["end points"]), _EndpointApi(state)
     router.get("/endpoints/{ep}/fields/lineage")(api.pairs)
     router.get("/endpoints/{ep}/fields/{field}/lineage")(api.field)
-    router.get("/datasets/{ds}/fields")(api.fields)
-    router.get("/datasets/{ds}/properties")(api.properties)
-    router.get("/datasets/{ds}/fields/{field}/lineage")(api.paths)
     return router
 
 
@@ -96,47 +92,6 @@ class _EndpointApi:
         check_size(sum(len(one.connections) for one in graphs), "connections")
         return JsonAnswer(merged_graphs(graphs))
 
-    def fields(  # noqa: PLR0917  # parts of the path and of the query
-        self, ns: str, ds: str, start: START = None, end: END = None, limit: TEXT = None, offset: TEXT = None
-    ) -> Response:
-        """The fields of a dataset that were written, with when and by which run."""
-        index = self._state.index()
-        asked = range_of(self._state, index, start, end)
-        owner = index.find_dataset(named(ns, ds))
-        fields = [] if owner is None else index.fields_of([owner.id])
-        made: dict[int, list[int]] = {}
-        for one in index.written(fields=[each.id for each in fields]):
-            made.setdefault(one.field, []).append(one.write)
-        runs = runs_in(index, {write for writes in made.values() for write in writes}, asked.period)
-        found = [(one, [run for write in made.get(one.id, ()) for run in runs.get(write, ())]) for one in fields]
-        return in_pages([_field_json(one, some) for one, some in found if some], limit, offset)
-
-    def properties(  # noqa: PLR0917  # parts of the path and of the query
-        self, ns: str, ds: str, start: START = None, end: END = None, limit: TEXT = None, offset: TEXT = None
-    ) -> Response:
-        """The runs that wrote a dataset, with what is known of each, the newest first."""
-        index = self._state.index()
-        asked = range_of(self._state, index, start, end)
-        owner = index.find_dataset(named(ns, ds))
-        runs = [] if owner is None else index.runs_of_sink(owner.id)
-        found = [run for run in runs if _counts(run, asked.period)]
-        return in_pages([_run_json(run) for run in found], limit, offset)
-
-    def paths(  # parts of the path and of the query
-        self, ns: str, ds: str, field: str, start: START = None, end: END = None
-    ) -> Response:
-        """Each way in which a field was made, or used: sources, targets, operations and runs."""
-        index = self._state.index()
-        asked = range_of(self._state, index, start, end)
-        paths = [
-            path
-            for owner, one in _asked_fields(index, named(ns, ds), part_of(field))
-            for is_up in (True, False)
-            for path in _paths(index, owner, one, asked.period, is_up=is_up)
-        ]
-        check_size(len(paths), "paths")
-        return JsonAnswer({"startTimeInSeconds": asked.start, "endTimeInSeconds": asked.end, "paths": paths})
-
 
 def _pairs(index: FieldIndex, edges: Iterable[IndexedEdge]) -> list[Json]:
     known = dict.fromkeys((edge.source, edge.target, edge.sink) for edge in edges if edge.target is not None)
@@ -157,56 +112,3 @@ def _asked_fields(index: FieldIndex, dataset: Dataset, name: str) -> list[tuple[
     owner = index.find_dataset(dataset)
     found = None if owner is None else index.find_field(owner, name)
     return [] if owner is None or found is None else [(owner, found)]
-
-
-def _paths(
-    index: FieldIndex, owner: IndexedDataset, field: IndexedField, period: Period, *, is_up: bool
-) -> Iterable[Json]:
-    edges = index.edges_into([field.id]) if is_up else index.edges_from([field.id])
-    for write, document, runs in writes_of_field(index, owner, field, period, is_up=is_up):
-        chosen = [edge for edge in edges if edge.write == write.id]
-        fields = index.fields({end for edge in chosen for end in (edge.source, edge.target) if end is not None})
-        datasets = {one.id: one.dataset for one in index.datasets({one.dataset for one in fields.values()})}
-        operations = operations_beside(index, write, document, owner, field, is_up=is_up)
-        yield {
-            "sources": _columns([fields[edge.source] for edge in chosen], datasets),
-            "targets": _columns([fields[edge.target] for edge in chosen if edge.target is not None], datasets),
-            "operations": [operation_json(one) for one in operations],
-            "runs": [_run_json(run) for run in runs],
-        }
-
-
-def _columns(fields: Iterable[IndexedField], datasets: dict[int, Dataset]) -> list[Json]:
-    distinct = {one.id: one for one in fields}
-    return [{**end_point(datasets[one.dataset]), "field": one.name} for one in distinct.values()]
-
-
-def _counts(run: IndexedRun, period: Period) -> bool:
-    return period.counts(run) and (period.above is None or run.write in period.above)
-
-
-def _field_json(one: IndexedField, runs: list[IndexedRun]) -> Json:
-    newest = max(runs, key=lambda run: run.last_millis)
-    return {
-        "name": one.name,
-        "properties": {
-            "creation_time": min(run.first_millis for run in runs) // 1_000,
-            "last_update_time": newest.last_millis // 1_000,
-            "last_modified_run": newest.run,
-        },
-    }
-
-
-def _run_json(run: IndexedRun) -> Json:
-    known = {
-        "job": run.job,
-        "query": run.query,
-        "operation": run.operation,
-        "first_batch": run.first_batch,
-        "last_batch": run.last_batch,
-        "first_snapshot": run.first_snapshot,
-        "last_snapshot": run.last_snapshot,
-        "first_time": run.first_millis // 1_000,
-        "last_time": run.last_millis // 1_000,
-    }
-    return {"programRun": run.run, "properties": {key: value for key, value in known.items() if value is not None}}
