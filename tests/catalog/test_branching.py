@@ -122,18 +122,6 @@ def test_only_arguments_that_name_one_state_make_a_branch(table: Table) -> None:
     assert table.branches.list() == []
 
 
-def test_the_main_branch_is_what_a_file_names(table: Table) -> None:
-    assert table.branches.main == "main"
-    named = Path(table.path) / "main-branch"
-    named.write_text("dev\n", "utf-8")
-    assert table.branches.main == "dev"
-    put(table, {5: "e"})
-    assert named.read_text("utf-8") == "dev\n"
-    named.write_text("../other", "utf-8")
-    with pytest.raises(InvalidRequestError):
-        table.branches.main  # noqa: B018  # raises
-
-
 def test_the_options_of_a_branch_log_are_not_given_by_users(catalog: Catalog) -> None:
     with pytest.raises(OptionError, match=r"lakelog\.log-branch"):
         catalog.create_table("db.u", schema=SCHEMA, options={"lakelog.log-branch": "x"})

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from lakelog.spark.catalog_plugin.statement_fields import fields_of_statement
 from lakelog.spark.session import catalog_of
 from tests.support.lineage.field_cases import TRUTH
+from tests.support.lineage.statement_fields import fields_of_statement
 
 QUERIES = sorted((TRUTH / "tpcds").glob("*.sql"))
 IN_THE_GATE = 4  # every so many

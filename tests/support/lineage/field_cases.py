@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 from lakelog.lineage.columns.field_edges import Dataset, Edges, FieldEdge, all_of, along
 from lakelog.lineage.columns.plans.plan_fields import PlanFields
 from lakelog.spark.capture.leaf_datasets import SPARK_CATALOG
-from lakelog.spark.catalog_plugin.statement_fields import fields_of_statement
 from lakelog.spark.session import catalog_of
+from tests.support.lineage.statement_fields import fields_of_statement
 
 TRUTH = Path(__file__).parents[2] / "lineage" / "fields" / "truth"
 LAKE = "truth"

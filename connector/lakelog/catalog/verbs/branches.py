@@ -160,17 +160,6 @@ class TableBranches(ListedGroup[AnyTable, "Branch"]):
 
         return take_branch(self._table, branch, verb, renew_log=renew_log)
 
-    @property
-    def main(self) -> str:
-        """The branch that a file `main-branch` in the table's folder names, `main` without one.
-
-        A proposal for Paimon defines this file. No released engine writes or follows it, and neither does lakelog:
-        reads and writes without a branch use the table's folder.
-        """
-        from lakelog.filestore.refs import main_branch
-
-        return main_branch(self._table.store)
-
     def list(self) -> builtins.list[Branch]:
         """The branches of the table, sorted by name, also those of other engines; without the main branch.
 

@@ -26,7 +26,6 @@ OLDER_NAMES = MappingProxyType(
         "merge_branch": "branches.replace_newer",
         "fast_forward": "branches.fast_forward",
         "replace_main": "branches.replace_main",
-        "main_branch": "branches.main",
         "add_log": "log_store.add",
         "remove_log": "log_store.remove",
         "renew_log": "log_store.renew",

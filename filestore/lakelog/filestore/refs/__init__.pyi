@@ -2,7 +2,6 @@
 
 from lakelog.filestore.refs.branches.branch_removing import check_unnamed as check_unnamed
 from lakelog.filestore.refs.branches.branches import Branch as Branch
-from lakelog.filestore.refs.branches.branching import main_branch as main_branch
 from lakelog.filestore.refs.branches.lost_changelogs import lost_changelogs as lost_changelogs
 from lakelog.filestore.refs.merges.branch_merge import BranchConflictError as BranchConflictError
 from lakelog.filestore.refs.merges.branch_merge import BranchMerge as BranchMerge

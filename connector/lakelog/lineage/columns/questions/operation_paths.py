@@ -6,7 +6,7 @@ had in the program; datasets have their present names. Source: CDAP, "Field Leve
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from heapq import heapify, heappop, heappush
 
@@ -23,9 +23,19 @@ def operations_to(
 ) -> list[FieldOperation]:
     """The operations on the way to a field that the write makes, each after its inputs; None: to all fields."""
     operations = present_operations(index, write, document)
-    if field is None:
-        return operations
-    name = name_in_target(document, field)
+    return operations if field is None else operations_into(operations, name_in_target(document, field))
+
+
+def operations_from(
+    index: FieldIndex, write: IndexedWrite, document: FieldDocument, owner: IndexedDataset, field: IndexedField
+) -> list[FieldOperation]:
+    """The operations that a field of a source goes into, each after its inputs."""
+    operations = present_operations(index, write, document)
+    return operations_out_of(operations, owner.dataset, names_in_source(index, document, owner, field))
+
+
+def operations_into(operations: Sequence[FieldOperation], name: str) -> list[FieldOperation]:
+    """The operations that a written field is made by, READs and WRITEs too, in their order."""
     sinks = (one for one in operations if one.kind is OperationKind.WRITE)
     ends = [one.name for one in sinks if any(given.field == name for given in one.inputs)]
     by_name = {one.name: one for one in operations}
@@ -41,19 +51,17 @@ def operations_to(
     return [one for one in operations if one.name in found]
 
 
-def operations_from(
-    index: FieldIndex, write: IndexedWrite, document: FieldDocument, owner: IndexedDataset, field: IndexedField
+def operations_out_of(
+    operations: Sequence[FieldOperation], source: Dataset, names: Collection[str]
 ) -> list[FieldOperation]:
-    """The operations that a field of a source goes into, each after its inputs."""
-    operations = present_operations(index, write, document)
-    names = names_in_source(index, document, owner, field)
+    """The operations that fields of a source go into, READs and WRITEs too. Each operation is after its inputs."""
     found: set[str] = set()
     reached: set[tuple[str, str]] = set()
-    for one in reads_of(operations, owner.dataset):
+    for one in reads_of(operations, source):
         given = [output for output in one.outputs if output in names]
         found.update([one.name] if given else [])
         reached.update((one.name, output) for output in given)
-    for one in operations:  # each after its inputs
+    for one in operations:
         if any((given.origin, given.field) in reached for given in one.inputs):
             found.add(one.name)
             reached.update((one.name, output) for output in one.outputs)

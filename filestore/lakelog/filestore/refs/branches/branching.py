@@ -6,7 +6,7 @@ Each call first finishes the steps of branches that were cut off.
 from __future__ import annotations
 
 from lakelog.common.clock import system_millis
-from lakelog.common.errors import ConflictError, InvalidRequestError, NotFoundError
+from lakelog.common.errors import ConflictError, InvalidRequestError
 from lakelog.common.quoting import shown
 from lakelog.filestore.metadata.snapshots.snapshot import Snapshot
 from lakelog.filestore.metadata.snapshots.snapshot_manager import SnapshotManager
@@ -21,8 +21,6 @@ from lakelog.filestore.refs.branches.branch_renaming import rename_branch
 from lakelog.filestore.refs.branches.branch_steps import check_is_main
 from lakelog.filestore.refs.branches.branches import Branch, branch_list, find_branch
 from lakelog.filestore.schema.paths import MAIN_BRANCH, TablePaths
-
-MAIN_BRANCH_FILE = "main-branch"
 
 
 def make_branch(
@@ -103,18 +101,4 @@ def _is_due(table: TableStore, branch: Branch, age_millis: int | None, now_milli
     return written < now_millis - age_millis
 
 
-def main_branch(table: TableStore) -> str:
-    """The branch that the file `main-branch` of the table's folder names; `main` without one.
-
-    The proposal "Branches" names the file; no released engine writes or follows it, and neither does lakelog: the main
-    branch is always in the table's folder itself. Raises InvalidRequestError if the file holds no valid name.
-    """
-    path = f"{table.path}/{MAIN_BRANCH_FILE}"
-    try:
-        name = table.file_io.read_bytes(path).decode("utf-8", "replace").strip()
-    except NotFoundError:
-        return MAIN_BRANCH
-    return MAIN_BRANCH if name in ("", MAIN_BRANCH) else check_branch_name(name)
-
-
-__all__ = ["Branch", "branch_list", "deleted", "expire_branches", "main_branch", "make_branch", "renamed"]
+__all__ = ["Branch", "branch_list", "deleted", "expire_branches", "make_branch", "renamed"]
