@@ -12,12 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lakelog.common.clock import system_millis
-from lakelog.common.errors import LakelogError, NotFoundError
+from lakelog.common.errors import ConflictError, LakelogError
 from lakelog.filestore import FileStoreTable
 from lakelog.filestore.io import is_local
-from lakelog.logstore.broker.abort_transaction import abort_transaction
 from lakelog.logstore.broker.broker import EmbeddedBroker
-from lakelog.logstore.kafka.clients.clients import ANSWER_SECONDS
 from lakelog.logstore.kafka.producers.writer import TransactionalProducer
 from lakelog.logstore.kafka.records.open_transactions import OpenTransaction, abort_command, open_transactions
 from lakelog.protocol.access.table_log import TableLog, kafka_topic
@@ -98,38 +96,37 @@ def end_transactions(
 
 
 def _end(table: FileStoreTable, log: TableLog, transaction: LogTransaction) -> None:
-    """Fence the writer of a lakelog transaction, then ask the embedded broker if that did not help."""
+    """Fence the writer of a lakelog transaction, then ask the embedded broker if that did not help.
+
+    Raises ConflictError if the broker does not end it.
+    """
     if transaction.is_own:
         partition = kafka_topic(log).partition(transaction.bucket)
         with TransactionalProducer(partition, f"{table.uuid}-{transaction.bucket}"):
             pass
-    still = open_transactions(kafka_topic(log), [transaction.bucket])
-    address = _embedded_address(log)
-    if address is None or all(one.first_offset != transaction.first_offset for one in still):
+    broker = _embedded_broker(log)
+    if broker is None or not _is_open(log, transaction):
         return
-    host, port = address
-    try:
-        abort_transaction(
-            host,
-            port,
-            topic=log.topic,
-            partition=transaction.bucket,
-            first_offset=transaction.first_offset,
-            seconds=ANSWER_SECONDS,
+    failure = broker.abort_transaction(log.topic, transaction.bucket, transaction.first_offset)
+    if failure is not None and _is_open(log, transaction):
+        raise ConflictError(
+            f"topic {log.topic}, partition {transaction.bucket}: the broker does not end the transaction at offset "
+            f"{transaction.first_offset}: {failure}; list the transactions again"
         )
-    except NotFoundError:
-        return  # it has ended meanwhile
 
 
-def _embedded_address(log: TableLog) -> tuple[str, int] | None:
-    """Host and port of the embedded broker of the table's warehouse, if it has the log."""
+def _is_open(log: TableLog, transaction: LogTransaction) -> bool:
+    found = open_transactions(kafka_topic(log), [transaction.bucket])
+    return any(one.first_offset == transaction.first_offset for one in found)
+
+
+def _embedded_broker(log: TableLog) -> EmbeddedBroker | None:
+    """The running broker of the table's warehouse, if it has the log."""
     if not is_local(log.warehouse):
         return None
-    running = EmbeddedBroker(Path(log.warehouse)).status()
-    if running is None or running.bootstrap_servers != log.bootstrap_servers:
-        return None
-    host, _, port = running.bootstrap_servers.rpartition(":")
-    return host, int(port)
+    broker = EmbeddedBroker(Path(log.warehouse))
+    running = broker.status()
+    return broker if running is not None and running.bootstrap_servers == log.bootstrap_servers else None
 
 
 def _described(table: FileStoreTable, log: TableLog, found: OpenTransaction, now_millis: int) -> LogTransaction:

@@ -128,6 +128,24 @@ class EmbeddedBroker:
             return None
         return self._info(endpoint, self._read_pid())
 
+    def abort_transaction(self, topic: str, partition: int, first_offset: int) -> str | None:
+        """Abort the open transaction that begins at `first_offset`, whose writer is not asked; its next call fails.
+
+        The answer is what Kafka's tool says if it fails. Source: KIP-664, `kafka-transactions.sh abort`.
+        """
+        info = self.start()
+        command = kafka_command(self._environ, self._log4j_path, run_once)
+        arguments = ["--bootstrap-server", info.bootstrap_servers, "abort", "--topic", topic]
+        arguments += ["--partition", str(partition), "--start-offset", str(first_offset)]
+        return self._failure_of(command("org.apache.kafka.tools.TransactionsCommand", *arguments))
+
+    def _failure_of(self, command: Sequence[str]) -> str | None:
+        """What a program of Kafka's prints if it fails."""
+        answer = subprocess.run(
+            command, env=dict(self._environ), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        )
+        return f"{answer.stdout}{answer.stderr}".strip() if answer.returncode else None
+
     def _patience(self) -> float:
         return 2 * self._timeout_seconds + _STOP_TIMEOUT_SECONDS
 
@@ -220,17 +238,9 @@ class EmbeddedBroker:
         properties = self._home / "format.properties"
         write_new(properties, server_properties(endpoint, unfinished))
         arguments = ("format", "--cluster-id", endpoint.cluster_id, "--config", properties)
-        answer = subprocess.run(
-            command("kafka.tools.StorageTool", *arguments),
-            env=dict(self._environ),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if answer.returncode != 0:
-            output = f"{answer.stdout}{answer.stderr}".strip()
-            raise UnavailableError(f"Kafka cannot make its data folder {unfinished}: {output}")
+        failure = self._failure_of(command("kafka.tools.StorageTool", *arguments))
+        if failure is not None:
+            raise UnavailableError(f"Kafka cannot make its data folder {unfinished}: {failure}")
         unfinished.rename(self._data_dir)
         properties.unlink()
 
